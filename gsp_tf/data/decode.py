@@ -1,0 +1,178 @@
+"""Reading image files without ever returning wrong pixels in silence."""
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from PIL import Image, ImageOps
+from rich.console import Console
+from rich.progress import track
+
+from gsp_tf.data.messages import bulleted
+
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
+
+
+class UnreadableImageError(ValueError):
+    """A file that cannot be read as an image.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it.
+
+    Example:
+
+    >>> print(UnreadableImageError("cat.jpg", "the file is empty"))
+    cat.jpg: the file is empty
+    """
+
+    def __init__(self, path: str | os.PathLike, reason: str):
+        super().__init__(path, reason)
+        self.path = os.fspath(path)
+        self.reason = reason
+
+    def __str__(self):
+        return f"{self.path}: {self.reason}"
+
+
+def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
+    """Decodes an image file (JPEG, PNG, BMP, GIF, WebP, TIFF) to 8 bits a channel.
+
+    The EXIF orientation is applied, transparency is composited on white, 16-bit grey is scaled to
+    8 bits, CMYK and palettes become RGB, and of an animation the first frame is taken.
+
+    Args:
+        path: The file.
+        channels: 1 for grey (ITU-R 601 luma) or 3 for RGB.
+
+    Returns:
+        uint8 `(H, W, channels)`.
+
+    Raises:
+        UnreadableImageError: If the file is missing, empty, truncated, not an image, or holds
+            32-bit integers or floats, whose range is unknown.
+
+    Example:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("RGB", (3, 2), "red").save(f"{folder}/red.png")
+    ...     read_image(f"{folder}/red.png")[0, 0]
+    array([255,   0,   0], dtype=uint8)
+    """
+    if channels not in (1, 3):
+        raise ValueError(f"channels must be 1 or 3; received {channels!r}.")
+    if not os.path.exists(path):
+        raise UnreadableImageError(path, "there is no such file")
+    if not os.path.isfile(path):
+        raise UnreadableImageError(path, "it is not a file")
+    if os.path.getsize(path) == 0:
+        raise UnreadableImageError(path, "the file is empty (0 bytes)")
+    try:
+        with Image.open(path, formats=_FORMATS) as image:
+            return _to_array(ImageOps.exif_transpose(image), channels)
+    except Image.UnidentifiedImageError as error:
+        reason = f"not an image of an accepted format ({', '.join(_FORMATS)})"
+        raise UnreadableImageError(path, reason) from error
+    # A decoder that meets a broken file may raise anything: OSError, SyntaxError, struct.error...
+    except Exception as error:
+        raise UnreadableImageError(path, str(error) or type(error).__name__) from error
+
+
+def find_unreadable(
+    paths: Sequence[str | os.PathLike], progress: bool = True
+) -> list[UnreadableImageError]:
+    """Decodes every file in full and collects those that fail.
+
+    Args:
+        paths: The files.
+        progress: Whether to show a progress bar, if standard error is a terminal.
+
+    Returns:
+        One error for each unreadable file, in the order of `paths`.
+
+    Example:
+
+    >>> [str(error) for error in find_unreadable(["missing.png"])]
+    ['missing.png: there is no such file']
+    """
+    with ThreadPoolExecutor() as pool:
+        outcomes = track(
+            pool.map(_failure, paths),
+            description="Checking images",
+            total=len(paths),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not (progress and sys.stderr.isatty()),
+        )
+        return [error for error in outcomes if error is not None]
+
+
+def check_readable(paths: Sequence[str], skip_unreadable: bool) -> set[str]:
+    """Decodes every file and returns those that can be read.
+
+    Args:
+        paths: The files.
+        skip_unreadable: Whether unreadable files are left out with a warning.
+
+    Returns:
+        The readable ones of `paths`.
+
+    Raises:
+        ValueError: If files are unreadable and `skip_unreadable` is false; it lists them.
+
+    Example:
+
+    >>> check_readable([], skip_unreadable=False)
+    set()
+    """
+    errors = find_unreadable(paths)
+    if errors and not skip_unreadable:
+        raise ValueError(
+            f"{len(errors)} of {len(paths)} files cannot be read as images; repair or remove "
+            f"them, or skip unreadable files:\n{bulleted(errors)}"
+        )
+    if errors:
+        warnings.warn(
+            f"{len(errors)} of {len(paths)} files cannot be read as images and are left out:\n"
+            f"{bulleted(errors)}",
+            stacklevel=3,
+        )
+    return set(paths) - {error.path for error in errors}
+
+
+def _failure(path: str | os.PathLike) -> UnreadableImageError | None:
+    try:
+        read_image(path)
+    except UnreadableImageError as error:
+        return error
+    return None
+
+
+def _to_array(image: Image.Image, channels: int) -> np.ndarray:
+    if image.mode in ("I", "F"):
+        raise ValueError(
+            f"its pixels are 32-bit (mode {image.mode}) and their range is unknown; accepted are "
+            "8-bit images and 16-bit grey ones"
+        )
+    if image.mode.startswith("I;16"):
+        image = _reduce_16_bit(image)
+    elif image.has_transparency_data:
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
+    elif image.mode not in ("1", "L"):
+        image = image.convert("RGB")
+    pixels = np.array(image.convert("L" if channels == 1 else "RGB"))
+    return pixels.reshape(image.height, image.width, channels)
+
+
+def _reduce_16_bit(image: Image.Image) -> Image.Image:
+    values = np.asarray(image).astype(np.uint32)
+    pixels = ((values + 128) // 257).astype(np.uint8)
+    transparent = image.info.get("transparency")
+    if transparent is not None:
+        pixels[values == transparent] = 255
+    return Image.fromarray(pixels)

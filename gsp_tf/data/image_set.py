@@ -1,0 +1,205 @@
+"""Labelled sets of images, read one at a time inside a `tf.data` graph."""
+
+import abc
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from gsp_tf.data.decode import read_image
+
+
+class ImageSet(abc.ABC):
+    """Images with integer labels, class names and groups (super-classes).
+
+    Args:
+        labels: Integers `(N,)`, the class of every image, each in `[0, len(class_names))`.
+        class_names: The name of every class.
+        groups: The super-class of every class, as many as `class_names`. By default all classes
+            are of one group `""`.
+        channels: 1 (grey) or 3 (RGB).
+
+    Raises:
+        ValueError: If labels, names, groups or channels do not fit together.
+
+    Example:
+
+    >>> images = ArrayImages(np.zeros((4, 8, 8, 1), "uint8"), [0, 0, 1, 1], ["cat", "dog"])
+    >>> len(images), images.class_names, images.channels
+    (4, ('cat', 'dog'), 1)
+    >>> images.subset([1]).class_names
+    ('dog',)
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[int] | np.ndarray,
+        class_names: Sequence[str],
+        groups: Sequence[str] | None = None,
+        channels: int = 3,
+    ):
+        labels = np.asarray(labels)
+        if labels.ndim != 1 or (labels.size and not np.issubdtype(labels.dtype, np.integer)):
+            raise ValueError(
+                "labels must be a vector of integers; received "
+                f"shape {labels.shape}, dtype {labels.dtype}."
+            )
+        if labels.size and not 0 <= labels.min() <= labels.max() < len(class_names):
+            raise ValueError(
+                f"labels must lie in [0, {len(class_names)}), the number of class names; received "
+                f"labels from {labels.min()} to {labels.max()}."
+            )
+        if groups is not None and len(groups) != len(class_names):
+            raise ValueError(
+                f"groups must name one group for each of the {len(class_names)} classes; "
+                f"received {len(groups)}."
+            )
+        if channels not in (1, 3):
+            raise ValueError(f"channels must be 1 or 3; received {channels!r}.")
+        self.labels = labels.astype(np.int64)
+        self.class_names = tuple(class_names)
+        self.groups = tuple(groups) if groups is not None else ("",) * len(class_names)
+        self.channels = channels
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @abc.abstractmethod
+    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """Reads one image; runs inside a `tf.data` graph.
+
+        Args:
+            index: Scalar int64, which image.
+            seed: Integers `(2,)`, the randomness of sets whose images are drawn (collages);
+                other sets ignore it.
+
+        Returns:
+            uint8 `(H, W, channels)`.
+        """
+
+    @abc.abstractmethod
+    def subset(self, classes: Sequence[int]) -> "ImageSet":
+        """Keeps only some classes, renumbered from 0 in the order given.
+
+        Args:
+            classes: Class ids, each at most once.
+
+        Returns:
+            A set of the same kind, its images in their original order.
+
+        Raises:
+            ValueError: If `classes` is empty, repeats an id or holds an unknown one.
+        """
+
+    def image(self, index: int) -> np.ndarray:
+        """Returns one image as evaluation sees it (seed `(0, index)`): uint8 `(H, W, channels)`."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"index must lie in [0, {len(self)}); received {index}.")
+        with tf.device("CPU"):
+            seed = tf.constant([0, index], tf.int64)
+            return self.load(seed[1], seed).numpy()
+
+    def _select(self, classes: Sequence[int]) -> tuple[np.ndarray, dict]:
+        """Returns the image indices of `classes` and the arguments that describe them."""
+        classes = [int(c) for c in classes]
+        unknown = sorted({c for c in classes if not 0 <= c < len(self.class_names)})
+        if not classes or unknown or len(set(classes)) != len(classes):
+            raise ValueError(
+                "classes must be distinct class ids, at least one, in "
+                f"[0, {len(self.class_names)}); received {classes}."
+            )
+        renumbered = np.full(len(self.class_names), -1)
+        renumbered[classes] = np.arange(len(classes))
+        labels = renumbered[self.labels]
+        kept = np.flatnonzero(labels >= 0)
+        return kept, {
+            "labels": labels[kept],
+            "class_names": [self.class_names[c] for c in classes],
+            "groups": [self.groups[c] for c in classes],
+        }
+
+
+class ArrayImages(ImageSet):
+    """Images of one size held in memory.
+
+    Args:
+        images: uint8 `(N, H, W, channels)`, channels 1 or 3.
+        labels: Integers `(N,)`.
+        class_names: The name of every class.
+        groups: The super-class of every class, or `None`.
+
+    Raises:
+        ValueError: If `images` is not such an array or does not match `labels`.
+
+    Example:
+
+    >>> pixels = np.full((2, 4, 4, 1), 7, "uint8")
+    >>> ArrayImages(pixels, [0, 1], ["a", "b"]).image(1).shape
+    (4, 4, 1)
+    """
+
+    def __init__(self, images, labels, class_names, groups=None):
+        images = np.asarray(images)
+        if images.ndim != 4 or images.dtype != np.uint8:
+            raise ValueError(
+                "images must be uint8 of shape (N, H, W, channels); received "
+                f"{images.dtype} of shape {images.shape}."
+            )
+        super().__init__(labels, class_names, groups, channels=images.shape[-1])
+        if len(images) != len(self.labels):
+            raise ValueError(
+                f"images and labels must be as many; received {len(images)} images and "
+                f"{len(self.labels)} labels."
+            )
+        self.images = images
+        with tf.device("CPU"):
+            self.tensor = tf.constant(images)
+
+    def load(self, index, seed):
+        return tf.gather(self.tensor, index)
+
+    def subset(self, classes):
+        kept, description = self._select(classes)
+        return ArrayImages(self.images[kept], **description)
+
+
+class FileImages(ImageSet):
+    """Images in files, decoded when they are needed; their sizes may differ.
+
+    Args:
+        paths: `N` file names.
+        labels: Integers `(N,)`.
+        class_names: The name of every class.
+        groups: The super-class of every class, or `None`.
+        channels: 1 or 3, what the files are converted to.
+
+    Raises:
+        ValueError: If the arguments do not fit together.
+
+    Example:
+
+    >>> images = FileImages(["a.png", "b.png"], [0, 1], ["cat", "dog"])
+    >>> images.subset([1]).paths
+    ('b.png',)
+    """
+
+    def __init__(self, paths, labels, class_names, groups=None, channels=3):
+        super().__init__(labels, class_names, groups, channels)
+        self.paths = tuple(os.fspath(path) for path in paths)
+        if len(self.paths) != len(self.labels):
+            raise ValueError(
+                f"paths and labels must be as many; received {len(self.paths)} paths and "
+                f"{len(self.labels)} labels."
+            )
+
+    def load(self, index, seed):
+        image = tf.numpy_function(self._read, [index], tf.uint8, stateful=False)
+        return tf.ensure_shape(image, (None, None, self.channels))
+
+    def subset(self, classes):
+        kept, description = self._select(classes)
+        return FileImages([self.paths[i] for i in kept], **description, channels=self.channels)
+
+    def _read(self, index: np.ndarray) -> np.ndarray:
+        return read_image(self.paths[int(index)], self.channels)

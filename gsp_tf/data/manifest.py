@@ -1,0 +1,136 @@
+"""A user's own images, listed in a CSV file."""
+
+import csv
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from gsp_tf.data.decode import check_readable
+from gsp_tf.data.image_set import FileImages, ImageSet
+from gsp_tf.data.messages import bulleted
+
+_SPLITS = ("train", "validation", "test")
+_WITHOUT_SPLIT = "all"
+
+
+class _Row(NamedTuple):
+    line: int
+    path: str
+    label: str
+    split: str | None
+
+
+def load_manifest(
+    path: str | os.PathLike, channels: int = 3, skip_unreadable: bool = False
+) -> dict[str, ImageSet]:
+    """Reads the images that a CSV file lists.
+
+    The file is UTF-8 with the header `path,label` or `path,label,split`; further columns are
+    ignored. Paths are absolute or relative to the folder of the file. Splits hold different
+    classes: evaluation is on classes that training never saw.
+
+    Args:
+        path: The CSV file.
+        channels: 1 (grey) or 3 (RGB), what the images are converted to.
+        skip_unreadable: Whether to go on without files that cannot be read, and warn of them.
+
+    Returns:
+        One set for each split that occurs (`train`, `validation`, `test`), or `{"all": set}`
+        without a split column. Labels count from 0 in each; class names are the texts of the file.
+
+    Raises:
+        FileNotFoundError: If the CSV file does not exist.
+        ValueError: If columns are missing, a line has an empty path or label, an unknown split, a
+            missing file or a repeated path, a class is in two splits, a split has fewer than two
+            classes, or files are unreadable.
+
+    Example:
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("1.png", "2.png"):
+    ...         Image.new("RGB", (4, 4)).save(f"{folder}/{name}")
+    ...     _ = Path(folder, "list.csv").write_text("path,label\\n1.png,cat\\n2.png,dog\\n")
+    ...     load_manifest(f"{folder}/list.csv")["all"].class_names
+    ('cat', 'dog')
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist or is not a file; expected a CSV file.")
+    rows = _read_rows(path)
+    _check_rows(path, rows)
+    readable = check_readable([row.path for row in rows], skip_unreadable)
+    rows = [row for row in rows if row.path in readable]
+    sets = {
+        split or _WITHOUT_SPLIT: _image_set([row for row in rows if row.split == split], channels)
+        for split in (*_SPLITS, None)
+        if any(row.split == split for row in rows)
+    }
+    for split, images in sets.items():
+        if len(images.class_names) < 2:
+            raise ValueError(
+                f"{path}: at least two classes are needed; set {split!r} holds "
+                f"{list(images.class_names)}."
+            )
+    return sets
+
+
+def _read_rows(path: Path) -> list[_Row]:
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, restval="")
+            columns = reader.fieldnames or []
+            missing = [name for name in ("path", "label") if name not in columns]
+            if missing:
+                raise ValueError(
+                    f"{path}, line 1: columns {missing} are missing; expected the header "
+                    f"path,label or path,label,split; received {','.join(columns)!r}."
+                )
+            return [_row(path.parent, reader.line_num, record) for record in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
+
+
+def _row(folder: Path, line: int, record: dict[str, str]) -> _Row:
+    file = os.path.normpath(folder / record["path"]) if record["path"].strip() else ""
+    split = record["split"].strip() if "split" in record else None
+    return _Row(line, file, record["label"].strip(), split)
+
+
+def _check_rows(path: Path, rows: list[_Row]) -> None:
+    if not rows:
+        raise ValueError(f"{path} lists no images.")
+    problems = []
+    first_line: dict[str, int] = {}
+    split_of: dict[str, str] = {}
+    for row in rows:
+        if not row.path:
+            problems.append(f"line {row.line}: the path is empty")
+        elif row.path in first_line:
+            problems.append(
+                f"line {row.line}: {row.path} is already on line {first_line[row.path]}"
+            )
+        elif not os.path.isfile(row.path):
+            problems.append(f"line {row.line}: there is no file {row.path}")
+        first_line.setdefault(row.path, row.line)
+        if row.split not in (*_SPLITS, None):
+            problems.append(
+                f"line {row.line}: unknown split {row.split!r}; accepted are {', '.join(_SPLITS)}"
+            )
+        if not row.label:
+            problems.append(f"line {row.line}: the label is empty")
+        elif split_of.setdefault(row.label, row.split) != row.split:
+            problems.append(
+                f"line {row.line}: class {row.label!r} is in split {split_of[row.label]!r} and "
+                f"in {row.split!r}; a class belongs to one split"
+            )
+    if problems:
+        raise ValueError(f"{path} cannot be used:\n{bulleted(problems)}")
+
+
+def _image_set(rows: list[_Row], channels: int) -> FileImages:
+    names, labels = np.unique([row.label for row in rows], return_inverse=True)
+    return FileImages([row.path for row in rows], labels, names.tolist(), channels=channels)

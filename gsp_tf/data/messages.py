@@ -1,0 +1,34 @@
+"""Lists in error messages, cut to a length that can be read."""
+
+from collections.abc import Sequence
+
+_LIMIT = 20
+
+
+def bulleted(items: Sequence[object]) -> str:
+    """Returns one line for each of the first 20 items, and how many more there are.
+
+    Example:
+
+    >>> print(bulleted(["cat.png", "dog.png"]))
+      cat.png
+      dog.png
+    """
+    return "\n".join(f"  {item}" for item in _shortened(items))
+
+
+def listed(items: Sequence[object]) -> str:
+    """Returns the first 20 items on one line, and how many more there are.
+
+    Example:
+
+    >>> listed(range(22))
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, and 2 more'
+    """
+    return ", ".join(_shortened(items))
+
+
+def _shortened(items: Sequence[object]) -> list[str]:
+    shown = [str(item) for item in items[:_LIMIT]]
+    more = len(items) - len(shown)
+    return [*shown, f"and {more} more"] if more else shown

@@ -1,0 +1,102 @@
+"""Omniglot: handwritten characters of many alphabets, read from its zip files."""
+
+import io
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from gsp_tf.data.image_set import ArrayImages
+
+_PATTERNS = ("images_background*.zip", "omniglot_background*.zip", "images_evaluation.zip")
+_SOURCE = "https://github.com/brendenlake/omniglot (folder python)"
+
+
+def load_omniglot(folder: str | os.PathLike, size: int = 28) -> ArrayImages:
+    """Reads the Omniglot characters from the zip files in a folder.
+
+    Lake, Salakhutdinov, Tenenbaum, "Human-level concept learning through probabilistic program
+    induction", Science 350, 2015. The groups are the alphabets. A character that several zip files
+    hold is one class, and a drawing that several hold is taken once.
+
+    Args:
+        folder: Where `images_background*.zip`, `omniglot_background*.zip` or
+            `images_evaluation.zip` lie.
+        size: Side of the images in pixels; the drawings are 105 x 105 and are reduced with
+            antialiasing.
+
+    Returns:
+        Grey images `(N, size, size, 1)`, ink 255 on 0; class names `ALPHABET/characterNN`.
+
+    Raises:
+        FileNotFoundError: If the folder holds no such zip file.
+        ValueError: If a zip file is broken, holds no drawings, or `size` is below 1.
+
+    Example:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with zipfile.ZipFile(f"{folder}/images_background.zip", "w") as archive:
+    ...         with archive.open("images_background/Greek/character01/0394_01.png", "w") as file:
+    ...             Image.new("1", (105, 105), 1).save(file, "png")
+    ...     load_omniglot(folder).class_names
+    ('Greek/character01',)
+    """
+    if size < 1:
+        raise ValueError(f"size must be at least 1 pixel; received {size}.")
+    drawings: dict[tuple[str, str], np.ndarray] = {}
+    for path in _find_archives(Path(folder)):
+        _read_archive(path, size, drawings)
+    keys = sorted(drawings)
+    names, labels = np.unique([name for name, _ in keys], return_inverse=True)
+    return ArrayImages(
+        np.stack([drawings[key] for key in keys])[..., np.newaxis],
+        labels,
+        names.tolist(),
+        [name.split("/")[0] for name in names.tolist()],
+    )
+
+
+def _find_archives(folder: Path) -> Sequence[Path]:
+    archives = sorted({path for pattern in _PATTERNS for path in folder.glob(pattern)})
+    if not archives:
+        raise FileNotFoundError(
+            f"no Omniglot zip file in {folder}. Download images_background.zip (or "
+            f"images_background_small1.zip) from {_SOURCE} and put it there unopened; accepted "
+            f"names are {', '.join(_PATTERNS)}."
+        )
+    return archives
+
+
+def _read_archive(path: Path, size: int, drawings: dict[tuple[str, str], np.ndarray]) -> None:
+    """Adds the drawings of one zip file that are not there yet."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [name for name in archive.namelist() if _is_drawing(name)]
+            for member in members:
+                _, alphabet, character, file = member.split("/")
+                key = (f"{alphabet}/{character}", file)
+                if key not in drawings:
+                    drawings[key] = _read_drawing(archive.read(member), size)
+    # A damaged archive may raise anything: OSError, BadZipFile, zlib.error, SyntaxError...
+    except Exception as error:
+        raise ValueError(
+            f"{path} is broken ({error}). Download it again from {_SOURCE}."
+        ) from error
+    if not members:
+        raise ValueError(
+            f"{path} holds no drawings; expected files SPLIT/ALPHABET/characterNN/*.png as in the "
+            f"zip files from {_SOURCE}."
+        )
+
+
+def _is_drawing(name: str) -> bool:
+    return name.count("/") == 3 and name.endswith(".png") and not name.startswith("__MACOSX")
+
+
+def _read_drawing(content: bytes, size: int) -> np.ndarray:
+    paper = Image.open(io.BytesIO(content)).convert("L")
+    return 255 - np.asarray(paper.resize((size, size), Image.Resampling.BOX))

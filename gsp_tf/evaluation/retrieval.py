@@ -1,0 +1,114 @@
+"""Retrieval metrics of an embedding."""
+
+import operator
+
+import numpy as np
+
+from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
+from gsp_tf.evaluation.search import ExactSearch, Metric
+
+BLOCK_ENTRIES = 1 << 20
+
+
+def retrieval_metrics(
+    queries,
+    query_labels,
+    references=None,
+    reference_labels=None,
+    recall_at=(1, 2, 4, 8),
+    metric: Metric = "euclidean",
+):
+    """Precision@1, R-precision, MAP@R and Recall@K of nearest-neighbour retrieval.
+
+    For a query with R positives among the references, and precision P(i) among its i nearest,
+    R-precision is P(R) and MAP@R is the mean over i = 1..R of P(i) where the i-th is correct and
+    0 where it is not (Musgrave et al., A Metric Learning Reality Check, ECCV 2020, eq. 3).
+    Recall@K is the share of queries with a positive among their K nearest. The search is exact
+    and runs over blocks of queries, so that its memory does not grow with their number.
+
+    Args:
+        queries: float array-like `(Q, D)`.
+        query_labels: integer array-like `(Q,)` or `(Q, 1)`.
+        references: float array-like `(N, D)`; None searches the other queries, each excluded from
+            its own results by index.
+        reference_labels: integer array-like `(N,)` or `(N, 1)`; None exactly if `references` is.
+        recall_at: the values of K. With fewer than K references all of them are retrieved.
+        metric: `"euclidean"` or `"cosine"`.
+
+    Returns:
+        dict: `precision_at_1`, `r_precision`, `map_at_r` and `recall_at_K` for each K, floats in
+        [0, 1] averaged over queries; `num_queries`, the number of queries averaged over;
+        `num_skipped`, the number left out for want of a positive among the references.
+
+    Raises:
+        ValueError: for embeddings that are not finite, shapes that do not fit, only one of
+            references and reference_labels, K < 1, an unknown metric, or no query with a positive.
+        TypeError: for labels or K that are not integers.
+
+    >>> embeddings = [[0.0], [1.0], [1.5], [9.0], [9.5], [4.0]]
+    >>> metrics = retrieval_metrics(embeddings, [0, 0, 1, 1, 1, 2], recall_at=(1, 2))
+    >>> {name: round(value, 3) for name, value in metrics.items()}
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'precision_at_1': 0.6, 'r_precision': 0.4, 'map_at_r': 0.4, 'recall_at_1': 0.6,
+     'recall_at_2': 0.8, 'num_queries': 5, 'num_skipped': 1}
+    """
+    recall_at = _checked_recall_at(recall_at)
+    if (references is None) != (reference_labels is None):
+        given = "reference_labels" if references is None else "references"
+        raise ValueError(f"references and reference_labels go together; received only {given}.")
+    queries = checked_embeddings(queries, "queries")
+    query_labels = checked_labels(query_labels, len(queries), "query_labels")
+    among_themselves = references is None
+    if among_themselves:
+        references, reference_labels = queries, query_labels
+    search = ExactSearch(references, metric)
+    reference_labels = checked_labels(reference_labels, search.size, "reference_labels")
+
+    positives = _count(query_labels, reference_labels) - among_themselves
+    used = np.flatnonzero(positives > 0)
+    if not len(used):
+        raise ValueError(
+            f"None of the {len(queries)} queries has a positive among the references, so there is "
+            "nothing to average; at least one label must occur in both."
+        )
+    available = search.size - among_themselves
+    k = min(available, max((positives.max(), *recall_at)))
+    precision_at_1, r_precision, map_at_r = 0.0, 0.0, 0.0
+    found_at = dict.fromkeys(recall_at, 0)
+    rows = max(1, BLOCK_ENTRIES // k)
+    for block in (used[start : start + rows] for start in range(0, len(used), rows)):
+        indices, _ = search(queries[block], k, exclude=block if among_themselves else None)
+        hits = reference_labels[indices] == query_labels[block, None]
+        precision_at_1 += np.count_nonzero(hits[:, 0])
+        for depth in found_at:
+            found_at[depth] += np.count_nonzero(hits[:, :depth].any(axis=1))
+        within_r, average_precision = _r_precision_and_map(hits, positives[block])
+        r_precision += within_r.sum()
+        map_at_r += average_precision.sum()
+    sums = {"precision_at_1": precision_at_1, "r_precision": r_precision, "map_at_r": map_at_r}
+    sums |= {f"recall_at_{depth}": count for depth, count in found_at.items()}
+    metrics = {name: float(total / len(used)) for name, total in sums.items()}
+    return metrics | {"num_queries": len(used), "num_skipped": len(queries) - len(used)}
+
+
+def _checked_recall_at(recall_at):
+    depths = tuple(operator.index(depth) for depth in recall_at)
+    if any(depth < 1 for depth in depths):
+        raise ValueError(f"recall_at must hold integers of at least 1; received {depths}.")
+    return depths
+
+
+def _count(labels, among):
+    """How often each of `labels` occurs in `among`."""
+    classes, counts = np.unique(among, return_counts=True)
+    position = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return np.where(classes[position] == labels, counts[position], 0)
+
+
+def _r_precision_and_map(hits, positives):
+    """R-precision and MAP@R of each row of hits `(rows, k)`, with k at least every R."""
+    ranks = np.arange(1, positives.max() + 1)
+    hits = hits[:, : len(ranks)] & (ranks <= positives[:, None])
+    correct = np.cumsum(hits, axis=1, dtype=np.int32)
+    precision_at_hits = np.where(hits, correct / ranks, 0.0)
+    return correct[:, -1] / positives, precision_at_hits.sum(axis=1) / positives

@@ -1,0 +1,130 @@
+"""Exact nearest-neighbour search."""
+
+import operator
+from typing import Literal, get_args
+
+import faiss
+import numpy as np
+
+from gsp_tf.evaluation.checks import checked_embeddings
+
+Metric = Literal["euclidean", "cosine"]
+
+
+class ExactSearch:
+    """Exhaustive nearest-neighbour search among a fixed set of references.
+
+    Euclidean distances are taken with the first reference as origin and in units of a power of
+    two, which changes no distance but keeps float32 from cancelling far from zero and its squares
+    from overflowing. The cosine distance is 1 - cosine similarity; a zero vector has similarity 0
+    to everything.
+
+    Args:
+        references: float array-like `(N, D)`.
+        metric: `"euclidean"` or `"cosine"`.
+
+    Raises:
+        ValueError: for references that are not finite and `(N, D)`, or an unknown metric.
+
+    >>> search = ExactSearch([[0.0], [1.0], [5.0]])
+    >>> indices, distances = search([[4.0]], k=2)
+    >>> indices, distances
+    (array([[2, 1]]), array([[1., 3.]], dtype=float32))
+    """
+
+    def __init__(self, references, metric: Metric = "euclidean"):
+        if metric not in get_args(Metric):
+            raise ValueError(f"metric must be one of {get_args(Metric)}; received {metric!r}.")
+        references = checked_embeddings(references, "references")
+        self.metric = metric
+        self.size, self.dim = references.shape
+        self._scale = _power_of_two_below(np.abs(references).max())
+        self._origin = references[0] / self._scale
+        kind = faiss.IndexFlatL2 if metric == "euclidean" else faiss.IndexFlatIP
+        self._index = kind(self.dim)
+        self._index.add(self._transform(references))
+
+    def __call__(self, queries, k, exclude=None):
+        """Finds the k nearest references of each query, nearest first.
+
+        Args:
+            queries: float array-like `(Q, D)`.
+            k: number of neighbours, at most the number of references that a query may return.
+            exclude: None, or an integer array `(Q,)`: for each query the one reference that it
+                must not return, which is itself when queries and references are the same set.
+
+        Returns:
+            indices `(Q, k)` int64 into the references, and distances `(Q, k)` float32.
+
+        Raises:
+            ValueError: if `k` is out of range or the dimension of the queries differs.
+        """
+        queries = checked_embeddings(queries, "queries")
+        if queries.shape[1] != self.dim:
+            raise ValueError(
+                f"queries and references must have the same dimension; "
+                f"received {queries.shape[1]} and {self.dim}."
+            )
+        k, available = operator.index(k), self.size - (exclude is not None)
+        if not 1 <= k <= available:
+            raise ValueError(f"k must be between 1 and {available}; received {k}.")
+        found = k + (exclude is not None)
+        scores, indices = self._index.search(self._transform(queries), found)
+        if (indices < 0).any():
+            raise ValueError("queries lie too far from the references for float32 distances.")
+        if exclude is not None:
+            kept = _all_but(indices, np.asarray(exclude))
+            scores, indices = (a[kept].reshape(len(queries), k) for a in (scores, indices))
+        if self.metric == "cosine":
+            return indices, np.maximum(1 - scores, 0)
+        return indices, np.sqrt(scores) * self._scale
+
+    def _transform(self, embeddings):
+        if self.metric == "euclidean":
+            return embeddings / self._scale - self._origin
+        norms = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64))
+        norms[norms == 0] = 1
+        return np.asarray(embeddings / norms[:, None], dtype=np.float32)
+
+
+def nearest_neighbours(queries, references=None, k=1, metric: Metric = "euclidean"):
+    """Finds the k nearest references of each query by exact search.
+
+    Args:
+        queries: float array-like `(Q, D)`.
+        references: float array-like `(N, D)`; None searches the other queries, where a query is
+            excluded by its index, so that a duplicate of it is found.
+        k: number of neighbours, at most N, or Q - 1 without references.
+        metric: `"euclidean"`, or `"cosine"` for 1 - cosine similarity.
+
+    Returns:
+        indices `(Q, k)` int64 into the references, nearest first, and distances `(Q, k)` float32.
+
+    Raises:
+        ValueError: for embeddings that are not finite and `(N, D)`, differing dimensions, `k` out
+            of range, or an unknown metric.
+
+    >>> indices, distances = nearest_neighbours([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], k=2)
+    >>> indices
+    array([[2, 1],
+           [2, 0],
+           [0, 1]])
+    >>> distances[0]
+    array([1., 5.], dtype=float32)
+    """
+    if references is None:
+        queries = checked_embeddings(queries, "queries")
+        return ExactSearch(queries, metric)(queries, k, exclude=np.arange(len(queries)))
+    return ExactSearch(references, metric)(queries, k)
+
+
+def _all_but(indices, excluded):
+    """Mask that drops from each row the excluded index, or the last if that was not found."""
+    drop = indices == excluded[:, None]
+    drop[~drop.any(axis=1), -1] = True
+    return ~drop
+
+
+def _power_of_two_below(value):
+    """The largest power of two that is at most `value`, or 1 for 0."""
+    return np.ldexp(np.float32(1), np.frexp(value)[1] - 1) if value else np.float32(1)

@@ -1,0 +1,218 @@
+"""Generalized sum pooling (Gürbüz, Şener, Alatan, ICCV 2023)."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.ops.k_center import greedy_k_center
+from gsp_tf.ops.normalization import lipschitz_normalize
+from gsp_tf.ops.transport import check_transport, partial_transport
+
+_ADAPT_POOL_SIZE = 2**16
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class GeneralizedSumPooling(LocalFeaturePooling):
+    """Weighted average of the local features that are worth transporting to learned prototypes.
+
+    "Generalized Sum Pooling for Metric Learning", section 4. With costs `c_ij = ||ω̄_i - f̄_j||`,
+    `ū = u / max(1, ||u||)`, the fraction μ of the mass of the n local features f_j that is cheapest
+    to move to the m prototypes ω_i is moved, by the smoothed plan π of problem (P2). The pooled
+    feature is `Σ_j p_j f_j / (n μ)` (eq. 4.2), where `p_j / n = Σ_i π_ij` is what was taken of
+    feature j. The attributes are `z_i = Σ_j π_ij / μ` (eq. 4.3), the histogram of prototypes.
+    μ = 1 is global average pooling.
+
+    Args:
+        num_prototypes: m, number of prototypes.
+        transport_ratio: μ in (0, 1], fraction of the local features that is kept.
+        entropy_smoothing: ε > 0; small keeps close to the average, large chooses sharply.
+        solver: "newton", or "fixed_point" for the iteration of the paper.
+        return_attributes: also return the attributes, which `ZeroShotLoss` trains on.
+        prototypes_initializer: initialiser of the prototypes; `adapt` takes them from data instead.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: pooled `(B, C)`; with `return_attributes` the pair of pooled `(B, C)` and attributes
+    `(B, m)`, each row of which sums to 1.
+
+    Raises:
+        ValueError: if a parameter is out of range or the input is neither a map nor a set.
+
+    Example:
+        >>> import keras
+        >>> images = keras.Input((32, 32, 3))
+        >>> features = keras.layers.Conv2D(16, 3)(images)
+        >>> embeddings = GeneralizedSumPooling(num_prototypes=8)(features)
+        >>> embeddings.shape
+        (None, 16)
+    """
+
+    def __init__(
+        self,
+        num_prototypes=64,
+        transport_ratio=0.3,
+        entropy_smoothing=5.0,
+        solver="newton",
+        return_attributes=False,
+        prototypes_initializer="glorot_uniform",
+        data_format=None,
+        **kwargs,
+    ):
+        super().__init__(data_format=data_format, **kwargs)
+        if num_prototypes < 1:
+            raise ValueError(f"num_prototypes must be at least 1, received {num_prototypes}.")
+        check_transport(transport_ratio, entropy_smoothing, solver)
+        self.num_prototypes = num_prototypes
+        self.transport_ratio = transport_ratio
+        self.entropy_smoothing = entropy_smoothing
+        self.solver = solver
+        self.return_attributes = return_attributes
+        self.prototypes_initializer = keras.initializers.get(prototypes_initializer)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        self.prototypes = self.add_weight(
+            name="prototypes",
+            shape=(self.num_prototypes, self.num_channels(input_shape)),
+            initializer=self.prototypes_initializer,
+            autocast=False,
+        )
+
+    def call(self, features, mask=None):
+        features, _ = self.as_set(features)
+        plan = self._plan(features, mask)
+        pooled = ops.einsum("bn,bnc->bc", self._weights(plan), ops.cast(features, plan.dtype))
+        pooled = ops.cast(pooled, self.compute_dtype)
+        if not self.return_attributes:
+            return pooled
+        attributes = ops.sum(plan, axis=-1) / self.transport_ratio
+        return pooled, ops.cast(attributes, self.compute_dtype)
+
+    def pooling_weights(self, features, mask=None):
+        """Weight of every local feature in the pooled one, `p_j / (n μ)`.
+
+        Args:
+            features: map or set, as for the layer.
+            mask: optional boolean mask of a set, `(B, n)`.
+
+        Returns:
+            `(B, H, W)` for a map, `(B, n)` for a set; each sums to 1.
+
+        Example:
+            >>> import numpy as np
+            >>> gsp = GeneralizedSumPooling(num_prototypes=2)
+            >>> gsp.pooling_weights(np.ones((1, 2, 2, 3), "float32")).numpy().tolist()
+            [[[0.25, 0.25], [0.25, 0.25]]]
+        """
+        features, dimensions = self._prepare(features)
+        weights = self._weights(self._plan(features, mask))
+        return ops.reshape(weights, (ops.shape(features)[0], *dimensions))
+
+    def attribute_maps(self, features, mask=None):
+        """Share of every place in every attribute, `π_ij / μ`; summed over places, eq. 4.3.
+
+        Args:
+            features: map or set, as for the layer.
+            mask: optional boolean mask of a set, `(B, n)`.
+
+        Returns:
+            `(B, H, W, m)` for a map, `(B, n, m)` for a set; each sums to 1.
+
+        Example:
+            >>> import numpy as np
+            >>> gsp = GeneralizedSumPooling(num_prototypes=2)
+            >>> maps = gsp.attribute_maps(np.ones((1, 2, 2, 3), "float32"))
+            >>> maps.shape, round(float(maps.numpy().sum()), 3)
+            (TensorShape([1, 2, 2, 2]), 1.0)
+        """
+        features, dimensions = self._prepare(features)
+        shares = ops.swapaxes(self._plan(features, mask), -1, -2) / self.transport_ratio
+        return ops.reshape(shares, (ops.shape(features)[0], *dimensions, self.num_prototypes))
+
+    def adapt(self, features, seed=0):
+        """Take the prototypes from data: greedy k-center over normalised local features.
+
+        The first prototype is the local feature farthest from their mean, each further one the
+        farthest from those chosen (thesis, Algorithm 2), so that they cover the features. Of more
+        than 65,536 local features a random sample of that many is used.
+
+        Args:
+            features: array of maps or sets as for the layer, or an iterable of them such as a
+                `tf.data.Dataset`; of tuples the first entry counts.
+            seed: seed of the random sample.
+
+        Raises:
+            ValueError: if there are fewer local features than prototypes, or one is not finite.
+
+        Example:
+            >>> import numpy as np
+            >>> gsp = GeneralizedSumPooling(num_prototypes=2)
+            >>> gsp.adapt(np.array([[[0.0, 0.9], [0.1, 0.8], [0.7, 0.0]]], "float32"))
+            >>> gsp.prototypes.numpy().round(1).tolist()
+            [[0.7, 0.0], [0.0, 0.9]]
+        """
+        if hasattr(features, "shape"):
+            features = [features]
+        rng = np.random.default_rng(seed)
+        pool, keys = [], []
+        for batch in features:
+            batch = batch[0] if isinstance(batch, (tuple, list)) else batch
+            local, _ = self._prepare(batch)
+            local = lipschitz_normalize(local)
+            local = ops.convert_to_numpy(ops.reshape(local, (-1, local.shape[-1])))
+            pool = np.concatenate([pool, local]) if len(pool) else local
+            keys = np.concatenate([keys, rng.random(len(local))])
+            if len(pool) > _ADAPT_POOL_SIZE:
+                kept = np.sort(np.argpartition(keys, _ADAPT_POOL_SIZE)[:_ADAPT_POOL_SIZE])
+                pool, keys = pool[kept], keys[kept]
+        if len(pool) < self.num_prototypes:
+            raise ValueError(
+                f"adapt needs at least num_prototypes={self.num_prototypes} local features, "
+                f"received {len(pool)}."
+            )
+        if not np.isfinite(pool).all():
+            raise ValueError("adapt needs finite features, received NaN or infinity.")
+        mean = pool.mean(axis=0, keepdims=True)
+        chosen = ops.convert_to_numpy(greedy_k_center(pool, mean, self.num_prototypes))
+        self.prototypes.assign(pool[chosen])
+
+    def compute_output_shape(self, input_shape):
+        pooled = (input_shape[0], self.num_channels(input_shape))
+        return (pooled, (input_shape[0], self.num_prototypes)) if self.return_attributes else pooled
+
+    def compute_mask(self, inputs, mask=None):
+        return (None, None) if self.return_attributes else None
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_prototypes": self.num_prototypes,
+            "transport_ratio": self.transport_ratio,
+            "entropy_smoothing": self.entropy_smoothing,
+            "solver": self.solver,
+            "return_attributes": self.return_attributes,
+            "prototypes_initializer": keras.initializers.serialize(self.prototypes_initializer),
+        }
+
+    def _prepare(self, features):
+        features = ops.convert_to_tensor(features)
+        if not self.built:
+            self.build(tuple(features.shape))
+        return self.as_set(features)
+
+    def _plan(self, features, mask):
+        """Plan π `(B, m, n)` of problem (P2) for a set `(B, n, C)`."""
+        prototypes = lipschitz_normalize(self.prototypes)
+        cost = pairwise_distances(prototypes, lipschitz_normalize(features))
+        if mask is not None:
+            mask = ops.reshape(mask, (ops.shape(features)[0], -1))
+        return partial_transport(
+            cost, self.transport_ratio, self.entropy_smoothing, self.solver, mask=mask
+        )[1]
+
+    def _weights(self, plan):
+        return ops.sum(plan, axis=-2) / self.transport_ratio

@@ -1,0 +1,53 @@
+"""Contrastive loss with two margins (Hadsell et al. 2006; C2 in the GSP and CCP papers)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss, mean_of_nonzero
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ContrastiveLoss(PairLoss):
+    """Pulls positives within one margin and pushes negatives beyond another (C2).
+
+    `mean [d_ij - m_p]_+ over positives + mean [m_n - d_ij]_+ over negatives`, with Euclidean
+    distances d between L2-normalised embeddings; each mean runs over its non-zero terms, and is 0
+    where there is none. "Dimensionality Reduction by Learning an Invariant Mapping" (Hadsell,
+    Chopra, LeCun, CVPR 2006) with the positive margin and the means of Musgrave et al. (2020).
+
+    Args:
+        positive_margin: m_p, distance below which a positive pair costs nothing.
+        negative_margin: m_n, distance above which a negative pair costs nothing.
+        normalize: L2-normalise the embeddings first.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = ContrastiveLoss(positive_margin=0.0, negative_margin=0.5)
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
+        >>> round(float(loss(np.array([0, 0, 1]), embeddings)), 3)
+        0.894
+    """
+
+    def __init__(
+        self,
+        positive_margin=0.0,
+        negative_margin=0.5,
+        normalize=True,
+        name="contrastive_loss",
+        **kwargs,
+    ):
+        super().__init__(normalize=normalize, name=name, **kwargs)
+        self.positive_margin = positive_margin
+        self.negative_margin = negative_margin
+
+    def pair_loss(self, distances, positives, negatives):
+        attraction = mean_of_nonzero(ops.relu(distances - self.positive_margin), positives)
+        repulsion = mean_of_nonzero(ops.relu(self.negative_margin - distances), negatives)
+        return attraction + repulsion
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "positive_margin": self.positive_margin,
+            "negative_margin": self.negative_margin,
+        }

@@ -1,0 +1,64 @@
+"""ProxyNCA++ (Teh, DeVries, Taylor, ECCV 2020)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.weighted import WeightedLoss
+from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.ops.normalization import l2_normalize
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ProxyNCALoss(WeightedLoss):
+    """Cross-entropy of a sample's class under a softmax of distances to class proxies (ProxyNCA++).
+
+    `L = -mean_i log( exp(-||x̂_i - p̂_y||^2 / T) / Σ_c exp(-||x̂_i - p̂_c||^2 / T) )` with unit
+    vectors x̂, p̂ and temperature T. "ProxyNCA++: Revisiting and Revitalizing Proxy Neighborhood
+    Component Analysis" (ECCV 2020), eq. 6. The GSP authors' code puts cosine similarities in the
+    exponent; that is this loss at twice their temperature.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        temperature: T > 0.
+
+    Weight: `proxies (num_classes, D)`, one for each class.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = ProxyNCALoss(num_classes=2, temperature=1.0)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 3)
+        0.127
+    """
+
+    def __init__(self, num_classes, temperature=0.11, **kwargs):
+        super().__init__(num_classes, **kwargs)
+        if not temperature > 0:
+            raise ValueError(f"temperature must be positive, received {temperature}.")
+        self.temperature = temperature
+
+    def build(self, labels_shape, embeddings_shape):
+        self.proxies = self.add_weight(
+            name="proxies",
+            shape=(self.num_classes, embeddings_shape[-1]),
+            initializer="he_normal",
+        )
+
+    def call(self, labels, embeddings):
+        distances = pairwise_distances(
+            l2_normalize(embeddings), l2_normalize(self.proxies), squared=True
+        )
+        return ops.mean(
+            ops.sparse_categorical_crossentropy(
+                ops.reshape(labels, (-1,)), -distances / self.temperature, from_logits=True
+            )
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.temperature}

@@ -1,0 +1,109 @@
+"""The zero-shot prediction loss of GSP (Gürbüz, Şener, Alatan, ICCV 2023, section 4.2)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.weighted import WeightedLoss
+from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops.ridge import ridge_regression
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ZeroShotLoss(WeightedLoss):
+    """How badly attributes of some classes predict the semantics of other classes.
+
+    GSP paper, section 4.2 (L_ZS). The classes of a batch are split in two halves. On one half the
+    linear map from attributes z to class embeddings υ is fitted in closed form,
+    `A = argmin Σ ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`; on the other half it predicts, and the
+    prediction is scored by the cross-entropy of `softmax_c(scale · (A z)ᵀ υ_c)` over all classes;
+    then the halves change places. The halves alternate over the classes in order of first
+    appearance, so the order of a batch decides them. A batch of one class costs 0.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        embedding_dim: dimension of the class embeddings.
+        ridge: weight of the penalty of the regression, > 0.
+        scale: factor of the logits.
+
+    Weight: `class_embeddings (num_classes, embedding_dim)`, υ.
+
+    Call: `loss(labels, attributes)`, labels `(B,)` or `(B, 1)`, attributes `(B, m)`; a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = ZeroShotLoss(num_classes=4, embedding_dim=8)
+        >>> attributes = np.eye(4, dtype="float32")
+        >>> float(loss(np.array([3, 3, 3, 3]), attributes))
+        0.0
+    """
+
+    def __init__(self, num_classes, embedding_dim, ridge=0.05, scale=9.5, **kwargs):
+        super().__init__(num_classes, **kwargs)
+        if embedding_dim < 1:
+            raise ValueError(f"embedding_dim must be at least 1, received {embedding_dim}.")
+        if not ridge > 0:
+            raise ValueError(f"ridge must be positive, received {ridge}.")
+        self.embedding_dim = embedding_dim
+        self.ridge = ridge
+        self.scale = scale
+
+    def build(self, labels_shape, attributes_shape):
+        self.class_embeddings = self.add_weight(
+            name="class_embeddings",
+            shape=(self.num_classes, self.embedding_dim),
+            initializer="he_normal",
+        )
+
+    def call(self, labels, attributes):
+        labels = ops.reshape(labels, (-1,))
+        attributes = at_least_float32(attributes)
+        in_second, num_classes_present = alternate_classes(labels)
+        second = ops.cast(in_second, attributes.dtype)[:, None]
+        halves = ops.stack([1.0 - second, second])
+        targets = ops.take(self.class_embeddings, labels, axis=0)
+        maps = ridge_regression(halves * attributes, halves * targets, self.ridge)
+        predictions = second * ops.matmul(attributes, maps[0]) + (1.0 - second) * ops.matmul(
+            attributes, maps[1]
+        )
+        logits = self.scale * ops.matmul(predictions, ops.transpose(self.class_embeddings))
+        losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        return ops.where(num_classes_present > 1, ops.mean(losses), 0.0)
+
+    def compute_output_shape(self, labels_shape, attributes_shape):
+        return ()
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "embedding_dim": self.embedding_dim,
+            "ridge": self.ridge,
+            "scale": self.scale,
+        }
+
+
+def alternate_classes(labels):
+    """Deal the classes of a batch out to two halves, in order of first appearance.
+
+    Args:
+        labels: integer tensor `(B,)`.
+
+    Returns:
+        boolean tensor `(B,)`, True for the samples of every second class, and the number of
+        classes in the batch, an int32 scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> in_second, count = alternate_classes(np.array([7, 7, 2, 9, 2]))
+        >>> in_second.numpy().tolist(), int(count)
+        ([False, False, True, False, True], 3)
+    """
+    same = ops.equal(labels[:, None], labels[None, :])
+    first = ops.argmax(ops.cast(same, "int32"), axis=1)
+    is_first = ops.cast(
+        ops.equal(first, ops.arange(ops.shape(labels)[0], dtype=first.dtype)), "int32"
+    )
+    rank = ops.take(ops.cumsum(is_first) - 1, first)
+    return ops.equal(rank % 2, 1), ops.sum(is_first)

@@ -1,0 +1,53 @@
+"""Euclidean distances between all pairs, with a gradient that is finite everywhere."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from gsp_tf.ops.precision import at_least_float32
+
+
+def pairwise_distances(x, y=None, squared=False):
+    """Euclidean distance of every row of `x` to every row of `y`.
+
+    `||x_i - y_j||^2 = ||x_i||^2 - 2 x_i . y_j + ||y_j||^2`, as one matrix product. A squared
+    distance below the rounding error of that sum, `max(4, sqrt(D) / 2) eps (||x_i||^2 + ||y_j||^2)`
+    for the machine epsilon `eps` of the type, cannot be told from zero: such a pair counts as
+    coincident, its distance is exactly 0 and its gradient is 0.
+
+    Args:
+        x: float tensor `(..., a, D)`.
+        y: float tensor `(..., b, D)`; `x` itself if `None`.
+        squared: return squared distances.
+
+    Returns:
+        tensor `(..., a, b)`, float64 for float64 inputs, float32 otherwise.
+
+    Raises:
+        ValueError: if the two last dimensions differ.
+
+    Example:
+        >>> import numpy as np
+        >>> points = np.array([[0.0, 0.0], [3.0, 4.0]], "float32")
+        >>> pairwise_distances(points).numpy().tolist()
+        [[0.0, 5.0], [5.0, 0.0]]
+    """
+    x = at_least_float32(x)
+    y = x if y is None else at_least_float32(y)
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(
+            "pairwise_distances needs x (..., a, D) and y (..., b, D) with the same D, "
+            f"received shapes {tuple(x.shape)} and {tuple(y.shape)}."
+        )
+    square_norms = ops.expand_dims(ops.sum(ops.square(x), axis=-1), -1) + ops.expand_dims(
+        ops.sum(ops.square(y), axis=-1), -2
+    )
+    square_distances = square_norms - 2.0 * ops.matmul(x, ops.swapaxes(y, -1, -2))
+    epsilon = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
+    rounding = max(4.0, math.sqrt(x.shape[-1]) / 2.0) * epsilon
+    distinct = square_distances > rounding * square_norms
+    if squared:
+        return ops.where(distinct, square_distances, 0.0)
+    return ops.where(distinct, ops.sqrt(ops.where(distinct, square_distances, 1.0)), 0.0)

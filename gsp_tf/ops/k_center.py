@@ -1,0 +1,57 @@
+"""Greedy k-center selection (Gürbüz, thesis 2022, Algorithm 2)."""
+
+from keras import ops
+
+from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.ops.precision import at_least_float32
+
+
+def greedy_k_center(pool, centers, k):
+    """Choose k points of a pool, each the farthest from all centres chosen so far.
+
+    Thesis Algorithm 2: `i* = argmax_i min_c ||pool_i - c||` over the given centres and the points
+    chosen before, k times. It is the 2-approximation of the k-center problem: the covering radius
+    is at most twice the best possible. Ties go to the lower index; no point is chosen twice.
+
+    Args:
+        pool: float tensor `(..., b, D)`, the points to choose from.
+        centers: float tensor `(..., r, D)`, centres that are already there; r may be 0, then the
+            first point of the pool is the first choice.
+        k: number of points to choose, 1 to b.
+
+    Returns:
+        int32 tensor `(..., k)`, indices into the pool in the order of choice.
+
+    Raises:
+        ValueError: if k is not in 1 to b.
+
+    Example:
+        >>> import numpy as np
+        >>> pool = np.array([[0.0], [1.0], [5.0], [9.0]], "float32")
+        >>> greedy_k_center(pool, np.zeros((1, 1), "float32"), 2).numpy().tolist()
+        [3, 2]
+    """
+    pool, centers = at_least_float32(pool), at_least_float32(centers)
+    pool_size = pool.shape[-2]
+    if k < 1 or (pool_size is not None and k > pool_size):
+        raise ValueError(
+            f"greedy_k_center can choose 1 to {pool_size} of a pool {tuple(pool.shape)}, "
+            f"received k={k}."
+        )
+    nearest = ops.full_like(pool[..., 0], float("inf"))
+    if centers.shape[-2] != 0:
+        nearest = ops.min(pairwise_distances(pool, centers, squared=True), axis=-1)
+    positions = ops.arange(ops.shape(pool)[-2], dtype="int32")
+
+    def choose(step, state):
+        nearest, chosen = state
+        index = ops.cast(ops.argmax(nearest, axis=-1), "int32")
+        point = ops.take_along_axis(pool, index[..., None, None], axis=-2)
+        distance = ops.sum(ops.square(pool - point), axis=-1)
+        nearest = ops.minimum(nearest, distance)
+        nearest = ops.where(positions == index[..., None], -1.0, nearest)
+        chosen = ops.where(ops.arange(k, dtype="int32") == step, index[..., None], chosen)
+        return nearest, chosen
+
+    chosen = ops.zeros((*ops.shape(pool)[:-2], k), dtype="int32")
+    return ops.fori_loop(0, k, choose, (nearest, chosen))[1]

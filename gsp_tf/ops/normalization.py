@@ -1,0 +1,49 @@
+"""Normalisations of vectors with a gradient that is finite at zero."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from gsp_tf.ops.precision import at_least_float32
+
+
+def l2_normalize(u):
+    """Scale vectors to unit length, `u / ||u||`; a zero vector stays zero, with zero gradient.
+
+    Zero is any vector whose squared norm underflows: shorter than 3e-16 in float32.
+
+    Args:
+        u: float tensor `(..., D)`.
+
+    Returns:
+        tensor `(..., D)`, float64 for float64 inputs, float32 otherwise.
+
+    Example:
+        >>> l2_normalize([[3.0, 4.0], [0.0, 0.0]]).numpy().tolist()
+        [[0.6, 0.8], [0.0, 0.0]]
+    """
+    u = at_least_float32(u)
+    square_norm = ops.sum(ops.square(u), axis=-1, keepdims=True)
+    precision = np.finfo(keras.backend.standardize_dtype(u.dtype))
+    nonzero = square_norm > float(precision.tiny / precision.eps)
+    return ops.where(nonzero, u * ops.rsqrt(ops.where(nonzero, square_norm, 1.0)), 0.0)
+
+
+def lipschitz_normalize(u):
+    """Pull vectors into the unit ball, `u / max(1, ||u||)` (GSP paper, section 4.1).
+
+    Unlike L2 normalisation it is 1-Lipschitz everywhere, at zero too.
+
+    Args:
+        u: float tensor `(..., D)`.
+
+    Returns:
+        tensor `(..., D)`, float64 for float64 inputs, float32 otherwise.
+
+    Example:
+        >>> lipschitz_normalize([[3.0, 4.0], [0.3, 0.4]]).numpy().tolist()
+        [[0.6, 0.8], [0.3, 0.4]]
+    """
+    u = at_least_float32(u)
+    square_norm = ops.sum(ops.square(u), axis=-1, keepdims=True)
+    return u * ops.rsqrt(ops.maximum(square_norm, 1.0))

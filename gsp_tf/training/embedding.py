@@ -1,0 +1,67 @@
+"""Embeddings of a whole data set."""
+
+import numpy as np
+import tensorflow as tf
+
+from gsp_tf.training.metric_learner import split_outputs
+
+
+def embed(embedder, dataset):
+    """Embeddings and labels of every image of a data set, in its order.
+
+    Args:
+        embedder: Keras model from images to embeddings `(B, D)` (or to embeddings and attributes),
+            or the result of `inference(embedder)`, which is traced once for many data sets.
+        dataset: finite `tf.data.Dataset` of `(images (B, H, W, C), labels (B,))`.
+
+    Returns:
+        float32 array `(N, D)` and integer array `(N,)`.
+
+    Raises:
+        ValueError: if the data set is empty.
+
+    Example:
+        >>> import keras
+        >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        >>> data = tf.data.Dataset.from_tensor_slices((np.ones((5, 4)), np.arange(5))).batch(2)
+        >>> embeddings, labels = embed(model, data)
+        >>> embeddings.shape, labels.tolist()
+        ((5, 2), [0, 1, 2, 3, 4])
+    """
+    forward = embedder if isinstance(embedder, _Inference) else inference(embedder)
+    embeddings, labels = [], []
+    for images, batch_labels in dataset:
+        embeddings.append(forward(images).numpy())
+        labels.append(batch_labels.numpy().reshape(-1))
+    if not embeddings:
+        raise ValueError("embed received a data set without any batch.")
+    return np.concatenate(embeddings).astype("float32"), np.concatenate(labels)
+
+
+def inference(embedder):
+    """The embedder's forward pass in inference mode, embeddings only, traced once.
+
+    Args:
+        embedder: Keras model from images to embeddings (or to embeddings and attributes).
+
+    Returns:
+        function from images `(B, H, W, C)` to float32 embeddings `(B, D)`.
+
+    Example:
+        >>> import keras
+        >>> forward = inference(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
+        >>> forward(np.ones((3, 4), "float32")).shape
+        TensorShape([3, 2])
+    """
+    return _Inference(embedder)
+
+
+class _Inference:
+    def __init__(self, embedder):
+        self.forward = tf.function(
+            lambda images: tf.cast(split_outputs(embedder(images, training=False))[0], "float32"),
+            reduce_retracing=True,
+        )
+
+    def __call__(self, images):
+        return self.forward(images)

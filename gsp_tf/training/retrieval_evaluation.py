@@ -1,0 +1,69 @@
+"""Retrieval metrics of a held-out set during training."""
+
+import keras
+import numpy as np
+
+from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.training.embedding import embed, inference
+
+
+class RetrievalEvaluation(keras.callbacks.Callback):
+    """Embeds a data set at the end of every epoch and adds its retrieval metrics to the logs.
+
+    MAP@R, R-precision, P@1 and Recall@K (Musgrave et al. 2020) appear as `val_map_at_r` and so on,
+    for every callback that stands after this one: early stopping, checkpoints, loggers.
+
+    Args:
+        dataset: finite `tf.data.Dataset` of `(images, labels)`, of classes not trained on.
+        recall_at: the K of Recall@K.
+        metric: "euclidean" or "cosine".
+        prefix: put before the names of the metrics.
+
+    Example:
+        >>> import keras, tensorflow as tf
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> from gsp_tf.training import MetricLearner
+        >>> data = tf.data.Dataset.from_tensor_slices((np.eye(8), np.arange(8) % 2)).batch(8)
+        >>> embedder = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2)])
+        >>> learner = MetricLearner(embedder, ContrastiveLoss())
+        >>> learner.compile(optimizer="adam")
+        >>> evaluation = RetrievalEvaluation(data, recall_at=(1,))
+        >>> history = learner.fit(data, callbacks=[evaluation], verbose=0)
+        >>> "val_map_at_r" in history.history
+        True
+    """
+
+    def __init__(self, dataset, recall_at=(1, 2, 4, 8), metric="euclidean", prefix="val_"):
+        super().__init__()
+        self.dataset = dataset
+        self.recall_at = tuple(recall_at)
+        self.metric = metric
+        self.prefix = prefix
+
+    def set_model(self, model):
+        super().set_model(model)
+        self._forward = inference(getattr(model, "embedder", model))
+
+    def evaluate(self):
+        """Metrics of the model as it is, with the prefix.
+
+        Returns:
+            dict from name to float; every metric is 0 while the embeddings are not finite.
+        """
+        embeddings, labels = embed(self._forward, self.dataset)
+        finite = np.isfinite(embeddings).all()
+        metrics = retrieval_metrics(
+            embeddings if finite else np.zeros_like(embeddings),
+            labels,
+            recall_at=self.recall_at,
+            metric=self.metric,
+        )
+        return {
+            f"{self.prefix}{name}": float(value) if finite else 0.0
+            for name, value in metrics.items()
+            if name not in ("num_queries", "num_skipped")
+        }
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is not None:
+            logs.update(self.evaluate())

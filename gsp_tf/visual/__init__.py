@@ -1,0 +1,18 @@
+"""Pictures of embeddings, retrieval, pooling weights and training, and the page that joins them."""
+
+from gsp_tf.visual.curves import training_curves
+from gsp_tf.visual.embedding_map import embedding_map, project
+from gsp_tf.visual.gallery import neighbour_gallery
+from gsp_tf.visual.overlay import overlay_weights
+from gsp_tf.visual.report import write_report
+from gsp_tf.visual.run_summary import RunSummary
+
+__all__ = [
+    "RunSummary",
+    "embedding_map",
+    "neighbour_gallery",
+    "overlay_weights",
+    "project",
+    "training_curves",
+    "write_report",
+]

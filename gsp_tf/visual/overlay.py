@@ -1,0 +1,72 @@
+"""Pooling weights drawn over the image that they weigh."""
+
+import matplotlib
+import numpy as np
+from PIL import Image
+
+from gsp_tf.visual.images import rgb
+
+COLOR_MAP = "coolwarm"
+OCTAVES = 2.0
+OPACITY = 0.75
+LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
+
+
+def overlay_weights(image, weights):
+    """Tints an image by how far its pooling weights are from those of average pooling.
+
+    The colour stands for log2(n p_j), with p the weights scaled to sum 1 over the n positions: 0
+    is the weight 1/n that global average pooling gives to each, and leaves the image untinted.
+    Red is more, blue is less, and both saturate at four times more or less, so that colours mean
+    the same in every image.
+
+    Args:
+        image: uint8 `(H, W, 1)` or `(H, W, 3)`; its luminance is shown.
+        weights: non-negative `(h, w)`, resized bilinearly to `(H, W)`.
+
+    Returns:
+        uint8 `(H, W, 3)`.
+
+    Raises:
+        ValueError: for another kind of image, or weights that are not a finite, non-negative
+            `(h, w)` with a positive sum.
+
+    >>> image = np.full((4, 4, 1), 100, np.uint8)
+    >>> overlay_weights(image, np.full((2, 2), 0.25))[0, 0]
+    array([100, 100, 100], dtype=uint8)
+    >>> overlay_weights(image, [[1.0, 0.0], [0.0, 0.0]])[0, 0]
+    array([160,  28,  54], dtype=uint8)
+    """
+    grey = rgb(image) @ LUMINANCE
+    weights = np.asarray(weights, dtype=np.float32)
+    if weights.ndim != 2 or not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(
+            "weights must be a finite, non-negative (h, w) array; "
+            f"received shape {weights.shape} with {np.count_nonzero(~(weights >= 0))} "
+            "negative or NaN values."
+        )
+    if not weights.sum() > 0:
+        raise ValueError(f"weights must have a positive sum; received {weights.sum()}.")
+    relative = Image.fromarray(weights / weights.mean())
+    relative = relative.resize(grey.shape[::-1], Image.Resampling.BILINEAR)
+    octaves = np.log2(np.maximum(relative, 2.0**-OCTAVES)).clip(max=OCTAVES) / OCTAVES
+    tint = 255 * matplotlib.colormaps[COLOR_MAP](octaves / 2 + 0.5)[..., :3]
+    opacity = OPACITY * np.abs(octaves)[..., None]
+    blended = (1 - opacity) * grey[..., None] + opacity * tint
+    return np.rint(blended).astype(np.uint8)
+
+
+def color_scale(steps=9):
+    """Colours of the overlay from a quarter to four times the uniform weight.
+
+    Args:
+        steps: number of colours.
+
+    Returns:
+        list of `steps` CSS colours.
+
+    >>> color_scale(3)
+    ['#3b4cc0', '#dddcdc', '#b40426']
+    """
+    colors = matplotlib.colormaps[COLOR_MAP](np.linspace(0, 1, steps))
+    return [matplotlib.colors.to_hex(color) for color in colors]

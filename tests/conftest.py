@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+ORACLES = Path(__file__).parent / "oracles"
+
+
+@pytest.fixture(autouse=True)
+def default_keras_state():
+    """Every test starts from a seed and leaves Keras' global settings as it found them."""
+    keras.utils.set_random_seed(0)
+    yield
+    keras.config.set_dtype_policy("float32")
+    keras.config.set_image_data_format("channels_last")
+
+
+@pytest.fixture
+def oracle():
+    def load(name):
+        return dict(np.load(ORACLES / f"{name}.npz"))
+
+    return load

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from gsp_tf.data import ArrayImages, FileImages, UnreadableImageError
+
+
+@pytest.fixture
+def numbered():
+    pixels = np.arange(6, dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 4, 1), np.uint8)
+    return ArrayImages(pixels, [0, 1, 2, 0, 1, 2], ["a", "b", "c"], ["x", "x", "y"])
+
+
+def test_attributes(numbered):
+    assert len(numbered) == 6
+    assert numbered.labels.dtype == np.int64
+    assert numbered.class_names == ("a", "b", "c")
+    assert numbered.groups == ("x", "x", "y")
+    assert numbered.channels == 1
+    assert numbered.image(5).shape == (3, 4, 1)
+    assert numbered.image(5).dtype == np.uint8
+    assert (numbered.image(5) == 5).all()
+
+
+def test_one_group_by_default():
+    images = ArrayImages(np.zeros((2, 2, 2, 3), np.uint8), [0, 1], ["a", "b"])
+    assert images.groups == ("", "")
+    assert images.channels == 3
+
+
+def test_subset_renumbers_in_the_order_given(numbered):
+    part = numbered.subset([2, 0])
+    assert part.class_names == ("c", "a")
+    assert part.groups == ("y", "x")
+    assert part.labels.tolist() == [1, 0, 1, 0]
+    assert [int(part.image(i)[0, 0, 0]) for i in range(4)] == [0, 2, 3, 5]
+
+
+@pytest.mark.parametrize("classes", [[], [0, 0], [3], [-1]])
+def test_subset_refuses(numbered, classes):
+    with pytest.raises(ValueError, match=r"distinct class ids.*\[0, 3\)"):
+        numbered.subset(classes)
+
+
+@pytest.mark.parametrize("index", [-1, 6])
+def test_image_index_out_of_range(numbered, index):
+    with pytest.raises(IndexError, match=rf"\[0, 6\); received {index}"):
+        numbered.image(index)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "labels", "groups", "message"),
+    [
+        (np.zeros((2, 2, 2, 1), np.float32), [0, 1], None, "uint8.*float32"),
+        (np.zeros((2, 2, 2), np.uint8), [0, 1], None, r"\(2, 2, 2\)"),
+        (np.zeros((2, 2, 2, 2), np.uint8), [0, 1], None, "channels must be 1 or 3; received 2"),
+        (np.zeros((2, 2, 2, 1), np.uint8), [0, 1, 1], None, "2 images and 3 labels"),
+        (np.zeros((2, 2, 2, 1), np.uint8), [0, 2], None, r"\[0, 2\).*from 0 to 2"),
+        (np.zeros((2, 2, 2, 1), np.uint8), [0.0, 1.0], None, "vector of integers"),
+        (np.zeros((2, 2, 2, 1), np.uint8), [0, 1], ["x"], "2 classes; received 1"),
+    ],
+)
+def test_array_images_refuse(pixels, labels, groups, message):
+    with pytest.raises(ValueError, match=message):
+        ArrayImages(pixels, labels, ["a", "b"], groups)
+
+
+def test_file_images_of_different_sizes_in_a_graph(tmp_path):
+    names = ["größe 1.png", "字.png"]
+    for name, size, colour in zip(names, [(4, 3), (6, 5)], ["red", "blue"], strict=True):
+        Image.new("RGB", size, colour).save(tmp_path / name)
+    images = FileImages([tmp_path / name for name in names], [0, 1], ["a", "b"])
+    loaded = list(
+        tf.data.Dataset.range(2).map(lambda i: images.load(i, tf.stack([0, i]))).as_numpy_iterator()
+    )
+    assert [image.shape for image in loaded] == [(3, 4, 3), (5, 6, 3)]
+    assert loaded[1][0, 0].tolist() == [0, 0, 255]
+    part = images.subset([1])
+    assert part.paths == (str(tmp_path / names[1]),)
+    assert part.channels == 3
+    assert part.image(0).shape == (5, 6, 3)
+
+
+def test_file_images_convert_to_grey(tmp_path):
+    Image.new("RGB", (2, 2), "white").save(tmp_path / "a.png")
+    images = FileImages([tmp_path / "a.png"], [0], ["a"], channels=1)
+    assert images.image(0).shape == (2, 2, 1)
+
+
+def test_file_images_refuse_other_counts():
+    with pytest.raises(ValueError, match="1 paths and 2 labels"):
+        FileImages(["a.png"], [0, 1], ["a", "b"])
+
+
+def test_a_file_that_vanished_is_named(tmp_path):
+    images = FileImages([tmp_path / "gone.png"], [0], ["a"])
+    with pytest.raises(UnreadableImageError, match=r"gone\.png: there is no such file"):
+        images.image(0)
+    dataset = tf.data.Dataset.range(1).map(lambda i: images.load(i, tf.stack([0, i])))
+    with pytest.raises(tf.errors.OpError, match=r"gone\.png: there is no such file"):
+        next(iter(dataset))

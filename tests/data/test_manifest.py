@@ -1,0 +1,100 @@
+import pytest
+from PIL import Image
+
+from gsp_tf.data import load_manifest
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "my images").mkdir()
+    for name in ("a.png", "b.png", "my images/ç.png", "d.png", "e.png"):
+        Image.new("RGB", (4, 4), "red").save(tmp_path / name)
+    return tmp_path
+
+
+def write(folder, *lines, encoding="utf-8"):
+    path = folder / "list.csv"
+    path.write_text("\n".join(lines) + "\n", encoding=encoding)
+    return path
+
+
+def test_without_splits(folder):
+    path = write(
+        folder, "label,path", "zebra,a.png", f"Äpfel,{folder / 'b.png'}", "zebra,my images/ç.png"
+    )
+    sets = load_manifest(path)
+    assert list(sets) == ["all"]
+    images = sets["all"]
+    assert images.class_names == ("zebra", "Äpfel")
+    assert images.labels.tolist() == [0, 1, 0]
+    assert images.paths == tuple(str(folder / n) for n in ("a.png", "b.png", "my images/ç.png"))
+    assert images.image(2).shape == (4, 4, 3)
+
+
+def test_byte_order_mark_and_further_columns(folder):
+    path = write(folder, "path,label,note", "a.png,x,1", "b.png,y,2", encoding="utf-8-sig")
+    assert load_manifest(path, channels=1)["all"].image(0).shape == (4, 4, 1)
+
+
+def test_splits_have_their_own_labels(folder):
+    path = write(
+        folder, "path,label,split", "a.png,x,train", "b.png,y,train", "d.png,u,test", "e.png,v,test"
+    )
+    sets = load_manifest(path)
+    assert list(sets) == ["train", "test"]
+    assert sets["test"].class_names == ("u", "v")
+    assert sets["test"].labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["file,label", "a.png,x"], r"line 1: columns \['path'\] are missing.*'file,label'"),
+        ([""], r"columns \['path', 'label'\] are missing"),
+        (["path,label"], "lists no images"),
+        (["path,label,split", "a.png,x,dev"], "line 2: unknown split 'dev'; accepted are train"),
+        (["path,label,split", "a.png,x,all"], "line 2: unknown split 'all'"),
+        (["path,label,split", "a.png,x"], "line 2: unknown split ''"),
+        (["path,label", "a.png,x", "b.png, "], "line 3: the label is empty"),
+        (["path,label", "a.png,x", ",y"], "line 3: the path is empty"),
+        (["path,label", "a.png,x", "none.png,y"], r"line 3: there is no file .*none\.png"),
+        (["path,label", "a.png,x", "./a.png,y"], r"line 3: .*a\.png is already on line 2"),
+        (
+            ["path,label,split", "a.png,x,train", "b.png,x,test"],
+            "line 3: class 'x' is in split 'train' and in 'test'",
+        ),
+        (["path,label", "a.png,x", "b.png,x"], r"two classes are needed; set 'all' holds \['x'\]"),
+        (
+            ["path,label,split", "a.png,x,train", "b.png,y,train", "d.png,z,test"],
+            r"set 'test' holds \['z'\]",
+        ),
+    ],
+)
+def test_errors_name_the_line(folder, lines, message):
+    with pytest.raises(ValueError, match=message):
+        load_manifest(write(folder, *lines))
+
+
+def test_all_problems_are_listed(folder):
+    path = write(folder, "path,label", "gone 1.png,x", "gone 2.png,y")
+    with pytest.raises(ValueError, match=r"line 2(.|\n)*line 3"):
+        load_manifest(path)
+
+
+def test_missing_manifest(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"list\.csv does not exist"):
+        load_manifest(tmp_path / "list.csv")
+
+
+def test_other_encodings_are_refused(folder):
+    with pytest.raises(ValueError, match="not a CSV file in UTF-8"):
+        load_manifest(write(folder, "path,label", "a.png,Ä", encoding="latin-1"))
+
+
+def test_unreadable_files(folder):
+    (folder / "empty.png").touch()
+    path = write(folder, "path,label", "a.png,x", "b.png,y", "empty.png,y")
+    with pytest.raises(ValueError, match=r"empty\.png: the file is empty"):
+        load_manifest(path)
+    with pytest.warns(UserWarning, match="1 of 3 files"):
+        assert len(load_manifest(path, skip_unreadable=True)["all"]) == 2

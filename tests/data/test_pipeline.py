@@ -1,0 +1,175 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from gsp_tf.data import (
+    ArrayImages,
+    CollageImages,
+    FileImages,
+    evaluation_dataset,
+    training_dataset,
+)
+
+
+def noise(count=12, height=8, width=8, channels=1, classes=3):
+    pixels = np.random.default_rng(0).integers(0, 256, (count, height, width, channels), np.uint8)
+    return ArrayImages(pixels, np.arange(count) % classes, [str(i) for i in range(classes)])
+
+
+def first(dataset, count=3):
+    return [(images.numpy(), labels.numpy()) for images, labels in dataset.take(count)]
+
+
+def test_training_batches():
+    dataset = training_dataset(noise(channels=3), 8, 2, 3, seed=0)
+    assert dataset.element_spec == (
+        tf.TensorSpec((6, 8, 8, 3), tf.float32),
+        tf.TensorSpec((6,), tf.int32),
+    )
+    assert dataset.cardinality() in (tf.data.INFINITE_CARDINALITY, tf.data.UNKNOWN_CARDINALITY)
+    for images, labels in first(dataset, 10):
+        assert images.min() >= 0 and images.max() <= 255 and images.max() > 1
+        assert (labels.reshape(2, 3) == labels.reshape(2, 3)[:, :1]).all()
+        assert len(set(labels.tolist())) == 2
+
+
+def test_images_of_the_right_size_are_untouched():
+    source = noise()
+    for images, labels in first(training_dataset(source, 8, 3, 2, seed=0)):
+        for image, label in zip(images, labels, strict=True):
+            (index,) = np.flatnonzero((source.images == image).all(axis=(1, 2, 3)))
+            assert source.labels[index] == label
+
+
+@pytest.mark.parametrize("min_crop_area", [1.0, 0.3])
+def test_training_is_fixed_by_the_seed(min_crop_area):
+    collages = CollageImages(noise(), noise(classes=2), 2)
+    same, again, other = (
+        first(
+            training_dataset(
+                collages, 12, 2, 2, seed=s, horizontal_flip=True, min_crop_area=min_crop_area
+            )
+        )
+        for s in (4, 4, 5)
+    )
+    for one, two in zip(same, again, strict=True):
+        np.testing.assert_array_equal(one[0], two[0])
+        np.testing.assert_array_equal(one[1], two[1])
+    assert not np.array_equal(same[0][0], other[0][0])
+
+
+def test_training_draws_new_collages():
+    source = CollageImages(noise(2, classes=1), noise(classes=2), 2)
+    images = np.concatenate(
+        [images for images, _ in first(training_dataset(source, 16, 1, 2, 0), 10)]
+    )
+    assert len(np.unique(images.reshape(20, -1), axis=0)) == 20
+
+
+def test_half_of_the_images_are_flipped():
+    ramp = np.tile(np.arange(8, dtype=np.uint8), (8, 1))[None, ..., None]
+    source = ArrayImages(np.repeat(ramp, 4, 0), [0, 0, 1, 1], ["a", "b"])
+    batches = first(training_dataset(source, 8, 2, 2, seed=0, horizontal_flip=True), 60)
+    corner = np.concatenate([images[:, 0, 0, 0] for images, _ in batches])
+    assert set(corner.tolist()) == {0, 7}
+    assert 0.35 < (corner == 7).mean() < 0.65
+    batches = first(training_dataset(source, 8, 2, 2, seed=0), 5)
+    assert all((images[:, 0, 0, 0] == 0).all() for images, _ in batches)
+
+
+def test_crops_keep_the_area_asked_for():
+    rows, columns = np.meshgrid(np.arange(64), np.arange(64), indexing="ij")
+    grid = np.stack([rows, columns, rows * 0], -1).astype(np.uint8) * 3
+    source = ArrayImages(np.repeat(grid[None], 4, 0), [0, 0, 1, 1], ["a", "b"])
+    batches = first(training_dataset(source, 16, 2, 2, seed=0, min_crop_area=0.25), 50)
+    images = np.concatenate([images for images, _ in batches])
+    height = np.ptp(images[..., 0], axis=(1, 2)) / 3 * 16 / 15
+    width = np.ptp(images[..., 1], axis=(1, 2)) / 3 * 16 / 15
+    area = height * width / 64**2
+    assert 0.2 < area.min() < 0.35
+    assert 0.8 < area.max() < 1.1
+    assert 0.7 < (width / height).min() < 0.85
+    assert 1.2 < (width / height).max() < 1.45
+    assert images[..., 0].min() < 3 and images[..., 0].max() > 3 * 60
+
+
+def test_evaluation_in_order_with_a_smaller_last_batch():
+    source = noise(11)
+    batches = first(evaluation_dataset(source, 8, 4), 10)
+    assert [len(labels) for _, labels in batches] == [4, 4, 3]
+    np.testing.assert_array_equal(np.concatenate([labels for _, labels in batches]), source.labels)
+    np.testing.assert_array_equal(np.concatenate([images for images, _ in batches]), source.images)
+    spec = evaluation_dataset(source, 8, 4).element_spec
+    assert spec == (
+        tf.TensorSpec((None, 8, 8, 1), tf.float32),
+        tf.TensorSpec((None,), tf.int32),
+    )
+
+
+def test_evaluation_of_collages_is_what_image_shows():
+    source = CollageImages(noise(), noise(classes=2), 2)
+    ((images, _),) = first(evaluation_dataset(source, 16, 12))
+    for index in range(12):
+        np.testing.assert_array_equal(images[index], source.image(index))
+
+
+@pytest.mark.parametrize("shape", [(8, 16), (16, 8)])
+def test_the_centre_is_kept(shape):
+    pixels = np.zeros((1, *shape, 1), np.uint8)
+    middle = [slice((length - 8) // 2, (length + 8) // 2) for length in shape]
+    pixels[0][tuple(middle)] = 200
+    source = ArrayImages(pixels, [0], ["a"])
+    ((images, _),) = first(evaluation_dataset(source, 8, 1))
+    np.testing.assert_array_equal(images, np.full((1, 8, 8, 1), 200))
+    ((images, _),) = first(evaluation_dataset(source, 4, 1))
+    assert images.shape == (1, 4, 4, 1)
+    np.testing.assert_allclose(images[0, :, 1:3], 200, atol=30)
+
+
+def test_reduction_is_antialiased():
+    checks = (np.indices((32, 32)).sum(0) % 2 * 255).astype(np.uint8)[None, ..., None]
+    source = ArrayImages(checks, [0], ["a"])
+    ((images, _),) = first(evaluation_dataset(source, 8, 1))
+    np.testing.assert_allclose(images, 127.5, atol=8)
+
+
+@pytest.mark.parametrize("shape", [(5, 333), (101, 67), (1, 1)])
+def test_odd_shapes(shape):
+    source = ArrayImages(np.full((4, *shape, 1), 50, np.uint8), [0, 0, 1, 1], ["a", "b"])
+    ((images, _),) = first(evaluation_dataset(source, 17, 4))
+    np.testing.assert_allclose(images, np.full((4, 17, 17, 1), 50), atol=1e-3)
+    for images, _ in first(training_dataset(source, 17, 2, 2, seed=0, min_crop_area=0.1)):
+        np.testing.assert_allclose(images, np.full((4, 17, 17, 1), 50), atol=1e-3)
+
+
+def test_files_of_different_sizes(tmp_path):
+    for i, size in enumerate([(9, 7), (12, 30), (8, 8), (40, 10)]):
+        Image.new("RGB", size, (10 * i, 0, 0)).save(tmp_path / f"{i}.png")
+    source = FileImages([tmp_path / f"{i}.png" for i in range(4)], [0, 0, 1, 1], ["a", "b"])
+    ((images, labels),) = first(evaluation_dataset(source, 8, 4))
+    np.testing.assert_allclose(images[:, 4, 4, 0], [0, 10, 20, 30], atol=1e-3)
+    assert labels.tolist() == [0, 0, 1, 1]
+    for images, _ in first(training_dataset(source, 8, 2, 2, 0, True, 0.5)):
+        assert images.shape == (4, 8, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"image_size": 0}, "image_size must be at least 1 pixel; received 0"),
+        ({"min_crop_area": 0.0}, r"\(0, 1\]; received 0.0"),
+        ({"min_crop_area": 1.5}, r"\(0, 1\]; received 1.5"),
+        ({"classes_per_batch": 9}, "at most the number of classes, 3; received 9"),
+    ],
+)
+def test_training_refuses(arguments, message):
+    defaults = {"image_size": 8, "classes_per_batch": 2, "images_per_class": 2, "seed": 0}
+    with pytest.raises(ValueError, match=message):
+        training_dataset(noise(), **{**defaults, **arguments})
+
+
+@pytest.mark.parametrize(("image_size", "batch_size"), [(0, 1), (8, 0)])
+def test_evaluation_refuses(image_size, batch_size):
+    with pytest.raises(ValueError, match="at least 1"):
+        evaluation_dataset(noise(), image_size, batch_size)

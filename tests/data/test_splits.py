@@ -1,0 +1,73 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.data import ArrayImages, split_classes
+
+
+def images_of(groups):
+    names = [f"{group} {i}" for i, group in enumerate(groups)]
+    return ArrayImages(np.zeros((len(names), 1, 1, 1), np.uint8), range(len(names)), names, groups)
+
+
+def test_disjoint_and_complete():
+    images = images_of(["x"] * 20)
+    parts = split_classes(images)
+    assert [len(part.class_names) for part in parts] == [10, 2, 8]
+    assert sorted(sum((part.class_names for part in parts), ())) == sorted(images.class_names)
+    for part in parts:
+        assert part.labels.tolist() == list(range(len(part.class_names)))
+
+
+def test_super_classes_are_split_alike():
+    groups = [f"super {i}" for i in range(16) for _ in range(5)]
+    train, validation, test = split_classes(images_of(groups), (0.4, 0.2, 0.4), seed=3)
+    assert set(Counter(train.groups).values()) == {2}
+    assert set(Counter(validation.groups).values()) == {1}
+    assert set(Counter(test.groups).values()) == {2}
+
+
+def test_seed():
+    images = images_of(["x"] * 20)
+    same, again, other = (split_classes(images, seed=s)[0].class_names for s in (0, 0, 1))
+    assert same == again != other
+
+
+def test_zero_fraction_gives_none():
+    train, validation, test = split_classes(images_of(["x"] * 6), (0.5, 0, 0.5))
+    assert validation is None
+    assert len(train.class_names) == len(test.class_names) == 3
+    assert split_classes(images_of(["x"] * 6), (1, 0, 0))[1:] == (None, None)
+
+
+@pytest.mark.parametrize("fractions", [(0.5, 0.5), (0.5, 0.1, 0.1), (1.2, -0.2, 0.0)])
+def test_fractions_must_be_shares(fractions):
+    with pytest.raises(ValueError, match="three shares.*received"):
+        split_classes(images_of(["x"] * 6), fractions)
+
+
+def test_too_few_classes():
+    with pytest.raises(ValueError, match="of 6 classes the fraction 0.1 leaves 1 for validation"):
+        split_classes(images_of(["x"] * 6))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=8),
+    shares=st.tuples(*[st.integers(1, 10)] * 3),
+    seed=st.integers(0, 1000),
+)
+def test_every_group_is_spread_in_proportion(sizes, shares, seed):
+    sizes = [*sizes, 60]
+    fractions = [share / sum(shares) for share in shares]
+    images = images_of([f"g{i}" for i, size in enumerate(sizes) for _ in range(size)])
+    parts = split_classes(images, fractions, seed)
+    assert sum(len(part.class_names) for part in parts) == sum(sizes)
+    for part, fraction in zip(parts, fractions, strict=True):
+        assert abs(len(part.class_names) - fraction * sum(sizes)) <= 1
+        counts = Counter(part.groups)
+        for i, size in enumerate(sizes):
+            assert abs(counts[f"g{i}"] - fraction * size) <= 2 + 0.1 * size

@@ -1,0 +1,224 @@
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.evaluation import retrieval, retrieval_metrics
+
+ORACLES = Path(__file__).parents[1] / "oracles"
+
+
+def brute_force(queries, query_labels, references, reference_labels, recall_at, metric, own):
+    """The definitions, one query at a time, in float64."""
+    sums, used = dict.fromkeys(["p", "r", "m", *recall_at], 0.0), 0
+    for row, (query, label) in enumerate(zip(queries, query_labels, strict=True)):
+        if metric == "euclidean":
+            distances = np.linalg.norm(references - query, axis=1)
+        else:
+            norms = np.linalg.norm(references, axis=1) * np.linalg.norm(query)
+            distances = 1 - references @ query / norms
+        order = [i for i in np.argsort(distances) if not (own and i == row)]
+        hits = np.array([reference_labels[i] == label for i in order])
+        positives = hits.sum()
+        if not positives:
+            continue
+        used += 1
+        sums["p"] += hits[0]
+        sums["r"] += hits[:positives].mean()
+        sums["m"] += (
+            sum(hits[:i].mean() for i in range(1, positives + 1) if hits[i - 1]) / positives
+        )
+        for depth in recall_at:
+            sums[depth] += hits[:depth].any()
+    names = {"p": "precision_at_1", "r": "r_precision", "m": "map_at_r"}
+    means = {names.get(name, f"recall_at_{name}"): total / used for name, total in sums.items()}
+    return means | {"num_queries": used, "num_skipped": len(queries) - used}
+
+
+@pytest.mark.parametrize("case", ["m0", "m1"])
+def test_equals_original_code(case):
+    with np.load(ORACLES / "retrieval_original.npz") as oracle:
+        metrics = retrieval_metrics(oracle[f"{case}_x"], oracle[f"{case}_y"])
+        assert metrics["map_at_r"] == pytest.approx(oracle[f"{case}_map_at_r"], abs=1e-5)
+        assert metrics["precision_at_1"] == pytest.approx(oracle[f"{case}_p_at_1"], abs=1e-5)
+        assert metrics["r_precision"] == pytest.approx(oracle[f"{case}_p_at_r"], abs=1e-5)
+
+
+@pytest.mark.parametrize("case", ["m0", "m1", "m2"])
+def test_equals_pytorch_metric_learning(case):
+    names = ["queries", "query_labels", "references", "reference_labels"]
+    with np.load(ORACLES / "retrieval_pml.npz") as oracle:
+        arrays = [oracle[f"{case}_{name}"] for name in names if f"{case}_{name}" in oracle]
+        metrics = retrieval_metrics(*arrays)
+        for ours, theirs in {
+            "precision_at_1": "precision_at_1",
+            "r_precision": "r_precision",
+            "map_at_r": "mean_average_precision_at_r",
+        }.items():
+            assert metrics[ours] == pytest.approx(oracle[f"{case}_{theirs}"], abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(2, 40),
+    classes=st.integers(1, 8),
+    dim=st.integers(1, 6),
+    metric=st.sampled_from(["euclidean", "cosine"]),
+    gallery=st.booleans(),
+)
+def test_equals_brute_force(seed, count, classes, dim, metric, gallery):
+    rng = np.random.default_rng(seed)
+    # In one dimension every cosine similarity is 1 or -1: nothing but ties.
+    dim += metric == "cosine"
+    references = rng.normal(size=(count, dim)).astype(np.float32)
+    reference_labels = np.r_[0, 0, rng.integers(0, classes, count)][:count]
+    queries, query_labels = references, reference_labels
+    if gallery:
+        queries = rng.normal(size=(12, dim)).astype(np.float32)
+        query_labels = np.r_[0, rng.integers(0, classes + 2, 11)]
+    recall_at = (1, 3, 100)
+    extra = (references, reference_labels) if gallery else ()
+    metrics = retrieval_metrics(queries, query_labels, *extra, recall_at=recall_at, metric=metric)
+    expected = brute_force(
+        queries.astype(np.float64),
+        query_labels,
+        references.astype(np.float64),
+        reference_labels,
+        recall_at,
+        metric,
+        own=not gallery,
+    )
+    assert metrics == pytest.approx(expected, abs=1e-12)
+
+
+def test_by_hand():
+    # The query at 0 sees labels 0 1 0 0 1 in order: R = 3, hits at ranks 1 and 3 of the first 3.
+    metrics = retrieval_metrics(
+        [[0.0]], [0], [[1.0], [2.0], [3.0], [4.0], [5.0]], [0, 1, 0, 0, 1], recall_at=(1, 5)
+    )
+    assert metrics == {
+        "precision_at_1": 1.0,
+        "r_precision": pytest.approx(2 / 3),
+        "map_at_r": pytest.approx((1 + 2 / 3) / 3),
+        "recall_at_1": 1.0,
+        "recall_at_5": 1.0,
+        "num_queries": 1,
+        "num_skipped": 0,
+    }
+
+
+def test_perfect_and_hopeless():
+    embeddings = np.array([[0.0], [0.1], [5.0], [5.1]])
+    assert retrieval_metrics(embeddings, [0, 0, 1, 1])["map_at_r"] == 1.0
+    hopeless = retrieval_metrics(embeddings, [0, 1, 0, 1], recall_at=[1, 3])
+    assert hopeless["map_at_r"] == hopeless["recall_at_1"] == 0.0
+    assert hopeless["recall_at_3"] == 1.0
+
+
+def test_duplicates_do_not_hide_the_query_itself():
+    # Many copies of one point: excluding the nearest result instead of the own index would count
+    # a query as its own positive.
+    same = np.zeros((50, 4))
+    metrics = retrieval_metrics(same, np.arange(50) // 2, recall_at=(49,))
+    assert metrics["recall_at_49"] == 1.0
+    assert metrics["precision_at_1"] < 0.1
+    pairs = np.repeat(np.arange(30.0)[:, None], 2, axis=0)
+    assert retrieval_metrics(pairs, np.arange(60) // 2)["map_at_r"] == 1.0
+
+
+@pytest.mark.parametrize("entries", [1, 64, 1000])
+def test_blocks_change_nothing(monkeypatch, entries):
+    rng = np.random.default_rng(0)
+    embeddings, labels = rng.normal(size=(101, 5)), rng.integers(0, 9, 101)
+    whole = retrieval_metrics(embeddings, labels)
+    monkeypatch.setattr(retrieval, "BLOCK_ENTRIES", entries)
+    assert retrieval_metrics(embeddings, labels) == pytest.approx(whole, abs=1e-12)
+
+
+def test_skips_and_counts_queries_without_positive():
+    embeddings = [[0.0], [1.0], [2.0], [3.0]]
+    metrics = retrieval_metrics(embeddings, [0, 0, 1, 2], recall_at=(1,))
+    assert (metrics["num_queries"], metrics["num_skipped"]) == (2, 2)
+    assert metrics["precision_at_1"] == 1.0
+    gallery = retrieval_metrics(embeddings, [0, 5, 9, -3], [[0.0]], [0])
+    assert (gallery["num_queries"], gallery["num_skipped"]) == (1, 3)
+
+
+def test_recall_beyond_the_references():
+    metrics = retrieval_metrics([[0.0], [1.0]], [3, 3], recall_at=(1, 1000))
+    assert metrics["recall_at_1000"] == 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_dtypes_and_label_shapes(dtype):
+    embeddings = np.array([[0, 0], [0, 1], [5, 5], [6, 5]], dtype)
+    labels = np.array([[0], [0], [1], [1]], np.uint8)
+    assert retrieval_metrics(embeddings, labels)["r_precision"] == 1.0
+
+
+@pytest.mark.parametrize("offset, scale", [(1000.0, 1.0), (0.0, 1e25), (0.0, 1e-30)])
+def test_far_from_the_origin_and_extreme_scales(offset, scale):
+    rng = np.random.default_rng(1)
+    embeddings, labels = rng.integers(-99, 99, (80, 6)).astype(float), rng.integers(0, 8, 80)
+    moved = (embeddings + offset) * scale
+    assert retrieval_metrics(moved, labels) == pytest.approx(retrieval_metrics(embeddings, labels))
+
+
+def test_cosine_ignores_length():
+    rng = np.random.default_rng(2)
+    embeddings, labels = rng.normal(size=(60, 4)), rng.integers(0, 6, 60)
+    lengths = rng.uniform(1e-4, 1e4, (60, 1))
+    cosine = retrieval_metrics(embeddings, labels, metric="cosine")
+    assert retrieval_metrics(embeddings * lengths, labels, metric="cosine") == cosine
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    assert retrieval_metrics(unit, labels) == pytest.approx(cosine)
+
+
+def test_memory_stays_bounded():
+    # One class of 6000: R = 5999, so that all retrieved indices at once would take 288 MB.
+    embeddings = np.random.default_rng(0).normal(size=(6000, 2)).astype(np.float32)
+    tracemalloc.start()
+    retrieval_metrics(embeddings, np.zeros(6000, int))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80e6
+
+
+X, Y = np.zeros((4, 2)), np.array([0, 0, 1, 1])
+BROKEN = np.array([[0, np.nan], [np.inf, 1], [0, 0], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ((BROKEN, Y), ValueError, "queries .* 2 of 4 rows"),
+        ((X, Y, BROKEN, Y), ValueError, "references .* 2 of 4 rows"),
+        ((X * 0 + 1e300, Y), ValueError, "4 of 4 rows"),
+        ((X, Y[:3]), ValueError, r"query_labels .* \(4,\) or \(4, 1\).*\(3,\)"),
+        ((X, Y, X, Y[:3]), ValueError, "reference_labels"),
+        ((X[0], Y), ValueError, r"queries .*\(2,\)"),
+        ((X[:0], Y[:0]), ValueError, "non-empty"),
+        ((X.astype(str), Y), TypeError, "real numbers"),
+        ((X, Y, np.zeros((4, 3)), Y), ValueError, "dimension; received 2 and 3"),
+        ((X, Y.astype(float)), TypeError, "float64"),
+        ((X, Y, X), ValueError, "received only references"),
+        ((X, Y, None, Y), ValueError, "received only reference_labels"),
+        ((X, np.arange(4)), ValueError, "None of the 4 queries"),
+        ((X[:1], Y[:1]), ValueError, "None of the 1 queries"),
+        ((X, Y, X, Y + 7), ValueError, "None of the 4 queries"),
+        ((X, Y, None, None, (0, 1)), ValueError, r"at least 1; received \(0, 1\)"),
+        ((X, Y, None, None, (1.5,)), TypeError, "float"),
+        ((X, Y, None, None, (1,), "manhattan"), ValueError, "euclidean.*manhattan"),
+    ],
+)
+def test_refuses(arguments, error, message):
+    with pytest.raises(error, match=message):
+        retrieval_metrics(*arguments)
+
+
+def test_no_recall_asked():
+    assert "recall_at_1" not in retrieval_metrics(X, Y, recall_at=())

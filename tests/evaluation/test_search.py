@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+
+from gsp_tf.evaluation import ExactSearch, nearest_neighbours
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("count", [7, 200])
+def test_equals_sorted_distances(metric, count):
+    rng = np.random.default_rng(0)
+    queries, references = rng.normal(size=(count, 5)), rng.normal(size=(90, 5))
+    if metric == "euclidean":
+        expected = np.linalg.norm(queries[:, None] - references, axis=2)
+    else:
+        norms = np.linalg.norm(queries, axis=1)[:, None] * np.linalg.norm(references, axis=1)
+        expected = 1 - queries @ references.T / norms
+    indices, distances = nearest_neighbours(queries, references, 90, metric)
+    assert indices.shape == distances.shape == (count, 90)
+    np.testing.assert_allclose(distances, np.sort(expected), atol=1e-5)
+    np.testing.assert_allclose(np.take_along_axis(expected, indices, 1), distances, atol=1e-5)
+
+
+def test_without_references_a_query_finds_every_other_but_never_itself():
+    indices, distances = nearest_neighbours(np.ones((40, 3)), k=39)
+    for row, found in enumerate(indices):
+        assert sorted(found) == [i for i in range(40) if i != row]
+    assert not distances.any()
+
+
+def test_excludes_the_index_asked_for():
+    search = ExactSearch([[0.0], [1.0], [2.0]])
+    indices, _ = search([[0.0], [0.0]], k=2, exclude=[0, 2])
+    assert indices.tolist() == [[1, 2], [0, 1]]
+
+
+def test_zero_vector_has_no_direction():
+    _, distances = nearest_neighbours([[0.0, 0.0]], [[1.0, 0.0], [0.0, -2.0]], 2, "cosine")
+    assert distances.tolist() == [[1.0, 1.0]]
+
+
+@pytest.mark.parametrize("k", [0, 3, -1])
+def test_refuses_k_out_of_range(k):
+    with pytest.raises(ValueError, match=f"between 1 and 2; received {k}"):
+        nearest_neighbours(np.eye(3), k=k)
+
+
+def test_refuses_queries_beyond_float32_distances():
+    with pytest.raises(ValueError, match="too far"):
+        nearest_neighbours([[1e38]], [[1.0], [2.0]])

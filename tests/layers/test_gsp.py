@@ -1,0 +1,353 @@
+import itertools
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.layers import GeneralizedSumPooling
+from gsp_tf.ops import greedy_k_center
+
+
+def features_like(shape, seed=0, scale=1.0):
+    return (np.random.default_rng(seed).normal(size=shape) * scale).astype("float32")
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("k", range(3))
+def test_equals_the_authors_layer(oracle, k, jit_compile):
+    case = {key[3:]: v for key, v in oracle("gsp_layer").items() if key.startswith(f"g{k}_")}
+    layer = GeneralizedSumPooling(
+        num_prototypes=len(case["prototypes"]),
+        transport_ratio=float(case["transport_ratio"]),
+        entropy_smoothing=float(case["entropy_smoothing"]),
+        return_attributes=True,
+    )
+    features = tf.constant(case["features"])
+    layer.build(features.shape)
+    layer.prototypes.assign(case["prototypes"])
+
+    @tf.function(jit_compile=jit_compile)
+    def run(features):
+        with tf.GradientTape() as tape:
+            tape.watch(features)
+            pooled, attributes = layer(features)
+            target = tf.reduce_sum(pooled * case["up_pooled"])
+            target += tf.reduce_sum(attributes * case["up_attributes"])
+        return pooled, attributes, *tape.gradient(target, [features, layer.prototypes.value])
+
+    names = ("pooled", "attributes", "grad_features", "grad_prototypes")
+    for name, value in zip(names, run(features), strict=True):
+        gradient = name.startswith("grad")
+        np.testing.assert_allclose(
+            value,
+            case[name],
+            rtol=1e-3 if gradient else 1e-4,
+            atol=2e-5 if gradient else 1e-6,
+            err_msg=name,
+        )
+
+
+def test_equals_average_pooling_at_transport_ratio_1():
+    features = tf.constant(features_like((3, 5, 4, 6)))
+    layer = GeneralizedSumPooling(num_prototypes=7, transport_ratio=1.0)
+    average = keras.layers.GlobalAveragePooling2D()
+    upstream = features_like((3, 6), seed=1)
+    gradients = []
+    for pool in (layer, average):
+        with tf.GradientTape() as tape:
+            tape.watch(features)
+            pooled = pool(features)
+            target = tf.reduce_sum(pooled * upstream)
+        gradients.append(tape.gradient(target, features))
+    np.testing.assert_allclose(layer(features), average(features), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(*gradients, rtol=1e-4, atol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    height=st.integers(1, 5),
+    width=st.integers(1, 5),
+    channels=st.integers(1, 9),
+    m=st.integers(1, 6),
+    transport_ratio=st.floats(1e-2, 1.0),
+    entropy_smoothing=st.floats(1e-3, 100.0),
+    scale=st.sampled_from([0.0, 0.1, 1.0, 100.0]),
+    seed=st.integers(0, 100),
+)
+def test_weights_and_attributes_are_distributions(
+    height, width, channels, m, transport_ratio, entropy_smoothing, scale, seed
+):
+    features = features_like((2, height, width, channels), seed, scale)
+    layer = GeneralizedSumPooling(m, transport_ratio, entropy_smoothing, return_attributes=True)
+    pooled, attributes = layer(features)
+    weights = layer.pooling_weights(features).numpy()
+    maps = layer.attribute_maps(features).numpy()
+    assert weights.shape == (2, height, width)
+    assert maps.shape == (2, height, width, m)
+    n = height * width
+    assert (weights >= 0).all()
+    # No feature can give more than all of its mass, 1/n.
+    assert (weights <= (1 + 1e-5) / (n * transport_ratio)).all()
+    np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
+    np.testing.assert_allclose(np.sum(attributes, axis=1), 1, rtol=1e-4)
+    np.testing.assert_allclose(maps.sum((1, 2)), attributes, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(maps.sum(3), weights, rtol=1e-4, atol=1e-6)
+    expected = np.einsum("bhw,bhwc->bc", weights, features)
+    np.testing.assert_allclose(pooled, expected, rtol=1e-4, atol=1e-4 * max(scale, 1e-3))
+
+
+def test_a_set_equals_a_map_and_its_order_does_not_matter():
+    features = features_like((2, 3, 4, 5))
+    layer = GeneralizedSumPooling(6)
+    pooled = layer(features)
+    as_set = features.reshape(2, 12, 5)
+    np.testing.assert_allclose(layer(as_set), pooled, rtol=1e-6)
+    order = np.random.default_rng(0).permutation(12)
+    np.testing.assert_allclose(layer(as_set[:, order]), pooled, rtol=1e-4, atol=1e-6)
+    assert layer.pooling_weights(as_set).shape == (2, 12)
+    assert layer.attribute_maps(as_set).shape == (2, 12, 6)
+
+
+def test_channels_first():
+    features = features_like((2, 3, 4, 5))
+    last = GeneralizedSumPooling(6, return_attributes=True)
+    pooled, attributes = last(features)
+    first = GeneralizedSumPooling(6, return_attributes=True, data_format="channels_first")
+    transposed = features.transpose(0, 3, 1, 2)
+    first.build(transposed.shape)
+    first.prototypes.assign(last.prototypes)
+    for value, expected in zip(first(transposed), (pooled, attributes), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        first.pooling_weights(transposed), last.pooling_weights(features), rtol=1e-5, atol=1e-7
+    )
+    assert first.compute_output_shape((None, 5, None, None)) == ((None, 5), (None, 6))
+    keras.config.set_image_data_format("channels_first")
+    assert GeneralizedSumPooling().data_format == "channels_first"
+
+
+def test_mask_leaves_features_out():
+    features = tf.constant(features_like((2, 6, 4)))
+    mask = np.array([[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]], bool)
+    layer = GeneralizedSumPooling(5, return_attributes=True)
+    with tf.GradientTape() as tape:
+        tape.watch(features)
+        pooled, attributes = layer(features, mask=mask)
+        target = tf.reduce_sum(pooled**2) + tf.reduce_sum(attributes**2)
+    gradient = tape.gradient(target, features).numpy()
+    weights = layer.pooling_weights(features, mask=mask).numpy()
+    assert (weights[0][~mask[0]] == 0).all()
+    assert (gradient[0][~mask[0]] == 0).all()
+    alone = layer(features.numpy()[:1, mask[0]])
+    np.testing.assert_allclose(pooled[:1], alone[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(attributes[:1], alone[1], rtol=1e-5, atol=1e-6)
+
+
+def test_keras_mask_of_a_token_model():
+    tokens = keras.Input((None,), dtype="int32")
+    embedded = keras.layers.Embedding(20, 8, mask_zero=True)(tokens)
+    model = keras.Model(tokens, GeneralizedSumPooling(4)(embedded))
+    short = model(np.array([[3, 7, 5]]))
+    padded = model(np.array([[3, 7, 5, 0, 0]]))
+    np.testing.assert_allclose(padded, short, rtol=1e-5, atol=1e-7)
+    empty = model(np.array([[0, 0]]))
+    assert (np.asarray(empty) == 0).all()
+
+
+def test_unknown_height_and_width():
+    images = keras.Input((None, None, 3))
+    outputs = GeneralizedSumPooling(4, return_attributes=True)(images)
+    model = keras.Model(images, outputs)
+    assert [o.shape for o in outputs] == [(None, 3), (None, 4)]
+    for size in ((2, 2), (5, 3)):
+        assert model.predict(np.ones((2, *size, 3)), verbose=0)[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16", "float64"])
+def test_dtype_policies(policy):
+    features = features_like((2, 4, 4, 8), scale=50.0)
+    reference = GeneralizedSumPooling(6, return_attributes=True)
+    expected = reference(features)
+    layer = GeneralizedSumPooling(6, return_attributes=True, dtype=policy)
+    layer.build(features.shape)
+    layer.prototypes.assign(reference.prototypes)
+    outputs = layer(features)
+    for output, value in zip(outputs, expected, strict=True):
+        assert output.dtype == layer.compute_dtype
+        tolerance = 1e-5 if policy == "float64" else 5e-2
+        np.testing.assert_allclose(
+            tf.cast(output, "float32"), value, rtol=tolerance, atol=tolerance
+        )
+    if policy.startswith("mixed"):
+        assert layer.prototypes.dtype == "float32"
+
+
+def test_gradients_equal_finite_differences_in_float64():
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(2, 2, 3, 4)) * 0.7
+    layer = GeneralizedSumPooling(3, 0.4, 6.0, return_attributes=True, dtype="float64")
+    layer.build(features.shape)
+    up_pooled, up_attributes = rng.normal(size=(2, 4)), rng.normal(size=(2, 3))
+
+    def target(features):
+        pooled, attributes = layer(features)
+        return tf.reduce_sum(pooled * up_pooled) + tf.reduce_sum(attributes * up_attributes)
+
+    variable = tf.constant(features)
+    with tf.GradientTape() as tape:
+        tape.watch(variable)
+        value = target(variable)
+    gradient, prototypes_gradient = tape.gradient(value, [variable, layer.prototypes.value])
+    step = 1e-6
+    for index in itertools.islice(np.ndindex(*features.shape), 0, None, 5):
+        shift = np.zeros_like(features)
+        shift[index] = step
+        numeric = (target(features + shift) - target(features - shift)) / (2 * step)
+        np.testing.assert_allclose(gradient[index], numeric, rtol=1e-6, atol=1e-9)
+    prototypes = layer.prototypes.numpy()
+    for index in np.ndindex(*prototypes.shape):
+        values = []
+        for sign in (1, -1):
+            moved = prototypes.copy()
+            moved[index] += sign * step
+            layer.prototypes.assign(moved)
+            values.append(target(features))
+        numeric = (values[0] - values[1]) / (2 * step)
+        np.testing.assert_allclose(prototypes_gradient[index], numeric, rtol=1e-6, atol=1e-9)
+
+
+def test_adapt_takes_prototypes_by_greedy_k_center():
+    features = features_like((6, 4, 4, 5), scale=0.2)
+    layer = GeneralizedSumPooling(num_prototypes=9)
+    layer.adapt(features)
+    pool = features.reshape(-1, 5)
+    chosen = greedy_k_center(pool, pool.mean(0, keepdims=True), 9).numpy()
+    np.testing.assert_allclose(layer.prototypes, pool[chosen], rtol=1e-6)
+    batches = GeneralizedSumPooling(num_prototypes=9)
+    batches.adapt(tf.data.Dataset.from_tensor_slices((features, np.zeros(6))).batch(2))
+    np.testing.assert_allclose(batches.prototypes, layer.prototypes, rtol=1e-6)
+
+
+def test_adapt_of_many_features_is_bounded_and_seeded():
+    features = features_like((30, 50, 50, 2))
+    first, again, other = (GeneralizedSumPooling(num_prototypes=4) for _ in range(3))
+    first.adapt(features, seed=1)
+    again.adapt(np.array_split(features, 6), seed=1)
+    other.adapt(features, seed=2)
+    np.testing.assert_array_equal(first.prototypes, again.prototypes)
+    assert not np.array_equal(first.prototypes, other.prototypes)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.ones((1, 2, 2, 3), "float32"), "num_prototypes=8 local features, received 4"),
+        (np.full((1, 3, 3, 3), np.nan, "float32"), "finite features"),
+        ([], "received 0"),
+    ],
+)
+def test_adapt_refuses(features, message):
+    with pytest.raises(ValueError, match=message):
+        GeneralizedSumPooling(num_prototypes=8).adapt(features)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_prototypes": 0}, "num_prototypes must be at least 1, received 0"),
+        ({"transport_ratio": 0.0}, "transport_ratio must lie in"),
+        ({"entropy_smoothing": -1.0}, "entropy_smoothing must be positive"),
+        ({"solver": "exact"}, "solver must be one of"),
+        ({"data_format": "NHWC"}, 'must be "channels_last" or "channels_first"'),
+    ],
+)
+def test_refuses_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        GeneralizedSumPooling(**arguments)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4, 5, 6)])
+def test_refuses_input_that_is_neither_map_nor_set(shape):
+    with pytest.raises(
+        ValueError, match=r"maps \(B, H, W, C\) or sets \(B, n, C\), received shape"
+    ):
+        GeneralizedSumPooling()(np.ones(shape, "float32"))
+
+
+def test_fit_under_xla_trains_the_prototypes():
+    model = keras.Sequential(
+        [keras.Input((6, 6, 3)), keras.layers.Conv2D(8, 3), GeneralizedSumPooling(4)]
+    )
+    before = model.layers[-1].prototypes.numpy()
+    model.compile(optimizer="sgd", loss="mse", jit_compile=True)
+    model.fit(features_like((8, 6, 6, 3)), features_like((8, 8)), epochs=2, verbose=0)
+    after = model.layers[-1].prototypes.numpy()
+    assert np.isfinite(after).all() and not np.array_equal(after, before)
+
+
+LOAD = """
+import sys
+import numpy as np
+{imports}
+features = np.load(sys.argv[2])
+outputs = {call}
+np.savez(sys.argv[3], *[np.asarray(o) for o in outputs])
+"""
+
+
+def run_in_a_fresh_process(tmp_path, model_path, features, imports, call):
+    np.save(tmp_path / "features.npy", features)
+    script = LOAD.format(imports=imports, call=call)
+    arguments = [str(model_path), str(tmp_path / "features.npy"), str(tmp_path / "out.npz")]
+    subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True)
+    return list(np.load(tmp_path / "out.npz").values())
+
+
+@pytest.fixture
+def pooled_model():
+    images = keras.Input((None, None, 3))
+    x = keras.layers.Conv2D(8, 3)(images)
+    return keras.Model(
+        images, GeneralizedSumPooling(5, 0.2, 7.0, "fixed_point", return_attributes=True)(x)
+    )
+
+
+def test_keras_file_loads_in_a_fresh_process(tmp_path, pooled_model):
+    features = features_like((2, 9, 7, 3))
+    pooled_model.save(tmp_path / "model.keras")
+    outputs = run_in_a_fresh_process(
+        tmp_path,
+        tmp_path / "model.keras",
+        features,
+        "import keras, gsp_tf.layers",
+        "keras.models.load_model(sys.argv[1])(features)",
+    )
+    for value, expected in zip(outputs, pooled_model(features), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-6)
+
+
+def test_saved_model_serves_without_the_library(tmp_path, pooled_model):
+    features = features_like((2, 9, 7, 3))
+    pooled_model.export(tmp_path / "exported", verbose=False)
+    outputs = run_in_a_fresh_process(
+        tmp_path,
+        tmp_path / "exported",
+        features,
+        "import tensorflow as tf\nsys.modules['gsp_tf'] = None",
+        "(lambda model: model.serve(features))(tf.saved_model.load(sys.argv[1]))",
+    )
+    for value, expected in zip(outputs, pooled_model(features), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_config_round_trip():
+    layer = GeneralizedSumPooling(
+        5, 0.2, 7.0, "fixed_point", True, "orthogonal", "channels_first", name="pool"
+    )
+    twin = GeneralizedSumPooling.from_config(layer.get_config())
+    assert twin.get_config() == layer.get_config()

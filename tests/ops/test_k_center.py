@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from gsp_tf.ops import greedy_k_center
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("k", range(3))
+def test_equals_the_authors_selection(oracle, k, jit_compile):
+    case = oracle("k_center")
+    pool, initial, selected = (case[f"k{k}_{name}"] for name in ("pool", "initial", "selected"))
+    run = tf.function(greedy_k_center, jit_compile=jit_compile)
+    indices = run(tf.constant(pool), tf.constant(initial), selected.shape[1]).numpy()
+    assert indices.dtype == np.int32
+    np.testing.assert_array_equal(np.take_along_axis(pool, indices[..., None], 1), selected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    pool_size=st.integers(1, 12),
+    centers=st.integers(0, 4),
+    seed=st.integers(0, 10_000),
+    data=st.data(),
+)
+def test_each_choice_is_the_farthest_point(pool_size, centers, seed, data):
+    k = data.draw(st.integers(1, pool_size))
+    rng = np.random.default_rng(seed)
+    # Small integers: distances are exact, and ties are common.
+    pool = rng.integers(0, 4, (pool_size, 2)).astype("float32")
+    current = rng.integers(0, 4, (centers, 2)).astype("float32")
+    indices = greedy_k_center(pool, current, k).numpy()
+    assert len(set(indices)) == k
+    chosen = []
+    for index in indices:
+        distances = cdist(pool, current).min(1) if len(current) else np.full(pool_size, np.inf)
+        distances[chosen] = -1
+        assert index == distances.argmax()
+        chosen.append(index)
+        current = np.concatenate([current, pool[[index]]])
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_refuses_a_k_out_of_range(k):
+    with pytest.raises(ValueError, match=rf"can choose 1 to 3 of a pool \(3, 2\), received k={k}"):
+        greedy_k_center(np.ones((3, 2)), np.ones((1, 2)), k)

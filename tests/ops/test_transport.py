@@ -1,0 +1,246 @@
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.optimize import brentq
+from scipy.special import expit, logsumexp, softmax
+
+from gsp_tf.ops import partial_transport
+
+
+def reference(cost, transport_ratio, entropy_smoothing):
+    """Float64 solution of (P2) for one cost (m, n), by a bracketing root finder."""
+    n = cost.shape[-1]
+    logits = -entropy_smoothing * cost.astype("float64")
+    log_s = logsumexp(logits, axis=0)
+
+    def excess(x):
+        return expit(x + log_s).sum() - n * transport_ratio
+
+    x = brentq(excess, -log_s.max() - 60, -log_s.min() + 60, xtol=1e-13, rtol=1e-14)
+    plan = softmax(logits, axis=0) * expit(x + log_s) / n
+    return expit(-(x + log_s)) / n, plan
+
+
+def value_and_gradient(cost, up_residual, up_plan, jit_compile=False, **arguments):
+    def run(cost):
+        with tf.GradientTape() as tape:
+            tape.watch(cost)
+            residual, plan = partial_transport(cost, **arguments)
+            target = tf.reduce_sum(residual * tf.cast(up_residual, residual.dtype))
+            target += tf.reduce_sum(plan * tf.cast(up_plan, plan.dtype))
+        return residual, plan, tape.gradient(target, cost)
+
+    run = tf.function(run, jit_compile=True) if jit_compile else run
+    return [x.numpy() for x in run(tf.constant(cost))]
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(("solver", "iterations"), [("newton", None), ("fixed_point", 2000)])
+@pytest.mark.parametrize("k", range(4))
+def test_equals_the_authors_values_and_gradients(oracle, k, solver, iterations, jit_compile):
+    case = {key[3:]: v for key, v in oracle("transport").items() if key.startswith(f"t{k}_")}
+    residual, plan, gradient = value_and_gradient(
+        case["cost"],
+        case["up_residual"],
+        case["up_plan"],
+        jit_compile,
+        transport_ratio=float(case["mu"]),
+        entropy_smoothing=float(case["eps"]),
+        solver=solver,
+        max_iterations=iterations,
+    )
+    np.testing.assert_allclose(residual, case["residual"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(plan, case["plan"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(gradient, case["grad_cost"], rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("transport_ratio", [0.02, 0.3, 0.9])
+@pytest.mark.parametrize("entropy_smoothing", [0.5, 5.0, 30.0])
+def test_gradient_equals_finite_differences_of_an_independent_solver(
+    transport_ratio, entropy_smoothing
+):
+    rng = np.random.default_rng(1)
+    cost = rng.uniform(0, 2, (3, 6))
+    up_residual, up_plan = rng.normal(size=6), rng.normal(size=(3, 6))
+
+    def target(cost):
+        residual, plan = reference(cost, transport_ratio, entropy_smoothing)
+        return (residual * up_residual).sum() + (plan * up_plan).sum()
+
+    step = 1e-5
+    numeric = np.zeros_like(cost)
+    for index in np.ndindex(*cost.shape):
+        shift = np.zeros_like(cost)
+        shift[index] = step
+        numeric[index] = (target(cost + shift) - target(cost - shift)) / (2 * step)
+    residual, plan, gradient = value_and_gradient(
+        cost,
+        up_residual,
+        up_plan,
+        transport_ratio=transport_ratio,
+        entropy_smoothing=entropy_smoothing,
+    )
+    expected = reference(cost, transport_ratio, entropy_smoothing)
+    assert residual.dtype == plan.dtype == np.float64
+    np.testing.assert_allclose(residual, expected[0], rtol=1e-9)
+    np.testing.assert_allclose(plan, expected[1], rtol=1e-9)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-8)
+
+
+RATIOS = [1e-3, 0.01, 0.3, 0.99, 1 - 1e-7, 1.0]
+SMOOTHINGS = [1e-4, 1.0, 20.0, 1e4]
+
+
+@pytest.mark.parametrize("solver", ["newton", "fixed_point"])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 40), (7, 1), (8, 49)])
+def test_finite_and_feasible_everywhere(m, n, solver):
+    rng = np.random.default_rng(2)
+    costs = {
+        "random": rng.uniform(0, 2, (2, m, n)),
+        "identical": np.full((2, m, n), 0.7),
+        "zero": np.zeros((2, m, n)),
+        "far": np.full((2, m, n), 30.0),
+    }
+    cost = np.concatenate(list(costs.values()))
+    spread = np.array([np.ptp(c) for c in costs.values()]).repeat(2)
+    for mu, eps in itertools.product(RATIOS, SMOOTHINGS):
+        residual, plan, gradient = value_and_gradient(
+            cost.astype("float32"),
+            rng.normal(size=(8, n)).astype("float32"),
+            rng.normal(size=(8, m, n)).astype("float32"),
+            transport_ratio=mu,
+            entropy_smoothing=eps,
+            solver=solver,
+        )
+        context = f"μ={mu}, ε={eps}"
+        for values in (residual, plan, gradient):
+            assert np.isfinite(values).all(), context
+        assert (residual >= 0).all() and (plan >= 0).all(), context
+        np.testing.assert_allclose(residual + plan.sum(1), 1 / n, rtol=1e-5, err_msg=context)
+        if solver == "newton":
+            # float32 holds differences of ε c to one part in 2^23, which bounds the mass.
+            error = np.abs(plan.sum((1, 2)) / mu - 1)
+            assert (error <= 1e-6 + eps * spread * 2.0**-23).all(), context
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cost=hnp.arrays(
+        "float32",
+        hnp.array_shapes(min_dims=2, max_dims=2, max_side=12),
+        elements=st.floats(0, 2, width=32),
+    ),
+    transport_ratio=st.floats(1e-3, 1.0),
+    entropy_smoothing=st.floats(1e-4, 100.0),
+    shift=st.floats(-1, 1, width=32),
+)
+def test_invariances(cost, transport_ratio, entropy_smoothing, shift):
+    def solve(cost):
+        return [
+            x.numpy()
+            for x in partial_transport(
+                cost, transport_ratio=transport_ratio, entropy_smoothing=entropy_smoothing
+            )
+        ]
+
+    residual, plan = solve(cost)
+    np.testing.assert_allclose(plan.sum(), transport_ratio, rtol=2e-5)
+    order = np.random.default_rng(0).permutation(cost.shape[1])
+    permuted_residual, permuted_plan = solve(cost[:, order])
+    np.testing.assert_allclose(permuted_residual, residual[order], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(permuted_plan, plan[:, order], rtol=1e-3, atol=1e-5)
+    shifted = solve(cost + shift)[1]
+    np.testing.assert_allclose(shifted, plan, rtol=2e-3, atol=1e-4)
+
+
+def test_all_mass_is_the_average_without_gradient_to_the_residual():
+    cost = np.random.default_rng(3).uniform(0, 2, (2, 4, 9)).astype("float32")
+    residual, plan, gradient = value_and_gradient(
+        cost,
+        np.random.default_rng(4).normal(size=(2, 9)).astype("float32"),
+        np.zeros_like(cost),
+        transport_ratio=1.0,
+        entropy_smoothing=5.0,
+    )
+    assert (residual == 0).all()
+    np.testing.assert_allclose(plan.sum(1), 1 / 9, rtol=1e-6)
+    assert (gradient == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_computed_in_float32(dtype):
+    cost = tf.cast(np.random.default_rng(5).uniform(0, 2, (2, 5, 30)), dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(cost)
+        residual, plan = partial_transport(cost, 0.2, 100.0)
+        target = tf.reduce_sum(plan[:, 0])
+    gradient = tape.gradient(target, cost)
+    assert residual.dtype == plan.dtype == tf.float32
+    assert gradient.dtype == cost.dtype
+    assert np.isfinite(gradient.numpy().astype("float32")).all()
+    expected = partial_transport(tf.cast(cost, "float32"), 0.2, 100.0)[1]
+    np.testing.assert_array_equal(plan, expected)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_mask_is_the_same_as_leaving_features_out(jit_compile):
+    rng = np.random.default_rng(6)
+    cost = rng.uniform(0, 2, (1, 4, 10)).astype("float32")
+    mask = np.array([[True, False, True, True, False, True, True, False, True, True]])
+    upstream = rng.normal(size=(1, 10)).astype("float32"), rng.normal(size=(1, 4, 10))
+    arguments = {"transport_ratio": 0.4, "entropy_smoothing": 8.0}
+    residual, plan, gradient = value_and_gradient(
+        cost, *upstream, jit_compile, mask=mask, **arguments
+    )
+    kept = mask[0]
+    expected = value_and_gradient(
+        cost[..., kept], upstream[0][:, kept], upstream[1][..., kept], jit_compile, **arguments
+    )
+    for value, wanted in zip((residual, plan, gradient), expected, strict=True):
+        np.testing.assert_allclose(value[..., kept], wanted, rtol=1e-4, atol=1e-7)
+        assert (value[..., ~kept] == 0).all()
+
+
+@pytest.mark.parametrize("transport_ratio", [0.3, 1.0])
+def test_a_row_without_features_is_zero(transport_ratio):
+    cost = np.ones((2, 3, 5), "float32")
+    mask = np.array([[True] * 5, [False] * 5])
+    residual, plan, gradient = value_and_gradient(
+        cost,
+        np.ones((2, 5), "float32"),
+        np.ones((2, 3, 5), "float32"),
+        transport_ratio=transport_ratio,
+        entropy_smoothing=5.0,
+        mask=mask,
+    )
+    assert (residual[1] == 0).all() and (plan[1] == 0).all() and (gradient[1] == 0).all()
+    assert np.isfinite(plan).all() and plan[0].sum() == pytest.approx(transport_ratio)
+
+
+def test_unknown_sizes():
+    spec = tf.TensorSpec((None, 4, None), "float32")
+    run = tf.function(lambda c: partial_transport(c, 0.3, 5.0)[1], input_signature=[spec])
+    assert run(np.ones((2, 4, 7), "float32")).shape == (2, 4, 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"transport_ratio": 0.0}, r"transport_ratio must lie in \(0, 1\], received 0.0"),
+        ({"transport_ratio": 1.5}, "received 1.5"),
+        ({"transport_ratio": float("nan")}, "received nan"),
+        ({"entropy_smoothing": 0.0}, "entropy_smoothing must be positive and finite, received 0.0"),
+        ({"entropy_smoothing": float("inf")}, "received inf"),
+        ({"solver": "sinkhorn"}, r"\['fixed_point', 'newton'\], received 'sinkhorn'"),
+        ({"max_iterations": 0}, "max_iterations must be at least 1, received 0"),
+    ],
+)
+def test_refuses_bad_arguments(arguments, message):
+    accepted = {"transport_ratio": 0.3, "entropy_smoothing": 5.0}
+    with pytest.raises(ValueError, match=message):
+        partial_transport(np.ones((1, 2, 3), "float32"), **{**accepted, **arguments})

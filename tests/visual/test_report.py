@@ -1,0 +1,165 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.visual import RunSummary, write_report
+
+
+def make_run(name, classes=4, each=6, seed=0, **changes):
+    images = np.random.default_rng(9).integers(0, 256, (classes * each, 12, 10, 3), np.uint8)
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), each)
+    embeddings = rng.normal(size=(classes, 6))[labels] + rng.normal(size=(len(labels), 6))
+    summary = RunSummary(
+        name=name,
+        metrics=retrieval_metrics(embeddings, labels),
+        history={"loss": [2.0, 1.0], "val_loss": [2.0, 1.5], "val_map_at_r": [0.1, 0.2]},
+        images=images,
+        labels=labels,
+        class_names=[f"class {label}" for label in range(classes)],
+        embeddings=embeddings,
+        pooling_weights=rng.dirichlet(np.ones(12), len(labels)).reshape(-1, 4, 3),
+        recipe="pooling:\n  name: gsp\n",
+    )
+    return replace(summary, **changes)
+
+
+def write(folder, *runs, **arguments):
+    return write_report(folder / "report.html", "A title", list(runs), **arguments).read_text(
+        "utf-8"
+    )
+
+
+def section(page, name):
+    return re.search(rf'<section id="{name}".*?</section>', page, re.S)[0]
+
+
+def test_holds_every_section(tmp_path):
+    page = write(tmp_path, make_run("GAP", notes=["interrupted after epoch 3"]))
+    assert "<title>A title</title>" in page
+    assert "interrupted after epoch 3" in section(page, "notes")
+    assert "MAP@R" in section(page, "metrics")
+    assert section(page, "curves").count("<svg") == 2
+    assert section(page, "overlays").count("<img") == 2 * 8
+    assert section(page, "gallery").count("<svg") == 8
+    assert section(page, "maps").count("<svg") == 1
+    assert "name: gsp" in section(page, "recipes") and "<details>" in page
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_requests_nothing(tmp_path):
+    page = write(tmp_path, make_run("GAP"), make_run("GSP", seed=1))
+    links = re.findall(r'(?:src|href|srcset|action)\s*=\s*"([^"]*)"', page)
+    assert links and all(link.startswith(("data:", "#")) for link in links)
+    assert "@import" not in page and "<script" not in page
+    assert all(link.startswith("#") for link in re.findall(r"url\((.*?)\)", page))
+
+
+def test_two_runs_share_images_and_the_best_is_bold(tmp_path):
+    gap, gsp = make_run("GAP"), make_run("GSP", seed=1)
+    gap.metrics.update(map_at_r=0.25, num_queries=1234)
+    gsp.metrics.update(map_at_r=0.75, nmi=0.5)
+    page = write(tmp_path, gap, gsp)
+    table = section(page, "metrics")
+    assert '<td class="best">75.00</td>' in table and "<td>25.00</td>" in table
+    assert "<td>1,234</td>" in table and "<td>–</td>" in table
+    overlays = re.findall(r'src="([^"]*)"', section(page, "overlays"))
+    assert len(overlays) == 3 * 8 and len(set(overlays)) == 3 * 8
+    assert section(page, "gallery").count('class="query"') == 8
+    assert section(page, "gallery").count("<svg") == 16
+    assert section(page, "maps").count("<svg") == 2
+
+
+def test_only_runs_with_pooling_weights_are_overlaid(tmp_path):
+    weightless = make_run("plain", pooling_weights=None)
+    assert 'id="overlays"' not in write(tmp_path, weightless)
+    overlays = section(write(tmp_path, weightless, make_run("GSP")), "overlays")
+    assert "plain" not in overlays and "GSP" in overlays
+
+
+def test_escapes_what_users_name(tmp_path):
+    evil = "<script>alert('\"&$x^2$')</script> ع 四"
+    page = write(tmp_path, make_run(evil, class_names=[evil] * 4, notes=[evil], recipe=evil))
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(") > 20
+
+
+def test_class_names_that_are_not_unicode(tmp_path):
+    assert "bad?name" in write(tmp_path, make_run("GAP", class_names=["bad\udcffname"] * 4))
+
+
+def test_is_deterministic_and_follows_the_seed(tmp_path):
+    page = write(tmp_path, make_run("GAP"))
+    assert page == write(tmp_path, make_run("GAP"))
+    assert page != write(tmp_path, make_run("GAP"), seed=1)
+
+
+def test_two_classes_of_two_images(tmp_path):
+    page = write(tmp_path, make_run("GAP", classes=2, each=2), make_run("GSP", 2, 2, seed=1))
+    assert section(page, "gallery").count('class="query"') == 4
+    assert "(PCA)" in section(page, "maps")
+
+
+def test_history_missing_or_broken(tmp_path):
+    assert "No training history" in write(tmp_path, make_run("GAP", history={}))
+    broken = make_run("GAP", history={"loss": [np.nan, 1.0], "val_map_at_r": [np.nan, np.nan]})
+    assert (
+        section(write(tmp_path, broken, make_run("GSP", history={})), "curves").count("<svg") == 1
+    )
+
+
+def test_gallery_leaves_out_classes_of_one_image(tmp_path):
+    labels = np.r_[0, 0, np.arange(1, 23)]
+    names = {label: f"name {label}" for label in range(23)}
+    page = write(tmp_path, make_run("GAP", labels=labels, class_names=names))
+    assert section(page, "gallery").count('class="query"') == 2
+    lone = make_run("GAP", labels=np.arange(24), class_names=[""] * 24)
+    assert "No class has two images" in write(tmp_path, lone)
+
+
+def test_grey_images_and_large_images(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (24, 150, 200, 1), np.uint8)
+    page = write(tmp_path, make_run("GAP", images=images))
+    assert len(page) < 6e6
+
+
+def test_failure_leaves_the_old_page(tmp_path, monkeypatch):
+    write(tmp_path, make_run("GAP"))
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write(tmp_path, make_run("GSP"))
+    assert "GAP" in (tmp_path / "report.html").read_text("utf-8")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_refuses_runs_that_cannot_be_compared(tmp_path):
+    with pytest.raises(ValueError, match="at least one run"):
+        write(tmp_path)
+    with pytest.raises(ValueError, match=r"images of 'GSP' \(12, .* of 'GAP' \(24, "):
+        write(tmp_path, make_run("GAP"), make_run("GSP", classes=2))
+    with pytest.raises(ValueError, match="labels of 'GSP'"):
+        write(tmp_path, make_run("GAP"), make_run("GSP", labels=np.zeros(24, int)))
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"images": np.zeros((24, 8, 8, 3))}, "uint8 .* received float64"),
+        ({"labels": np.zeros(23, int)}, r"labels .* \(23,\)"),
+        ({"embeddings": np.zeros((23, 2))}, "received 23 for 24 images"),
+        ({"embeddings": np.full((24, 2), np.nan)}, "24 of 24 rows"),
+        ({"pooling_weights": np.ones((24, 9))}, r"\(24, h, w\); received \(24, 9\)"),
+        ({"class_names": ["a", "b"]}, "2 names and none for 2, 3"),
+        ({"class_names": {0: "a"}}, "1 names and none for 1, 2, 3"),
+    ],
+)
+def test_run_summary_refuses(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_run("GAP", **changes)

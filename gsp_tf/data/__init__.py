@@ -1,5 +1,6 @@
 """Labelled image sets, class-disjoint splits, samplers and `tf.data` pipelines."""
 
+from gsp_tf.data.arrays import as_arrays
 from gsp_tf.data.collage import CollageImages, collage_splits
 from gsp_tf.data.decode import UnreadableImageError, find_unreadable, read_image
 from gsp_tf.data.folder import load_folder
@@ -18,6 +19,7 @@ __all__ = [
     "FileImages",
     "ImageSet",
     "UnreadableImageError",
+    "as_arrays",
     "collage_splits",
     "evaluation_dataset",
     "find_unreadable",

@@ -6,7 +6,6 @@ import numpy as np
 
 from gsp_tf.data.image_set import ImageSet
 
-_NAMES = ("train", "validation", "test")
 _FEWEST_CLASSES = 2
 
 
@@ -15,7 +14,8 @@ def split_classes(
 ) -> tuple[ImageSet | None, ImageSet | None, ImageSet | None]:
     """Splits a set by class into train, validation and test.
 
-    Classes are shuffled, and every group (super-class) is spread over the splits in proportion.
+    Classes are shuffled, and every group (super-class) is spread over the splits in proportion. A
+    split has at least two classes, which a small share takes from the largest.
 
     Args:
         images: The set to split.
@@ -27,8 +27,8 @@ def split_classes(
         each, in the order of the original classes.
 
     Raises:
-        ValueError: If the fractions are not three shares that sum to 1, or a split would hold
-            fewer than two classes.
+        ValueError: If the fractions are not three shares that sum to 1, or there are fewer than two
+            classes for every split.
 
     Example:
 
@@ -44,19 +44,27 @@ def split_classes(
             f"to 1; received {fractions}."
         )
     order = _stratified_order(images.groups, np.random.default_rng(seed))
-    cuts = np.rint(np.cumsum(fractions[:2]) * len(order)).astype(int)
-    parts = []
-    for name, fraction, classes in zip(_NAMES, fractions, np.split(order, cuts), strict=True):
-        if fraction == 0:
-            parts.append(None)
-            continue
-        if len(classes) < _FEWEST_CLASSES:
-            raise ValueError(
-                f"every split needs at least {_FEWEST_CLASSES} classes; of {len(order)} classes "
-                f"the fraction {fraction:g} leaves {len(classes)} for {name}."
-            )
-        parts.append(images.subset(np.sort(classes)))
-    return tuple(parts)
+    counts = _class_counts(len(order), fractions)
+    return tuple(
+        images.subset(np.sort(classes)) if len(classes) else None
+        for classes in np.split(order, np.cumsum(counts)[:2])
+    )
+
+
+def _class_counts(num_classes: int, fractions: Sequence[float]) -> np.ndarray:
+    """Returns the number of classes of every split."""
+    wanted = np.array(fractions) > 0
+    if num_classes < _FEWEST_CLASSES * wanted.sum():
+        raise ValueError(
+            f"every split needs at least {_FEWEST_CLASSES} classes; received {num_classes} "
+            f"classes for {wanted.sum()} splits."
+        )
+    counts = np.diff(np.rint(np.cumsum([0.0, *fractions]) * num_classes).astype(int))
+    for split in np.flatnonzero(wanted):
+        while counts[split] < _FEWEST_CLASSES:
+            counts[np.argmax(counts)] -= 1
+            counts[split] += 1
+    return counts
 
 
 def _stratified_order(groups: Sequence[str], rng: np.random.Generator) -> np.ndarray:

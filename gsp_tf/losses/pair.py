@@ -59,8 +59,8 @@ class PairLoss(keras.losses.Loss):
             anchors, references = at_least_float32(anchors), at_least_float32(references)
             if self.normalize:
                 anchors, references = l2_normalize(anchors), l2_normalize(references)
-            anchor_labels = ops.reshape(anchor_labels, (-1, 1))
-            reference_labels = ops.reshape(reference_labels, (1, -1))
+            anchor_labels = ops.cast(ops.reshape(anchor_labels, (-1, 1)), "int64")
+            reference_labels = ops.cast(ops.reshape(reference_labels, (1, -1)), "int64")
             positives = ops.equal(anchor_labels, reference_labels)
             negatives = ops.logical_not(positives)
             if exclude_self:
@@ -80,7 +80,7 @@ class PairLoss(keras.losses.Loss):
 
 
 def mean_of_nonzero(terms, mask):
-    """Mean of the terms that are masked in and positive; 0 if there is none.
+    """Mean of the terms that are masked in and not 0; 0 if there is none, NaN if one is NaN.
 
     Args:
         terms: float tensor of non-negative terms.
@@ -95,6 +95,6 @@ def mean_of_nonzero(terms, mask):
         >>> float(mean_of_nonzero(terms, np.array([True, True, True, False])))
         2.0
     """
-    counted = ops.logical_and(mask, terms > 0)
+    counted = ops.logical_and(mask, ops.not_equal(terms, 0))
     total = ops.sum(ops.where(counted, terms, 0.0))
     return total / ops.maximum(ops.sum(ops.cast(counted, total.dtype)), 1.0)

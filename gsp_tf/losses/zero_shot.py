@@ -58,7 +58,7 @@ class ZeroShotLoss(WeightedLoss):
         )
 
     def call(self, labels, attributes):
-        labels = ops.reshape(labels, (-1,))
+        labels = ops.cast(ops.reshape(labels, (-1,)), "int32")
         attributes = at_least_float32(attributes)
         in_second, num_classes_present = alternate_classes(labels)
         second = ops.cast(in_second, attributes.dtype)[:, None]

@@ -47,7 +47,7 @@ def pairwise_distances(x, y=None, squared=False):
     square_distances = square_norms - 2.0 * ops.matmul(x, ops.swapaxes(y, -1, -2))
     epsilon = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
     rounding = max(4.0, math.sqrt(x.shape[-1]) / 2.0) * epsilon
-    distinct = square_distances > rounding * square_norms
+    coincident = square_distances <= rounding * square_norms
     if squared:
-        return ops.where(distinct, square_distances, 0.0)
-    return ops.where(distinct, ops.sqrt(ops.where(distinct, square_distances, 1.0)), 0.0)
+        return ops.where(coincident, 0.0, square_distances)
+    return ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_distances)))

@@ -25,8 +25,8 @@ def l2_normalize(u):
     u = at_least_float32(u)
     square_norm = ops.sum(ops.square(u), axis=-1, keepdims=True)
     precision = np.finfo(keras.backend.standardize_dtype(u.dtype))
-    nonzero = square_norm > float(precision.tiny / precision.eps)
-    return ops.where(nonzero, u * ops.rsqrt(ops.where(nonzero, square_norm, 1.0)), 0.0)
+    is_zero = square_norm <= float(precision.tiny / precision.eps)
+    return ops.where(is_zero, 0.0, u * ops.rsqrt(ops.where(is_zero, 1.0, square_norm)))
 
 
 def lipschitz_normalize(u):

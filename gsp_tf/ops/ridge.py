@@ -1,5 +1,6 @@
 """Ridge regression in closed form."""
 
+import tensorflow as tf
 from keras import ops
 
 from gsp_tf.ops.precision import at_least_float32
@@ -10,7 +11,7 @@ def ridge_regression(inputs, targets, ridge):
 
     `W = argmin ||X W - Y||^2 + ridge ||W||^2 = (X^T X + ridge I)^-1 X^T Y`, solved by a Cholesky
     factorisation. A row of zeros in both arguments changes nothing, which leaves samples out
-    without changing a shape.
+    without changing a shape. Inputs or targets that are not finite give weights that are NaN.
 
     Args:
         inputs: float tensor X `(..., n, d)`.
@@ -34,8 +35,10 @@ def ridge_regression(inputs, targets, ridge):
     inputs, targets = at_least_float32(inputs), at_least_float32(targets)
     transposed = ops.swapaxes(inputs, -1, -2)
     gram = ops.matmul(transposed, inputs)
-    gram = gram + ridge * ops.eye(inputs.shape[-1], dtype=gram.dtype)
-    factor = ops.cholesky(gram)
-    right = ops.matmul(transposed, targets)
-    half = ops.solve_triangular(factor, right, lower=True)
-    return ops.solve_triangular(ops.swapaxes(factor, -1, -2), half, lower=False)
+    identity = ops.eye(inputs.shape[-1], dtype=gram.dtype)
+    # TensorFlow refuses to factorise a matrix that is not finite, and keras.ops.cholesky also stops
+    # the program at a gradient that is not; here NaN goes through, for the trainer to notice.
+    finite = ops.all(ops.isfinite(gram), axis=(-1, -2), keepdims=True)
+    factor = tf.linalg.cholesky(ops.where(finite, gram + ridge * identity, identity))
+    weights = tf.linalg.cholesky_solve(factor, ops.matmul(transposed, targets))
+    return ops.where(finite, weights, float("nan"))

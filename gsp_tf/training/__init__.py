@@ -1,5 +1,6 @@
 """Training of embedding models."""
 
+from gsp_tf import layers, losses  # noqa: F401  (a saved learner is loaded with its parts)
 from gsp_tf.training.embedding import embed
 from gsp_tf.training.metric_learner import MetricLearner
 from gsp_tf.training.retrieval_evaluation import RetrievalEvaluation

@@ -50,19 +50,19 @@ class MetricLearner(keras.Model):
             self.build(embedder.input_shape)
 
     def build(self, input_shape):
-        if not self.embedder.built:
-            self.embedder.build(input_shape)
-        shapes = self.embedder.compute_output_shape(input_shape)
-        embeddings_shape, attributes_shape = (
-            (shapes[0], shapes[1]) if isinstance(shapes[0], (tuple, list)) else (shapes, None)
-        )
-        self._check_attributes(attributes_shape)
-        for loss, shape in (
-            (self.embedding_loss, embeddings_shape),
-            (self.attribute_loss, attributes_shape),
+        outputs = getattr(self.embedder, "outputs", None)
+        if not outputs:
+            outputs = self.embedder(keras.Input(batch_shape=input_shape))
+        elif len(outputs) == 1:
+            outputs = outputs[0]
+        embeddings, attributes = split_outputs(outputs)
+        self._check_attributes(attributes)
+        for loss, features in (
+            (self.embedding_loss, embeddings),
+            (self.attribute_loss, attributes),
         ):
             if isinstance(loss, keras.layers.Layer) and not loss.built:
-                loss.build((embeddings_shape[0],), tuple(shape))
+                loss.build((features.shape[0],), tuple(features.shape))
 
     def call(self, images, training=None):
         return self.embedder(images, training=training)
@@ -74,6 +74,12 @@ class MetricLearner(keras.Model):
                 f"MetricLearner was made with its loss; compile takes none, received {loss!r}."
             )
         super().compile(optimizer=optimizer, loss=None, **kwargs)
+
+    def compile_from_config(self, config):
+        """Compile as the saved learner was; Keras leaves that to a model with its own `compile`."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if sample_weight is not None:

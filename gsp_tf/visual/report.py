@@ -59,11 +59,11 @@ def write_report(path, title, runs, seed=0):
             {
                 "name": run.name,
                 "color": run_style(position)[0],
-                "notes": run.notes,
                 "recipe": run.recipe,
             }
             for position, run in enumerate(runs)
         ],
+        notes=_notes(runs),
         num_images=len(first.images),
         num_classes=len(np.unique(first.labels)),
         table=_metrics_table(runs),
@@ -100,6 +100,13 @@ def _template():
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(source)
+
+
+def _notes(runs):
+    """Pairs of a run's name and a note; the name is empty for a note that every run has."""
+    shared = [note for note in runs[0].notes if all(note in run.notes for run in runs[1:])]
+    own = [(run.name, note) for run in runs for note in run.notes if note not in shared]
+    return [("" if len(runs) > 1 else runs[0].name, note) for note in shared] + own
 
 
 def _metrics_table(runs):

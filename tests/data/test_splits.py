@@ -50,8 +50,22 @@ def test_fractions_must_be_shares(fractions):
 
 
 def test_too_few_classes():
-    with pytest.raises(ValueError, match="of 6 classes the fraction 0.1 leaves 1 for validation"):
-        split_classes(images_of(["x"] * 6))
+    with pytest.raises(ValueError, match="at least 2 classes; received 5 classes for 3 splits"):
+        split_classes(images_of(["x"] * 5))
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "fractions", "expected"),
+    [
+        (6, (0.5, 0.1, 0.4), [2, 2, 2]),
+        (8, (0.5, 0.1, 0.4), [3, 2, 3]),
+        (9, (0.02, 0.96, 0.02), [2, 5, 2]),
+        (4, (0.9, 0.0, 0.1), [2, 0, 2]),
+    ],
+)
+def test_a_small_share_is_two_classes(num_classes, fractions, expected):
+    parts = split_classes(images_of(["x"] * num_classes), fractions)
+    assert [len(part.class_names) if part else 0 for part in parts] == expected
 
 
 @settings(max_examples=40, deadline=None)

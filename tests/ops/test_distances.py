@@ -70,3 +70,10 @@ def test_half_precision_does_not_overflow(dtype):
 def test_refuses_different_dimensions():
     with pytest.raises(ValueError, match=r"same D, received shapes \(2, 3\) and \(2, 4\)"):
         pairwise_distances(np.ones((2, 3)), np.ones((2, 4)))
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_nan_is_not_hidden(squared):
+    x = np.array([[0.0, np.nan], [1.0, 0.0]], "float32")
+    distances = pairwise_distances(x, squared=squared).numpy()
+    assert np.isnan(distances[0]).all() and np.isnan(distances[:, 0]).all()

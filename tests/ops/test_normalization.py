@@ -28,3 +28,8 @@ def test_zero_has_no_direction():
         target = tf.reduce_sum(l2_normalize(u))
     assert target == 0
     assert (tape.gradient(target, u).numpy() == 0).all()
+
+
+@pytest.mark.parametrize("normalize", [l2_normalize, lipschitz_normalize])
+def test_nan_is_not_hidden(normalize):
+    assert np.isnan(normalize(np.array([[np.nan, 1.0]], "float32"))).all()

@@ -36,6 +36,14 @@ def test_finite_without_any_information():
     assert np.isfinite(tape.gradient(total, x)).all()
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_nan_in_nan_out(jit_compile):
+    x, y = np.ones((2, 6, 4)), np.ones((2, 6, 3))
+    x[1, 0, 0] = np.nan
+    weights = tf.function(lambda x: ridge_regression(x, y, 0.05), jit_compile=jit_compile)(x)
+    assert np.isfinite(weights[0]).all() and np.isnan(weights[1]).all()
+
+
 @pytest.mark.parametrize("ridge", [0.0, -1.0, float("nan")])
 def test_refuses_a_ridge_that_is_not_positive(ridge):
     with pytest.raises(ValueError, match="ridge > 0"):

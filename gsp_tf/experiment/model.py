@@ -1,0 +1,154 @@
+"""The models of a recipe."""
+
+import keras
+from keras import layers
+
+from gsp_tf import backbones
+from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
+from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss, ZeroShotLoss
+from gsp_tf.training import MetricLearner
+
+
+def build_embedder(recipe, channels):
+    """Model from images to L2-normalised embeddings (and attributes, if the recipe uses them).
+
+    Args:
+        recipe: `gsp_tf.recipe.Recipe`.
+        channels: channels of the images.
+
+    Returns:
+        Keras model from images `(B, S, S, channels)`, pixels in [0, 255], to embeddings `(B, D)`,
+        or to embeddings and attributes `(B, m)` if the zero-shot loss has a weight.
+
+    Raises:
+        ValueError: if the zero-shot loss is asked for without gsp.
+
+    Example:
+        >>> from gsp_tf.recipe import Recipe
+        >>> build_embedder(Recipe(), channels=1).output_shape
+        (None, 64)
+    """
+    with_attributes = recipe.zero_shot.weight > 0
+    if with_attributes and recipe.pooling.name != "gsp":
+        raise ValueError(
+            "zero_shot.weight > 0 needs the attributes of pooling.name=gsp, "
+            f"received pooling.name={recipe.pooling.name}."
+        )
+    size = recipe.data.image_size
+    images = keras.Input((size, size, channels), name="image")
+    x = backbones.create(recipe.backbone.name, (size, size, channels))(images)
+    before = recipe.embedding.position == "before_pooling"
+    if before:
+        x = layers.Conv2D(recipe.embedding.dim, 1, use_bias=False, name="embedding")(x)
+    attributes = None
+    if recipe.pooling.name == "gsp":
+        x = GeneralizedSumPooling(
+            num_prototypes=recipe.pooling.num_prototypes,
+            transport_ratio=recipe.pooling.transport_ratio,
+            entropy_smoothing=recipe.pooling.entropy_smoothing,
+            solver=recipe.pooling.solver,
+            return_attributes=with_attributes,
+            name="pooling",
+        )(x)
+        if with_attributes:
+            x, attributes = x
+    else:
+        x = layers.GlobalAveragePooling2D(name="pooling")(x)
+    if not before:
+        x = layers.Dense(recipe.embedding.dim, use_bias=False, name="embedding")(x)
+    x = L2Normalization(dtype="float32", name="normalization")(x)
+    return keras.Model(images, [x, attributes] if with_attributes else x, name="embedder")
+
+
+def build_learner(recipe, num_classes, channels):
+    """The embedder of a recipe with its losses, compiled.
+
+    Args:
+        recipe: `gsp_tf.recipe.Recipe`.
+        num_classes: number of training classes.
+        channels: channels of the images.
+
+    Returns:
+        `MetricLearner`.
+
+    Example:
+        >>> from gsp_tf.recipe import Recipe
+        >>> build_learner(Recipe(), num_classes=5, channels=1).embedding_loss.proxies.shape
+        (5, 64)
+    """
+    keras.config.set_dtype_policy(recipe.training.precision)
+    try:
+        embedder = build_embedder(recipe, channels)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    zero_shot = recipe.zero_shot
+    attribute_loss = (
+        ZeroShotLoss(num_classes, zero_shot.embedding_dim, zero_shot.ridge, zero_shot.scale)
+        if zero_shot.weight > 0
+        else None
+    )
+    learner = MetricLearner(
+        embedder, _build_loss(recipe.loss, num_classes), attribute_loss, zero_shot.weight
+    )
+    learner.compile(_build_optimizer(recipe.training), jit_compile=recipe.training.jit_compile)
+    return learner
+
+
+def _build_loss(recipe, num_classes):
+    if recipe.name == "contrastive":
+        return ContrastiveLoss(recipe.positive_margin, recipe.negative_margin)
+    return ProxyNCALoss(num_classes, recipe.temperature)
+
+
+def _build_optimizer(recipe):
+    optimizers = keras.optimizers
+    optimizer = {
+        "adam": lambda: optimizers.Adam(recipe.learning_rate),
+        "adamw": lambda: optimizers.AdamW(recipe.learning_rate, weight_decay=recipe.weight_decay),
+        "sgd": lambda: optimizers.SGD(recipe.learning_rate, momentum=0.9),
+    }[recipe.optimizer]()
+    if recipe.precision == "mixed_float16":
+        return optimizers.LossScaleOptimizer(optimizer)
+    return optimizer
+
+
+def features_model(embedder):
+    """The part of an embedder before its pooling layer, and that layer.
+
+    Args:
+        embedder: model of `build_embedder`.
+
+    Returns:
+        Keras model from images to local features `(B, H, W, C)`, and the pooling layer.
+
+    Example:
+        >>> from gsp_tf.recipe import Recipe
+        >>> features, pooling = features_model(build_embedder(Recipe(), channels=1))
+        >>> features.output_shape, type(pooling).__name__
+        ((None, 12, 12, 64), 'GeneralizedSumPooling')
+    """
+    pooling = embedder.get_layer("pooling")
+    return keras.Model(embedder.input, pooling.input), pooling
+
+
+def pooling_weights(embedder, images):
+    """Weights with which an embedder pools the local features of images.
+
+    Args:
+        embedder: model of `build_embedder`.
+        images: float array `(B, S, S, channels)`, pixels in [0, 255].
+
+    Returns:
+        array `(B, H, W)`, each map sums to 1; `None` if the pooling has no weights.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.recipe import Recipe
+        >>> embedder = build_embedder(Recipe(), channels=1)
+        >>> pooling_weights(embedder, np.zeros((2, 48, 48, 1))).shape
+        (2, 12, 12)
+    """
+    features, pooling = features_model(embedder)
+    if not hasattr(pooling, "pooling_weights"):
+        return None
+    return keras.ops.convert_to_numpy(pooling.pooling_weights(features(images, training=False)))

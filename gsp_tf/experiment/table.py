@@ -1,0 +1,35 @@
+"""Results of runs as a table in the terminal."""
+
+from rich.console import Console
+from rich.table import Table
+
+from gsp_tf.experiment.run import RunFolder
+
+_COLUMNS = {
+    "precision_at_1": "P@1",
+    "r_precision": "R-precision",
+    "map_at_r": "MAP@R",
+}
+
+
+def print_results(paths):
+    """Print the test metrics of runs, in percent.
+
+    Args:
+        paths: run folders with results.
+    """
+    folders = [RunFolder(path) for path in paths]
+    results = [folder.metrics() for folder in folders]
+    first = results[0]["test"]
+    recalls = [name for name in first if name.startswith("recall_at_") and name != "recall_at_1"]
+    counts = results[0]["num_classes"]
+    table = Table(
+        title=f"{first['num_queries']:,} images of {counts['test']} unseen classes, in percent"
+    )
+    table.add_column("run")
+    for name in [*_COLUMNS.values(), *(f"R@{name.rsplit('_', 1)[1]}" for name in recalls)]:
+        table.add_column(name, justify="right")
+    for folder, result in zip(folders, results, strict=True):
+        values = [result["test"][name] for name in [*_COLUMNS, *recalls]]
+        table.add_row(folder.recipe().name, *(f"{100 * value:.2f}" for value in values))
+    Console().print(table)

@@ -1,0 +1,308 @@
+"""The typed description of one experiment, and its form on disk (YAML)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Literal
+
+from jsonargparse import ArgumentParser
+
+
+@dataclass
+class CollageRecipe:
+    """Collages of labelled and background tiles (GSP paper, section 5.1).
+
+    Args:
+        grid: tiles along each side of an image; 0 makes no collages.
+        background_groups: names of the super-classes (scripts, alphabets) that the background tiles
+            come from; null chooses about a fifth of them by the split seed.
+    """
+
+    grid: int = 0
+    background_groups: list[str] | None = None
+
+
+@dataclass
+class DataRecipe:
+    """Images, their split into training, validation and test classes, and the batches.
+
+    Args:
+        name: glyphs (letters rendered from fonts, no download), omniglot (its zip files), folder
+            (one folder a class) or manifest (a CSV file with the columns path, label, split).
+        path: folder of the images or of Omniglot's zip files, or the CSV file; relative to the
+            current folder. Not used for glyphs.
+        image_size: side of the square images the model sees, in pixels.
+        channels: 1 for grey, 3 for colour; glyphs and omniglot are always grey.
+        split_fractions: shares of the classes for training, validation and test, which add up to 1;
+            a manifest with a split column brings its own.
+        split_seed: seed of the split, and of which super-classes are background.
+        collage: how to make collages of the images.
+        classes_per_batch: P, classes in a training batch.
+        images_per_class: K, images of each class in a training batch.
+        horizontal_flip: mirror training images at random.
+        min_crop_area: smallest share of the area that a random crop of a training image keeps;
+            1 does not crop.
+        skip_unreadable: go on without image files that cannot be read.
+    """
+
+    name: Literal["glyphs", "omniglot", "folder", "manifest"] = "glyphs"
+    path: str | None = None
+    image_size: int = 48
+    channels: Literal[1, 3] = 3
+    split_fractions: tuple[float, float, float] = (0.5, 0.1, 0.4)
+    split_seed: int = 0
+    collage: CollageRecipe = field(default_factory=CollageRecipe)
+    classes_per_batch: int = 16
+    images_per_class: int = 4
+    horizontal_flip: bool = False
+    min_crop_area: float = 1.0
+    skip_unreadable: bool = False
+
+
+@dataclass
+class BackboneRecipe:
+    """The network from an image to its local features.
+
+    Args:
+        name: registered name, such as conv4, resnet20 or resnetv2_20.
+    """
+
+    name: str = "resnet20"
+
+
+@dataclass
+class EmbeddingRecipe:
+    """The linear map to the embedding space, and where it stands.
+
+    Args:
+        dim: D, dimension of the embedding.
+        position: before_pooling maps every local feature (a 1x1 convolution), so that pooling
+            weights depend on mapped features; after_pooling maps the pooled one.
+    """
+
+    dim: int = 64
+    position: Literal["before_pooling", "after_pooling"] = "before_pooling"
+
+
+@dataclass
+class PoolingRecipe:
+    """The pooling of local features.
+
+    Args:
+        name: gap (global average pooling) or gsp (generalized sum pooling).
+        num_prototypes: m of gsp.
+        transport_ratio: μ of gsp, share of the local features to keep, in (0, 1].
+        entropy_smoothing: ε of gsp, larger chooses more sharply.
+        solver: solver of gsp, newton or fixed_point.
+        adapt_batches: training batches from whose local features gsp takes its prototypes at the
+            start, by greedy k-center; 0 keeps random prototypes.
+    """
+
+    name: Literal["gap", "gsp"] = "gsp"
+    num_prototypes: int = 64
+    transport_ratio: float = 0.3
+    entropy_smoothing: float = 5.0
+    solver: Literal["newton", "fixed_point"] = "newton"
+    adapt_batches: int = 0
+
+
+@dataclass
+class LossRecipe:
+    """The loss on embeddings.
+
+    Args:
+        name: proxy_nca (ProxyNCA++) or contrastive (C2).
+        temperature: T of proxy_nca.
+        positive_margin: margin of contrastive for positive pairs, a distance of unit vectors.
+        negative_margin: margin of contrastive for negative pairs, a distance of unit vectors.
+    """
+
+    name: Literal["proxy_nca", "contrastive"] = "proxy_nca"
+    temperature: float = 0.11
+    positive_margin: float = 0.0
+    negative_margin: float = 0.5
+
+
+@dataclass
+class ZeroShotRecipe:
+    """The zero-shot prediction loss on the attributes of gsp.
+
+    Args:
+        weight: λ, its share in the total loss, 0 to 1; 0 leaves it out.
+        embedding_dim: dimension of the class embeddings.
+        ridge: penalty of the regression from attributes to class embeddings.
+        scale: factor of the logits.
+    """
+
+    weight: float = 0.0
+    embedding_dim: int = 64
+    ridge: float = 0.05
+    scale: float = 9.5
+
+
+@dataclass
+class TrainingRecipe:
+    """How long and with what steps to train.
+
+    Args:
+        epochs: number of epochs; the model is evaluated on the validation classes after each.
+        steps_per_epoch: batches in an epoch.
+        optimizer: adam, adamw or sgd (with momentum 0.9).
+        learning_rate: step size.
+        weight_decay: decoupled weight decay of adamw, unused by the others.
+        precision: Keras dtype policy of the embedder.
+        jit_compile: compile the training step with XLA.
+        patience: epochs without a better validation MAP@R after which training ends; null never.
+    """
+
+    epochs: int = 10
+    steps_per_epoch: int = 100
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
+    jit_compile: bool = False
+    patience: int | None = None
+
+
+@dataclass
+class EvaluationRecipe:
+    """How to evaluate.
+
+    Args:
+        recall_at: the K of Recall@K.
+        batch_size: images embedded at a time.
+    """
+
+    recall_at: tuple[int, ...] = (1, 2, 4, 8)
+    batch_size: int = 128
+
+
+@dataclass
+class Recipe:
+    """One experiment: data, model, losses, training and evaluation.
+
+    Args:
+        name: name of the run in tables and reports.
+        seed: seed of the weights, the batches and the collages of training.
+        data: images and batches.
+        backbone: network from an image to local features.
+        embedding: map to the embedding space.
+        pooling: pooling of the local features.
+        loss: loss on embeddings.
+        zero_shot: zero-shot loss on attributes.
+        training: length and steps of training.
+        evaluation: metrics.
+    """
+
+    name: str = "run"
+    seed: int = 0
+    data: DataRecipe = field(default_factory=DataRecipe)
+    backbone: BackboneRecipe = field(default_factory=BackboneRecipe)
+    embedding: EmbeddingRecipe = field(default_factory=EmbeddingRecipe)
+    pooling: PoolingRecipe = field(default_factory=PoolingRecipe)
+    loss: LossRecipe = field(default_factory=LossRecipe)
+    zero_shot: ZeroShotRecipe = field(default_factory=ZeroShotRecipe)
+    training: TrainingRecipe = field(default_factory=TrainingRecipe)
+    evaluation: EvaluationRecipe = field(default_factory=EvaluationRecipe)
+
+
+def add_recipe_arguments(parser):
+    """Give a parser `--config` and one option for every field of a recipe.
+
+    Args:
+        parser: `jsonargparse.ArgumentParser`.
+
+    Example:
+        >>> parser = ArgumentParser(exit_on_error=False)
+        >>> add_recipe_arguments(parser)
+        >>> parser.parse_args(["--pooling.transport_ratio", "0.2"]).pooling.transport_ratio
+        0.2
+    """
+    parser.add_argument("--config", action="config", help="Recipe (YAML) to start from.")
+    parser.add_class_arguments(Recipe)
+
+
+def parsed_recipe(parser, namespace):
+    """The recipe in what a parser with `add_recipe_arguments` parsed.
+
+    Args:
+        parser: that parser.
+        namespace: what its `parse_args` returned.
+
+    Returns:
+        `Recipe`.
+
+    Example:
+        >>> parser = ArgumentParser(exit_on_error=False)
+        >>> add_recipe_arguments(parser)
+        >>> parsed_recipe(parser, parser.parse_args(["--seed", "3"])).seed
+        3
+    """
+    values = vars(parser.instantiate(namespace))
+    return Recipe(**{field.name: values[field.name] for field in fields(Recipe)})
+
+
+def load_recipe(path, overrides=()):
+    """Read a recipe and change fields of it.
+
+    Args:
+        path: YAML file; fields it leaves out keep their defaults.
+        overrides: command-line options such as `["--pooling.name", "gap"]`.
+
+    Returns:
+        `Recipe`.
+
+    Raises:
+        argparse.ArgumentError: naming an unknown field or a value of the wrong type.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     save_recipe(Recipe(name="mine"), Path(folder) / "recipe.yaml")
+        ...     load_recipe(Path(folder) / "recipe.yaml", ["--seed", "3"]).seed
+        3
+    """
+    parser = ArgumentParser(exit_on_error=False)
+    add_recipe_arguments(parser)
+    return parsed_recipe(parser, parser.parse_args(["--config", str(path), *overrides]))
+
+
+def recipe_text(recipe):
+    """A recipe with all its fields, as YAML.
+
+    Args:
+        recipe: `Recipe`.
+
+    Returns:
+        str.
+
+    Example:
+        >>> print(recipe_text(Recipe(name="mine")).splitlines()[0])
+        name: mine
+    """
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(Recipe)
+    return parser.dump(parser.parse_object(asdict(recipe)), skip_unset=False)
+
+
+def save_recipe(recipe, path):
+    """Write a recipe as YAML, under a temporary name first.
+
+    Args:
+        recipe: `Recipe`.
+        path: file to write.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     save_recipe(Recipe(), Path(folder) / "recipe.yaml")
+        ...     load_recipe(Path(folder) / "recipe.yaml") == Recipe()
+        True
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(recipe_text(recipe), encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,215 @@
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+
+from gsp_tf.cli import main
+from gsp_tf.experiment import RunFolder, load_splits, pooling_weights
+from gsp_tf.experiment.report import read_history
+from gsp_tf.recipe import load_recipe
+
+SECTIONS = ("notes", "metrics", "curves", "overlays", "gallery", "maps", "recipes")
+
+
+def run(*arguments):
+    """Exit code of a command in this process."""
+    with pytest.raises(SystemExit) as exit:
+        main([str(argument) for argument in arguments])
+    return exit.value.code
+
+
+def test_train_then_evaluate(recipe, tmp_path, capsys):
+    folder = RunFolder(tmp_path / "run")
+    assert run("train", recipe, "--run", folder.path, "--seed", "3") == 0
+    output = capsys.readouterr().out
+    assert "3 unseen classes" in output and str(folder.report_path) in output
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        "history.csv",
+        "logs",
+        "metrics.json",
+        "model.keras",
+        "recipe.yaml",
+        "report.html",
+    ]
+    assert list(folder.logs_path.rglob("*tfevents*"))
+    assert folder.recipe() == load_recipe(recipe, ["--seed", "3"])
+    metrics = folder.metrics()
+    assert metrics["status"] == "finished" and metrics["epochs"] == 2
+    assert metrics["num_classes"] == {"train": 4, "validation": 3, "test": 3}
+    assert metrics["test"]["num_queries"] == 60
+    history = read_history(folder.history_path)
+    assert {"loss", "embedding_loss", "attribute_loss", "val_map_at_r"} <= set(history)
+    assert len(history["loss"]) == 2
+    best = max(metrics["untrained"]["val_map_at_r"], *history["val_map_at_r"])
+    assert metrics["best_val_map_at_r"] == pytest.approx(best)
+    page = folder.report_path.read_text("utf-8")
+    for section in SECTIONS:
+        assert f'id="{section}' in page, section
+    assert "Ziffer" in page and not re.search(r'(src|href)="http', page)
+
+    folder.metrics_path.rename(tmp_path / "first.json")
+    assert run("evaluate", folder.path) == 0
+    first = json.loads((tmp_path / "first.json").read_text())["test"]
+    assert folder.metrics()["test"] == pytest.approx(first, abs=1e-6)
+
+
+def test_splits_are_disjoint_and_the_model_has_pooling_weights(recipe, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    assert run("train", recipe, "--run", folder.path, "--training.epochs", "1") == 0
+    splits = load_splits(folder.recipe().data)
+    names = [set(images.class_names) for images in splits]
+    assert not (names[0] & names[1] or names[0] & names[2] or names[1] & names[2])
+    weights = pooling_weights(folder.learner().embedder, np.zeros((2, 16, 16, 1), "float32"))
+    np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-5)
+
+
+def test_the_seed_decides_the_initial_weights(recipe, tmp_path):
+    untrained = []
+    for name, seed in (("first", 1), ("second", 1), ("third", 2)):
+        options = ["--seed", seed, "--training.epochs", "1", "--training.steps_per_epoch", "1"]
+        assert run("train", recipe, "--run", tmp_path / name, *options) == 0
+        untrained.append(RunFolder(tmp_path / name).metrics()["untrained"])
+    assert untrained[0] == untrained[1] != untrained[2]
+
+
+def test_collages_of_a_folder(digits, recipe, tmp_path):
+    turned = tmp_path / "turned"
+    for folder in digits.iterdir():
+        for quarters in range(3):
+            (turned / f"{folder.name} {quarters}").mkdir(parents=True)
+            for path in sorted(folder.iterdir())[:6]:
+                picture = Image.open(path).rotate(90 * quarters)
+                picture.save(turned / f"{folder.name} {quarters}" / path.name)
+    options = ["--data.path", turned, "--data.collage.grid", "2", "--training.epochs", "1"]
+    assert run("train", recipe, "--run", tmp_path / "run", *options) == 0
+    counts = RunFolder(tmp_path / "run").metrics()["num_classes"]
+    assert sum(counts.values()) == 24
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--pooling.name", "gap", "--zero_shot.weight", "0", "--training.jit_compile", "true"],
+        ["--loss.name", "contrastive", "--training.precision", "mixed_bfloat16"],
+        ["--training.precision", "mixed_float16", "--training.optimizer", "sgd"],
+        ["--embedding.position", "after_pooling", "--training.optimizer", "adamw"],
+    ],
+)
+def test_variants(recipe, tmp_path, options):
+    options = [*options, "--training.epochs", "1", "--training.steps_per_epoch", "3"]
+    code = run("train", recipe, "--run", tmp_path / "run", *options)
+    assert code == 0
+    assert RunFolder(tmp_path / "run").metrics()["status"] == "finished"
+
+
+def test_manifest_with_splits(digits, recipe, tmp_path):
+    rows = ["path,label,split"]
+    for position, folder in enumerate(sorted(digits.iterdir())):
+        split = ("train", "validation", "test")[0 if position < 4 else 1 + position % 2]
+        rows += [f"{path},{folder.name},{split}" for path in sorted(folder.iterdir())]
+    manifest = tmp_path / "images.csv"
+    manifest.write_text("\n".join(rows), encoding="utf-8")
+    options = ["--data.name", "manifest", "--data.path", manifest, "--training.epochs", "1"]
+    assert run("train", recipe, "--run", tmp_path / "run", *options) == 0
+    assert RunFolder(tmp_path / "run").metrics()["num_classes"]["train"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pooling.transport_ration", "0.2"], "--pooling.transport_ration"),
+        (["--training.epochs", "many"], "training.epochs"),
+        (["--pooling.name", "attention"], "pooling.name"),
+        (["--pooling.transport_ratio", "0"], "transport_ratio must lie in (0, 1], received 0"),
+        (["--backbone.name", "vgg"], "Unknown backbone 'vgg', known are conv4"),
+        (["--pooling.name", "gap"], "zero_shot.weight > 0 needs the attributes"),
+        (["--data.path", "no/such/folder"], "no/such/folder"),
+        (["--data.path", "null"], "data.path is needed for data.name=folder"),
+        (["--data.split_fractions", "[0.5, 0.0, 0.5]"], "split_fractions"),
+        (["--data.classes_per_batch", "9"], "9"),
+        (["--config", "no/such/recipe.yaml"], "no/such/recipe.yaml"),
+    ],
+)
+def test_bad_recipes_are_refused_and_leave_nothing(recipe, tmp_path, capsys, options, message):
+    assert run("train", recipe, "--run", tmp_path / "run", *options) == 1
+    error = capsys.readouterr().err
+    assert error.count("gsp-tf: error:") == 1 and message in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_file_with_an_unknown_key(tmp_path, capsys):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("pooling:\n  sharpness: 3\n")
+    assert run("train", path, "--run", tmp_path / "run") == 1
+    assert "sharpness" in capsys.readouterr().err
+
+
+def test_an_existing_run_folder_is_left_as_it_is(recipe, tmp_path, capsys):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("precious")
+    assert run("train", recipe, "--run", folder) == 1
+    assert f"The run folder {folder} exists" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+
+
+def test_evaluate_refuses_what_is_no_run_folder(tmp_path, capsys):
+    assert run("evaluate", tmp_path) == 1
+    assert "is not a run folder: it has no recipe.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_unreadable_files(recipe, tmp_path, digits, capsys, skip):
+    broken = tmp_path / "images"
+    for folder in digits.iterdir():
+        (broken / folder.name).mkdir(parents=True)
+        for path in folder.iterdir():
+            (broken / folder.name / path.name).write_bytes(path.read_bytes())
+    first = sorted(next(iter(sorted(broken.iterdir()))).iterdir())[0]
+    first.write_bytes(first.read_bytes()[:60])
+    options = ["--data.path", broken, "--training.epochs", "1"]
+    options += ["--data.skip_unreadable", "true"] if skip else []
+    assert run("train", recipe, "--run", tmp_path / "run", *options) == (0 if skip else 1)
+    error = capsys.readouterr().err
+    assert ("1" in error) if skip else (first.name in error)
+    assert (tmp_path / "run").exists() == skip
+
+
+def test_a_loss_that_is_not_finite_keeps_the_last_good_model(recipe, tmp_path, capsys):
+    folder = RunFolder(tmp_path / "run")
+    options = ["--training.learning_rate", "1e30", "--loss.temperature", "1e-30"]
+    assert run("train", recipe, "--run", folder.path, *options) == 1
+    assert "the loss was not finite" in capsys.readouterr().err
+    metrics = folder.metrics()
+    assert metrics["status"] == "diverged" and metrics["diverged_at"][0] == 0
+    assert all(np.isfinite(w).all() for w in folder.learner().get_weights())
+    assert metrics["test"]["num_queries"] == 60
+    assert "Training diverged" in folder.report_path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_is_usable(recipe, tmp_path, stop):
+    folder = RunFolder(tmp_path / "run")
+    command = [sys.executable, "-m", "gsp_tf.cli", "train", str(recipe), "--run", str(folder.path)]
+    process = subprocess.Popen(
+        [*command, "--training.epochs", "5000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    deadline = time.monotonic() + 120
+    while len(read_history(folder.history_path).get("loss", ())) < 2:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.2)
+    process.send_signal(stop)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+    metrics = folder.metrics()
+    assert metrics["status"] == "interrupted" and metrics["epochs"] >= 2
+    assert "interrupted after" in folder.report_path.read_text("utf-8")
+    assert run("evaluate", folder.path) == 0
+    assert isinstance(folder.learner(), keras.Model)

@@ -1,0 +1,216 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax
+from sklearn.linear_model import Ridge
+
+from gsp_tf.losses import ZeroShotLoss
+from gsp_tf.losses.zero_shot import alternate_classes
+
+
+def loss_with(class_embeddings, dtype="float32", **arguments):
+    loss = ZeroShotLoss(*class_embeddings.shape, dtype=dtype, **arguments)
+    loss.build((None,), (None, 1))
+    loss.class_embeddings.assign(class_embeddings)
+    return loss
+
+
+def value_and_gradients(loss, labels, attributes, jit_compile=False):
+    attributes = tf.convert_to_tensor(attributes)
+
+    def run(attributes):
+        with tf.GradientTape() as tape:
+            tape.watch(attributes)
+            value = loss(labels, attributes)
+        return value, *tape.gradient(value, [attributes, loss.class_embeddings.value])
+
+    run = tf.function(run, jit_compile=True) if jit_compile else run
+    value, *gradients = run(attributes)
+    return float(value), *(tf.cast(g, "float64").numpy() for g in gradients)
+
+
+def batch(labels, attributes=4, classes=6, dim=5, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.asarray(labels)
+    z = rng.dirichlet(np.ones(attributes), size=len(labels))
+    return labels, z, rng.normal(size=(classes, dim))
+
+
+def defined_loss(labels, attributes, class_embeddings, ridge, scale):
+    """The definition, with scikit-learn's regression."""
+    classes = list(dict.fromkeys(labels.tolist()))
+    if len(classes) < 2:
+        return 0.0
+    halves = [np.isin(labels, classes[start::2]) for start in (0, 1)]
+    losses = []
+    for fit, test in (halves, halves[::-1]):
+        regression = Ridge(alpha=ridge, fit_intercept=False)
+        regression.fit(attributes[fit], class_embeddings[labels[fit]])
+        logits = scale * regression.predict(attributes[test]) @ class_embeddings.T
+        losses.extend(-log_softmax(logits, axis=1)[np.arange(test.sum()), labels[test]])
+    assert len(losses) == len(labels)
+    return np.mean(losses)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("k", [0, 1])
+def test_equals_the_authors_equations(oracle, k, jit_compile):
+    case = {key[3:]: v for key, v in oracle("zero_shot_loss").items() if key.startswith(f"z{k}_")}
+    loss = loss_with(
+        case["class_embeddings"], ridge=float(case["ridge"]), scale=float(case["scale"])
+    )
+    value, gradient, embeddings_gradient = value_and_gradients(
+        loss, case["labels"], case["attributes"], jit_compile
+    )
+    assert value == pytest.approx(case["loss"], rel=2e-4)
+    for ours, theirs in (
+        (gradient, case["grad_attributes"]),
+        (embeddings_gradient, case["grad_class_embeddings"]),
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5 * np.abs(theirs).max())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    labels=st.lists(st.integers(0, 5), min_size=1, max_size=15),
+    ridge=st.sampled_from([1e-3, 0.05, 10.0]),
+    scale=st.sampled_from([0.0, 1.0, 9.5]),
+    seed=st.integers(0, 1000),
+)
+def test_equals_the_definition(labels, ridge, scale, seed):
+    labels, attributes, class_embeddings = batch(labels, seed=seed)
+    loss = loss_with(class_embeddings, "float64", ridge=ridge, scale=scale)
+    expected = defined_loss(labels, attributes, class_embeddings, ridge, scale)
+    assert float(loss(labels, attributes)) == pytest.approx(expected, rel=1e-7, abs=1e-12)
+
+
+@settings(max_examples=80, deadline=None)
+@given(labels=st.lists(st.integers(-3, 9), min_size=1, max_size=20))
+def test_halves_alternate_and_share_no_class(labels):
+    in_second, count = alternate_classes(np.array(labels))
+    order = list(dict.fromkeys(labels))
+    assert int(count) == len(order)
+    assert in_second.numpy().tolist() == [order.index(label) % 2 == 1 for label in labels]
+    first, second = (
+        {label for label, s in zip(labels, in_second, strict=True) if bool(s) is half}
+        for half in (False, True)
+    )
+    assert not first & second
+    assert len(first) - len(second) in (0, 1)
+
+
+def test_samples_of_a_class_may_change_places():
+    labels, attributes, class_embeddings = batch([3, 1, 1, 0, 3, 3, 5, 0, 1, 5])
+    loss = loss_with(class_embeddings, "float64")
+    value, gradient, _ = value_and_gradients(loss, labels, attributes)
+    order = np.arange(len(labels))
+    rng = np.random.default_rng(0)
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        order[members] = rng.permutation(members)
+    assert (labels[order] == labels).all() and (order != np.arange(len(labels))).any()
+    moved_value, moved_gradient, _ = value_and_gradients(loss, labels, attributes[order])
+    assert moved_value == pytest.approx(value, rel=1e-10)
+    np.testing.assert_allclose(moved_gradient, gradient[order], rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2, 0], [4, 4, 4, 2]])
+def test_gradients_equal_finite_differences(labels):
+    labels, attributes, class_embeddings = batch(labels, dim=3)
+    _, *gradients = value_and_gradients(loss_with(class_embeddings, "float64"), labels, attributes)
+    for which, point in enumerate((attributes, class_embeddings)):
+        for index in np.ndindex(*point.shape):
+            values = []
+            for sign in (1, -1):
+                moved = [attributes.copy(), class_embeddings.copy()]
+                moved[which][index] += sign * 1e-5
+                values.append(defined_loss(labels, *moved, ridge=0.05, scale=9.5))
+            numeric = (values[0] - values[1]) / 2e-5
+            assert gradients[which][index] == pytest.approx(numeric, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_one_class_costs_nothing(rows, jit_compile):
+    labels, attributes, class_embeddings = batch([2] * rows)
+    value, *gradients = value_and_gradients(
+        loss_with(class_embeddings), labels, attributes.astype("float32"), jit_compile
+    )
+    assert value == 0
+    assert all((g == 0).all() for g in gradients)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [np.zeros((4, 3)), np.ones((4, 3)) / 3, 1e4 * np.eye(4, 3), 1e-7 * np.ones((4, 3))],
+)
+def test_finite_for_degenerate_attributes(attributes):
+    labels, _, class_embeddings = batch([0, 1, 1, 2])
+    value, *gradients = value_and_gradients(
+        loss_with(class_embeddings), labels, attributes.astype("float32")
+    )
+    assert np.isfinite(value) and all(np.isfinite(g).all() for g in gradients)
+
+
+def test_without_information_every_class_is_as_likely():
+    labels, _, class_embeddings = batch([0, 1, 1, 2])
+    value = loss_with(class_embeddings)(labels, np.zeros((4, 3), "float32"))
+    assert float(value) == pytest.approx(np.log(6), rel=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16"])
+def test_float32_under_every_global_policy(policy):
+    labels, attributes, class_embeddings = batch([0, 1, 2, 0, 3, 3])
+    half = tf.cast(attributes, policy.removeprefix("mixed_"))
+    expected = float(loss_with(class_embeddings)(labels, tf.cast(half, "float32")))
+    keras.config.set_dtype_policy(policy)
+    loss = ZeroShotLoss(6, 5)
+    loss(labels, half)
+    loss.class_embeddings.assign(class_embeddings)
+    value, *gradients = value_and_gradients(loss, labels, half)
+    assert loss.class_embeddings.dtype == "float32"
+    assert value == pytest.approx(expected, rel=1e-5)
+    assert all(np.isfinite(g).all() and np.abs(g).max() > 0 for g in gradients)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+)
+def test_labels_of_any_integer_type(dtype):
+    labels, attributes, class_embeddings = batch([0, 5, 5, 2, 0])
+    loss = loss_with(class_embeddings, "float64")
+    expected = float(loss(labels, attributes))
+    for given_labels in (labels, labels[:, None]):
+        assert float(loss(given_labels.astype(dtype), attributes)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_classes": 0}, "num_classes must be at least 1, received 0"),
+        ({"embedding_dim": 0}, "embedding_dim must be at least 1, received 0"),
+        ({"ridge": 0.0}, "ridge must be positive, received 0.0"),
+        ({"ridge": float("nan")}, "ridge must be positive, received nan"),
+    ],
+)
+def test_refuses_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ZeroShotLoss(**{"num_classes": 3, "embedding_dim": 4, **arguments})
+
+
+def test_config_round_trip():
+    loss = ZeroShotLoss(7, 3, ridge=0.2, scale=4.0, name="zero_shot")
+    twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
+    assert isinstance(twin, ZeroShotLoss)
+    assert twin.get_config() == loss.get_config()
+    assert (twin.num_classes, twin.embedding_dim, twin.ridge, twin.scale) == (7, 3, 0.2, 4.0)
+
+
+def test_shape_of_the_class_embeddings_and_of_the_loss():
+    loss = ZeroShotLoss(7, 3)
+    assert loss.compute_output_shape((None,), (None, 5)) == ()
+    loss.build((None, 1), (None, 5))
+    assert [(w.name, w.shape) for w in loss.trainable_weights] == [("class_embeddings", (7, 3))]

@@ -1,0 +1,398 @@
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.layers import GeneralizedSumPooling
+from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss, ZeroShotLoss
+from gsp_tf.training import MetricLearner, embed
+from gsp_tf.training.metric_learner import split_outputs
+
+CLASSES = 4
+
+
+def samples(count=24, seed=0):
+    """Vectors around the four corners of a square, and their classes."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % CLASSES
+    corners = 2.0 * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+    x = np.concatenate([corners[labels], np.zeros((count, 4))], 1) + rng.normal(size=(count, 6))
+    return x.astype("float32"), labels
+
+
+def dataset(batch_size=12, **arguments):
+    return tf.data.Dataset.from_tensor_slices(samples(**arguments)).batch(batch_size)
+
+
+def vector_embedder(with_attributes=False, **arguments):
+    inputs = keras.Input((6,))
+    embeddings = keras.layers.Dense(5, **arguments)(inputs)
+    if not with_attributes:
+        return keras.Model(inputs, embeddings)
+    attributes = keras.layers.Dense(4, activation="softmax")(inputs)
+    return keras.Model(inputs, [embeddings, attributes])
+
+
+def image_embedder():
+    images = keras.Input((None, None, 1))
+    x = keras.layers.Conv2D(8, 3, activation="relu")(images)
+    pooled, attributes = GeneralizedSumPooling(4, return_attributes=True)(x)
+    return keras.Model(images, [keras.layers.Dense(5)(pooled), attributes])
+
+
+@keras.saving.register_keras_serializable("gsp_tf_tests")
+class SubclassedEmbedder(keras.Model):
+    """Not functional: its shapes are unknown before it is called."""
+
+    def __init__(self, with_attributes=False, **kwargs):
+        super().__init__(**kwargs)
+        self.with_attributes = with_attributes
+        self.hidden = keras.layers.Dense(5)
+        self.dropout = keras.layers.Dropout(0.5)
+        self.attributes = keras.layers.Dense(4, activation="softmax")
+
+    def call(self, x, training=None):
+        embeddings = self.dropout(self.hidden(x), training=training)
+        return (embeddings, self.attributes(x)) if self.with_attributes else embeddings
+
+    def get_config(self):
+        return {**super().get_config(), "with_attributes": self.with_attributes}
+
+
+def learner_with_every_loss(attribute_weight=0.25, embedder=None, **arguments):
+    embedder = vector_embedder(with_attributes=True) if embedder is None else embedder
+    learner = MetricLearner(
+        embedder, ProxyNCALoss(CLASSES), ZeroShotLoss(CLASSES, 3), attribute_weight, **arguments
+    )
+    return learner
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (lambda: MetricLearner(vector_embedder(), ContrastiveLoss(0.0, 1.0)), []),
+        (lambda: MetricLearner(vector_embedder(), ProxyNCALoss(CLASSES)), ["proxies"]),
+        (learner_with_every_loss, ["proxies", "class_embeddings"]),
+    ],
+    ids=["weightless", "weighted", "attributes"],
+)
+def test_fit_trains_the_embedder_and_the_losses(make, names):
+    learner = make()
+    assert learner.built
+    assert [w.name for w in learner.trainable_weights] == (
+        [w.name for w in learner.embedder.trainable_weights] + names
+    )
+    before = [w.numpy() for w in learner.trainable_weights]
+    learner.compile(optimizer=keras.optimizers.Adam(0.02))
+    history = learner.fit(dataset(), epochs=12, verbose=0).history
+    assert history["loss"][-1] < 0.9 * history["loss"][0]
+    for weight, old in zip(learner.trainable_weights, before, strict=True):
+        # A bias that is the same for all cannot move a loss of differences far, but it moves.
+        assert np.isfinite(weight).all() and not np.array_equal(weight, old), weight.path
+    tracked = {"loss", "embedding_loss"} | ({"attribute_loss"} if len(names) == 2 else set())
+    assert set(history) == tracked
+
+
+def test_fit_on_numpy_equals_fit_on_a_dataset():
+    histories = []
+    for data in ((dataset(),), samples()):
+        keras.utils.set_random_seed(1)
+        learner = learner_with_every_loss()
+        learner.compile(optimizer="adam")
+        arguments = {} if len(data) == 1 else {"batch_size": 12, "shuffle": False}
+        histories.append(learner.fit(*data, epochs=3, verbose=0, **arguments).history)
+    for name, values in histories[0].items():
+        np.testing.assert_allclose(histories[1][name], values, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("attribute_weight", "jit_compile"), [(0.25, False), (0.25, True), (0.0, False), (1.0, False)]
+)
+def test_total_is_the_weighted_sum_and_the_regularisers(attribute_weight, jit_compile):
+    inputs = keras.Input((6,))
+    embeddings = keras.layers.Dense(
+        5, kernel_regularizer=keras.regularizers.L2(0.1), activity_regularizer="l1"
+    )(inputs)
+    attributes = keras.layers.Dense(4, activation="softmax", bias_regularizer="l1")(inputs)
+    embedder = keras.Model(inputs, [embeddings, attributes])
+    learner = learner_with_every_loss(attribute_weight, embedder)
+    for weight in learner.weights:
+        weight.assign_add(0.1 * np.ones(weight.shape))
+    x, labels = samples(12)
+    e, z = (np.asarray(output) for output in learner(x))
+    embedding_loss = float(learner.embedding_loss(labels, e))
+    attribute_loss = float(learner.attribute_loss(labels, z))
+    regularisers = 0.1 * np.sum(np.square(embedder.layers[1].kernel))
+    regularisers += 0.01 * np.sum(np.abs(e)) / len(e)
+    regularisers += 0.01 * np.sum(np.abs(embedder.layers[2].bias))
+    expected = (1 - attribute_weight) * embedding_loss + attribute_weight * attribute_loss
+    learner.compile(optimizer="sgd", jit_compile=jit_compile)
+    logs = learner.evaluate(x, labels, batch_size=12, return_dict=True, verbose=0)
+    assert logs["loss"] == pytest.approx(expected + regularisers, rel=1e-5)
+    assert logs["embedding_loss"] == pytest.approx(embedding_loss, rel=1e-5)
+    assert logs["attribute_loss"] == pytest.approx(attribute_loss, rel=1e-5)
+    first = learner.fit(x, labels, batch_size=12, verbose=0).history
+    assert first["loss"][0] == pytest.approx(logs["loss"], rel=1e-5)
+
+
+def test_a_step_descends_the_gradient_of_the_total():
+    learner = learner_with_every_loss()
+    x, labels = samples(12)
+    with tf.GradientTape() as tape:
+        embeddings, attributes = learner(x, training=True)
+        total = 0.75 * learner.embedding_loss(labels, embeddings)
+        total += 0.25 * learner.attribute_loss(labels, attributes)
+    gradients = tape.gradient(total, [w.value for w in learner.trainable_weights])
+    expected = [w - 0.01 * g for w, g in zip(learner.trainable_weights, gradients, strict=True)]
+    learner.compile(optimizer=keras.optimizers.SGD(0.01))
+    learner.fit(x, labels, batch_size=12, verbose=0)
+    for weight, value in zip(learner.trainable_weights, expected, strict=True):
+        np.testing.assert_allclose(weight, value, rtol=1e-4, atol=1e-6, err_msg=weight.path)
+
+
+def test_losses_are_reset_every_epoch():
+    learner = MetricLearner(vector_embedder(), ContrastiveLoss(0.0, 1.0))
+    learner.compile(optimizer=keras.optimizers.SGD(0.0))
+    history = learner.fit(dataset(), epochs=2, verbose=0).history
+    for values in history.values():
+        assert values[0] == pytest.approx(values[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision(policy):
+    keras.config.set_dtype_policy(policy)
+    learner = learner_with_every_loss(embedder=image_embedder())
+    half = policy.removeprefix("mixed_")
+    assert {w.dtype for w in learner.trainable_weights} == {"float32"}
+    images = np.random.default_rng(0).normal(size=(8, 6, 6, 1)).astype("float32")
+    labels = np.arange(8) % CLASSES
+    assert [output.dtype.name for output in learner(images)] == [half, half]
+    before = [w.numpy() for w in learner.trainable_weights]
+    learner.compile(optimizer=keras.optimizers.Adam(0.01))
+    scaled = isinstance(learner.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scaled == (policy == "mixed_float16")
+    # Loss scaling may skip the first steps, until its scale fits.
+    history = learner.fit(images, labels, batch_size=8, epochs=8, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert history["loss"][-1] < history["loss"][0]
+    for weight, old in zip(learner.trainable_weights, before, strict=True):
+        assert np.isfinite(weight).all() and not np.array_equal(weight, old), weight.path
+
+
+def test_validation_and_callbacks(tmp_path):
+    learner = learner_with_every_loss()
+    learner.compile(optimizer=keras.optimizers.SGD(0.0))
+    stopping = keras.callbacks.EarlyStopping("val_embedding_loss", mode="min", patience=1)
+    logger = keras.callbacks.CSVLogger(tmp_path / "log.csv")
+    history = learner.fit(
+        dataset(),
+        validation_data=dataset(seed=1),
+        epochs=9,
+        callbacks=[stopping, logger],
+        verbose=0,
+    ).history
+    assert len(history["loss"]) == 2
+    names = {"loss", "embedding_loss", "attribute_loss"}
+    assert set(history) == names | {f"val_{name}" for name in names}
+    evaluated = learner.evaluate(dataset(seed=1), return_dict=True, verbose=0)
+    for name, value in evaluated.items():
+        assert history[f"val_{name}"][0] == pytest.approx(value, rel=1e-5)
+    header, *rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert set(header.split(",")) == {"epoch", *history} and len(rows) == 2
+
+
+LOAD_AND_CONTINUE = """
+import sys
+import numpy as np
+import keras
+import gsp_tf.training
+learner = keras.models.load_model(sys.argv[1])
+data = np.load(sys.argv[2])
+before = learner.predict(data["x"], verbose=0)
+weights = [np.asarray(w) for w in learner.trainable_weights]
+loss = learner.fit(data["x"], data["y"], epochs=2, shuffle=False, verbose=0).history["loss"]
+np.savez(sys.argv[3], *before, *weights, learner.optimizer.iterations, loss)
+"""
+
+
+def test_saved_learner_continues_in_a_fresh_process(tmp_path):
+    learner = learner_with_every_loss(0.3, image_embedder())
+    images = np.random.default_rng(0).normal(size=(8, 6, 6, 1)).astype("float32")
+    labels = np.arange(8) % CLASSES
+    learner.compile(optimizer=keras.optimizers.Adam(0.01), jit_compile=False)
+    learner.fit(images, labels, epochs=2, shuffle=False, verbose=0)
+    learner.save(tmp_path / "learner.keras")
+    np.savez(tmp_path / "data.npz", x=images, y=labels)
+    paths = [str(tmp_path / name) for name in ("learner.keras", "data.npz", "out.npz")]
+    subprocess.run([sys.executable, "-c", LOAD_AND_CONTINUE, *paths], check=True)
+    *state, iterations, loss = np.load(tmp_path / "out.npz").values()
+    expected = [*learner.predict(images, verbose=0), *learner.trainable_weights]
+    for value, original in zip(state, expected, strict=True):
+        np.testing.assert_allclose(value, original, rtol=1e-5, atol=1e-7)
+    assert iterations == 2 + 2
+    # Adam remembers its moments: a fresh optimizer would take another second step.
+    continued = learner.fit(images, labels, epochs=2, shuffle=False, verbose=0).history["loss"]
+    np.testing.assert_allclose(loss, continued, rtol=1e-4)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_loaded_learner_is_compiled_as_it_was(tmp_path, policy):
+    keras.config.set_dtype_policy(policy)
+    learner = learner_with_every_loss(0.3, name="the_learner")
+    learner.compile(
+        optimizer=keras.optimizers.SGD(0.05, momentum=0.9), jit_compile=False, steps_per_execution=2
+    )
+    x, labels = samples()
+    learner.fit(x, labels, batch_size=12, epochs=2, verbose=0)
+    learner.save(tmp_path / "learner.keras")
+    loaded = keras.models.load_model(tmp_path / "learner.keras")
+    assert (loaded.name, loaded.attribute_weight) == ("the_learner", 0.3)
+    for name in ("embedding_loss", "attribute_loss"):
+        assert getattr(loaded, name).get_config() == getattr(learner, name).get_config()
+    assert loaded.compiled and loaded.jit_compile is False and loaded.steps_per_execution == 2
+    assert type(loaded.optimizer) is type(learner.optimizer)
+    for value, original in zip(
+        loaded.optimizer.variables, learner.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(value, original)
+    for value, original in zip(loaded.weights, learner.weights, strict=True):
+        assert (value.name, value.dtype) == (original.name, original.dtype)
+        np.testing.assert_array_equal(value, original)
+
+
+def test_learner_that_was_not_compiled_is_saved_too(tmp_path):
+    learner = MetricLearner(vector_embedder(), ContrastiveLoss(0.2, 0.8))
+    learner.save(tmp_path / "learner.keras")
+    loaded = keras.models.load_model(tmp_path / "learner.keras")
+    x, _ = samples()
+    assert not loaded.compiled
+    assert loaded.embedding_loss.get_config() == learner.embedding_loss.get_config()
+    np.testing.assert_array_equal(loaded(x), learner(x))
+
+
+@pytest.mark.parametrize("with_attributes", [False, True])
+def test_subclassed_embedder(tmp_path, with_attributes):
+    embedder = SubclassedEmbedder(with_attributes)
+    attribute_loss = ZeroShotLoss(CLASSES, 3) if with_attributes else None
+    learner = MetricLearner(embedder, ProxyNCALoss(CLASSES), attribute_loss)
+    assert not learner.built
+    learner.compile(optimizer=keras.optimizers.Adam(0.02))
+    history = learner.fit(dataset(), epochs=5, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+    assert learner.embedding_loss.proxies.shape == (CLASSES, 5)
+    assert any(w is learner.embedding_loss.proxies for w in learner.trainable_weights)
+    learner.save(tmp_path / "learner.keras")
+    loaded = keras.models.load_model(tmp_path / "learner.keras")
+    np.testing.assert_array_equal(loaded.embedding_loss.proxies, learner.embedding_loss.proxies)
+    for value, original in zip(*(embed(m, dataset()) for m in (loaded, learner)), strict=True):
+        np.testing.assert_array_equal(value, original)
+    assert loaded.fit(dataset(), verbose=0).history["loss"][0] < history[0]
+
+
+def test_sequential_embedder_without_an_input():
+    learner = MetricLearner(keras.Sequential([keras.layers.Dense(5)]), ProxyNCALoss(CLASSES))
+    learner.compile(optimizer="adam")
+    learner.fit(dataset(), verbose=0)
+    assert learner.embedding_loss.proxies.shape == (CLASSES, 5)
+
+
+def test_frozen_embedder():
+    embedder = vector_embedder()
+    embedder.trainable = False
+    learner = MetricLearner(embedder, ProxyNCALoss(CLASSES))
+    kernel, proxies = embedder.layers[-1].kernel.numpy(), learner.embedding_loss.proxies.numpy()
+    learner.compile(optimizer="adam")
+    learner.fit(dataset(), verbose=0)
+    np.testing.assert_array_equal(embedder.layers[-1].kernel, kernel)
+    assert not np.array_equal(learner.embedding_loss.proxies, proxies)
+
+
+def test_training_mode_reaches_the_embedder():
+    inputs = keras.Input((6,))
+    learner = MetricLearner(
+        keras.Model(inputs, keras.layers.Dropout(0.5)(inputs)), ContrastiveLoss()
+    )
+    x, _ = samples()
+    np.testing.assert_array_equal(learner(x), x)
+    np.testing.assert_array_equal(learner(x, training=False), x)
+    assert (np.asarray(learner(x, training=True)) == 0).any()
+
+
+def test_a_function_may_be_the_loss():
+    learner = MetricLearner(
+        vector_embedder(), lambda labels, embeddings: keras.ops.mean(embeddings**2)
+    )
+    learner.compile(optimizer="adam")
+    x, labels = samples()
+    expected = np.mean(np.square(learner(x)))
+    logs = learner.evaluate(x, labels, batch_size=24, verbose=0, return_dict=True)
+    assert logs["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_labels_reach_the_loss_as_they_are():
+    x, _ = samples(8)
+    labels = 2**24 + np.arange(8) // 2
+    learner = MetricLearner(vector_embedder(), ContrastiveLoss(0.0, 1.5))
+    learner.compile(optimizer="sgd")
+    expected = float(ContrastiveLoss(0.0, 1.5)(labels - 2**24, learner(x)))
+    for given_labels in (labels, labels[:, None]):
+        value = learner.evaluate(x, given_labels, verbose=0, return_dict=True)["loss"]
+        assert value == pytest.approx(expected, rel=1e-5)
+
+
+def test_summary_shows_the_losses():
+    lines = []
+    learner_with_every_loss().summary(print_fn=lines.append)
+    text = "\n".join(lines)
+    assert "ProxyNCALoss" in text and "ZeroShotLoss" in text
+    # Two dense layers, four proxies of five numbers, four class embeddings of three.
+    assert "Total params: 95" in text and 95 == (6 * 5 + 5) + (6 * 4 + 4) + 4 * 5 + 4 * 3
+
+
+@pytest.mark.parametrize("attribute_weight", [-0.1, 1.1, float("nan")])
+def test_refuses_attribute_weight_out_of_range(attribute_weight):
+    with pytest.raises(ValueError, match=r"attribute_weight must lie in \[0, 1\], received"):
+        learner_with_every_loss(attribute_weight)
+
+
+def test_refuses_attribute_loss_without_attributes():
+    message = "needs an embedder with two outputs .* received one with a single output"
+    with pytest.raises(ValueError, match=message):
+        learner_with_every_loss(embedder=vector_embedder())
+    learner = learner_with_every_loss(embedder=SubclassedEmbedder())
+    learner.compile(optimizer="adam")
+    with pytest.raises(ValueError, match=message):
+        learner.fit(dataset(), verbose=0)
+
+
+def test_refuses_another_loss():
+    learner = MetricLearner(vector_embedder(), ContrastiveLoss())
+    with pytest.raises(ValueError, match="made with its loss; compile takes none, received 'mse'"):
+        learner.compile(optimizer="adam", loss="mse")
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"sample_weight": np.ones(24)}, {"class_weight": {0: 2.0, 1: 1.0, 2: 1, 3: 1}}]
+)
+def test_refuses_sample_weights(arguments):
+    learner = MetricLearner(vector_embedder(), ContrastiveLoss())
+    learner.compile(optimizer="adam")
+    with pytest.raises(ValueError, match="MetricLearner takes no sample_weight"):
+        learner.fit(*samples(), verbose=0, **arguments)
+
+
+def test_refuses_images_without_labels():
+    learner = MetricLearner(vector_embedder(), ContrastiveLoss())
+    learner.compile(optimizer="adam")
+    with pytest.raises(ValueError, match="MetricLearner needs labels"):
+        learner.fit(samples()[0], verbose=0)
+
+
+def test_split_outputs():
+    assert split_outputs("e") == ("e", None)
+    assert split_outputs(["e"]) == ("e", None)
+    assert split_outputs(("e", "z")) == ("e", "z")
+    assert split_outputs(["e", "z"]) == ("e", "z")

@@ -17,7 +17,8 @@ class CollageRecipe:
     Args:
         grid: tiles along each side of an image; 0 makes no collages.
         background_groups: names of the super-classes (scripts, alphabets) that the background tiles
-            come from; null chooses about a fifth of them by the split seed.
+            come from; null chooses about a fifth of them by the split seed, [] a fifth of the
+            classes whatever their super-class.
     """
 
     grid: int = 0

@@ -18,7 +18,7 @@ def test_the_example_runs(tmp_path, monkeypatch):
             pixels = np.clip(color + rng.normal(0, 20, (60, 50, 3)), 0, 255).astype("uint8")
             Image.fromarray(pixels).save(folder / f"{i}.jpg")
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert len(code.strip().splitlines()) <= 20
+    assert len(code.strip().splitlines()) <= 16
     code = code.replace("classes_per_batch=16", "classes_per_batch=4")
     code = code.replace("steps_per_epoch=100, epochs=10", "steps_per_epoch=2, epochs=1")
     monkeypatch.chdir(tmp_path)

@@ -30,14 +30,13 @@ class CollageImages(ImageSet):
         ValueError: If the tiles differ in shape, the background is empty or `grid` is below 1.
 
     Example:
-
-    >>> ink = ArrayImages(np.full((2, 4, 4, 1), 255, "uint8"), [0, 1], ["a", "b"])
-    >>> blank = ArrayImages(np.zeros((2, 4, 4, 1), "uint8"), [0, 1], ["c", "d"])
-    >>> collages = CollageImages(ink, blank, grid=2)
-    >>> collages.image(0).shape
-    (8, 8, 1)
-    >>> int((collages.image(0) == 255).sum())
-    16
+        >>> ink = ArrayImages(np.full((2, 4, 4, 1), 255, "uint8"), [0, 1], ["a", "b"])
+        >>> blank = ArrayImages(np.zeros((2, 4, 4, 1), "uint8"), [0, 1], ["c", "d"])
+        >>> collages = CollageImages(ink, blank, grid=2)
+        >>> collages.image(0).shape
+        (8, 8, 1)
+        >>> int((collages.image(0) == 255).sum())
+        16
     """
 
     def __init__(self, foreground: ArrayImages, background: ArrayImages, grid: int = 2):
@@ -115,7 +114,8 @@ def collage_splits(
     Args:
         images: Tiles with labels and groups.
         background_groups: Names of the background groups. `None` chooses a fifth of the groups by
-            seed, or of the classes if there are fewer than three groups.
+            seed, or of the classes if there are fewer than three groups; an empty sequence a fifth
+            of the classes, whatever their groups.
         fractions: Shares of the classes, of foreground and background alike, for train,
             validation and test; they sum to 1.
         grid: Tiles along a side of a collage.
@@ -129,14 +129,13 @@ def collage_splits(
             fewer than two classes of foreground or background.
 
     Example:
-
-    >>> names = [f"{group}{i}" for group in "xyz" for i in range(6)]
-    >>> tiles = ArrayImages(
-    ...     np.zeros((18, 4, 4, 1), "uint8"), range(18), names, [name[0] for name in names]
-    ... )
-    >>> train, validation, test = collage_splits(tiles, ["z"], (0.5, 0.0, 0.5))
-    >>> sorted(set(test.foreground.groups)), sorted(set(test.background.groups))
-    (['x', 'y'], ['z'])
+        >>> names = [f"{group}{i}" for group in "xyz" for i in range(6)]
+        >>> tiles = ArrayImages(
+        ...     np.zeros((18, 4, 4, 1), "uint8"), range(18), names, [name[0] for name in names]
+        ... )
+        >>> train, validation, test = collage_splits(tiles, ["z"], (0.5, 0.0, 0.5))
+        >>> sorted(set(test.foreground.groups)), sorted(set(test.background.groups))
+        (['x', 'y'], ['z'])
     """
     is_background = _choose_background(images, background_groups, np.random.default_rng(seed))
     parts = {}
@@ -158,14 +157,14 @@ def _choose_background(images, background_groups, rng) -> np.ndarray:
     """Returns for every class whether it is background."""
     groups = np.asarray(images.groups)
     known = np.unique(groups)
-    if background_groups is not None:
+    if background_groups:
         unknown = sorted(set(background_groups) - set(known.tolist()))
         if unknown:
             raise ValueError(
                 f"unknown background groups {unknown}; the groups are {known.tolist()}."
             )
         return np.isin(groups, list(background_groups))
-    if len(known) >= _FEWEST_GROUPS:
+    if background_groups is None and len(known) >= _FEWEST_GROUPS:
         return np.isin(groups, _random_share(known, rng))
     return np.isin(np.arange(len(groups)), _random_share(np.arange(len(groups)), rng))
 

@@ -1,17 +1,15 @@
 """Reading image files without ever returning wrong pixels in silence."""
 
 import os
-import sys
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from PIL import Image, ImageOps
-from rich.console import Console
-from rich.progress import track
 
 from gsp_tf.data.messages import bulleted
+from gsp_tf.data.progress import show_progress
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 
@@ -24,9 +22,8 @@ class UnreadableImageError(ValueError):
         reason: What is wrong with it.
 
     Example:
-
-    >>> print(UnreadableImageError("cat.jpg", "the file is empty"))
-    cat.jpg: the file is empty
+        >>> print(UnreadableImageError("cat.jpg", "the file is empty"))
+        cat.jpg: the file is empty
     """
 
     def __init__(self, path: str | os.PathLike, reason: str):
@@ -56,12 +53,11 @@ def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
             32-bit integers or floats, whose range is unknown.
 
     Example:
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Image.new("RGB", (3, 2), "red").save(f"{folder}/red.png")
-    ...     read_image(f"{folder}/red.png")[0, 0]
-    array([255,   0,   0], dtype=uint8)
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Image.new("RGB", (3, 2), "red").save(f"{folder}/red.png")
+        ...     read_image(f"{folder}/red.png")[0, 0]
+        array([255,   0,   0], dtype=uint8)
     """
     if channels not in (1, 3):
         raise ValueError(f"channels must be 1 or 3; received {channels!r}.")
@@ -82,32 +78,21 @@ def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
         raise UnreadableImageError(path, str(error) or type(error).__name__) from error
 
 
-def find_unreadable(
-    paths: Sequence[str | os.PathLike], progress: bool = True
-) -> list[UnreadableImageError]:
+def find_unreadable(paths: Sequence[str | os.PathLike]) -> list[UnreadableImageError]:
     """Decodes every file in full and collects those that fail.
 
     Args:
         paths: The files.
-        progress: Whether to show a progress bar, if standard error is a terminal.
 
     Returns:
         One error for each unreadable file, in the order of `paths`.
 
     Example:
-
-    >>> [str(error) for error in find_unreadable(["missing.png"])]
-    ['missing.png: there is no such file']
+        >>> [str(error) for error in find_unreadable(["missing.png"])]
+        ['missing.png: there is no such file']
     """
     with ThreadPoolExecutor() as pool:
-        outcomes = track(
-            pool.map(_failure, paths),
-            description="Checking images",
-            total=len(paths),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not (progress and sys.stderr.isatty()),
-        )
+        outcomes = show_progress(pool.map(_failure, paths), "Checking images", len(paths))
         return [error for error in outcomes if error is not None]
 
 
@@ -125,15 +110,14 @@ def check_readable(paths: Sequence[str], skip_unreadable: bool) -> set[str]:
         ValueError: If files are unreadable and `skip_unreadable` is false; it lists them.
 
     Example:
-
-    >>> check_readable([], skip_unreadable=False)
-    set()
+        >>> check_readable([], skip_unreadable=False)
+        set()
     """
     errors = find_unreadable(paths)
     if errors and not skip_unreadable:
         raise ValueError(
             f"{len(errors)} of {len(paths)} files cannot be read as images; repair or remove "
-            f"them, or skip unreadable files:\n{bulleted(errors)}"
+            f"them, or go on without them (skip_unreadable):\n{bulleted(errors)}"
         )
     if errors:
         warnings.warn(

@@ -34,16 +34,15 @@ def load_folder(
             unreadable.
 
     Example:
-
-    >>> import tempfile
-    >>> from PIL import Image
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name in ("cat", "dog"):
-    ...         os.mkdir(f"{folder}/{name}")
-    ...         Image.new("RGB", (4, 4)).save(f"{folder}/{name}/1.png")
-    ...     images = load_folder(folder)
-    >>> images.class_names, len(images)
-    (('cat', 'dog'), 2)
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("cat", "dog"):
+        ...         os.mkdir(f"{folder}/{name}")
+        ...         Image.new("RGB", (4, 4)).save(f"{folder}/{name}/1.png")
+        ...     images = load_folder(folder)
+        >>> images.class_names, len(images)
+        (('cat', 'dog'), 2)
     """
     path = Path(path)
     if not path.exists():

@@ -17,6 +17,7 @@ from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageFilter, ImageFont
 
 from gsp_tf.data.image_set import ArrayImages
+from gsp_tf.data.progress import show_progress
 
 _FORMAT = 1
 _FONT_FAMILIES = ("DejaVuSans", "DejaVuSansMono", "DejaVuSerif", "STIXGeneral")
@@ -58,12 +59,11 @@ def load_glyphs(
         ValueError: If `size` or `images_per_class` is too small, or `seed` is negative.
 
     Example:
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     glyphs = load_glyphs(size=8, images_per_class=1, cache_dir=folder)
-    >>> glyphs.class_names[0], glyphs.groups[0], glyphs.images.shape[1:]
-    ('LATIN CAPITAL LETTER A', 'LATIN', (8, 8, 1))
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     glyphs = load_glyphs(size=8, images_per_class=1, cache_dir=folder)
+        >>> glyphs.class_names[0], glyphs.groups[0], glyphs.images.shape[1:]
+        ('LATIN CAPITAL LETTER A', 'LATIN', (8, 8, 1))
     """
     if size < 8 or images_per_class < 1 or seed < 0:
         raise ValueError(
@@ -127,7 +127,8 @@ def _render(size: int, images_per_class: int, seed: int) -> tuple[np.ndarray, st
     fonts = _fonts_by_letter()
     letters = _distinct_letters(fonts)
     images = np.empty((len(letters), images_per_class, size, size, 1), np.uint8)
-    for drawn, letter in zip(images, letters, strict=True):
+    rows = zip(images, letters, strict=True)
+    for drawn, letter in show_progress(rows, "Rendering letters", len(letters)):
         rng = np.random.default_rng((seed, ord(letter)))
         for image in drawn:
             font = fonts[letter][rng.integers(len(fonts[letter]))]

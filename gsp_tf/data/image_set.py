@@ -24,12 +24,11 @@ class ImageSet(abc.ABC):
         ValueError: If labels, names, groups or channels do not fit together.
 
     Example:
-
-    >>> images = ArrayImages(np.zeros((4, 8, 8, 1), "uint8"), [0, 0, 1, 1], ["cat", "dog"])
-    >>> len(images), images.class_names, images.channels
-    (4, ('cat', 'dog'), 1)
-    >>> images.subset([1]).class_names
-    ('dog',)
+        >>> images = ArrayImages(np.zeros((4, 8, 8, 1), "uint8"), [0, 0, 1, 1], ["cat", "dog"])
+        >>> len(images), images.class_names, images.channels
+        (4, ('cat', 'dog'), 1)
+        >>> images.subset([1]).class_names
+        ('dog',)
     """
 
     def __init__(
@@ -133,10 +132,9 @@ class ArrayImages(ImageSet):
         ValueError: If `images` is not such an array or does not match `labels`.
 
     Example:
-
-    >>> pixels = np.full((2, 4, 4, 1), 7, "uint8")
-    >>> ArrayImages(pixels, [0, 1], ["a", "b"]).image(1).shape
-    (4, 4, 1)
+        >>> pixels = np.full((2, 4, 4, 1), 7, "uint8")
+        >>> ArrayImages(pixels, [0, 1], ["a", "b"]).image(1).shape
+        (4, 4, 1)
     """
 
     def __init__(self, images, labels, class_names, groups=None):
@@ -178,10 +176,9 @@ class FileImages(ImageSet):
         ValueError: If the arguments do not fit together.
 
     Example:
-
-    >>> images = FileImages(["a.png", "b.png"], [0, 1], ["cat", "dog"])
-    >>> images.subset([1]).paths
-    ('b.png',)
+        >>> images = FileImages(["a.png", "b.png"], [0, 1], ["cat", "dog"])
+        >>> images.subset([1]).paths
+        ('b.png',)
     """
 
     def __init__(self, paths, labels, class_names, groups=None, channels=3):

@@ -47,15 +47,14 @@ def load_manifest(
             classes, or files are unreadable.
 
     Example:
-
-    >>> import tempfile
-    >>> from PIL import Image
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name in ("1.png", "2.png"):
-    ...         Image.new("RGB", (4, 4)).save(f"{folder}/{name}")
-    ...     _ = Path(folder, "list.csv").write_text("path,label\\n1.png,cat\\n2.png,dog\\n")
-    ...     load_manifest(f"{folder}/list.csv")["all"].class_names
-    ('cat', 'dog')
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("1.png", "2.png"):
+        ...         Image.new("RGB", (4, 4)).save(f"{folder}/{name}")
+        ...     _ = Path(folder, "list.csv").write_text("path,label\\n1.png,cat\\n2.png,dog\\n")
+        ...     load_manifest(f"{folder}/list.csv")["all"].class_names
+        ('cat', 'dog')
     """
     path = Path(path)
     if not path.is_file():

@@ -9,10 +9,9 @@ def bulleted(items: Sequence[object]) -> str:
     """Returns one line for each of the first 20 items, and how many more there are.
 
     Example:
-
-    >>> print(bulleted(["cat.png", "dog.png"]))
-      cat.png
-      dog.png
+        >>> print(bulleted(["cat.png", "dog.png"]))
+          cat.png
+          dog.png
     """
     return "\n".join(f"  {item}" for item in _shortened(items))
 
@@ -21,9 +20,8 @@ def listed(items: Sequence[object]) -> str:
     """Returns the first 20 items on one line, and how many more there are.
 
     Example:
-
-    >>> listed(range(22))
-    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, and 2 more'
+        >>> listed(range(22))
+        '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, and 2 more'
     """
     return ", ".join(_shortened(items))
 

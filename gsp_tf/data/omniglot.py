@@ -36,14 +36,14 @@ def load_omniglot(folder: str | os.PathLike, size: int = 28) -> ArrayImages:
         ValueError: If a zip file is broken, holds no drawings, or `size` is below 1.
 
     Example:
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with zipfile.ZipFile(f"{folder}/images_background.zip", "w") as archive:
-    ...         with archive.open("images_background/Greek/character01/0394_01.png", "w") as file:
-    ...             Image.new("1", (105, 105), 1).save(file, "png")
-    ...     load_omniglot(folder).class_names
-    ('Greek/character01',)
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with zipfile.ZipFile(f"{folder}/images_background.zip", "w") as archive:
+        ...         member = "images_background/Greek/character01/0394_01.png"
+        ...         with archive.open(member, "w") as file:
+        ...             Image.new("1", (105, 105), 1).save(file, "png")
+        ...     load_omniglot(folder).class_names
+        ('Greek/character01',)
     """
     if size < 1:
         raise ValueError(f"size must be at least 1 pixel; received {size}.")

@@ -38,18 +38,19 @@ def training_dataset(
             such batches (see `ClassBalancedSampler`).
 
     Example:
-
-    >>> import numpy as np
-    >>> from gsp_tf.data import ArrayImages
-    >>> images = ArrayImages(np.zeros((6, 8, 8, 3), "uint8"), [0, 0, 1, 1, 2, 2], list("abc"))
-    >>> for batch, labels in training_dataset(images, 16, 2, 2, seed=0).take(1):
-    ...     print(batch.shape, labels.shape)
-    (4, 16, 16, 3) (4,)
+        >>> import numpy as np
+        >>> from gsp_tf.data import ArrayImages
+        >>> images = ArrayImages(np.zeros((6, 8, 8, 3), "uint8"), [0, 0, 1, 1, 2, 2], list("abc"))
+        >>> for batch, labels in training_dataset(images, 16, 2, 2, seed=0).take(1):
+        ...     print(batch.shape, labels.shape)
+        (4, 16, 16, 3) (4,)
     """
     _check_image_size(image_size)
     if not 0 < min_crop_area <= 1:
         raise ValueError(f"min_crop_area must lie in (0, 1]; received {min_crop_area}.")
-    sampler = ClassBalancedSampler(images.labels, classes_per_batch, images_per_class, seed)
+    sampler = ClassBalancedSampler(
+        images.labels, classes_per_batch, images_per_class, seed, images.class_names
+    )
     batch_size = classes_per_batch * images_per_class
     labels = _label_tensor(images)
 
@@ -89,12 +90,11 @@ def evaluation_dataset(images: ImageSet, image_size: int, batch_size: int) -> tf
         ValueError: If `image_size` or `batch_size` is below 1.
 
     Example:
-
-    >>> import numpy as np
-    >>> from gsp_tf.data import ArrayImages
-    >>> images = ArrayImages(np.zeros((3, 8, 12, 1), "uint8"), [0, 1, 1], ["a", "b"])
-    >>> [batch.shape for batch, _ in evaluation_dataset(images, 4, batch_size=2)]
-    [TensorShape([2, 4, 4, 1]), TensorShape([1, 4, 4, 1])]
+        >>> import numpy as np
+        >>> from gsp_tf.data import ArrayImages
+        >>> images = ArrayImages(np.zeros((3, 8, 12, 1), "uint8"), [0, 1, 1], ["a", "b"])
+        >>> [batch.shape for batch, _ in evaluation_dataset(images, 4, batch_size=2)]
+        [TensorShape([2, 4, 4, 1]), TensorShape([1, 4, 4, 1])]
     """
     _check_image_size(image_size)
     if batch_size < 1:

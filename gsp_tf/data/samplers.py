@@ -1,7 +1,7 @@
 """Batches with several images of each of several classes."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,20 +20,27 @@ class ClassBalancedSampler:
         classes_per_batch: P, classes in a batch.
         images_per_class: K, images of each of them.
         seed: Fixes the sequence.
+        class_names: Names of the classes for error messages, which else show their ids.
 
     Raises:
         ValueError: If there are fewer than `classes_per_batch` classes, or pairs are asked for
             (`images_per_class` >= 2) of a class that has a single image.
 
     Example:
-
-    >>> sampler = ClassBalancedSampler([0, 0, 1, 1, 2, 2], 2, 2, seed=0)
-    >>> batch = next(iter(sampler))
-    >>> batch.shape, batch.dtype
-    ((4,), dtype('int64'))
+        >>> sampler = ClassBalancedSampler([0, 0, 1, 1, 2, 2], 2, 2, seed=0)
+        >>> batch = next(iter(sampler))
+        >>> batch.shape, batch.dtype
+        ((4,), dtype('int64'))
     """
 
-    def __init__(self, labels, classes_per_batch: int, images_per_class: int, seed: int):
+    def __init__(
+        self,
+        labels,
+        classes_per_batch: int,
+        images_per_class: int,
+        seed: int,
+        class_names: Sequence[str] | None = None,
+    ):
         labels = np.asarray(labels)
         if labels.ndim != 1 or labels.size == 0 or not np.issubdtype(labels.dtype, np.integer):
             raise ValueError(
@@ -55,8 +62,8 @@ class ClassBalancedSampler:
         if images_per_class >= 2 and len(single):
             raise ValueError(
                 f"pairs need two images of a class, but {len(single)} classes have a single one: "
-                f"class ids {listed(single)}. Drop these classes or set images_per_class "
-                "to 1."
+                f"{listed(single if class_names is None else [class_names[c] for c in single])}. "
+                "Drop these classes or set images_per_class to 1."
             )
         small = int(np.sum(counts < images_per_class))
         if small:

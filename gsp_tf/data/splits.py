@@ -31,11 +31,10 @@ def split_classes(
             classes for every split.
 
     Example:
-
-    >>> from gsp_tf.data import ArrayImages
-    >>> images = ArrayImages(np.zeros((10, 4, 4, 1), "uint8"), range(10), list("abcdefghij"))
-    >>> [len(part.class_names) for part in split_classes(images, (0.5, 0.2, 0.3))]
-    [5, 2, 3]
+        >>> from gsp_tf.data import ArrayImages
+        >>> images = ArrayImages(np.zeros((10, 4, 4, 1), "uint8"), range(10), list("abcdefghij"))
+        >>> [len(part.class_names) for part in split_classes(images, (0.5, 0.2, 0.3))]
+        [5, 2, 3]
     """
     fractions = tuple(float(fraction) for fraction in fractions)
     if len(fractions) != 3 or min(fractions) < 0 or not np.isclose(sum(fractions), 1):

@@ -17,10 +17,11 @@ def checked_embeddings(embeddings, name):
         ValueError: if the rank is not 2, N or D is 0, or a value is not finite in float32.
         TypeError: if the values are not real numbers.
 
-    >>> checked_embeddings([[1.0, float("nan")], [0.0, 1.0]], "queries")
-    Traceback (most recent call last):
-        ...
-    ValueError: queries must be finite in float32; 1 of 2 rows hold NaN or infinity.
+    Example:
+        >>> checked_embeddings([[1.0, float("nan")], [0.0, 1.0]], "queries")
+        Traceback (most recent call last):
+            ...
+        ValueError: queries must be finite in float32; 1 of 2 rows hold NaN or infinity.
     """
     array = np.asarray(embeddings)
     if array.dtype.kind in "cOSUmM":
@@ -52,8 +53,9 @@ def checked_labels(labels, count, name):
         ValueError: if the shape is neither `(count,)` nor `(count, 1)`.
         TypeError: if the dtype is not an integer.
 
-    >>> checked_labels([[3], [4]], 2, "labels")
-    array([3, 4])
+    Example:
+        >>> checked_labels([[3], [4]], 2, "labels")
+        array([3, 4])
     """
     array = np.asarray(labels)
     if array.dtype.kind not in "iu":

@@ -45,12 +45,13 @@ def retrieval_metrics(
             references and reference_labels, K < 1, an unknown metric, or no query with a positive.
         TypeError: for labels or K that are not integers.
 
-    >>> embeddings = [[0.0], [1.0], [1.5], [9.0], [9.5], [4.0]]
-    >>> metrics = retrieval_metrics(embeddings, [0, 0, 1, 1, 1, 2], recall_at=(1, 2))
-    >>> {name: round(value, 3) for name, value in metrics.items()}
-    ... # doctest: +NORMALIZE_WHITESPACE
-    {'precision_at_1': 0.6, 'r_precision': 0.4, 'map_at_r': 0.4, 'recall_at_1': 0.6,
-     'recall_at_2': 0.8, 'num_queries': 5, 'num_skipped': 1}
+    Example:
+        >>> embeddings = [[0.0], [1.0], [1.5], [9.0], [9.5], [4.0]]
+        >>> metrics = retrieval_metrics(embeddings, [0, 0, 1, 1, 1, 2], recall_at=(1, 2))
+        >>> {name: round(value, 3) for name, value in metrics.items()}
+        ... # doctest: +NORMALIZE_WHITESPACE
+        {'precision_at_1': 0.6, 'r_precision': 0.4, 'map_at_r': 0.4, 'recall_at_1': 0.6,
+         'recall_at_2': 0.8, 'num_queries': 5, 'num_skipped': 1}
     """
     recall_at = _checked_recall_at(recall_at)
     if (references is None) != (reference_labels is None):

@@ -26,10 +26,11 @@ class ExactSearch:
     Raises:
         ValueError: for references that are not finite and `(N, D)`, or an unknown metric.
 
-    >>> search = ExactSearch([[0.0], [1.0], [5.0]])
-    >>> indices, distances = search([[4.0]], k=2)
-    >>> indices, distances
-    (array([[2, 1]]), array([[1., 3.]], dtype=float32))
+    Example:
+        >>> search = ExactSearch([[0.0], [1.0], [5.0]])
+        >>> indices, distances = search([[4.0]], k=2)
+        >>> indices, distances
+        (array([[2, 1]]), array([[1., 3.]], dtype=float32))
     """
 
     def __init__(self, references, metric: Metric = "euclidean"):
@@ -104,13 +105,14 @@ def nearest_neighbours(queries, references=None, k=1, metric: Metric = "euclidea
         ValueError: for embeddings that are not finite and `(N, D)`, differing dimensions, `k` out
             of range, or an unknown metric.
 
-    >>> indices, distances = nearest_neighbours([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], k=2)
-    >>> indices
-    array([[2, 1],
-           [2, 0],
-           [0, 1]])
-    >>> distances[0]
-    array([1., 5.], dtype=float32)
+    Example:
+        >>> indices, distances = nearest_neighbours([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], k=2)
+        >>> indices
+        array([[2, 1],
+               [2, 0],
+               [0, 1]])
+        >>> distances[0]
+        array([1., 5.], dtype=float32)
     """
     if references is None:
         queries = checked_embeddings(queries, "queries")

@@ -20,9 +20,10 @@ def training_curves(histories):
     Returns:
         dict from title to matplotlib Figure, without quantities that have no finite value.
 
-    >>> history = {"loss": [2.0, 1.0], "val_map_at_r": [0.1, 0.2], "val_num_skipped": [0, 0]}
-    >>> list(training_curves([history]))
-    ['Loss', 'MAP@R (%)']
+    Example:
+        >>> history = {"loss": [2.0, 1.0], "val_map_at_r": [0.1, 0.2], "val_num_skipped": [0, 0]}
+        >>> list(training_curves([history]))
+        ['Loss', 'MAP@R (%)']
     """
     panels = {"Loss": ["loss", "val_loss"]}
     for key in dict.fromkeys(key for history in histories for key in history):

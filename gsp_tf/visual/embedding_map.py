@@ -26,8 +26,9 @@ def project(embeddings, seed=0):
     Returns:
         float32 `(N, 2)`, the same for the same input and seed.
 
-    >>> project([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0]]).shape
-    (2, 2)
+    Example:
+        >>> project([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0]]).shape
+        (2, 2)
     """
     embeddings = np.asarray(embeddings, dtype=np.float32)
     start = _principal_plane(embeddings)
@@ -58,9 +59,10 @@ def embedding_map(points, labels, images):
     Returns:
         matplotlib Figure.
 
-    >>> images = np.zeros((2, 8, 8, 1), np.uint8)
-    >>> embedding_map([[0.0, 0.0], [1.0, 1.0]], [4, 9], images).axes[0].get_aspect()
-    1.0
+    Example:
+        >>> images = np.zeros((2, 8, 8, 1), np.uint8)
+        >>> embedding_map([[0.0, 0.0], [1.0, 1.0]], [4, 9], images).axes[0].get_aspect()
+        1.0
     """
     points, labels = np.asarray(points), np.asarray(labels)
     figure = transparent_figure(6.4, 5.2)

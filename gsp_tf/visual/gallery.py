@@ -31,10 +31,11 @@ def neighbour_gallery(images, labels, queries, neighbours, distances):
     Returns:
         matplotlib Figure of Q rows.
 
-    >>> images = np.zeros((3, 8, 8, 1), np.uint8)
-    >>> figure = neighbour_gallery(images, [0, 0, 1], [0], [[1, 2]], [[0.5, 0.7]])
-    >>> [text.get_text() for text in figure.axes[0].texts]
-    ['query', '✓ 0.50', '✗ 0.70']
+    Example:
+        >>> images = np.zeros((3, 8, 8, 1), np.uint8)
+        >>> figure = neighbour_gallery(images, [0, 0, 1], [0], [[1, 2]], [[0.5, 0.7]])
+        >>> [text.get_text() for text in figure.axes[0].texts]
+        ['query', '✓ 0.50', '✗ 0.70']
     """
     neighbours, distances = np.asarray(neighbours), np.asarray(distances)
     rows, columns = neighbours.shape

@@ -24,8 +24,9 @@ def rgb(image):
     Raises:
         ValueError: for another dtype or shape.
 
-    >>> rgb(np.full((2, 4, 1), 7, np.uint8)).shape
-    (2, 4, 3)
+    Example:
+        >>> rgb(np.full((2, 4, 1), 7, np.uint8)).shape
+        (2, 4, 3)
     """
     image = np.asarray(image)
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[-1] not in (1, 3):
@@ -46,8 +47,9 @@ def thumbnail(image, size):
     Returns:
         uint8 `(h, w, 3)`.
 
-    >>> thumbnail(np.zeros((200, 100, 3), np.uint8), 50).shape
-    (50, 25, 3)
+    Example:
+        >>> thumbnail(np.zeros((200, 100, 3), np.uint8), 50).shape
+        (50, 25, 3)
     """
     picture = Image.fromarray(np.ascontiguousarray(rgb(image)))
     picture.thumbnail((size, size), Image.Resampling.LANCZOS)
@@ -63,8 +65,9 @@ def png_uri(image):
     Returns:
         str.
 
-    >>> png_uri(np.zeros((2, 2, 1), np.uint8))[:22]
-    'data:image/png;base64,'
+    Example:
+        >>> png_uri(np.zeros((2, 2, 1), np.uint8))[:22]
+        'data:image/png;base64,'
     """
     buffer = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(rgb(image))).save(buffer, "PNG", optimize=True)
@@ -80,9 +83,10 @@ def inline_svg(figure):
     Returns:
         str: the `<svg>` element, the same for the same figure.
 
-    >>> from gsp_tf.visual.style import transparent_figure
-    >>> inline_svg(transparent_figure(1, 1))[:4]
-    '<svg'
+    Example:
+        >>> from gsp_tf.visual.style import transparent_figure
+        >>> inline_svg(transparent_figure(1, 1))[:4]
+        '<svg'
     """
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gsp_tf"}):

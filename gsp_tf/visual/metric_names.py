@@ -6,8 +6,9 @@ NAMES = {"precision_at_1": "P@1", "r_precision": "R-precision", "map_at_r": "MAP
 def display_name(metric):
     """Returns the name under which a metric is shown.
 
-    >>> [display_name(key) for key in ("map_at_r", "recall_at_4", "nmi")]
-    ['MAP@R', 'Recall@4', 'nmi']
+    Example:
+        >>> [display_name(key) for key in ("map_at_r", "recall_at_4", "nmi")]
+        ['MAP@R', 'Recall@4', 'nmi']
     """
     if metric.startswith("recall_at_"):
         return "Recall@" + metric.removeprefix("recall_at_")
@@ -17,7 +18,8 @@ def display_name(metric):
 def is_retrieval_share(metric):
     """Whether a metric is a share in [0, 1] that `retrieval_metrics` returns.
 
-    >>> [is_retrieval_share(key) for key in ("map_at_r", "num_skipped")]
-    [True, False]
+    Example:
+        >>> [is_retrieval_share(key) for key in ("map_at_r", "num_skipped")]
+        [True, False]
     """
     return metric in NAMES or metric.startswith("recall_at_")

@@ -31,11 +31,12 @@ def overlay_weights(image, weights):
         ValueError: for another kind of image, or weights that are not a finite, non-negative
             `(h, w)` with a positive sum.
 
-    >>> image = np.full((4, 4, 1), 100, np.uint8)
-    >>> overlay_weights(image, np.full((2, 2), 0.25))[0, 0]
-    array([100, 100, 100], dtype=uint8)
-    >>> overlay_weights(image, [[1.0, 0.0], [0.0, 0.0]])[0, 0]
-    array([160,  28,  54], dtype=uint8)
+    Example:
+        >>> image = np.full((4, 4, 1), 100, np.uint8)
+        >>> overlay_weights(image, np.full((2, 2), 0.25))[0, 0]
+        array([100, 100, 100], dtype=uint8)
+        >>> overlay_weights(image, [[1.0, 0.0], [0.0, 0.0]])[0, 0]
+        array([160,  28,  54], dtype=uint8)
     """
     grey = rgb(image) @ LUMINANCE
     weights = np.asarray(weights, dtype=np.float32)
@@ -65,8 +66,9 @@ def color_scale(steps=9):
     Returns:
         list of `steps` CSS colours.
 
-    >>> color_scale(3)
-    ['#3b4cc0', '#dddcdc', '#b40426']
+    Example:
+        >>> color_scale(3)
+        ['#3b4cc0', '#dddcdc', '#b40426']
     """
     colors = matplotlib.colormaps[COLOR_MAP](np.linspace(0, 1, steps))
     return [matplotlib.colors.to_hex(color) for color in colors]

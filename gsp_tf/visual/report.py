@@ -42,13 +42,14 @@ def write_report(path, title, runs, seed=0):
     Raises:
         ValueError: without runs, or if their images or labels differ.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> from gsp_tf.visual import RunSummary
-    >>> images = np.zeros((4, 8, 8, 1), np.uint8)
-    >>> run = RunSummary("gap", {}, {}, images, [0, 0, 1, 1], ["a", "b"], np.eye(4))
-    >>> with TemporaryDirectory() as folder:
-    ...     write_report(Path(folder) / "report.html", "Demo", [run]).name
-    'report.html'
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from gsp_tf.visual import RunSummary
+        >>> images = np.zeros((4, 8, 8, 1), np.uint8)
+        >>> run = RunSummary("gap", {}, {}, images, [0, 0, 1, 1], ["a", "b"], np.eye(4))
+        >>> with TemporaryDirectory() as folder:
+        ...     write_report(Path(folder) / "report.html", "Demo", [run]).name
+        'report.html'
     """
     _check_comparable(runs)
     first = runs[0]

@@ -27,10 +27,11 @@ class RunSummary:
     Raises:
         ValueError: if the arrays do not fit together or a label has no name.
 
-    >>> RunSummary("gap", {}, {}, np.zeros((2, 8, 8), np.uint8), [0, 0], ["a"], np.eye(2))
-    Traceback (most recent call last):
-        ...
-    ValueError: images must be uint8 (N, H, W, 1) or (N, H, W, 3); received uint8 (2, 8, 8).
+    Example:
+        >>> RunSummary("gap", {}, {}, np.zeros((2, 8, 8), np.uint8), [0, 0], ["a"], np.eye(2))
+        Traceback (most recent call last):
+            ...
+        ValueError: images must be uint8 (N, H, W, 1) or (N, H, W, 3); received uint8 (2, 8, 8).
     """
 
     name: str

@@ -15,9 +15,10 @@ def class_by_class(labels, seed):
     Returns:
         int array `(N,)`, a permutation.
 
-    >>> labels = np.array([0, 0, 0, 7, 7, 9])
-    >>> labels[class_by_class(labels, seed=0)[:3]].tolist() in [[0, 9, 7], [7, 0, 9], [9, 7, 0]]
-    True
+    Example:
+        >>> labels = np.array([0, 0, 0, 7, 7, 9])
+        >>> labels[class_by_class(labels, seed=0)[:3]].tolist() in [[0, 9, 7], [7, 0, 9], [9, 7, 0]]
+        True
     """
     order = np.random.default_rng(seed).permutation(len(labels))
     seen = Counter()
@@ -40,8 +41,9 @@ def few_classes(labels, seed, max_classes=12, max_points=600):
     Returns:
         sorted int array of indices.
 
-    >>> few_classes(np.repeat(np.arange(30), 10), seed=0, max_classes=5, max_points=20).shape
-    (20,)
+    Example:
+        >>> few_classes(np.repeat(np.arange(30), 10), seed=0, max_classes=5, max_points=20).shape
+        (20,)
     """
     order = class_by_class(labels, seed)
     in_order = np.asarray(labels)[order]
@@ -60,8 +62,9 @@ def telling_queries(hits, count):
     Returns:
         int array of at most `count` indices into Q, the outcomes taking turns.
 
-    >>> telling_queries(np.array([[1, 1, 0, 0, 1], [1, 1, 0, 0, 0]], bool), 4)
-    array([4, 0, 2, 1])
+    Example:
+        >>> telling_queries(np.array([[1, 1, 0, 0, 1], [1, 1, 0, 0, 0]], bool), 4)
+        array([4, 0, 2, 1])
     """
     won = np.asarray(hits).mean(axis=0)
     outcomes = [np.flatnonzero(group) for group in ((won > 0) & (won < 1), won == 1, won == 0)]

@@ -26,8 +26,9 @@ CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 def run_style(position):
     """Colour and marker of the run at `position`; they repeat after six runs.
 
-    >>> run_style(0)
-    ('#2563eb', 'o')
+    Example:
+        >>> run_style(0)
+        ('#2563eb', 'o')
     """
     return RUN_COLORS[position % len(RUN_COLORS)], RUN_MARKERS[position % len(RUN_MARKERS)]
 
@@ -35,7 +36,8 @@ def run_style(position):
 def transparent_figure(width, height):
     """An empty matplotlib Figure of `width` x `height` inches without background.
 
-    >>> transparent_figure(3, 2).get_size_inches().tolist()
-    [3.0, 2.0]
+    Example:
+        >>> transparent_figure(3, 2).get_size_inches().tolist()
+        [3.0, 2.0]
     """
     return Figure(figsize=(width, height), facecolor="none")

@@ -144,10 +144,16 @@ def test_unknown_background_groups():
         collage_splits(grouped(2), ["g0", "sea"])
 
 
-@pytest.mark.parametrize(("chosen", "role"), [([], "background"), (["g0", "g1"], "foreground")])
-def test_nothing_left(chosen, role):
-    with pytest.raises(ValueError, match=f"no class is left for the {role}"):
-        collage_splits(grouped(2), chosen)
+def test_nothing_left():
+    with pytest.raises(ValueError, match="no class is left for the foreground"):
+        collage_splits(grouped(2), ["g0", "g1"])
+
+
+def test_no_background_groups_means_classes_of_any_group():
+    parts = collage_splits(grouped(), [], (0.4, 0.2, 0.4))
+    assert sum(len(part.background.class_names) for part in parts) == 20
+    shared = set(parts[0].foreground.groups) & set(parts[0].background.groups)
+    assert shared
 
 
 def test_too_few_background_classes():

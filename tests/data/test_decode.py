@@ -175,7 +175,7 @@ def test_unreadable_files(tmp_path):
         assert caught.value.path == str(tmp_path / name)
         assert reason in caught.value.reason
     paths = [str(tmp_path / name) for name in ("fine.png", *reasons)]
-    found = find_unreadable(paths, progress=False)
+    found = find_unreadable(paths)
     assert [error.path for error in found] == paths[1:]
     assert isinstance(found[0], ValueError)
 

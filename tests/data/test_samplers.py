@@ -67,9 +67,11 @@ def test_small_classes_are_said_once():
 def test_single_images_are_refused_where_pairs_are_needed():
     labels = [0, 0, 3, 5, 5, 9]
     with pytest.raises(
-        ValueError, match=r"class ids 3, 9\. Drop these classes or set images_per_class"
+        ValueError, match=r"single one: 3, 9\. Drop these classes or set images_per_class"
     ):
         ClassBalancedSampler(labels, 2, 2, seed=0)
+    with pytest.raises(ValueError, match="single one: class 3, class 9. Drop"):
+        ClassBalancedSampler(labels, 2, 2, 0, class_names=[f"class {i}" for i in range(10)])
     assert len(take(ClassBalancedSampler(labels, 4, 1, seed=0), 1)[0]) == 4
 
 

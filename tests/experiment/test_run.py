@@ -182,6 +182,18 @@ def test_unreadable_files(recipe, tmp_path, digits, capsys, skip):
     assert (tmp_path / "run").exists() == skip
 
 
+def test_a_class_with_a_single_image_is_named(recipe, tmp_path, digits, capsys):
+    lonely = tmp_path / "images"
+    for folder in digits.iterdir():
+        (lonely / folder.name).mkdir(parents=True)
+        for path in sorted(folder.iterdir())[:1]:
+            (lonely / folder.name / path.name).write_bytes(path.read_bytes())
+    assert run("train", recipe, "--run", tmp_path / "run", "--data.path", lonely) == 1
+    error = capsys.readouterr().err
+    assert "pairs need two images of a class" in error and "Ziffer" in error
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_loss_that_is_not_finite_keeps_the_last_good_model(recipe, tmp_path, capsys):
     folder = RunFolder(tmp_path / "run")
     options = ["--training.learning_rate", "1e30", "--loss.temperature", "1e-30"]

@@ -21,7 +21,7 @@ def register(name):
         >>> @register("identity")
         ... def identity(input_shape):
         ...     images = keras.Input(input_shape)
-        ...     return keras.Model(images, images)
+        ...     return keras.Model(images, keras.layers.Identity()(images))
         >>> create("identity", (8, 8, 3)).output_shape
         (None, 8, 8, 3)
         >>> del _BUILDERS["identity"]

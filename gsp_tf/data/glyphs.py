@@ -142,7 +142,7 @@ def _fonts_by_letter() -> dict[str, list[str]]:
     fonts = defaultdict(list)
     for family, style in product(_FONT_FAMILIES, _FONT_STYLES):
         for path in sorted(folder.glob(f"{family}{style}.ttf")):
-            for code, glyph in FT2Font(path).get_charmap().items():
+            for code, glyph in FT2Font(str(path)).get_charmap().items():
                 if glyph != 0 and _is_plain_letter(chr(code)):
                     fonts[chr(code)].append(str(path))
     return {

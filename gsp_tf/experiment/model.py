@@ -73,7 +73,8 @@ def build_learner(recipe, num_classes, channels):
 
     Example:
         >>> from gsp_tf.recipe import Recipe
-        >>> build_learner(Recipe(), num_classes=5, channels=1).embedding_loss.proxies.shape
+        >>> learner = build_learner(Recipe(), num_classes=5, channels=1)
+        >>> tuple(learner.embedding_loss.proxies.shape)
         (5, 64)
     """
     keras.config.set_dtype_policy(recipe.training.precision)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import gsp_tf
 from gsp_tf.data import evaluation_dataset, training_dataset
+from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.experiment.data import load_splits
 from gsp_tf.experiment.model import build_learner, features_model
@@ -205,8 +206,9 @@ def evaluate_run(path, splits=None):
     splits = splits or load_splits(recipe.data)
     test = splits[2]
     embedder = folder.learner().embedder
+    batches = evaluation_dataset(test, recipe.data.image_size, recipe.evaluation.batch_size)
     embeddings, labels = embed(
-        embedder, evaluation_dataset(test, recipe.data.image_size, recipe.evaluation.batch_size)
+        embedder, show_progress(batches, "Embedding the test images", len(batches))
     )
     metrics = retrieval_metrics(embeddings, labels, recall_at=recipe.evaluation.recall_at)
     metrics = {name: np.asarray(value).item() for name, value in metrics.items()}

@@ -34,9 +34,8 @@ class ContrastiveLoss(PairLoss):
         negative_margin=0.5,
         normalize=True,
         name="contrastive_loss",
-        **kwargs,
     ):
-        super().__init__(normalize=normalize, name=name, **kwargs)
+        super().__init__(normalize=normalize, name=name)
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
 

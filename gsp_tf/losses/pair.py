@@ -18,8 +18,8 @@ class PairLoss(keras.losses.Loss):
         normalize: L2-normalise the embeddings first.
     """
 
-    def __init__(self, normalize=True, name=None, reduction="sum_over_batch_size", dtype=None):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+    def __init__(self, normalize=True, name=None):
+        super().__init__(name=name)
         self.normalize = normalize
 
     def __call__(self, labels, embeddings, sample_weight=None):
@@ -76,7 +76,7 @@ class PairLoss(keras.losses.Loss):
         raise NotImplementedError
 
     def get_config(self):
-        return {**super().get_config(), "normalize": self.normalize}
+        return {"name": self.name, "normalize": self.normalize}
 
 
 def mean_of_nonzero(terms, mask):

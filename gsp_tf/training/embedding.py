@@ -12,7 +12,7 @@ def embed(embedder, dataset):
     Args:
         embedder: Keras model from images to embeddings `(B, D)` (or to embeddings and attributes),
             or the result of `inference(embedder)`, which is traced once for many data sets.
-        dataset: finite `tf.data.Dataset` of `(images (B, H, W, C), labels (B,))`.
+        dataset: finite `tf.data.Dataset`, or any iterable, of `(images (B, H, W, C), labels (B,))`.
 
     Returns:
         float32 array `(N, D)` and integer array `(N,)`.

@@ -8,13 +8,15 @@ from scipy.spatial.distance import cdist
 from gsp_tf.ops import pairwise_distances
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("squared", [False, True])
-def test_equals_scipy(squared):
+def test_equals_scipy(squared, jit_compile):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(7, 5)), rng.normal(size=(9, 5))
     expected = cdist(x, y, "sqeuclidean" if squared else "euclidean")
-    np.testing.assert_allclose(pairwise_distances(x, y, squared), expected, rtol=1e-10)
-    single = pairwise_distances(x.astype("float32"), y.astype("float32"), squared)
+    run = tf.function(lambda x, y: pairwise_distances(x, y, squared), jit_compile=jit_compile)
+    np.testing.assert_allclose(run(x, y), expected, rtol=1e-10)
+    single = run(x.astype("float32"), y.astype("float32"))
     np.testing.assert_allclose(single, expected, rtol=1e-5)
 
 

@@ -1,6 +1,6 @@
-"""Mean and standard deviation over seeds, from run folders: one Markdown row for each recipe name.
+"""Mean and standard deviation over seeds, one Markdown row for each recipe name.
 
-python experiments/summarize.py runs/omniglot_collage_*
+python experiments/summarize.py experiments/results/omniglot_collage_*
 """
 
 import statistics
@@ -9,34 +9,38 @@ from collections import defaultdict
 
 from gsp_tf.experiment import RunFolder
 
+METRICS = {"precision_at_1": "P@1", "map_at_r": "MAP@R", "r_precision": "R-precision"}
+
 
 def percent(values):
     """`mean ± standard deviation` in percent, over seeds."""
     values = [100 * value for value in values]
-    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
+    deviation = f"{statistics.stdev(values):.2f}" if len(values) > 1 else "–"
+    return f"{statistics.mean(values):.2f} ± {deviation}"
 
 
 def summarize(paths):
     """Rows of a Markdown table, one for each name of the runs' recipes."""
-    runs = defaultdict(list)
+    runs = defaultdict(dict)
     for path in paths:
-        folder = RunFolder.open(path)
-        runs[folder.recipe().name].append((folder.recipe().seed, folder.metrics()))
-    lines = [
-        "| run | seeds | P@1 | MAP@R | R-precision | best epoch | minutes |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+        folder = RunFolder(path)
+        recipe = folder.recipe()
+        runs[recipe.name][recipe.seed] = folder.metrics()
+    header = ["run", "seeds", *METRICS.values(), "best epochs", "minutes a run"]
+    lines = [header, ["---"] * len(header)]
     for name, results in sorted(runs.items()):
-        seeds = ", ".join(str(seed) for seed, _ in sorted(results, key=lambda result: result[0]))
-        tests = [metrics["test"] for _, metrics in results]
-        cells = [
-            percent(test[key] for test in tests)
-            for key in ("precision_at_1", "map_at_r", "r_precision")
-        ]
-        epochs = ", ".join(str(metrics["best_epoch"]) for _, metrics in results)
-        minutes = statistics.mean(metrics["training_seconds"] for _, metrics in results) / 60
-        lines.append(f"| {name} | {seeds} | {' | '.join(cells)} | {epochs} | {minutes:.1f} |")
-    return "\n".join(lines)
+        seeds = sorted(results)
+        tests = [results[seed]["test"] for seed in seeds]
+        lines.append(
+            [
+                name,
+                ", ".join(map(str, seeds)),
+                *(percent(test[key] for test in tests) for key in METRICS),
+                ", ".join(str(results[seed]["best_epoch"]) for seed in seeds),
+                f"{statistics.mean(r['training_seconds'] for r in results.values()) / 60:.1f}",
+            ]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":

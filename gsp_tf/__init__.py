@@ -12,9 +12,11 @@ _SUBPACKAGES = (
     "backbones",
     "data",
     "evaluation",
+    "experiment",
     "layers",
     "losses",
     "ops",
+    "recipe",
     "training",
     "visual",
 )

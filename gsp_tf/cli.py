@@ -29,10 +29,11 @@ def main(arguments=None):
     parser, commands = _parser()
     try:
         options = parser.parse_args(arguments)
-    except argparse.ArgumentError as error:
-        _refuse(error.message)
+    except (argparse.ArgumentError, UnicodeDecodeError) as error:
+        _refuse(error)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stops = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    handlers = {stop: signal.signal(stop, signal.default_int_handler) for stop in stops}
     command = options.subcommand
     try:
         with warnings.catch_warnings():
@@ -44,7 +45,19 @@ def main(arguments=None):
     except KeyboardInterrupt:
         print("gsp-tf: interrupted", file=sys.stderr)
         code = 130
+    except Exception as error:
+        if not _is_from_tensorflow(error):
+            raise
+        _refuse(error.message.splitlines()[0])
+    finally:
+        for stop, handler in handlers.items():
+            signal.signal(stop, handler)
     sys.exit(code)
+
+
+def _is_from_tensorflow(error):
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)
 
 
 def _note(message, *_, **__):
@@ -71,6 +84,11 @@ def _parser():
     )
     add_recipe_arguments(train)
     train.add_argument(
+        "--skip-unreadable",
+        action="store_true",
+        help="Go on without image files that cannot be read; the same as data.skip_unreadable.",
+    )
+    train.add_argument(
         "--run", type=str | None, help="Run folder to create; null is runs/NAME-SEED."
     )
     evaluate = ArgumentParser(
@@ -96,24 +114,30 @@ def _parser():
 
 def _train(options, parser):
     recipe = parsed_recipe(parser, options)
-    from gsp_tf.experiment import report_runs, train_recipe
+    recipe.data.skip_unreadable |= options.skip_unreadable
+    from gsp_tf.experiment import RunFolder, load_splits, report_runs, train_recipe
     from gsp_tf.experiment.table import print_results
 
-    folder = train_recipe(recipe, options.run or f"runs/{recipe.name}-{recipe.seed}")
+    folder = RunFolder(options.run or f"runs/{recipe.name}-{recipe.seed}")
+    folder.refuse_existing()
+    splits = load_splits(recipe.data)
+    train_recipe(recipe, folder.path, splits)
     print_results([folder.path])
-    report_runs([folder.path], folder.report_path, recipe.name)
+    report_runs([folder.path], folder.report_path, recipe.name, splits)
     print(f"Report: {folder.report_path}")
     return _exit_code([folder])
 
 
 def _evaluate(options, parser):
-    from gsp_tf.experiment import RunFolder, evaluate_run, report_runs
+    from gsp_tf.experiment import RunFolder, evaluate_run, load_splits, report_runs
     from gsp_tf.experiment.table import print_results
 
-    evaluate_run(options.run)
     folder = RunFolder.open(options.run)
+    recipe = folder.recipe()
+    splits = load_splits(recipe.data)
+    evaluate_run(folder.path, splits)
     print_results([folder.path])
-    report_runs([folder.path], folder.report_path, folder.recipe().name)
+    report_runs([folder.path], folder.report_path, recipe.name, splits)
     print(f"Report: {folder.report_path}")
     return 0
 
@@ -133,7 +157,7 @@ def _exit_code(folders):
     statuses = {folder.metrics()["status"] for folder in folders}
     if "diverged" in statuses:
         print(
-            "gsp-tf: error: the loss was not finite; the run holds the last good model. "
+            "gsp-tf: error: the loss was not finite; the run holds the best model until then. "
             "Try a smaller --training.learning_rate.",
             file=sys.stderr,
         )

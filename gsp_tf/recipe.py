@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import math
+from argparse import ArgumentError
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Literal
 
 from jsonargparse import ArgumentParser
+
+from gsp_tf.files import replace_text
 
 
 @dataclass
@@ -23,6 +25,9 @@ class CollageRecipe:
 
     grid: int = 0
     background_groups: list[str] | None = None
+
+    def __post_init__(self):
+        _check("data.collage.grid", self.grid, self.grid == 0 or self.grid >= 2, "0, or 2 or more")
 
 
 @dataclass
@@ -61,6 +66,21 @@ class DataRecipe:
     min_crop_area: float = 1.0
     skip_unreadable: bool = False
 
+    def __post_init__(self):
+        for name in ("image_size", "classes_per_batch", "images_per_class"):
+            value = getattr(self, name)
+            _check(f"data.{name}", value, value >= 1, "1 or more")
+        crop = self.min_crop_area
+        _check("data.min_crop_area", crop, 0 < crop <= 1, "above 0 and at most 1")
+        shares = self.split_fractions
+        _check(
+            "data.split_fractions",
+            shares,
+            min(shares) > 0 and math.isclose(sum(shares), 1, abs_tol=1e-6),
+            "three positive shares (training, validation, test) that add up to 1",
+        )
+        _check("data.split_seed", self.split_seed, self.split_seed >= 0, "0 or more")
+
 
 @dataclass
 class BackboneRecipe:
@@ -86,6 +106,9 @@ class EmbeddingRecipe:
     dim: int = 64
     position: Literal["before_pooling", "after_pooling"] = "before_pooling"
 
+    def __post_init__(self):
+        _check("embedding.dim", self.dim, self.dim >= 1, "1 or more")
+
 
 @dataclass
 class PoolingRecipe:
@@ -107,6 +130,9 @@ class PoolingRecipe:
     entropy_smoothing: float = 5.0
     solver: Literal["newton", "fixed_point"] = "newton"
     adapt_batches: int = 0
+
+    def __post_init__(self):
+        _check("pooling.adapt_batches", self.adapt_batches, self.adapt_batches >= 0, "0 or more")
 
 
 @dataclass
@@ -142,6 +168,9 @@ class ZeroShotRecipe:
     ridge: float = 0.05
     scale: float = 9.5
 
+    def __post_init__(self):
+        _check("zero_shot.weight", self.weight, 0 <= self.weight <= 1, "between 0 and 1")
+
 
 @dataclass
 class TrainingRecipe:
@@ -167,6 +196,18 @@ class TrainingRecipe:
     jit_compile: bool = False
     patience: int | None = None
 
+    def __post_init__(self):
+        for name in ("epochs", "steps_per_epoch"):
+            value = getattr(self, name)
+            _check(f"training.{name}", value, value >= 1, "1 or more")
+        rate, decay = self.learning_rate, self.weight_decay
+        _check("training.learning_rate", rate, 0 < rate < math.inf, "positive and finite")
+        _check("training.weight_decay", decay, 0 <= decay < math.inf, "0 or more and finite")
+        patience = self.patience
+        _check(
+            "training.patience", patience, patience is None or patience >= 1, "null, or 1 or more"
+        )
+
 
 @dataclass
 class EvaluationRecipe:
@@ -179,6 +220,11 @@ class EvaluationRecipe:
 
     recall_at: tuple[int, ...] = (1, 2, 4, 8)
     batch_size: int = 128
+
+    def __post_init__(self):
+        depths = self.recall_at
+        _check("evaluation.recall_at", depths, all(k >= 1 for k in depths), "integers of 1 or more")
+        _check("evaluation.batch_size", self.batch_size, self.batch_size >= 1, "1 or more")
 
 
 @dataclass
@@ -208,6 +254,17 @@ class Recipe:
     zero_shot: ZeroShotRecipe = field(default_factory=ZeroShotRecipe)
     training: TrainingRecipe = field(default_factory=TrainingRecipe)
     evaluation: EvaluationRecipe = field(default_factory=EvaluationRecipe)
+
+    def __post_init__(self):
+        _check("seed", self.seed, 0 <= self.seed < 2**32, "0 to 2^32 - 1")
+        is_name = self.name.strip() and not self.name.startswith(".")
+        is_name = is_name and not set(self.name) & set("/\\\0\n")
+        _check("name", repr(self.name), is_name, "the name of a folder, without a slash")
+
+
+def _check(name, value, is_accepted, accepted):
+    if not is_accepted:
+        raise ValueError(f"{name} must be {accepted}, received {value}.")
 
 
 def add_recipe_arguments(parser):
@@ -242,7 +299,10 @@ def parsed_recipe(parser, namespace):
         >>> parsed_recipe(parser, parser.parse_args(["--seed", "3"])).seed
         3
     """
-    values = vars(parser.instantiate(namespace))
+    try:
+        values = vars(parser.instantiate(namespace))
+    except TypeError as error:
+        raise ValueError(f"The recipe has null where a value is needed ({error}).") from error
     return Recipe(**{field.name: values[field.name] for field in fields(Recipe)})
 
 
@@ -257,9 +317,10 @@ def load_recipe(path, overrides=()):
         `Recipe`.
 
     Raises:
-        argparse.ArgumentError: naming an unknown field or a value of the wrong type.
+        ValueError: naming the file, and an unknown field or a value that is not accepted.
 
     Example:
+        >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     save_recipe(Recipe(name="mine"), Path(folder) / "recipe.yaml")
@@ -268,7 +329,10 @@ def load_recipe(path, overrides=()):
     """
     parser = ArgumentParser(exit_on_error=False)
     add_recipe_arguments(parser)
-    return parsed_recipe(parser, parser.parse_args(["--config", str(path), *overrides]))
+    try:
+        return parsed_recipe(parser, parser.parse_args(["--config", str(path), *overrides]))
+    except (ArgumentError, UnicodeDecodeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def recipe_text(recipe):
@@ -297,13 +361,11 @@ def save_recipe(recipe, path):
         path: file to write.
 
     Example:
+        >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     save_recipe(Recipe(), Path(folder) / "recipe.yaml")
         ...     load_recipe(Path(folder) / "recipe.yaml") == Recipe()
         True
     """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(recipe_text(recipe), encoding="utf-8")
-    os.replace(temporary, path)
+    replace_text(path, recipe_text(recipe))

@@ -117,7 +117,7 @@ def check_readable(paths: Sequence[str], skip_unreadable: bool) -> set[str]:
     if errors and not skip_unreadable:
         raise ValueError(
             f"{len(errors)} of {len(paths)} files cannot be read as images; repair or remove "
-            f"them, or go on without them (skip_unreadable):\n{bulleted(errors)}"
+            f"them, or go on without them (skip_unreadable, --skip-unreadable):\n{bulleted(errors)}"
         )
     if errors:
         warnings.warn(

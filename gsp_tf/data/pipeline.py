@@ -27,8 +27,8 @@ def training_dataset(
         seed: Fixes the batches, the crops, the flips, and the collages if `images` draws any.
         horizontal_flip: Whether to mirror half of the images.
         min_crop_area: Smallest share of the image area that a random crop keeps, in (0, 1]. Crops
-            have aspect ratios from 3/4 to 4/3. With 1 nothing is cropped at random: the shorter
-            side is resized to S and the centre kept, as in evaluation.
+            have aspect ratios from 3/4 to 4/3, or as near as the image allows. With 1 nothing is
+            cropped at random: the central square is resized to S, as in evaluation.
 
     Returns:
         Batches `(images, labels)`: float32 `(P*K, S, S, channels)` in [0, 255] and int32 `(P*K,)`.
@@ -76,7 +76,7 @@ def training_dataset(
 
 
 def evaluation_dataset(images: ImageSet, image_size: int, batch_size: int) -> tf.data.Dataset:
-    """Every image once, in order: shorter side resized, centre kept.
+    """Every image once, in order: its central square, resized.
 
     Args:
         images: The set to evaluate.
@@ -126,7 +126,9 @@ def _random_crop(image: tf.Tensor, min_area: float, seed: tf.Tensor) -> tf.Tenso
     size = tf.cast(tf.shape(image)[:2], tf.float32)
     area, aspect, place = tf.split(tf.random.stateless_uniform((4,), seed), (1, 1, 2))
     area = (min_area + (1 - min_area) * area) * tf.reduce_prod(size)
-    narrowest, widest = _ASPECT_RATIOS
+    # A crop of that area fits the image only between these ratios of width to height.
+    fits = area / size[0] ** 2, size[1] ** 2 / area
+    narrowest, widest = (tf.clip_by_value([ratio], *fits) for ratio in _ASPECT_RATIOS)
     aspect = narrowest * (widest / narrowest) ** aspect
     wanted = tf.sqrt(tf.concat([area / aspect, area * aspect], axis=0))
     crop = tf.clip_by_value(tf.round(wanted), 1, size)
@@ -136,19 +138,16 @@ def _random_crop(image: tf.Tensor, min_area: float, seed: tf.Tensor) -> tf.Tenso
 
 
 def _fit(image: tf.Tensor, image_size: int) -> tf.Tensor:
-    """Resizes the shorter side to `image_size` and keeps the centre."""
+    """Keeps the central square, resized to `image_size`.
+
+    The crop comes first: resizing all of a thin image could take any amount of memory.
+    """
     if image.shape[:2] == (image_size, image_size):
         return image
-    height, width = tf.unstack(tf.cast(tf.shape(image)[:2], tf.float32))
-    scale = image_size / tf.minimum(height, width)
-    image = _resize(
-        image,
-        tf.cast(tf.round(height * scale), tf.int32),
-        tf.cast(tf.round(width * scale), tf.int32),
-    )
-    top = (tf.shape(image)[0] - image_size) // 2
-    left = (tf.shape(image)[1] - image_size) // 2
-    return image[top : top + image_size, left : left + image_size]
+    height, width = tf.unstack(tf.shape(image)[:2])
+    side = tf.minimum(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    return _resize(image[top : top + side, left : left + side], image_size, image_size)
 
 
 def _resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor) -> tf.Tensor:

@@ -34,21 +34,15 @@ def load_splits(recipe):
         images = data.load_omniglot(recipe.path, size=_tile_size(recipe))
     else:
         images = data.load_glyphs(size=_tile_size(recipe))
-    fractions = tuple(recipe.split_fractions)
-    if min(fractions) <= 0:
-        raise ValueError(
-            "data.split_fractions needs three positive shares (training, validation, test), "
-            f"received {fractions}."
-        )
     if recipe.collage.grid:
         return data.collage_splits(
             data.as_arrays(images, _tile_size(recipe)),
             recipe.collage.background_groups,
-            fractions,
+            recipe.split_fractions,
             grid=recipe.collage.grid,
             seed=recipe.split_seed,
         )
-    return data.split_classes(images, fractions, seed=recipe.split_seed)
+    return data.split_classes(images, recipe.split_fractions, seed=recipe.split_seed)
 
 
 def _tile_size(recipe):

@@ -20,7 +20,7 @@ def run_demo(runs, epochs=None):
         epochs: epochs of each run, `None` as in the recipe.
 
     Returns:
-        path of the report, and the two run folders.
+        path of the report, and the run folders: two, or one if the first was interrupted.
     """
     folder = Path(runs) / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
     length = [] if epochs is None else ["--training.epochs", str(epochs)]
@@ -30,7 +30,10 @@ def run_demo(runs, epochs=None):
     splits = load_splits(recipes[0].data)
     for recipe in recipes:
         print(f"Training {recipe.name}", flush=True)
-        paths.append(train_recipe(recipe, folder / recipe.name.lower()).path)
+        run = train_recipe(recipe, folder / recipe.name.lower(), splits)
+        paths.append(run.path)
+        if run.metrics()["status"] == "interrupted":
+            break
     report = report_runs(
         paths, folder / "report.html", "GAP and GSP on collages of unseen letters", splits
     )

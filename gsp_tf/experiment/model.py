@@ -132,6 +132,32 @@ def features_model(embedder):
     return keras.Model(embedder.input, pooling.input), pooling
 
 
+def adapt_prototypes(embedder, batches):
+    """Take the prototypes of an embedder's gsp layer from local features as training sees them.
+
+    The features are those of training mode: batch normalisation uses the statistics of the batch.
+    Its moving averages are left as they were.
+
+    Args:
+        embedder: model of `build_embedder` with gsp.
+        batches: finite iterable of `(images, labels)`.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.recipe import Recipe
+        >>> embedder = build_embedder(Recipe(), channels=1)
+        >>> images = np.random.default_rng(0).uniform(0, 255, (2, 48, 48, 1))
+        >>> adapt_prototypes(embedder, [(images, [0, 1])])
+        >>> float(np.linalg.norm(embedder.get_layer("pooling").prototypes, axis=1).max())
+        1.0
+    """
+    features, pooling = features_model(embedder)
+    state = [variable.numpy() for variable in features.non_trainable_variables]
+    pooling.adapt(features(images, training=True) for images, _ in batches)
+    for variable, value in zip(features.non_trainable_variables, state, strict=True):
+        variable.assign(value)
+
+
 def pooling_weights(embedder, images):
     """Weights with which an embedder pools the local features of images.
 

@@ -1,6 +1,5 @@
 """The report page of runs."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +32,11 @@ def report_runs(paths, report_path, title, splits=None):
 
     Raises:
         FileNotFoundError: if a folder is not a run folder.
+        ValueError: if the runs were not evaluated on the same images.
     """
     folders = [RunFolder.open(path) for path in paths]
     recipes = [folder.recipe() for folder in folders]
+    _check_same_images(recipes)
     test = (splits or load_splits(recipes[0].data))[2]
     shown = np.arange(len(test))
     if len(test) > MAX_IMAGES:
@@ -47,8 +48,19 @@ def report_runs(paths, report_path, title, splits=None):
     return write_report(Path(report_path), title, runs)
 
 
+def _check_same_images(recipes):
+    for recipe in recipes[1:]:
+        for name in ("name", "path", "image_size", "split_fractions", "split_seed", "collage"):
+            ours, theirs = getattr(recipe.data, name), getattr(recipes[0].data, name)
+            if ours != theirs:
+                raise ValueError(
+                    f"One report is about runs with the same test images; data.{name} of "
+                    f"{recipe.name} is {ours}, of {recipes[0].name} {theirs}."
+                )
+
+
 def _summarize(folder, recipe, test, shown):
-    embedder = folder.learner().embedder
+    embedder = folder.learner(compile=False).embedder
     dataset = evaluation_dataset(test, recipe.data.image_size, recipe.evaluation.batch_size)
     embeddings, labels = embed(embedder, dataset)
     images, weights = [], []
@@ -66,7 +78,7 @@ def _summarize(folder, recipe, test, shown):
     return RunSummary(
         name=recipe.name,
         metrics=metrics.get("test", {}),
-        history=read_history(folder.history_path),
+        history=folder.history(),
         images=np.concatenate(images),
         labels=labels[shown],
         class_names=test.class_names,
@@ -95,29 +107,8 @@ def _notes(metrics, test, shown):
         epoch, step = metrics["diverged_at"]
         notes.append(
             f"Training diverged: the loss was not finite in epoch {epoch + 1}, step {step + 1}. "
-            "This is the last good model."
+            "This is the best model until then."
         )
     if metrics.get("best_epoch", 0) is None:
         notes.append("No epoch was better than the untrained model, which is shown here.")
     return notes
-
-
-def read_history(path):
-    """Columns of a run's `history.csv`.
-
-    Args:
-        path: the file; it may be missing or empty.
-
-    Returns:
-        dict from name to list of float, one value an epoch.
-
-    Example:
-        >>> read_history("no/such/history.csv")
-        {}
-    """
-    if not Path(path).exists():
-        return {}
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    names = rows[0].keys() if rows else ()
-    return {name: [float(row[name]) for row in rows] for name in names if name != "epoch"}

@@ -1,10 +1,12 @@
 """Training and evaluation in a run folder."""
 
+import csv
+import hashlib
 import json
-import os
 import platform
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import keras
@@ -16,9 +18,10 @@ from gsp_tf.data import evaluation_dataset, training_dataset
 from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.experiment.data import load_splits
-from gsp_tf.experiment.model import build_learner, features_model
+from gsp_tf.experiment.model import adapt_prototypes, build_learner
+from gsp_tf.files import replace_text
 from gsp_tf.recipe import load_recipe, save_recipe
-from gsp_tf.training import RetrievalEvaluation, SaveBest, StopOnNaN, embed
+from gsp_tf.training import MetricLearner, RetrievalEvaluation, SaveBest, StopOnNaN, embed
 
 MONITOR = "val_map_at_r"
 
@@ -51,14 +54,17 @@ class RunFolder:
     def create(cls, path, recipe):
         """A new folder with the recipe in it; refuses one that is there already."""
         folder = cls(path)
-        try:
-            folder.path.mkdir(parents=True)
-        except FileExistsError:
-            raise FileExistsError(
-                f"The run folder {folder.path} exists. Choose another one or remove it."
-            ) from None
+        folder.refuse_existing()
+        folder.path.mkdir(parents=True)
         save_recipe(recipe, folder.recipe_path)
         return folder
+
+    def refuse_existing(self):
+        """Raise `FileExistsError` if the folder, or a file of that name, is there already."""
+        if self.path.exists():
+            raise FileExistsError(
+                f"The run folder {self.path} exists. Choose another one or remove it."
+            )
 
     @classmethod
     def open(cls, path):
@@ -75,45 +81,72 @@ class RunFolder:
         """The resolved recipe."""
         return load_recipe(self.recipe_path)
 
-    def learner(self):
-        """The best learner, with its weights and its optimizer's state."""
-        return keras.models.load_model(self.model_path)
+    def learner(self, compile=True):
+        """The best learner, with its weights and, compiled, its optimizer's state."""
+        if not zipfile.is_zipfile(self.model_path):
+            raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
+        learner = keras.models.load_model(self.model_path, compile=compile)
+        if not isinstance(learner, MetricLearner):
+            raise ValueError(f"{self.model_path} holds no MetricLearner.")
+        return learner
+
+    def history(self):
+        """Columns of `history.csv`: dict from name to list of float, one value an epoch."""
+        if not self.history_path.exists():
+            return {}
+        with open(self.history_path, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
+        # A crash or a full disk can leave the last row incomplete.
+        rows = [row for row in rows if all(row[name] for name in names)]
+        return {name: [float(row[name]) for row in rows] for name in names}
 
     def metrics(self):
         """What `metrics.json` holds; empty if the run has not come to it."""
         if not self.metrics_path.exists():
             return {}
-        return json.loads(self.metrics_path.read_text(encoding="utf-8"))
+        try:
+            return dict(json.loads(self.metrics_path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self.metrics_path} is damaged: {error}") from error
 
     def update_metrics(self, **entries):
         """Add entries to `metrics.json`, under a temporary name first."""
-        temporary = self.path / f".metrics.{os.getpid()}.json"
         text = json.dumps({**self.metrics(), **entries}, indent=2)
-        temporary.write_text(text + "\n", encoding="utf-8")
-        os.replace(temporary, self.metrics_path)
+        replace_text(self.metrics_path, text + "\n")
 
 
-def train_recipe(recipe, path):
+def train_recipe(recipe, path, splits=None):
     """Train as a recipe says, keep the best model, and evaluate it on the test classes.
 
     The best model is the one with the highest MAP@R on the validation classes, the untrained one
     included. Ctrl-C ends training early; the folder is completed all the same. So does a loss that
-    is not finite; then the last good model is kept and the folder says that training diverged.
+    is not finite; then the best model until then is kept and the folder says that training
+    diverged. Nothing is written before the first evaluation has shown that all can run.
 
     Args:
         recipe: `gsp_tf.recipe.Recipe`.
         path: folder to create.
+        splits: what `load_splits` gives for the recipe, if it is at hand.
 
     Returns:
-        `RunFolder`; its metrics hold the `status`: "finished", "interrupted" or "diverged".
+        `RunFolder`; its metrics hold the `status`: "finished", "interrupted" or "diverged", and
+        "failed" if an error ended the training.
 
     Raises:
         FileExistsError: if the folder exists.
         ValueError: if the data or the recipe cannot be used.
     """
-    splits = load_splits(recipe.data)
+    RunFolder(path).refuse_existing()
+    splits = splits or load_splits(recipe.data)
+    train, validation, test = splits
+    for name, images in (("validation", validation), ("test", test)):
+        if np.bincount(images.labels).max() < 2:
+            raise ValueError(
+                f"Retrieval needs a class with two images, but each of the {name} classes "
+                f"({', '.join(images.class_names[:5])}, ...) has one."
+            )
     keras.utils.set_random_seed(recipe.seed)
-    train, validation, _ = splits
     batches = training_dataset(
         train,
         recipe.data.image_size,
@@ -125,24 +158,21 @@ def train_recipe(recipe, path):
     )
     learner = build_learner(recipe, len(train.class_names), train.channels)
     if recipe.pooling.name == "gsp" and recipe.pooling.adapt_batches:
-        features, pooling = features_model(learner.embedder)
-        pooling.adapt(batches.take(recipe.pooling.adapt_batches).map(lambda x, _: features(x)))
-    folder = RunFolder.create(path, recipe)
+        adapt_prototypes(learner.embedder, batches.take(recipe.pooling.adapt_batches))
     evaluation = RetrievalEvaluation(
         evaluation_dataset(validation, recipe.data.image_size, recipe.evaluation.batch_size),
         recall_at=recipe.evaluation.recall_at,
     )
-    best = SaveBest(folder.model_path, monitor=MONITOR)
-    divergence = StopOnNaN()
-    started = time.monotonic()
-    status = _fit(recipe, folder, learner, batches, evaluation, best, divergence)
+    evaluation.set_model(learner)
+    untrained = evaluation.evaluate()
+    folder = RunFolder.create(path, recipe)
+    best = SaveBest(folder.model_path, monitor=MONITOR, baseline=untrained[MONITOR])
+    best.set_model(learner)
+    learner.optimizer.build(learner.trainable_variables)
+    best.save()
     folder.update_metrics(
-        status=status,
-        epochs=learner.history.epoch[-1] + 1 if learner.history.epoch else 0,
-        best_epoch=None if best.best_epoch is None else best.best_epoch + 1,
-        best_val_map_at_r=best.best,
-        training_seconds=round(time.monotonic() - started, 1),
-        diverged_at=divergence.diverged_at,
+        untrained=untrained,
+        test_classes=_fingerprint(test),
         num_parameters=int(learner.embedder.count_params()),
         versions={
             "gsp_tf": gsp_tf.__version__,
@@ -151,18 +181,14 @@ def train_recipe(recipe, path):
             "python": platform.python_version(),
         },
     )
+    _fit(recipe, folder, learner, batches, evaluation, best)
     evaluate_run(folder.path, splits)
     return folder
 
 
-def _fit(recipe, folder, learner, batches, evaluation, best, divergence):
-    """Run `fit` with everything a run folder needs; returns the status of the run."""
-    for callback in (evaluation, best):
-        callback.set_model(learner)
-    untrained = evaluation.evaluate()
-    best.best = untrained[MONITOR]
-    best.save()
-    folder.update_metrics(untrained=untrained)
+def _fit(recipe, folder, learner, batches, evaluation, best):
+    """Run `fit` with everything a run folder needs, and write down how it ended."""
+    divergence = StopOnNaN()
     callbacks = [
         divergence,
         evaluation,
@@ -174,6 +200,8 @@ def _fit(recipe, folder, learner, batches, evaluation, best, divergence):
         callbacks.append(
             keras.callbacks.EarlyStopping(MONITOR, mode="max", patience=recipe.training.patience)
         )
+    started = time.monotonic()
+    status = "failed"
     try:
         learner.fit(
             batches,
@@ -183,9 +211,29 @@ def _fit(recipe, folder, learner, batches, evaluation, best, divergence):
             shuffle=False,
             verbose=1 if sys.stdout.isatty() else 2,
         )
+        status = "diverged" if divergence.diverged_at else "finished"
     except KeyboardInterrupt:
-        return "interrupted"
-    return "diverged" if divergence.diverged_at else "finished"
+        status = "interrupted"
+        print(
+            "\nInterrupted; now evaluating the best model. If this is stopped too, "
+            f"`gsp-tf evaluate {folder.path}` does it later.",
+            file=sys.stderr,
+        )
+    finally:
+        folder.update_metrics(
+            status=status,
+            epochs=len(folder.history().get("loss", ())),
+            best_epoch=None if best.best_epoch is None else best.best_epoch + 1,
+            best_val_map_at_r=best.best,
+            training_seconds=round(time.monotonic() - started, 1),
+            diverged_at=divergence.diverged_at,
+        )
+
+
+def _fingerprint(images):
+    """Which classes a set holds, as a short text."""
+    names = "\n".join(images.class_names)
+    return hashlib.sha256(names.encode("utf-8", errors="surrogateescape")).hexdigest()[:16]
 
 
 def evaluate_run(path, splits=None):
@@ -200,12 +248,24 @@ def evaluate_run(path, splits=None):
 
     Raises:
         FileNotFoundError: if the folder is not a run folder.
+        ValueError: if a file of it is damaged, or the data are not those it was made with.
     """
     folder = RunFolder.open(path)
     recipe = folder.recipe()
     splits = splits or load_splits(recipe.data)
     test = splits[2]
-    embedder = folder.learner().embedder
+    embedder = folder.learner(compile=False).embedder
+    size = recipe.data.image_size
+    if embedder.input_shape != (None, size, size, test.channels):
+        raise ValueError(
+            f"The model of {folder.path} takes images {embedder.input_shape[1:]}, its recipe and "
+            f"data give {(size, size, test.channels)}."
+        )
+    if folder.metrics().get("test_classes", _fingerprint(test)) != _fingerprint(test):
+        raise ValueError(
+            f"The test classes are not those that {folder.path} was made with: the data or the "
+            "split in its recipe have changed, and the model may have been trained on them."
+        )
     batches = evaluation_dataset(test, recipe.data.image_size, recipe.evaluation.batch_size)
     embeddings, labels = embed(
         embedder, show_progress(batches, "Embedding the test images", len(batches))

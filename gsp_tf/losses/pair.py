@@ -1,6 +1,9 @@
 """What every loss over pairs of embeddings shares."""
 
+import math
+
 import keras
+import numpy as np
 from keras import ops
 
 from gsp_tf.ops.distances import pairwise_distances
@@ -56,7 +59,9 @@ class PairLoss(keras.losses.Loss):
             float32 scalar (float64 for float64 embeddings).
         """
         with keras.name_scope(self.name):
-            anchors, references = at_least_float32(anchors), at_least_float32(references)
+            anchors, references = at_least_float32(anchors, references)
+            check_labels(anchor_labels, anchors)
+            check_labels(reference_labels, references)
             if self.normalize:
                 anchors, references = l2_normalize(anchors), l2_normalize(references)
             anchor_labels = ops.cast(ops.reshape(anchor_labels, (-1, 1)), "int64")
@@ -77,6 +82,29 @@ class PairLoss(keras.losses.Loss):
 
     def get_config(self):
         return {"name": self.name, "normalize": self.normalize}
+
+
+def check_labels(labels, embeddings):
+    """Refuse embeddings that are no `(B, D)`, and labels that are not one for each of them.
+
+    Args:
+        labels: tensor.
+        embeddings: tensor.
+
+    Raises:
+        ValueError: with both shapes, as far as they are known.
+
+    Example:
+        >>> import numpy as np
+        >>> check_labels(np.zeros((3, 1)), np.zeros((3, 8)))
+    """
+    labels_shape, embeddings_shape = tuple(np.shape(labels)), tuple(embeddings.shape)
+    known = None not in labels_shape and embeddings_shape[:1] != (None,)
+    if len(embeddings_shape) != 2 or (known and math.prod(labels_shape) != embeddings_shape[0]):
+        raise ValueError(
+            "A loss takes integer labels (B,) or (B, 1) and embeddings (B, D), received labels of "
+            f"shape {labels_shape} and embeddings of shape {embeddings_shape}."
+        )
 
 
 def mean_of_nonzero(terms, mask):

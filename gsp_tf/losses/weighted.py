@@ -6,8 +6,8 @@ import keras
 class WeightedLoss(keras.layers.Layer):
     """Base of the losses that learn something for every class: a layer `loss(labels, inputs)`.
 
-    It computes in float32 (or float64) whatever the global dtype policy is. `MetricLearner` trains
-    its weights with the model's.
+    It computes in float32 whatever the global dtype policy is, or in the `dtype` it is given.
+    `MetricLearner` trains its weights with the model's.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.

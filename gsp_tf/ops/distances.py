@@ -34,8 +34,7 @@ def pairwise_distances(x, y=None, squared=False):
         >>> pairwise_distances(points).numpy().tolist()
         [[0.0, 5.0], [5.0, 0.0]]
     """
-    x = at_least_float32(x)
-    y = x if y is None else at_least_float32(y)
+    x, y = at_least_float32(x, x if y is None else y)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(
             "pairwise_distances needs x (..., a, D) and y (..., b, D) with the same D, "

@@ -11,7 +11,8 @@ def greedy_k_center(pool, centers, k):
 
     Thesis Algorithm 2: `i* = argmax_i min_c ||pool_i - c||` over the given centres and the points
     chosen before, k times. It is the 2-approximation of the k-center problem: the covering radius
-    is at most twice the best possible. Ties go to the lower index; no point is chosen twice.
+    is at most twice the best possible. Ties, up to rounding, go to the lower index; no point is
+    chosen twice.
 
     Args:
         pool: float tensor `(..., b, D)`, the points to choose from.
@@ -31,7 +32,7 @@ def greedy_k_center(pool, centers, k):
         >>> greedy_k_center(pool, np.zeros((1, 1), "float32"), 2).numpy().tolist()
         [3, 2]
     """
-    pool, centers = at_least_float32(pool), at_least_float32(centers)
+    pool, centers = at_least_float32(pool, centers)
     pool_size = pool.shape[-2]
     if k < 1 or (pool_size is not None and k > pool_size):
         raise ValueError(

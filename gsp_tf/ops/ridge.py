@@ -32,7 +32,7 @@ def ridge_regression(inputs, targets, ridge):
     """
     if not ridge > 0:
         raise ValueError(f"ridge_regression needs ridge > 0, received {ridge}.")
-    inputs, targets = at_least_float32(inputs), at_least_float32(targets)
+    inputs, targets = at_least_float32(inputs, targets)
     transposed = ops.swapaxes(inputs, -1, -2)
     gram = ops.matmul(transposed, inputs)
     identity = ops.eye(inputs.shape[-1], dtype=gram.dtype)

@@ -142,7 +142,8 @@ def _newton(log_s, present, n, transport_ratio, max_iterations):
     tolerance = 4.0 * float(np.finfo(log_s.dtype.as_numpy_dtype).eps)
 
     def unfinished(iteration, low, high, x, step):
-        return tf.reduce_any(tf.abs(step) > tolerance * (1.0 + tf.abs(x)))
+        remaining = tf.minimum(tf.abs(step), high - low)
+        return tf.reduce_any(remaining > tolerance * (1.0 + tf.abs(x)))
 
     def advance(iteration, low, high, x, step):
         p = present * tf.sigmoid(x + log_s)
@@ -154,7 +155,7 @@ def _newton(log_s, present, n, transport_ratio, max_iterations):
         high = tf.where(excess > 0, x, high)
         slope = tf.reduce_sum(p * q, axis=-1, keepdims=True) * n / (p_sum * q_sum)
         newton = x - excess / slope
-        inside = (newton > low) & (newton < high)
+        inside = (newton >= low) & (newton <= high)
         new_x = tf.where(excess == 0, x, tf.where(inside, newton, 0.5 * (low + high)))
         new_x = tf.where(empty, x, new_x)
         return iteration + 1, low, high, new_x, new_x - x

@@ -9,7 +9,7 @@ class MetricLearner(keras.Model):
     """Trains an embedder on `(image, label)` batches with any loss of the library, in `fit`.
 
     The total loss is `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)`
-    (GSP paper, eq. 5.1), or `loss(labels, embeddings)` without an attribute loss, plus the
+    (GSP paper, section 4.2), or `loss(labels, embeddings)` without an attribute loss, plus the
     regularisers of the layers. Weights of the losses (proxies, class embeddings) are weights of the
     learner: they train, save and load with it. `call` gives what the embedder gives.
 
@@ -88,11 +88,12 @@ class MetricLearner(keras.Model):
             raise ValueError("MetricLearner needs labels: give fit (image, label) batches.")
         embeddings, attributes = split_outputs(y_pred)
         total = self.embedding_loss(y, embeddings)
-        self.embedding_loss_tracker.update_state(total)
+        batch_size = ops.shape(embeddings)[0]
+        self.embedding_loss_tracker.update_state(total, sample_weight=batch_size)
         if self.attribute_loss is not None:
             self._check_attributes(attributes)
             attribute_loss = self.attribute_loss(y, attributes)
-            self.attribute_loss_tracker.update_state(attribute_loss)
+            self.attribute_loss_tracker.update_state(attribute_loss, sample_weight=batch_size)
             total = (1.0 - self.attribute_weight) * total + self.attribute_weight * attribute_loss
         for regularizer in self.losses:
             total = total + ops.cast(ops.sum(regularizer), total.dtype)

@@ -41,8 +41,9 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.prefix = prefix
 
     def set_model(self, model):
+        if model is not self._model:
+            self._forward = inference(getattr(model, "embedder", model))
         super().set_model(model)
-        self._forward = inference(getattr(model, "embedder", model))
 
     def evaluate(self):
         """Metrics of the model as it is, with the prefix.

@@ -8,7 +8,7 @@ import keras
 class StopOnNaN(keras.callbacks.Callback):
     """Stops training when the loss is NaN or infinite, and remembers where.
 
-    The weights are lost at that point; the file of `SaveBest` holds the last good ones.
+    The weights are lost at that point; the file of `SaveBest` holds the best ones until then.
 
     Example:
         >>> callback = StopOnNaN()

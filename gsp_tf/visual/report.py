@@ -1,6 +1,5 @@
 """One self-contained page about one or several runs."""
 
-import os
 from importlib import resources
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from gsp_tf.evaluation import ExactSearch
+from gsp_tf.files import replace_text
 from gsp_tf.visual.curves import training_curves
 from gsp_tf.visual.embedding_map import FEWEST_FOR_TSNE, embedding_map, project
 from gsp_tf.visual.gallery import neighbour_gallery
@@ -78,7 +78,8 @@ def write_report(path, title, runs, seed=0):
         gallery=_gallery(runs, order),
         maps=_maps(runs, seed),
     )
-    return _replace(Path(path), page)
+    replace_text(path, page)
+    return Path(path)
 
 
 def _check_comparable(runs):
@@ -221,15 +222,3 @@ def _maps(runs, seed):
         "num_points": len(chosen),
         "method": "PCA" if len(chosen) < FEWEST_FOR_TSNE else "t-SNE",
     }
-
-
-def _replace(path, text):
-    """Writes `text` beside `path` and moves it there, so that no half a page is ever seen."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        # A file name that is not Unicode reaches a class name as lone surrogates.
-        temporary.write_text(text, encoding="utf-8", errors="replace")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path

@@ -8,6 +8,7 @@ from gsp_tf.data import (
     CollageImages,
     FileImages,
     evaluation_dataset,
+    pipeline,
     training_dataset,
 )
 
@@ -173,3 +174,21 @@ def test_training_refuses(arguments, message):
 def test_evaluation_refuses(image_size, batch_size):
     with pytest.raises(ValueError, match="at least 1"):
         evaluation_dataset(noise(), image_size, batch_size)
+
+
+@pytest.mark.parametrize(("height", "width"), [(60, 60), (40, 160), (160, 40), (1, 300)])
+@pytest.mark.parametrize("min_area", [0.3, 0.9])
+def test_a_random_crop_keeps_the_share_of_the_area_it_promises(height, width, min_area):
+    image = tf.zeros((height, width, 1), tf.uint8)
+    for seed in range(40):
+        crop = pipeline._random_crop(image, min_area, tf.constant([0, seed]))
+        share = crop.shape[0] * crop.shape[1] / (height * width)
+        rounding = 0.5 / crop.shape[0] + 0.5 / crop.shape[1]
+        assert share >= min_area * (1 - rounding) - 1e-3
+
+
+def test_a_thin_image_costs_no_more_than_its_central_square():
+    image = np.zeros((1, 60_000, 1), np.uint8)
+    image[0, 29_999] = 200
+    resized = pipeline._fit(tf.constant(image), 64)
+    assert resized.shape == (64, 64, 1) and np.all(resized == 200)

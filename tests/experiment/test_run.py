@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +13,36 @@ from PIL import Image
 
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder, load_splits, pooling_weights
-from gsp_tf.experiment.report import read_history
+from gsp_tf.experiment import run as experiment_run
 from gsp_tf.recipe import load_recipe
 
 SECTIONS = ("notes", "metrics", "curves", "overlays", "gallery", "maps", "recipes")
+
+
+RECIPE = """
+name: digits
+data:
+  name: folder
+  path: {path}
+  channels: 1
+  image_size: 16
+  split_fractions: [0.4, 0.3, 0.3]
+  classes_per_batch: 4
+  images_per_class: 4
+backbone: {{name: conv4}}
+embedding: {{dim: 8}}
+pooling: {{num_prototypes: 4, adapt_batches: 1}}
+zero_shot: {{weight: 0.1, embedding_dim: 8}}
+training: {{epochs: 2, steps_per_epoch: 8}}
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path, digits):
+    """Path of a small recipe on the digits."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE.format(path=digits), encoding="utf-8")
+    return path
 
 
 def run(*arguments):
@@ -44,7 +71,7 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
     assert metrics["status"] == "finished" and metrics["epochs"] == 2
     assert metrics["num_classes"] == {"train": 4, "validation": 3, "test": 3}
     assert metrics["test"]["num_queries"] == 60
-    history = read_history(folder.history_path)
+    history = folder.history()
     assert {"loss", "embedding_loss", "attribute_loss", "val_map_at_r"} <= set(history)
     assert len(history["loss"]) == 2
     best = max(metrics["untrained"]["val_map_at_r"], *history["val_map_at_r"])
@@ -132,7 +159,25 @@ def test_manifest_with_splits(digits, recipe, tmp_path):
         (["--pooling.name", "gap"], "zero_shot.weight > 0 needs the attributes"),
         (["--data.path", "no/such/folder"], "no/such/folder"),
         (["--data.path", "null"], "data.path is needed for data.name=folder"),
-        (["--data.split_fractions", "[0.5, 0.0, 0.5]"], "split_fractions"),
+        (["--data.split_fractions", "[0.5, 0.0, 0.5]"], "three positive shares"),
+        (["--data.split_fractions", "[0.5, 0.1, 0.1]"], "three positive shares"),
+        (["--data.split_fractions", "[0.5, 0.5]"], "data.split_fractions"),
+        (["--data.image_size", "0"], "data.image_size must be 1 or more, received 0"),
+        (["--data.collage.grid", "1"], "data.collage.grid must be 0, or 2 or more, received 1"),
+        (["--training.epochs", "0"], "training.epochs must be 1 or more, received 0"),
+        (["--training.steps_per_epoch", "0"], "training.steps_per_epoch must be 1 or more"),
+        (["--training.learning_rate", "nan"], "training.learning_rate must be positive"),
+        (["--embedding.dim", "0"], "embedding.dim must be 1 or more, received 0"),
+        (["--pooling.transport_ratio", "nan"], "transport_ratio must lie in (0, 1], received nan"),
+        (
+            ["--pooling.num_prototypes", "0"],
+            "num_prototypes must be an integer",
+        ),
+        (["--zero_shot.weight", "2"], "zero_shot.weight must be between 0 and 1, received 2"),
+        (["--evaluation.recall_at", "[0]"], "evaluation.recall_at must be integers of 1 or more"),
+        (["--evaluation.batch_size", "0"], "evaluation.batch_size must be 1 or more, received 0"),
+        (["--seed", "-1"], "seed must be 0 to 2^32 - 1, received -1"),
+        (["--loss.temperature", "0"], "temperature must be positive, received 0"),
         (["--data.classes_per_batch", "9"], "9"),
         (["--config", "no/such/recipe.yaml"], "no/such/recipe.yaml"),
     ],
@@ -142,6 +187,24 @@ def test_bad_recipes_are_refused_and_leave_nothing(recipe, tmp_path, capsys, opt
     error = capsys.readouterr().err
     assert error.count("gsp-tf: error:") == 1 and message in error
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"pooling: null\n", b"training: {epochs: null}\n", b"\xff\xfe\x00", b"- a list\n", b"x: [1\n"],
+)
+def test_a_recipe_file_that_is_no_recipe(tmp_path, capsys, content):
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content)
+    assert run("train", path, "--run", tmp_path / "run") == 1
+    assert "gsp-tf: error:" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["", "../escape", ".hidden", "a\\b"])
+def test_the_name_of_a_run_is_no_path(recipe, capsys, name):
+    assert run("train", recipe, "--name", name) == 1
+    assert "name must be the name of a folder" in capsys.readouterr().err
 
 
 def test_a_recipe_file_with_an_unknown_key(tmp_path, capsys):
@@ -165,6 +228,88 @@ def test_evaluate_refuses_what_is_no_run_folder(tmp_path, capsys):
     assert "is not a run folder: it has no recipe.yaml" in capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, digits):
+    """A finished run, to be copied and damaged."""
+    folder = tmp_path_factory.mktemp("finished")
+    path = folder / "recipe.yaml"
+    path.write_text(RECIPE.format(path=digits), encoding="utf-8")
+    assert run("train", path, "--run", folder / "run", "--training.epochs", "1") == 0
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("model.keras", lambda text: text[: len(text) // 2], "model.keras is damaged"),
+        ("metrics.json", lambda text: text[:20], "metrics.json is damaged"),
+        ("recipe.yaml", lambda text: b"nonsense: [1", "recipe.yaml"),
+        ("recipe.yaml", lambda text: b"", "recipe.yaml"),
+        (
+            "recipe.yaml",
+            lambda text: text.replace(b"split_seed: 0", b"split_seed: 5"),
+            "The test classes are not those",
+        ),
+        (
+            "recipe.yaml",
+            lambda text: text.replace(b"image_size: 16", b"image_size: 24"),
+            r"takes images \(16, 16, 1\), its recipe and data give \(24, 24, 1\)",
+        ),
+    ],
+)
+def test_evaluate_refuses_a_damaged_run(finished, tmp_path, capsys, file, change, message):
+    folder = shutil.copytree(finished, tmp_path / "run")
+    (folder / file).write_bytes(change((folder / file).read_bytes()))
+    assert run("evaluate", folder) == 1
+    error = capsys.readouterr().err
+    assert error.count("gsp-tf: error:") == 1 and re.search(message, error)
+
+
+def test_evaluate_completes_a_run_that_was_killed(finished, tmp_path):
+    folder = RunFolder(shutil.copytree(finished, tmp_path / "run"))
+    expected = folder.metrics()["test"]
+    folder.metrics_path.unlink()
+    folder.report_path.unlink()
+    with open(folder.history_path, "a") as history:
+        history.write("1,0.5")
+    assert run("evaluate", folder.path) == 0
+    assert folder.metrics()["test"] == pytest.approx(expected, abs=1e-6)
+    assert folder.report_path.exists()
+    assert len(folder.history()["loss"]) == 1
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_a_split_without_two_images_of_a_class_is_refused_at_once(
+    digits, recipe, tmp_path, capsys, split
+):
+    rows = ["path,label,split"]
+    for position, folder in enumerate(sorted(digits.iterdir())):
+        name = ("train", "validation", "test")[0 if position < 4 else 1 + position % 2]
+        paths = sorted(folder.iterdir())[: 1 if name == split else None]
+        rows += [f"{path},{folder.name},{name}" for path in paths]
+    manifest = tmp_path / "images.csv"
+    manifest.write_text("\n".join(rows), encoding="utf-8")
+    options = ["--data.name", "manifest", "--data.path", manifest]
+    assert run("train", recipe, "--run", tmp_path / "run", *options) == 1
+    error = capsys.readouterr().err
+    assert f"each of the {split} classes" in error and "Ziffer" in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_goes_missing_during_training(recipe, tmp_path, digits, capsys, monkeypatch):
+    images = shutil.copytree(digits, tmp_path / "images")
+    monkeypatch.setattr(
+        "gsp_tf.experiment.run._fit",
+        lambda *arguments, fit=experiment_run._fit: (shutil.rmtree(images), fit(*arguments)),
+    )
+    folder = RunFolder(tmp_path / "run")
+    assert run("train", recipe, "--run", folder.path, "--data.path", images) == 1
+    error = capsys.readouterr().err
+    assert "bild" in error and "no such file" in error and "Traceback" not in error
+    assert folder.metrics()["status"] == "failed"
+    assert folder.learner().embedder.output_shape
+
+
 @pytest.mark.parametrize("skip", [False, True])
 def test_unreadable_files(recipe, tmp_path, digits, capsys, skip):
     broken = tmp_path / "images"
@@ -175,7 +320,7 @@ def test_unreadable_files(recipe, tmp_path, digits, capsys, skip):
     first = sorted(next(iter(sorted(broken.iterdir()))).iterdir())[0]
     first.write_bytes(first.read_bytes()[:60])
     options = ["--data.path", broken, "--training.epochs", "1"]
-    options += ["--data.skip_unreadable", "true"] if skip else []
+    options += ["--skip-unreadable"] if skip else []
     assert run("train", recipe, "--run", tmp_path / "run", *options) == (0 if skip else 1)
     error = capsys.readouterr().err
     assert ("1" in error) if skip else (first.name in error)
@@ -206,6 +351,27 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_model(recipe, tmp_path, c
     assert "Training diverged" in folder.report_path.read_text("utf-8")
 
 
+def test_the_demo(tmp_path, capsys):
+    assert run("demo", "--runs", tmp_path, "--epochs", "1") == 0
+    output = capsys.readouterr().out
+    (folder,) = tmp_path.iterdir()
+    assert f"Report: {folder / 'report.html'}" in output and "unseen classes" in output
+    assert sorted(path.name for path in folder.iterdir()) == ["gap", "gsp", "report.html"]
+    for name in ("gap", "gsp"):
+        metrics = RunFolder(folder / name).metrics()
+        assert metrics["epochs"] == 1 and metrics["best_val_map_at_r"] > 0.005
+
+
+def test_an_interrupted_demo_does_not_start_its_second_training(tmp_path, monkeypatch):
+    def interrupt(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("keras.Model.fit", interrupt)
+    assert run("demo", "--runs", tmp_path) == 130
+    (folder,) = tmp_path.iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["gap", "report.html"]
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_is_usable(recipe, tmp_path, stop):
     folder = RunFolder(tmp_path / "run")
@@ -214,7 +380,7 @@ def test_a_stopped_run_is_usable(recipe, tmp_path, stop):
         [*command, "--training.epochs", "5000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     deadline = time.monotonic() + 120
-    while len(read_history(folder.history_path).get("loss", ())) < 2:
+    while len(folder.history().get("loss", ())) < 2:
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.2)
     process.send_signal(stop)

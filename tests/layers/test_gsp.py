@@ -148,6 +148,31 @@ def test_mask_leaves_features_out():
     np.testing.assert_allclose(attributes[:1], alone[1], rtol=1e-5, atol=1e-6)
 
 
+def test_what_is_masked_may_be_nan():
+    features = features_like((1, 4, 3))
+    mask = np.array([[True, True, True, False]])
+    layer = GeneralizedSumPooling(2)
+    expected = layer(features, mask=mask)
+    features[0, 3] = np.nan
+    variable = tf.constant(features)
+    with tf.GradientTape() as tape:
+        tape.watch(variable)
+        pooled = layer(variable, mask=mask)
+    np.testing.assert_array_equal(pooled, expected)
+    assert np.isfinite(tape.gradient(pooled, variable)).all()
+
+
+def test_adapt_leaves_out_what_a_keras_mask_leaves_out():
+    embedding = keras.layers.Embedding(20, 4, mask_zero=True)
+    tokens = embedding(np.array([[3, 7, 5, 0, 0, 0], [1, 2, 4, 9, 0, 0]]))
+    layer = GeneralizedSumPooling(num_prototypes=7)
+    layer.adapt(tokens)
+    padding = np.asarray(embedding(np.array([[0]])))[0, 0]
+    assert not (np.abs(layer.prototypes - padding).max(axis=1) < 1e-7).any()
+    with pytest.raises(ValueError, match="num_prototypes=8 local features, received 7"):
+        GeneralizedSumPooling(num_prototypes=8).adapt(tokens)
+
+
 def test_keras_mask_of_a_token_model():
     tokens = keras.Input((None,), dtype="int32")
     embedded = keras.layers.Embedding(20, 8, mask_zero=True)(tokens)
@@ -259,7 +284,8 @@ def test_adapt_refuses(features, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_prototypes": 0}, "num_prototypes must be at least 1, received 0"),
+        ({"num_prototypes": 0}, "num_prototypes must be an integer of at least 1, received 0"),
+        ({"num_prototypes": 2.5}, "num_prototypes must be an integer of at least 1, received 2.5"),
         ({"transport_ratio": 0.0}, "transport_ratio must lie in"),
         ({"entropy_smoothing": -1.0}, "entropy_smoothing must be positive"),
         ({"solver": "exact"}, "solver must be one of"),

@@ -294,3 +294,16 @@ def test_config_round_trip():
     assert isinstance(twin, ContrastiveLoss) and isinstance(twin, PairLoss)
     assert twin.get_config() == loss.get_config()
     assert (twin.positive_margin, twin.negative_margin, twin.normalize) == (0.1, 0.7, False)
+
+
+@pytest.mark.parametrize(
+    ("labels", "embeddings"),
+    [
+        (np.zeros((3, 3), int), np.ones((3, 4), "float32")),
+        (np.zeros(2, int), np.ones((3, 4), "float32")),
+        (np.zeros(3, int), np.ones(3, "float32")),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(labels, embeddings):
+    with pytest.raises(ValueError, match=r"takes integer labels \(B,\) or \(B, 1\).*received"):
+        ContrastiveLoss()(labels, embeddings)

@@ -79,3 +79,9 @@ def test_nan_is_not_hidden(squared):
     x = np.array([[0.0, np.nan], [1.0, 0.0]], "float32")
     distances = pairwise_distances(x, squared=squared).numpy()
     assert np.isnan(distances[0]).all() and np.isnan(distances[:, 0]).all()
+
+
+def test_float32_meets_float64():
+    distances = pairwise_distances(np.zeros((2, 3), "float32"), np.ones((4, 3)))
+    assert distances.dtype == tf.float64
+    np.testing.assert_allclose(distances, np.sqrt(3))

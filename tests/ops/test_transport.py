@@ -244,3 +244,16 @@ def test_refuses_bad_arguments(arguments, message):
     accepted = {"transport_ratio": 0.3, "entropy_smoothing": 5.0}
     with pytest.raises(ValueError, match=message):
         partial_transport(np.ones((1, 2, 3), "float32"), **{**accepted, **arguments})
+
+
+@pytest.mark.parametrize("transport_ratio", [0.01, 0.25, 0.9])
+@pytest.mark.parametrize(
+    ("entropy_smoothing", "steps"), [(1.0, 4), (10.0, 4), (50.0, 6), (100.0, 7)]
+)
+def test_newton_needs_few_steps_for_a_whole_batch(transport_ratio, entropy_smoothing, steps):
+    rng = np.random.default_rng(7)
+    cost = rng.uniform(0.5, 1.5, (64, 16, 100)).astype("float32")
+    few = partial_transport(cost, transport_ratio, entropy_smoothing, max_iterations=steps)[1]
+    np.testing.assert_allclose(np.sum(few, (1, 2)), transport_ratio, rtol=2e-6)
+    converged = partial_transport(cost, transport_ratio, entropy_smoothing)[1]
+    np.testing.assert_allclose(few, converged, rtol=2e-5, atol=1e-9)

@@ -38,12 +38,20 @@ class LocalFeaturePooling(keras.layers.Layer):
             )
         return channels
 
-    def as_set(self, features):
-        """The features as a set `(B, n, C)`, and the dimensions `(H, W)` or `(n,)` they came in."""
+    def as_set(self, features, mask=None):
+        """The features as a set `(B, n, C)`, their mask `(B, n)`, and the shape of their places.
+
+        The places are `(H, W)` of a map or `(n,)` of a set. Features that the mask leaves out are
+        set to 0, whatever they were.
+        """
         if self._is_channels_first(features.shape):
             features = ops.transpose(features, (0, 2, 3, 1))
         shape = ops.shape(features)
-        return ops.reshape(features, (shape[0], -1, shape[-1])), shape[1:-1]
+        features = ops.reshape(features, (shape[0], -1, shape[-1]))
+        if mask is not None:
+            mask = ops.reshape(mask, ops.shape(features)[:2])
+            features = ops.where(ops.cast(mask, "bool")[..., None], features, 0)
+        return features, mask, shape[1:-1]
 
     def _is_channels_first(self, shape):
         return len(shape) == 4 and self.data_format == "channels_first"

@@ -63,8 +63,10 @@ class GeneralizedSumPooling(LocalFeaturePooling):
         **kwargs,
     ):
         super().__init__(data_format=data_format, **kwargs)
-        if num_prototypes < 1:
-            raise ValueError(f"num_prototypes must be at least 1, received {num_prototypes}.")
+        if num_prototypes != int(num_prototypes) or num_prototypes < 1:
+            raise ValueError(
+                f"num_prototypes must be an integer of at least 1, received {num_prototypes}."
+            )
         check_transport(transport_ratio, entropy_smoothing, solver)
         self.num_prototypes = num_prototypes
         self.transport_ratio = transport_ratio
@@ -83,7 +85,7 @@ class GeneralizedSumPooling(LocalFeaturePooling):
         )
 
     def call(self, features, mask=None):
-        features, _ = self.as_set(features)
+        features, mask, _ = self.as_set(features, mask)
         plan = self._plan(features, mask)
         pooled = ops.einsum("bn,bnc->bc", self._weights(plan), ops.cast(features, plan.dtype))
         pooled = ops.cast(pooled, self.compute_dtype)
@@ -108,7 +110,7 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             >>> gsp.pooling_weights(np.ones((1, 2, 2, 3), "float32")).numpy().tolist()
             [[[0.25, 0.25], [0.25, 0.25]]]
         """
-        features, dimensions = self._prepare(features)
+        features, mask, dimensions = self._prepare(features, mask)
         weights = self._weights(self._plan(features, mask))
         return ops.reshape(weights, (ops.shape(features)[0], *dimensions))
 
@@ -129,7 +131,7 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             >>> maps.shape, round(float(maps.numpy().sum()), 3)
             (TensorShape([1, 2, 2, 2]), 1.0)
         """
-        features, dimensions = self._prepare(features)
+        features, mask, dimensions = self._prepare(features, mask)
         shares = ops.swapaxes(self._plan(features, mask), -1, -2) / self.transport_ratio
         return ops.reshape(shares, (ops.shape(features)[0], *dimensions, self.num_prototypes))
 
@@ -142,7 +144,8 @@ class GeneralizedSumPooling(LocalFeaturePooling):
 
         Args:
             features: array of maps or sets as for the layer, or an iterable of them such as a
-                `tf.data.Dataset`; of tuples the first entry counts.
+                `tf.data.Dataset`; of tuples the first entry counts. What a Keras mask leaves out
+                is no candidate.
             seed: seed of the random sample.
 
         Raises:
@@ -161,9 +164,10 @@ class GeneralizedSumPooling(LocalFeaturePooling):
         pool, keys = [], []
         for batch in features:
             batch = batch[0] if isinstance(batch, (tuple, list)) else batch
-            local, _ = self._prepare(batch)
-            local = lipschitz_normalize(local)
-            local = ops.convert_to_numpy(ops.reshape(local, (-1, local.shape[-1])))
+            local, mask, _ = self._prepare(batch, getattr(batch, "_keras_mask", None))
+            local = ops.convert_to_numpy(lipschitz_normalize(local))
+            kept = slice(None) if mask is None else ops.convert_to_numpy(mask).astype(bool)
+            local = local[kept].reshape(-1, local.shape[-1])
             pool = np.concatenate([pool, local]) if len(pool) else local
             keys = np.concatenate([keys, rng.random(len(local))])
             if len(pool) > _ADAPT_POOL_SIZE:
@@ -198,18 +202,16 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             "prototypes_initializer": keras.initializers.serialize(self.prototypes_initializer),
         }
 
-    def _prepare(self, features):
+    def _prepare(self, features, mask=None):
         features = ops.convert_to_tensor(features)
         if not self.built:
             self.build(tuple(features.shape))
-        return self.as_set(features)
+        return self.as_set(features, mask)
 
     def _plan(self, features, mask):
         """Plan π `(B, m, n)` of problem (P2) for a set `(B, n, C)`."""
         prototypes = lipschitz_normalize(self.prototypes)
         cost = pairwise_distances(prototypes, lipschitz_normalize(features))
-        if mask is not None:
-            mask = ops.reshape(mask, (ops.shape(features)[0], -1))
         return partial_transport(
             cost, self.transport_ratio, self.entropy_smoothing, self.solver, mask=mask
         )[1]

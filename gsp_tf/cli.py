@@ -48,11 +48,18 @@ def main(arguments=None):
     except Exception as error:
         if not _is_from_tensorflow(error):
             raise
-        _refuse(error.message.splitlines()[0])
+        _refuse(_reason(error))
     finally:
         for stop, handler in handlers.items():
             signal.signal(stop, handler)
     sys.exit(code)
+
+
+def _reason(error):
+    """The line of a TensorFlow error that says what happened: that of the exception behind it."""
+    lines = [line.strip() for line in error.message.splitlines() if line.strip()]
+    causes = [line for line in lines if "Error: " in line]
+    return (causes or lines)[0]
 
 
 def _is_from_tensorflow(error):

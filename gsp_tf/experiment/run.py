@@ -140,12 +140,6 @@ def train_recipe(recipe, path, splits=None):
     RunFolder(path).refuse_existing()
     splits = splits or load_splits(recipe.data)
     train, validation, test = splits
-    for name, images in (("validation", validation), ("test", test)):
-        if np.bincount(images.labels).max() < 2:
-            raise ValueError(
-                f"Retrieval needs a class with two images, but each of the {name} classes "
-                f"({', '.join(images.class_names[:5])}, ...) has one."
-            )
     keras.utils.set_random_seed(recipe.seed)
     batches = training_dataset(
         train,
@@ -156,6 +150,12 @@ def train_recipe(recipe, path, splits=None):
         horizontal_flip=recipe.data.horizontal_flip,
         min_crop_area=recipe.data.min_crop_area,
     )
+    for name, images in (("validation", validation), ("test", test)):
+        if np.bincount(images.labels).max() < 2:
+            raise ValueError(
+                f"Retrieval needs a class with two images, but each of the {name} classes "
+                f"({', '.join(images.class_names[:5])}, ...) has one."
+            )
     learner = build_learner(recipe, len(train.class_names), train.channels)
     if recipe.pooling.name == "gsp" and recipe.pooling.adapt_batches:
         adapt_prototypes(learner.embedder, batches.take(recipe.pooling.adapt_batches))

@@ -166,9 +166,9 @@ def test_manifest_with_splits(digits, recipe, tmp_path):
         (["--data.collage.grid", "1"], "data.collage.grid must be 0, or 2 or more, received 1"),
         (["--training.epochs", "0"], "training.epochs must be 1 or more, received 0"),
         (["--training.steps_per_epoch", "0"], "training.steps_per_epoch must be 1 or more"),
-        (["--training.learning_rate", "nan"], "training.learning_rate must be positive"),
+        (["--training.learning_rate", ".nan"], "training.learning_rate must be positive"),
         (["--embedding.dim", "0"], "embedding.dim must be 1 or more, received 0"),
-        (["--pooling.transport_ratio", "nan"], "transport_ratio must lie in (0, 1], received nan"),
+        (["--pooling.transport_ratio", ".nan"], "transport_ratio must lie in (0, 1], received nan"),
         (
             ["--pooling.num_prototypes", "0"],
             "num_prototypes must be an integer",

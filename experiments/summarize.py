@@ -26,7 +26,7 @@ def summarize(paths):
         folder = RunFolder(path)
         recipe = folder.recipe()
         runs[recipe.name][recipe.seed] = folder.metrics()
-    header = ["run", "seeds", *METRICS.values(), "best epochs", "minutes a run"]
+    header = ["run", "seeds", *METRICS.values(), "best epochs"]
     lines = [header, ["---"] * len(header)]
     for name, results in sorted(runs.items()):
         seeds = sorted(results)
@@ -37,7 +37,6 @@ def summarize(paths):
                 ", ".join(map(str, seeds)),
                 *(percent(test[key] for test in tests) for key in METRICS),
                 ", ".join(str(results[seed]["best_epoch"]) for seed in seeds),
-                f"{statistics.mean(r['training_seconds'] for r in results.values()) / 60:.1f}",
             ]
         )
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -3,7 +3,6 @@
 import math
 
 import keras
-import numpy as np
 from keras import ops
 
 from gsp_tf.ops.distances import pairwise_distances
@@ -98,8 +97,13 @@ def check_labels(labels, embeddings):
         >>> import numpy as np
         >>> check_labels(np.zeros((3, 1)), np.zeros((3, 8)))
     """
-    labels_shape, embeddings_shape = tuple(np.shape(labels)), tuple(embeddings.shape)
-    known = None not in labels_shape and embeddings_shape[:1] != (None,)
+    labels_shape, embeddings_shape = (
+        None if getattr(x.shape, "rank", 0) is None else tuple(x.shape)
+        for x in (ops.convert_to_tensor(labels), embeddings)
+    )
+    if embeddings_shape is None:
+        return
+    known = labels_shape is not None and None not in (*labels_shape, embeddings_shape[0])
     if len(embeddings_shape) != 2 or (known and math.prod(labels_shape) != embeddings_shape[0]):
         raise ValueError(
             "A loss takes integer labels (B,) or (B, 1) and embeddings (B, D), received labels of "

@@ -377,7 +377,11 @@ def test_a_stopped_run_is_usable(recipe, tmp_path, stop):
     folder = RunFolder(tmp_path / "run")
     command = [sys.executable, "-m", "gsp_tf.cli", "train", str(recipe), "--run", str(folder.path)]
     process = subprocess.Popen(
-        [*command, "--training.epochs", "5000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*command, "--training.epochs", "5000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        # A test suite that runs in the background may have been told to ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 120
     while len(folder.history().get("loss", ())) < 2:

@@ -20,6 +20,8 @@ class ContrastiveLoss(PairLoss):
         negative_margin: m_n, distance above which a negative pair costs nothing.
         normalize: L2-normalise the embeddings first.
 
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
     Example:
         >>> import numpy as np
         >>> loss = ContrastiveLoss(positive_margin=0.0, negative_margin=0.5)

@@ -30,12 +30,13 @@ class PairLoss(keras.losses.Loss):
         Args:
             labels: integer tensor `(B,)` or `(B, 1)`.
             embeddings: float tensor `(B, D)`.
+            sample_weight: must be `None`, for a pair has no sample's weight.
 
         Returns:
             float32 scalar (float64 for float64 embeddings).
 
         Raises:
-            ValueError: if `sample_weight` is given: a pair has no sample's weight.
+            ValueError: if `sample_weight` is given or the shapes do not fit together.
         """
         if sample_weight is not None:
             raise ValueError(
@@ -56,6 +57,16 @@ class PairLoss(keras.losses.Loss):
 
         Returns:
             float32 scalar (float64 for float64 embeddings).
+
+        Raises:
+            ValueError: if the shapes do not fit together.
+
+        Example:
+            >>> import numpy as np
+            >>> from gsp_tf.losses import ContrastiveLoss
+            >>> anchors, references = np.eye(2), np.array([[0.6, 0.8]])
+            >>> float(ContrastiveLoss().pairwise([0, 1], anchors, [0], references))
+            0.89
         """
         with keras.name_scope(self.name):
             anchors, references = at_least_float32(anchors, references)

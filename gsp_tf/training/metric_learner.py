@@ -68,7 +68,16 @@ class MetricLearner(keras.Model):
         return self.embedder(images, training=training)
 
     def compile(self, optimizer="adam", loss=None, **kwargs):
-        """As `keras.Model.compile`, without a loss: the learner brings its own."""
+        """As `keras.Model.compile`, without a loss: the learner brings its own.
+
+        Args:
+            optimizer: Keras optimizer or its name.
+            loss: must be `None`.
+            kwargs: further arguments of `keras.Model.compile`, such as `jit_compile`.
+
+        Raises:
+            ValueError: if a loss is given.
+        """
         if loss is not None:
             raise ValueError(
                 f"MetricLearner was made with its loss; compile takes none, received {loss!r}."

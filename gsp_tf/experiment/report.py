@@ -6,7 +6,7 @@ import numpy as np
 
 from gsp_tf.data import evaluation_dataset
 from gsp_tf.experiment.data import load_splits
-from gsp_tf.experiment.model import pooling_weights
+from gsp_tf.experiment.model import features_model
 from gsp_tf.experiment.run import RunFolder
 from gsp_tf.recipe import recipe_text
 from gsp_tf.training import embed
@@ -62,18 +62,8 @@ def _check_same_images(recipes):
 def _summarize(folder, recipe, test, shown):
     embedder = folder.learner(compile=False).embedder
     dataset = evaluation_dataset(test, recipe.data.image_size, recipe.evaluation.batch_size)
-    embeddings, labels = embed(embedder, dataset)
     images, weights = [], []
-    chosen = set(shown.tolist())
-    start = 0
-    for batch, _ in dataset:
-        rows = [i for i in range(len(batch)) if start + i in chosen]
-        start += len(batch)
-        if not rows:
-            continue
-        batch = batch.numpy()[rows]
-        images.append(np.clip(np.rint(batch), 0, 255).astype("uint8"))
-        weights.append(pooling_weights(embedder, batch))
+    embeddings, labels = embed(embedder, _keep_shown(dataset, shown, embedder, images, weights))
     metrics = folder.metrics()
     return RunSummary(
         name=recipe.name,
@@ -83,10 +73,27 @@ def _summarize(folder, recipe, test, shown):
         labels=labels[shown],
         class_names=test.class_names,
         embeddings=embeddings[shown],
-        pooling_weights=None if weights[0] is None else np.concatenate(weights),
+        pooling_weights=np.concatenate(weights) if weights else None,
         recipe=recipe_text(recipe),
         notes=_notes(metrics, test, shown),
     )
+
+
+def _keep_shown(dataset, shown, embedder, images, weights):
+    """Pass batches on; keep the images that are shown, and the weights they are pooled with."""
+    features, pooling = features_model(embedder)
+    is_shown = np.zeros(shown[-1] + 1, bool)
+    is_shown[shown] = True
+    start = 0
+    for batch, labels in dataset:
+        chosen = is_shown[start : start + len(batch)]
+        kept = batch.numpy()[: len(chosen)][chosen]
+        start += len(batch)
+        if len(kept):
+            images.append(np.clip(np.rint(kept), 0, 255).astype("uint8"))
+            if hasattr(pooling, "pooling_weights"):
+                weights.append(pooling.pooling_weights(features(kept, training=False)).numpy())
+        yield batch, labels
 
 
 def _notes(metrics, test, shown):

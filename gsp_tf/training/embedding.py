@@ -1,5 +1,6 @@
 """Embeddings of a whole data set."""
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -28,7 +29,7 @@ def embed(embedder, dataset):
         >>> embeddings.shape, labels.tolist()
         ((5, 2), [0, 1, 2, 3, 4])
     """
-    forward = embedder if isinstance(embedder, _Inference) else inference(embedder)
+    forward = inference(embedder) if isinstance(embedder, keras.layers.Layer) else embedder
     embeddings, labels = [], []
     for images, batch_labels in dataset:
         embeddings.append(forward(images).numpy())
@@ -53,15 +54,7 @@ def inference(embedder):
         >>> forward(np.ones((3, 4), "float32")).shape
         TensorShape([3, 2])
     """
-    return _Inference(embedder)
-
-
-class _Inference:
-    def __init__(self, embedder):
-        self.forward = tf.function(
-            lambda images: tf.cast(split_outputs(embedder(images, training=False))[0], "float32"),
-            reduce_retracing=True,
-        )
-
-    def __call__(self, images):
-        return self.forward(images)
+    return tf.function(
+        lambda images: tf.cast(split_outputs(embedder(images, training=False))[0], "float32"),
+        reduce_retracing=True,
+    )

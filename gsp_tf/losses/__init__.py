@@ -1,7 +1,79 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
+from gsp_tf.losses.angular import AngularLoss
+from gsp_tf.losses.arc_face import ArcFaceLoss
+from gsp_tf.losses.binomial_deviance import BinomialDevianceLoss
+from gsp_tf.losses.circle import CircleLoss
 from gsp_tf.losses.contrastive import ContrastiveLoss
+from gsp_tf.losses.cos_face import CosFaceLoss
+from gsp_tf.losses.cosine_contrastive import CosineContrastiveLoss
+from gsp_tf.losses.cross_batch_memory import CrossBatchMemory
+from gsp_tf.losses.fast_ap import FastAPLoss
+from gsp_tf.losses.group_diversity import GroupDiversityLoss
+from gsp_tf.losses.hybrid import HybridLoss
+from gsp_tf.losses.lifted_structure import LiftedStructureLoss
+from gsp_tf.losses.margin import MarginLoss
+from gsp_tf.losses.miners import (
+    DistanceWeightedMiner,
+    HardNegativeMiner,
+    Miner,
+    MultiSimilarityMiner,
+    SemiHardNegativeMiner,
+)
+from gsp_tf.losses.multi_level_distance_regularization import MultiLevelDistanceRegularization
+from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
+from gsp_tf.losses.n_pairs import NPairsLoss
+from gsp_tf.losses.normalized_softmax import NormalizedSoftmaxLoss
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.prototype_diversity import prototype_diversity
+from gsp_tf.losses.proxy import ProxyLoss
+from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
 from gsp_tf.losses.proxy_nca import ProxyNCALoss
+from gsp_tf.losses.proxy_synthesis import ProxySynthesis
+from gsp_tf.losses.similarity_consistency import similarity_consistency
+from gsp_tf.losses.soft_triple import SoftTripleLoss
+from gsp_tf.losses.supervised_contrastive import SupervisedContrastiveLoss
+from gsp_tf.losses.triplet import TripletLoss
+from gsp_tf.losses.triplet_hard import TripletHardLoss
+from gsp_tf.losses.triplet_semi_hard import TripletSemiHardLoss
+from gsp_tf.losses.virtual_class import VirtualClass
 from gsp_tf.losses.zero_shot import ZeroShotLoss
 
-__all__ = ["ContrastiveLoss", "ProxyNCALoss", "ZeroShotLoss"]
+__all__ = [
+    "AngularLoss",
+    "ArcFaceLoss",
+    "BinomialDevianceLoss",
+    "CircleLoss",
+    "ContrastiveLoss",
+    "CosFaceLoss",
+    "CosineContrastiveLoss",
+    "CrossBatchMemory",
+    "DistanceWeightedMiner",
+    "FastAPLoss",
+    "GroupDiversityLoss",
+    "HardNegativeMiner",
+    "HybridLoss",
+    "LiftedStructureLoss",
+    "MarginLoss",
+    "Miner",
+    "MultiLevelDistanceRegularization",
+    "MultiSimilarityLoss",
+    "MultiSimilarityMiner",
+    "NPairsLoss",
+    "NormalizedSoftmaxLoss",
+    "PairLoss",
+    "ProxyAnchorLoss",
+    "ProxyLoss",
+    "ProxyNCALoss",
+    "ProxySynthesis",
+    "SemiHardNegativeMiner",
+    "SoftTripleLoss",
+    "SupervisedContrastiveLoss",
+    "TripletHardLoss",
+    "TripletLoss",
+    "TripletSemiHardLoss",
+    "VirtualClass",
+    "ZeroShotLoss",
+    "prototype_diversity",
+    "similarity_consistency",
+]

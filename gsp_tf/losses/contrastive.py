@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss, mean_of_nonzero
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.reductions import mean_of_nonzero
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -19,6 +20,8 @@ class ContrastiveLoss(PairLoss):
         positive_margin: m_p, distance below which a positive pair costs nothing.
         negative_margin: m_n, distance above which a negative pair costs nothing.
         normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs; `None` takes all.
+        name: name of the loss.
 
     Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
 
@@ -35,16 +38,19 @@ class ContrastiveLoss(PairLoss):
         positive_margin=0.0,
         negative_margin=0.5,
         normalize=True,
+        miner=None,
         name="contrastive_loss",
     ):
-        super().__init__(normalize=normalize, name=name)
+        super().__init__(normalize, miner, name)
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
 
-    def pair_loss(self, distances, positives, negatives):
-        attraction = mean_of_nonzero(ops.relu(distances - self.positive_margin), positives)
-        repulsion = mean_of_nonzero(ops.relu(self.negative_margin - distances), negatives)
-        return attraction + repulsion
+    def pairs_loss(self, pairs):
+        attraction = ops.relu(pairs.distances - self.positive_margin)
+        repulsion = ops.relu(self.negative_margin - pairs.distances)
+        return mean_of_nonzero(attraction, pairs.positives) + mean_of_nonzero(
+            repulsion, pairs.negatives
+        )
 
     def get_config(self):
         return {

@@ -1,28 +1,48 @@
 """What every loss over pairs of embeddings shares."""
 
-import math
-
 import keras
 from keras import ops
 
-from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.losses.labels import check_labels
+from gsp_tf.losses.miners.miner import Miner
+from gsp_tf.losses.pairs import Pairs
 from gsp_tf.ops.normalization import l2_normalize
 from gsp_tf.ops.precision import at_least_float32
 
 
 class PairLoss(keras.losses.Loss):
-    """Base of the weightless losses over pairs: distances, which pairs, and what a pair costs.
+    """Base of the weightless losses over pairs: which pairs, how they are mined, what they cost.
 
-    A subclass implements `pair_loss(distances, positives, negatives) -> scalar`. The losses work in
+    A subclass implements `pairs_loss(pairs) -> scalar` from the distances or similarities of
+    `Pairs` and the weights of its positive and negative pairs. The losses work in
     `compile(loss=...)` of any Keras model whose output is the embedding.
 
     Args:
         normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all.
+        name: name of the loss.
+
+    Example:
+        >>> import numpy as np
+        >>> class MeanPositiveDistance(PairLoss):
+        ...     def pairs_loss(self, pairs):
+        ...         return ops.sum(pairs.positives * pairs.distances) / ops.sum(pairs.positives)
+        >>> loss = MeanPositiveDistance(normalize=False)
+        >>> float(loss([0, 0, 1], np.array([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]])))
+        5.0
     """
 
-    def __init__(self, normalize=True, name=None):
+    sums_over_references = False
+
+    def __init__(self, normalize=True, miner=None, name=None):
         super().__init__(name=name)
+        miner = keras.saving.deserialize_keras_object(miner) if isinstance(miner, dict) else miner
+        if miner is not None and not isinstance(miner, Miner):
+            raise ValueError(
+                f"miner must be a miner such as MultiSimilarityMiner(), received {miner!r}."
+            )
         self.normalize = normalize
+        self.miner = miner
 
     def __call__(self, labels, embeddings, sample_weight=None):
         """Loss over all pairs of a batch, a sample never paired with itself.
@@ -36,15 +56,29 @@ class PairLoss(keras.losses.Loss):
             float32 scalar (float64 for float64 embeddings).
 
         Raises:
-            ValueError: if `sample_weight` is given or the shapes do not fit together.
+            ValueError: if `sample_weight` is given, the shapes do not fit together, or a label is
+                not whole.
         """
         if sample_weight is not None:
             raise ValueError(
                 f"{type(self).__name__} is a loss over pairs and takes no sample_weight."
             )
-        return self.pairwise(labels, embeddings, labels, embeddings, exclude_self=True)
+        with keras.name_scope(self.name):
+            embeddings = self._prepare(labels, embeddings)
+            labels = flat_labels(labels)
+            return self.pairs_loss_mined(
+                Pairs(embeddings, embeddings, labels, labels, exclude_self=True)
+            )
 
-    def pairwise(self, anchor_labels, anchors, reference_labels, references, exclude_self=False):
+    def pairwise(
+        self,
+        anchor_labels,
+        anchors,
+        reference_labels,
+        references,
+        exclude_self=False,
+        mask=None,
+    ):
         """Loss over all pairs of an anchor and a reference.
 
         Args:
@@ -54,12 +88,14 @@ class PairLoss(keras.losses.Loss):
             references: float tensor `(R, D)`.
             exclude_self: leave out pairs of equal index; the references then begin with the
                 anchors.
+            mask: boolean tensor that broadcasts to `(A, R)`, the pairs that may count; `None` for
+                all.
 
         Returns:
             float32 scalar (float64 for float64 embeddings).
 
         Raises:
-            ValueError: if the shapes do not fit together.
+            ValueError: if the shapes do not fit together, or a label is not whole.
 
         Example:
             >>> import numpy as np
@@ -70,74 +106,57 @@ class PairLoss(keras.losses.Loss):
         """
         with keras.name_scope(self.name):
             anchors, references = at_least_float32(anchors, references)
-            check_labels(anchor_labels, anchors)
-            check_labels(reference_labels, references)
-            if self.normalize:
-                anchors, references = l2_normalize(anchors), l2_normalize(references)
-            anchor_labels = ops.cast(ops.reshape(anchor_labels, (-1, 1)), "int64")
-            reference_labels = ops.cast(ops.reshape(reference_labels, (1, -1)), "int64")
-            positives = ops.equal(anchor_labels, reference_labels)
-            negatives = ops.logical_not(positives)
-            if exclude_self:
-                others = ops.not_equal(
-                    ops.arange(ops.shape(anchors)[0])[:, None],
-                    ops.arange(ops.shape(references)[0])[None, :],
+            anchors = self._prepare(anchor_labels, anchors)
+            references = self._prepare(reference_labels, references)
+            return self.pairs_loss_mined(
+                Pairs(
+                    anchors,
+                    references,
+                    flat_labels(anchor_labels),
+                    flat_labels(reference_labels),
+                    exclude_self,
+                    mask,
                 )
-                positives = ops.logical_and(positives, others)
-            return self.pair_loss(pairwise_distances(anchors, references), positives, negatives)
+            )
 
-    def pair_loss(self, distances, positives, negatives):
-        """Loss from distances `(A, R)` and the boolean masks `(A, R)` of the pairs that count."""
+    def _prepare(self, labels, embeddings):
+        embeddings = at_least_float32(embeddings)
+        check_labels(labels, embeddings)
+        return l2_normalize(embeddings) if self.normalize else embeddings
+
+    def pairs_loss_mined(self, pairs):
+        """Loss, a scalar, of the pairs that the miner leaves; NaN if an embedding is not finite."""
+        if self.miner is not None:
+            pairs.positives, pairs.negatives = map(ops.stop_gradient, self.miner(pairs))
+        # A maximum may pass over NaN, and a miner may drop it.
+        is_finite = ops.logical_and(
+            ops.all(ops.isfinite(pairs.anchors)), ops.all(ops.isfinite(pairs.references))
+        )
+        return ops.where(is_finite, self.pairs_loss(pairs), float("nan"))
+
+    def pairs_loss(self, pairs):
+        """Loss, a scalar, of `Pairs`."""
         raise NotImplementedError
 
     def get_config(self):
-        return {"name": self.name, "normalize": self.normalize}
+        return {
+            "name": self.name,
+            "normalize": self.normalize,
+            "miner": keras.saving.serialize_keras_object(self.miner),
+        }
 
 
-def check_labels(labels, embeddings):
-    """Refuse embeddings that are no `(B, D)`, and labels that are not one for each of them.
-
-    Args:
-        labels: tensor.
-        embeddings: tensor.
-
-    Raises:
-        ValueError: with both shapes, as far as they are known.
-
-    Example:
-        >>> import numpy as np
-        >>> check_labels(np.zeros((3, 1)), np.zeros((3, 8)))
-    """
-    labels_shape, embeddings_shape = (
-        None if getattr(x.shape, "rank", 0) is None else tuple(x.shape)
-        for x in (ops.convert_to_tensor(labels), embeddings)
-    )
-    if embeddings_shape is None:
-        return
-    known = labels_shape is not None and None not in (*labels_shape, embeddings_shape[0])
-    if len(embeddings_shape) != 2 or (known and math.prod(labels_shape) != embeddings_shape[0]):
-        raise ValueError(
-            "A loss takes integer labels (B,) or (B, 1) and embeddings (B, D), received labels of "
-            f"shape {labels_shape} and embeddings of shape {embeddings_shape}."
-        )
-
-
-def mean_of_nonzero(terms, mask):
-    """Mean of the terms that are masked in and not 0; 0 if there is none, NaN if one is NaN.
+def flat_labels(labels):
+    """Labels as they are compared.
 
     Args:
-        terms: float tensor of non-negative terms.
-        mask: boolean tensor of the same shape.
+        labels: tensor `(B,)` or `(B, 1)`.
 
     Returns:
-        scalar.
+        int64 tensor `(B,)`.
 
     Example:
-        >>> import numpy as np
-        >>> terms = np.array([1.0, 3.0, 0.0, 9.0], "float32")
-        >>> float(mean_of_nonzero(terms, np.array([True, True, True, False])))
-        2.0
+        >>> flat_labels([[3], [5]]).numpy().tolist()
+        [3, 5]
     """
-    counted = ops.logical_and(mask, ops.not_equal(terms, 0))
-    total = ops.sum(ops.where(counted, terms, 0.0))
-    return total / ops.maximum(ops.sum(ops.cast(counted, total.dtype)), 1.0)
+    return ops.cast(ops.reshape(labels, (-1,)), "int64")

@@ -1,21 +1,18 @@
 """ProxyNCA++ (Teh, DeVries, Taylor, ECCV 2020)."""
 
 import keras
-from keras import ops
 
-from gsp_tf.losses.weighted import WeightedLoss
-from gsp_tf.ops.distances import pairwise_distances
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.losses.proxy import ProxyLoss, cross_entropy
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ProxyNCALoss(WeightedLoss):
+class ProxyNCALoss(ProxyLoss):
     """Cross-entropy of a sample's class under a softmax of distances to class proxies (ProxyNCA++).
 
     `L = -mean_i log( exp(-||x̂_i - p̂_y||^2 / T) / Σ_c exp(-||x̂_i - p̂_c||^2 / T) )` with unit
-    vectors x̂, p̂ and temperature T. "ProxyNCA++: Revisiting and Revitalizing Proxy Neighborhood
-    Component Analysis" (ECCV 2020), eq. 6. The GSP authors' code puts cosine similarities in the
-    exponent; that is this loss at twice their temperature.
+    vectors x̂, p̂ and temperature T; then `||x̂ - p̂||^2 = 2 - 2 x̂ᵀp̂`. "ProxyNCA++: Revisiting and
+    Revitalizing Proxy Neighborhood Component Analysis" (ECCV 2020), eq. 6. The GSP authors' code
+    puts cosine similarities in the exponent; that is this loss at twice their temperature.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
@@ -43,22 +40,8 @@ class ProxyNCALoss(WeightedLoss):
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def build(self, labels_shape, embeddings_shape):
-        self.proxies = self.add_weight(
-            name="proxies",
-            shape=(self.num_classes, embeddings_shape[-1]),
-            initializer="he_normal",
-        )
-
-    def call(self, labels, embeddings):
-        distances = pairwise_distances(
-            l2_normalize(embeddings), l2_normalize(self.proxies), squared=True
-        )
-        return ops.mean(
-            ops.sparse_categorical_crossentropy(
-                ops.reshape(labels, (-1,)), -distances / self.temperature, from_logits=True
-            )
-        )
+    def similarity_loss(self, labels, similarities, is_class=None):
+        return cross_entropy(labels, 2.0 * similarities / self.temperature, is_class)
 
     def get_config(self):
         return {**super().get_config(), "temperature": self.temperature}

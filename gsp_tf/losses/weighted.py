@@ -1,27 +1,37 @@
-"""What every loss with weights of its own shares."""
+"""What every loss that learns something for every class shares."""
 
-import keras
+from gsp_tf.losses.labels import check_labels
+from gsp_tf.losses.loss_layer import LossLayer
 
 
-class WeightedLoss(keras.layers.Layer):
-    """Base of the losses that learn something for every class: a layer `loss(labels, inputs)`.
-
-    It computes in float32 whatever the global dtype policy is, or in the `dtype` it is given.
-    `MetricLearner` trains its weights with the model's.
+class WeightedLoss(LossLayer):
+    """Base of the losses that learn something for every class.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
+        kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Raises:
+        ValueError: if there is no class.
     """
 
     def __init__(self, num_classes, **kwargs):
-        kwargs.setdefault("dtype", "float32")
         super().__init__(**kwargs)
         if num_classes < 1:
             raise ValueError(f"num_classes must be at least 1, received {num_classes}.")
         self.num_classes = num_classes
 
-    def compute_output_shape(self, labels_shape, embeddings_shape):
-        return ()
+    def check(self, labels, inputs):
+        """Refuse labels that are not whole or no class, where they can be seen.
+
+        Args:
+            labels: integer tensor `(B,)` or `(B, 1)`.
+            inputs: float tensor `(B, D)`.
+
+        Raises:
+            ValueError: as `gsp_tf.losses.labels.check_labels`.
+        """
+        check_labels(labels, inputs, self.num_classes)
 
     def get_config(self):
         return {**super().get_config(), "num_classes": self.num_classes}

@@ -58,6 +58,7 @@ class ZeroShotLoss(WeightedLoss):
         )
 
     def call(self, labels, attributes):
+        self.check(labels, attributes)
         labels = ops.cast(ops.reshape(labels, (-1,)), "int32")
         attributes = at_least_float32(attributes)
         in_second, num_classes_present = alternate_classes(labels)

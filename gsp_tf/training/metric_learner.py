@@ -96,12 +96,12 @@ class MetricLearner(keras.Model):
         if y is None:
             raise ValueError("MetricLearner needs labels: give fit (image, label) batches.")
         embeddings, attributes = split_outputs(y_pred)
-        total = self.embedding_loss(y, embeddings)
+        total = _value(self.embedding_loss, y, embeddings, training)
         batch_size = ops.shape(embeddings)[0]
         self.embedding_loss_tracker.update_state(total, sample_weight=batch_size)
         if self.attribute_loss is not None:
             self._check_attributes(attributes)
-            attribute_loss = self.attribute_loss(y, attributes)
+            attribute_loss = _value(self.attribute_loss, y, attributes, training)
             self.attribute_loss_tracker.update_state(attribute_loss, sample_weight=batch_size)
             total = (1.0 - self.attribute_weight) * total + self.attribute_weight * attribute_loss
         for regularizer in self.losses:
@@ -134,6 +134,13 @@ class MetricLearner(keras.Model):
                 config[key], custom_objects=custom_objects
             )
         return cls(**config)
+
+
+def _value(loss, labels, inputs, training):
+    """Value of a loss; a loss that is a layer is told whether it trains."""
+    if isinstance(loss, keras.layers.Layer):
+        return loss(labels, inputs, training=training)
+    return loss(labels, inputs)
 
 
 def split_outputs(outputs):

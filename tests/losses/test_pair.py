@@ -3,15 +3,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.losses.pair import PairLoss, mean_of_nonzero
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.reductions import mean_of_nonzero
 
 
 class Recorder(PairLoss):
     """Gives the sum over the pairs that it is shown, and keeps them."""
 
-    def pair_loss(self, distances, positives, negatives):
-        self.seen = [np.asarray(x) for x in (distances, positives, negatives)]
-        return keras.ops.sum(distances)
+    def pairs_loss(self, pairs):
+        self.seen = [np.asarray(x) for x in (pairs.distances, pairs.positives, pairs.negatives)]
+        return keras.ops.sum(pairs.distances)
 
 
 @pytest.mark.parametrize("column", [False, True])

@@ -1,0 +1,83 @@
+"""Angular loss (Wang et al., ICCV 2017)."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.reductions import weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class AngularLoss(PairLoss):
+    """Bounds the angle at the negative of the triangle it makes with a positive pair.
+
+    `mean_ap log( 1 + Σ_n exp( 4 tan²α (x_a + x_p)ᵀ x_n - 2 (1 + tan²α) x_aᵀ x_p ) )` over all
+    positive pairs, n over the negatives of the anchor. "Deep Metric Learning with Angular Loss"
+    (ICCV 2017), eq. 8. All embeddings are normalised, the negatives too (pytorch-metric-learning
+    leaves those as they come).
+
+    The sum over n is one product of two B x B matrices of exponentials, so no B^3 terms are held;
+    with R references it needs their R x R similarities. It is taken in float64, which holds it as
+    long as the norm of the embeddings times tan α is below 9; the loss of longer ones is too large.
+
+    Args:
+        angle: α, in degrees, above 0 and not above 83.
+        normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs; `None` takes all.
+        name: name of the loss.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if the angle is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
+        >>> round(float(AngularLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.002
+    """
+
+    def __init__(self, angle=40.0, normalize=True, miner=None, name="angular_loss"):
+        super().__init__(normalize, miner, name)
+        if not 0 < angle <= 83:
+            raise ValueError(f"angle must lie between 0 and 83 degrees, received {angle}.")
+        self.angle = angle
+
+    def pairs_loss(self, pairs):
+        square_tangent = math.tan(math.radians(self.angle)) ** 2
+        scale = 4.0 * square_tangent
+        counted = pairs.negatives > 0
+        # A product of two exponentials can underflow where the sum of their exponents would not.
+        similarities, reference_similarities, negatives = (
+            ops.cast(x, "float64")
+            for x in (pairs.similarities, pairs.reference_similarities, pairs.negatives)
+        )
+        of_anchor, anchor_shift = _exponentials(scale * similarities, counted)
+        of_positive, positive_shift = _exponentials(
+            scale * reference_similarities, ops.ones_like(counted[:1])
+        )
+        total = ops.matmul(negatives * of_anchor, ops.transpose(of_positive))
+        exponents = (
+            ops.log(ops.maximum(total, np.finfo("float64").tiny))
+            + anchor_shift
+            + ops.transpose(positive_shift)
+            - 2.0 * (1.0 + square_tangent) * similarities
+        )
+        has_negative = ops.any(counted, axis=1, keepdims=True)
+        terms = ops.where(has_negative, ops.softplus(exponents), 0.0)
+        return weighted_mean(ops.cast(terms, pairs.positives.dtype), pairs.positives)
+
+    def get_config(self):
+        return {**super().get_config(), "angle": self.angle}
+
+
+def _exponentials(exponents, counted):
+    """`exp(e - m)` of the exponents that count, and the row's largest m of them."""
+    lowest = ops.min(exponents, axis=1, keepdims=True)
+    shift = ops.max(ops.where(counted, exponents, lowest), axis=1, keepdims=True)
+    shift = ops.stop_gradient(shift)
+    return ops.exp(ops.where(counted, exponents - shift, 0.0)), shift

@@ -1,0 +1,68 @@
+"""ArcFace (Deng et al., CVPR 2019)."""
+
+import math
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ArcFaceLoss(ProxyLoss):
+    """Normalised softmax whose own class must lead by a margin of the angle.
+
+    `L = -mean_i log( exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + Σ_{c≠y} exp(s cos θ_c)) )`.
+    "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (CVPR 2019), eq. 3. Where
+    `θ_y + m` would exceed 180 degrees, `cos θ_y - m sin m` stands in for its cosine, as in the
+    authors' code, so that the loss goes on growing with θ_y.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        margin_degrees: m, in degrees, 0 to 180.
+        scale: s > 0.
+
+    Weight: `proxies (num_classes, D)`, one for each class.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = ArcFaceLoss(num_classes=2, scale=2.0)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        0.895
+    """
+
+    def __init__(self, num_classes, margin_degrees=28.6, scale=64.0, **kwargs):
+        super().__init__(num_classes, **kwargs)
+        if not 0 <= margin_degrees <= 180:
+            raise ValueError(f"margin_degrees must lie in 0 to 180, received {margin_degrees}.")
+        if not scale > 0:
+            raise ValueError(f"scale must be positive, received {scale}.")
+        self.margin_degrees = margin_degrees
+        self.scale = scale
+
+    def similarity_loss(self, labels, similarities, is_class=None):
+        margin = math.radians(self.margin_degrees)
+        # The sine has no finite slope where the cosine is 1 or -1.
+        cosines = ops.clip(similarities, -1.0 + 1e-7, 1.0 - 1e-7)
+        sines = ops.sqrt(1.0 - ops.square(cosines))
+        moved = math.cos(margin) * cosines - math.sin(margin) * sines
+        moved = ops.where(
+            cosines > math.cos(math.pi - margin), moved, cosines - margin * math.sin(margin)
+        )
+        own = of_own_class(labels, ops.shape(similarities)[1])
+        logits = self.scale * ops.where(own, moved, similarities)
+        return cross_entropy(labels, logits, is_class)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "margin_degrees": self.margin_degrees,
+            "scale": self.scale,
+        }

@@ -1,0 +1,56 @@
+"""Circle loss (Sun et al., CVPR 2020)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class CircleLoss(PairLoss):
+    """Weighs every similarity by how far it is from its optimum.
+
+    `mean_i log(1 + Σ_negatives exp(γ α_n (s_n - m)) · Σ_positives exp(-γ α_p (s_p - 1 + m)))` with
+    cosine similarities s, `α_p = [1 + m - s_p]_+`, `α_n = [s_n + m]_+` without gradient; over the
+    anchors that have a positive and a negative. "Circle Loss: A Unified Perspective of Pair
+    Similarity Optimization" (CVPR 2020), eqs. 4, 6 and 8.
+
+    Args:
+        margin: m, relaxation of the optimum.
+        scale: γ.
+        normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs; `None` takes all.
+        name: name of the loss.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
+        >>> round(float(CircleLoss(scale=2.0)(np.array([0, 0, 1]), embeddings)), 3)
+        0.693
+    """
+
+    def __init__(self, margin=0.4, scale=80.0, normalize=True, miner=None, name="circle_loss"):
+        super().__init__(normalize, miner, name)
+        self.margin = margin
+        self.scale = scale
+
+    def pairs_loss(self, pairs):
+        similarities = pairs.similarities
+        positive_factors = ops.stop_gradient(ops.relu(1.0 + self.margin - similarities))
+        negative_factors = ops.stop_gradient(ops.relu(similarities + self.margin))
+        positive = log_sum_exp(
+            -self.scale * positive_factors * (similarities - 1.0 + self.margin), pairs.positives
+        )
+        negative = log_sum_exp(
+            self.scale * negative_factors * (similarities - self.margin), pairs.negatives
+        )
+        complete = ops.logical_and(
+            ops.any(pairs.positives > 0, axis=1), ops.any(pairs.negatives > 0, axis=1)
+        )
+        return weighted_mean(ops.softplus(positive + negative), complete)
+
+    def get_config(self):
+        return {**super().get_config(), "margin": self.margin, "scale": self.scale}

@@ -1,0 +1,50 @@
+"""CosFace (Wang et al., CVPR 2018)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class CosFaceLoss(ProxyLoss):
+    """Normalised softmax whose own class must lead by a margin of the cosine.
+
+    `L = -mean_i log( exp(s (cos θ_y - m)) / (exp(s (cos θ_y - m)) + Σ_{c≠y} exp(s cos θ_c)) )`.
+    "CosFace: Large Margin Cosine Loss for Deep Face Recognition" (CVPR 2018), eq. 4.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        margin: m, a cosine.
+        scale: s > 0.
+
+    Weight: `proxies (num_classes, D)`, one for each class.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = CosFaceLoss(num_classes=2, scale=2.0)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 3)
+        0.241
+    """
+
+    def __init__(self, num_classes, margin=0.35, scale=64.0, **kwargs):
+        super().__init__(num_classes, **kwargs)
+        if not scale > 0:
+            raise ValueError(f"scale must be positive, received {scale}.")
+        self.margin = margin
+        self.scale = scale
+
+    def similarity_loss(self, labels, similarities, is_class=None):
+        own = of_own_class(labels, ops.shape(similarities)[1])
+        cosines = ops.where(own, similarities - self.margin, similarities)
+        return cross_entropy(labels, self.scale * cosines, is_class)
+
+    def get_config(self):
+        return {**super().get_config(), "margin": self.margin, "scale": self.scale}

@@ -1,0 +1,43 @@
+"""Contrastive loss on cosine similarities (C1 in the CCP thesis; the pair loss of XBM)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class CosineContrastiveLoss(PairLoss):
+    """Pulls positives together, and negatives below a cosine similarity (C1).
+
+    `(1/A) Σ_i ( Σ_positives [1 - s_ij]_+ + Σ_negatives [s_ij - m]_+ )` with cosine similarities s
+    and A anchors. "Cross-Batch Memory for Embedding Learning" (Wang et al., CVPR 2020), section 3.
+
+    Args:
+        margin: m, similarity below which a negative pair costs nothing.
+        normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs; `None` takes all.
+        name: name of the loss.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(CosineContrastiveLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.773
+    """
+
+    sums_over_references = True
+
+    def __init__(self, margin=0.5, normalize=True, miner=None, name="cosine_contrastive_loss"):
+        super().__init__(normalize, miner, name)
+        self.margin = margin
+
+    def pairs_loss(self, pairs):
+        attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)
+        repulsion = pairs.negatives * ops.relu(pairs.similarities - self.margin)
+        return ops.mean(ops.sum(attraction + repulsion, axis=1))
+
+    def get_config(self):
+        return {**super().get_config(), "margin": self.margin}

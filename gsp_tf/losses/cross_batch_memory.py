@@ -1,0 +1,143 @@
+"""Cross-batch memory (Wang et al., CVPR 2020)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.labels import check_labels
+from gsp_tf.losses.loss_layer import LossLayer
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.pairs import Pairs
+from gsp_tf.ops.normalization import l2_normalize
+
+BLOCK = 4096
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class CrossBatchMemory(LossLayer):
+    """A pair loss between a batch and the embeddings of the last batches (XBM).
+
+    `loss(batch, memory) + batch_weight · loss(batch, batch)`. The memory is a ring of the last
+    `capacity` embeddings, the batch's own included; a sample is no pair with itself, and memory
+    gets no gradient. "Cross-Batch Memory for Embedding Learning" (CVPR 2020), section 3. The
+    authors' recipes use `CosineContrastiveLoss(0.5)`, `batch_weight=1` and 1000 warm-up steps.
+
+    In the first `warmup_steps` calls, and in evaluation, the loss is that of the batch alone and
+    the memory stays as it is.
+
+    Args:
+        loss: any pair loss.
+        capacity: number of embeddings in the memory, not less than the batch size.
+        warmup_steps: calls after which the memory starts to fill.
+        batch_weight: weight of the loss within the batch.
+
+    Weights, not trained: `memory (capacity, D)`, `memory_labels (capacity,)`, and the scalars
+    `num_enqueued` and `num_steps`.
+
+    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`;
+    a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range, or a batch is larger than the memory.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> loss = CrossBatchMemory(ContrastiveLoss(), capacity=100)
+        >>> float(loss(np.array([0, 1]), np.eye(2)))
+        0.0
+        >>> float(loss(np.array([0, 1]), -np.eye(2)))
+        2.0
+    """
+
+    def __init__(self, loss, capacity, warmup_steps=0, batch_weight=0.0, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(loss, PairLoss):
+            raise ValueError(
+                f"CrossBatchMemory takes a pair loss such as ContrastiveLoss(), received {loss!r}."
+            )
+        if capacity < 1:
+            raise ValueError(f"capacity must be at least 1, received {capacity}.")
+        if warmup_steps < 0:
+            raise ValueError(f"warmup_steps must not be negative, received {warmup_steps}.")
+        if not batch_weight >= 0:
+            raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
+        self.loss = loss
+        self.capacity = capacity
+        self.warmup_steps = warmup_steps
+        self.batch_weight = batch_weight
+
+    def build(self, labels_shape, embeddings_shape):
+        def add(name, shape, dtype):
+            return self.add_weight(
+                name=name, shape=shape, dtype=dtype, initializer="zeros", trainable=False
+            )
+
+        self.memory = add("memory", (self.capacity, embeddings_shape[-1]), self.variable_dtype)
+        self.memory_labels = add("memory_labels", (self.capacity,), "int32")
+        self.num_enqueued = add("num_enqueued", (), "int64")
+        self.num_steps = add("num_steps", (), "int64")
+
+    def call(self, labels, embeddings, training=True):
+        check_labels(labels, embeddings)
+        batch_size = embeddings.shape[0]
+        if batch_size is not None and batch_size > self.capacity:
+            raise ValueError(
+                f"The memory holds {self.capacity} embeddings, received a batch of {batch_size}."
+            )
+        if not training:
+            return self.loss(labels, embeddings)
+        labels = ops.cast(ops.reshape(labels, (-1,)), "int32")
+        anchors = l2_normalize(embeddings) if self.loss.normalize else embeddings
+        warm = self.num_steps >= self.warmup_steps
+        slots = self._enqueue(labels, anchors, warm)
+        total = self._memory_loss(labels, anchors, slots)
+        if self.warmup_steps or self.batch_weight:
+            within = self.loss.pairs_loss_mined(Pairs(anchors, anchors, labels, labels, True))
+            total = ops.where(warm, total + self.batch_weight * within, within)
+        self.num_steps.assign(self.num_steps + 1)
+        return total
+
+    def _enqueue(self, labels, anchors, warm):
+        """Write the batch over the oldest embeddings, unless it is too early; gives its rows."""
+        batch_size = ops.shape(anchors)[0]
+        slots = (self.num_enqueued + ops.arange(batch_size, dtype="int64")) % self.capacity
+        slots = ops.cast(slots, "int32")
+        rows = ops.stop_gradient(anchors)
+        rows = ops.where(warm, rows, ops.take(self.memory, slots, axis=0))
+        # Keras has no update in place, and a copy of the memory costs as much as its product.
+        self.memory.value.scatter_nd_update(slots[:, None], rows)
+        self.memory_labels.value.scatter_nd_update(slots[:, None], labels)
+        self.num_enqueued.assign(
+            self.num_enqueued + ops.where(warm, ops.cast(batch_size, "int64"), 0)
+        )
+        return slots
+
+    def _memory_loss(self, labels, anchors, slots):
+        memory = ops.stop_gradient(ops.convert_to_tensor(self.memory))
+        memory_labels = ops.convert_to_tensor(self.memory_labels)
+        num_filled = ops.cast(ops.minimum(self.num_enqueued, self.capacity), "int32")
+        # A loss that is a sum over the references goes faster in blocks that stay in the cache.
+        in_blocks = self.loss.sums_over_references and self.loss.miner is None
+        size = BLOCK if in_blocks else self.capacity
+        total = 0.0
+        for start in range(0, self.capacity, size):
+            stop = min(start + size, self.capacity)
+            rows = ops.arange(start, stop, dtype="int32")
+            mask = ops.logical_and(rows[None, :] < num_filled, rows[None, :] != slots[:, None])
+            pairs = Pairs(anchors, memory[start:stop], labels, memory_labels[start:stop], mask=mask)
+            total = total + self.loss.pairs_loss_mined(pairs)
+        return total
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "loss": keras.saving.serialize_keras_object(self.loss),
+            "capacity": self.capacity,
+            "warmup_steps": self.warmup_steps,
+            "batch_weight": self.batch_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        loss = keras.saving.deserialize_keras_object(config["loss"])
+        return cls(**{**config, "loss": loss})

@@ -1,0 +1,64 @@
+"""FastAP loss (Cakir et al., CVPR 2019)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.reductions import weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class FastAPLoss(PairLoss):
+    """One minus the average precision of each anchor's ranking, through soft histograms.
+
+    `1 - mean_i (1 / N_i⁺) Σ_k h_k⁺ H_k⁺ / H_k` with the histogram h⁺ of the squared distances of
+    the positives, in triangular bins on [0, 4], and the cumulated histograms H⁺ of the positives
+    and H of all; over the anchors that have a positive. "Deep Metric Learning to Rank" (CVPR 2019),
+    eqs. 8 to 10. Takes as many passes over the B x B distances as there are bins.
+
+    Args:
+        num_bins: L, intervals of the histogram; it has L + 1 bins.
+        miner: chooses or weighs the pairs; `None` takes all.
+        name: name of the loss.
+
+    Embeddings are always L2-normalised: the bins cover the distances of unit vectors.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if there is no interval.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(FastAPLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.5
+    """
+
+    def __init__(self, num_bins=10, miner=None, name="fast_ap_loss"):
+        super().__init__(normalize=True, miner=miner, name=name)
+        if num_bins < 1:
+            raise ValueError(f"num_bins must be at least 1, received {num_bins}.")
+        self.num_bins = num_bins
+
+    def pairs_loss(self, pairs):
+        places = pairs.squared_distances * (self.num_bins / 4.0)
+        num_positives = ops.sum(pairs.positives, axis=1)
+        precision = ops.zeros_like(num_positives)
+        below = ops.zeros_like(num_positives)
+        for edge in range(self.num_bins + 1):
+            # What a cumulated triangular bin holds of a pair: all of it up to the edge before.
+            share = ops.clip(edge + 1.0 - places, 0.0, 1.0)
+            positive = ops.sum(pairs.positives * share, axis=1)
+            both = positive + ops.sum(pairs.negatives * share, axis=1)
+            ratio = ops.where(both > 0, positive / ops.where(both > 0, both, 1.0), 0.0)
+            precision = precision + (positive - below) * ratio
+            below = positive
+        has_positive = num_positives > 0
+        average = precision / ops.where(has_positive, num_positives, 1.0)
+        return weighted_mean(1.0 - average, has_positive)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["normalize"]
+        return {**config, "num_bins": self.num_bins}

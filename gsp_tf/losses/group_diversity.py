@@ -1,0 +1,67 @@
+"""Diversity of the groups of A-grouping (Xu et al.)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops.precision import at_least_float32
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class GroupDiversityLoss(keras.losses.Loss):
+    """Pushes the embeddings that the groups give for one image apart.
+
+    `mean_i mean_{p<q} log(1 + exp(α C (s_pq - m)))` with cosine similarities s between the groups p
+    and q of image i: the binomial deviance of negative pairs, averaged over pairs of groups.
+    "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et al.);
+    the factor C belongs to the negatives (printed the other way round in its table 1).
+
+    Args:
+        alpha: α, scale of the similarities.
+        margin: m, similarity above which a pair of groups costs much.
+        weight: C.
+        name: name of the loss.
+
+    Call: `loss(labels, embeddings)`, embeddings `(B, groups, D)`; a scalar. The labels do not count
+    and may be `None`.
+
+    Raises:
+        ValueError: if the embeddings are not `(B, groups, D)`, or `sample_weight` is given.
+
+    Example:
+        >>> import numpy as np
+        >>> same = np.ones((2, 3, 8), "float32")
+        >>> float(GroupDiversityLoss()(None, same))
+        25.0
+    """
+
+    def __init__(self, alpha=2.0, margin=0.5, weight=25.0, name="group_diversity_loss"):
+        super().__init__(name=name)
+        self.alpha = alpha
+        self.margin = margin
+        self.weight = weight
+
+    def __call__(self, labels, embeddings, sample_weight=None):
+        if sample_weight is not None:
+            raise ValueError("GroupDiversityLoss takes no sample_weight.")
+        embeddings = at_least_float32(embeddings)
+        if len(embeddings.shape) != 3 or embeddings.shape[1] is None:
+            raise ValueError(
+                "GroupDiversityLoss takes embeddings (B, groups, D), "
+                f"received shape {tuple(embeddings.shape)}."
+            )
+        num_groups = embeddings.shape[1]
+        unit = l2_normalize(embeddings)
+        similarities = ops.matmul(unit, ops.transpose(unit, (0, 2, 1)))
+        terms = ops.softplus(self.alpha * self.weight * (similarities - self.margin))
+        pairs = ops.triu(ops.ones((num_groups, num_groups), dtype=terms.dtype), k=1)
+        num_pairs = max(num_groups * (num_groups - 1) // 2, 1)
+        return ops.mean(ops.sum(pairs * terms, axis=(1, 2))) / num_pairs
+
+    def get_config(self):
+        return {
+            "name": self.name,
+            "alpha": self.alpha,
+            "margin": self.margin,
+            "weight": self.weight,
+        }

@@ -1,0 +1,85 @@
+"""The hybrid loss of multi-head embeddings (Ebrahimpour, Qian, Beach)."""
+
+import keras
+
+from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
+from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
+from gsp_tf.losses.weighted import WeightedLoss
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class HybridLoss(WeightedLoss):
+    """Multi-similarity among the samples plus Proxy-Anchor between samples and classes.
+
+    `L = L_MS + λ L_ProxyAnchor`. "Multi-Head Deep Metric Learning Using Global and Local
+    Representations" (WACV 2022), eqs. 6 to 8, with the negatives' exponent `β (S - σ)`, whose sign
+    is misprinted there.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        proxy_weight: λ.
+        alpha: scale of the positives in L_MS.
+        beta: scale of the negatives in L_MS.
+        base: σ, base similarity of L_MS.
+        margin: δ of L_ProxyAnchor.
+        proxy_alpha: α of L_ProxyAnchor.
+
+    Weight: `proxies (num_classes, D)`, one for each class.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = HybridLoss(num_classes=2)
+        >>> float(loss(np.array([0, 1]), np.eye(2))) > 0
+        True
+        >>> tuple(loss.proxies.shape)
+        (2, 2)
+    """
+
+    def __init__(
+        self,
+        num_classes,
+        proxy_weight=0.03,
+        alpha=2.0,
+        beta=50.0,
+        base=0.5,
+        margin=0.1,
+        proxy_alpha=32.0,
+        **kwargs,
+    ):
+        super().__init__(num_classes, **kwargs)
+        if not proxy_weight >= 0:
+            raise ValueError(f"proxy_weight must not be negative, received {proxy_weight}.")
+        self.proxy_weight = proxy_weight
+        self.multi_similarity = MultiSimilarityLoss(alpha, beta, base)
+        self.proxy_anchor = ProxyAnchorLoss(
+            num_classes, margin, proxy_alpha, dtype=self.dtype_policy, name="proxy_anchor"
+        )
+
+    def build(self, labels_shape, embeddings_shape):
+        self.proxy_anchor.build(labels_shape, embeddings_shape)
+
+    @property
+    def proxies(self):
+        """Proxies `(num_classes, D)` of the Proxy-Anchor part."""
+        return self.proxy_anchor.proxies
+
+    def call(self, labels, embeddings):
+        return self.multi_similarity(labels, embeddings) + self.proxy_weight * self.proxy_anchor(
+            labels, embeddings
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "proxy_weight": self.proxy_weight,
+            "alpha": self.multi_similarity.alpha,
+            "beta": self.multi_similarity.beta,
+            "base": self.multi_similarity.base,
+            "margin": self.proxy_anchor.margin,
+            "proxy_alpha": self.proxy_anchor.alpha,
+        }

@@ -1,0 +1,111 @@
+"""Multi-level distance regularisation (Kim and Park, AAAI 2021)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.labels import check_labels
+from gsp_tf.losses.loss_layer import LossLayer
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.ops.distances import pairwise_distances
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class MultiLevelDistanceRegularization(LossLayer):
+    """A pair loss, and a pull of all distances of the batch to a few learned levels (MLDR).
+
+    `L + w mean_{i≠j} min_l |(d_ij - μ) / σ - s_l|` with Euclidean distances d of the embeddings as
+    they come, their running mean μ and deviation σ (momentum 0.9, without gradient) and the levels
+    s. "Multi-level Distance Regularization for Deep Metric Learning" (AAAI 2021), eqs. 3 to 6. The
+    pair loss sees the embeddings divided by their mean distance, which only a loss with
+    `normalize=False` notices, as in the authors' training.
+
+    Args:
+        loss: any pair loss.
+        weight: w, weight of the regularisation.
+        levels: initial s, in deviations from the mean distance.
+
+    Weights: `levels (number of levels,)`, trained; the scalars `mean`, `deviation` and
+    `num_updates`, not trained.
+
+    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`;
+    a scalar. Only training moves the running mean and deviation.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> loss = MultiLevelDistanceRegularization(ContrastiveLoss(), weight=0.5)
+        >>> embeddings = np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 5.0]], "float32")
+        >>> round(float(loss(np.array([0, 0, 0]), embeddings)), 3)
+        0.445
+    """
+
+    momentum = 0.9
+
+    def __init__(self, loss, weight=1.0, levels=(-3.0, 0.0, 3.0), **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(loss, PairLoss):
+            raise ValueError(
+                "MultiLevelDistanceRegularization takes a pair loss such as ContrastiveLoss(), "
+                f"received {loss!r}."
+            )
+        if not weight >= 0:
+            raise ValueError(f"weight must not be negative, received {weight}.")
+        if not len(levels):
+            raise ValueError("levels must hold at least one level, received none.")
+        self.loss = loss
+        self.weight = weight
+        self.initial_levels = tuple(map(float, levels))
+
+    def build(self, labels_shape, embeddings_shape):
+        self.levels = self.add_weight(
+            name="levels",
+            shape=(len(self.initial_levels),),
+            initializer=lambda shape, dtype: ops.convert_to_tensor(self.initial_levels, dtype),
+        )
+        self.mean, self.deviation = (
+            self.add_weight(name=name, shape=(), initializer="zeros", trainable=False)
+            for name in ("mean", "deviation")
+        )
+        self.num_updates = self.add_weight(
+            name="num_updates", shape=(), dtype="int64", initializer="zeros", trainable=False
+        )
+
+    def call(self, labels, embeddings, training=True):
+        check_labels(labels, embeddings)
+        embeddings = ops.convert_to_tensor(embeddings)
+        distances = pairwise_distances(embeddings)
+        batch_size = ops.shape(distances)[0]
+        others = 1.0 - ops.eye(batch_size, dtype=distances.dtype)
+        num_pairs = ops.maximum(ops.sum(others), 1.0)
+        mean = ops.sum(others * distances) / num_pairs
+        variance = ops.sum(others * ops.square(distances - mean)) / num_pairs
+        if training:
+            self._update(ops.stop_gradient(mean), ops.stop_gradient(ops.sqrt(variance)))
+        deviation = ops.where(self.deviation > 1e-6 * self.mean, self.deviation, 1.0)
+        normalized = (distances - self.mean) / deviation
+        off_level = ops.min(ops.abs(normalized[:, :, None] - self.levels), axis=-1)
+        regularization = ops.sum(others * off_level) / num_pairs
+        scaled = embeddings / ops.where(mean > 0, mean, 1.0)
+        return self.loss(labels, scaled) + self.weight * regularization
+
+    def _update(self, mean, deviation):
+        kept = self.momentum * ops.cast(self.num_updates > 0, mean.dtype)
+        self.mean.assign(kept * self.mean + (1.0 - kept) * mean)
+        self.deviation.assign(kept * self.deviation + (1.0 - kept) * deviation)
+        self.num_updates.assign(self.num_updates + 1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "loss": keras.saving.serialize_keras_object(self.loss),
+            "weight": self.weight,
+            "levels": self.initial_levels,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        loss = keras.saving.deserialize_keras_object(config["loss"])
+        return cls(**{**config, "loss": loss})

@@ -1,0 +1,51 @@
+"""N-pairs loss (Sohn, NIPS 2016)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class NPairsLoss(PairLoss):
+    """Cross-entropy of one positive of each class among the positives of all classes.
+
+    `mean_i log( Σ_j exp(s_ij) ) - s_ii` with inner products s between the anchor of class i and the
+    positive of class j: the first two samples of each class in a batch (others are not used), or
+    the first anchor and the first reference of each class. "Improved Deep Metric Learning with
+    Multi-class N-pair Loss Objective" (NIPS 2016), eq. 7. Classes with one sample do not take part.
+    The paper bounds the norms of the embeddings; here they are normalised, unless
+    `normalize=False`.
+
+    Args:
+        normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs; `None` takes all.
+        name: name of the loss.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]], "float32")
+        >>> round(float(NPairsLoss(normalize=False)(np.array([0, 0, 1, 1]), embeddings)), 3)
+        0.088
+    """
+
+    def __init__(self, normalize=True, miner=None, name="n_pairs_loss"):
+        super().__init__(normalize, miner, name)
+
+    def pairs_loss(self, pairs):
+        labels = pairs.anchor_labels
+        first = ops.argmax(ops.cast(labels[:, None] == labels[None, :], "int32"), axis=1)
+        is_anchor = first == ops.arange(ops.shape(labels)[0], dtype=first.dtype)
+        is_positive = pairs.positives > 0
+        is_anchor = ops.logical_and(is_anchor, ops.any(is_positive, axis=1))
+        columns = ops.arange(ops.shape(is_positive)[1])
+        chosen = ops.argmax(ops.cast(is_positive, "int32"), axis=1)
+        own = ops.cast(chosen, columns.dtype)[:, None] == columns[None, :]
+        own = ops.logical_and(own, is_anchor[:, None])
+        shown = ops.any(own, axis=0)[None, :]
+        weights = ops.where(own, 1.0, ops.where(shown, pairs.negatives, 0.0))
+        own_similarity = ops.sum(ops.where(own, pairs.similarities, 0.0), axis=1)
+        return weighted_mean(log_sum_exp(pairs.similarities, weights) - own_similarity, is_anchor)

@@ -1,0 +1,45 @@
+"""Normalised softmax (Zhai and Wu, BMVC 2019)."""
+
+import keras
+
+from gsp_tf.losses.proxy import ProxyLoss, cross_entropy
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class NormalizedSoftmaxLoss(ProxyLoss):
+    """Cross-entropy of a sample's class under a softmax of cosine similarities to class proxies.
+
+    `L = -mean_i log( exp(x̂_iᵀp̂_y / T) / Σ_c exp(x̂_iᵀp̂_c / T) )` with unit vectors x̂, p̂.
+    "Classification is a Strong Baseline for Deep Metric Learning" (BMVC 2019), eq. 2.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        temperature: T > 0.
+
+    Weight: `proxies (num_classes, D)`, one for each class.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = NormalizedSoftmaxLoss(num_classes=2, temperature=1.0)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 3)
+        0.313
+    """
+
+    def __init__(self, num_classes, temperature=0.05, **kwargs):
+        super().__init__(num_classes, **kwargs)
+        if not temperature > 0:
+            raise ValueError(f"temperature must be positive, received {temperature}.")
+        self.temperature = temperature
+
+    def similarity_loss(self, labels, similarities, is_class=None):
+        return cross_entropy(labels, similarities / self.temperature, is_class)
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.temperature}

@@ -1,0 +1,58 @@
+"""Proxy-Anchor (Kim et al., CVPR 2020)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.proxy import ProxyLoss, of_own_class
+from gsp_tf.losses.reductions import log1p_sum_exp
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ProxyAnchorLoss(ProxyLoss):
+    """Multi-similarity of each class proxy with the samples of a batch.
+
+    `(1/|P⁺|) Σ_{p in P⁺} log(1 + Σ_{x of p} exp(-α (s - δ))) + (1/|P|) Σ_{p in P} log(1 +
+    Σ_{x not of p} exp(α (s + δ)))` with cosine similarities s, where P are all proxies and P⁺ those
+    whose class is in the batch. "Proxy Anchor Loss for Deep Metric Learning" (CVPR 2020), eq. 4.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        margin: δ, a similarity.
+        alpha: α > 0.
+
+    Weight: `proxies (num_classes, D)`, one for each class.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = ProxyAnchorLoss(num_classes=2, alpha=2.0)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 3)
+        0.552
+    """
+
+    def __init__(self, num_classes, margin=0.1, alpha=32.0, **kwargs):
+        super().__init__(num_classes, **kwargs)
+        if not alpha > 0:
+            raise ValueError(f"alpha must be positive, received {alpha}.")
+        self.margin = margin
+        self.alpha = alpha
+
+    def similarity_loss(self, labels, similarities, is_class=None):
+        own = of_own_class(labels, ops.shape(similarities)[1])
+        counted = ops.ones_like(own[0]) if is_class is None else is_class
+        own, counted = (ops.cast(x, similarities.dtype) for x in (own, counted))
+        attraction = log1p_sum_exp(-self.alpha * (similarities - self.margin), own, axis=0)
+        repulsion = log1p_sum_exp(self.alpha * (similarities + self.margin), 1.0 - own, axis=0)
+        num_present = ops.sum(counted * ops.max(own, axis=0))
+        return ops.sum(counted * attraction) / num_present + ops.sum(counted * repulsion) / ops.sum(
+            counted
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "margin": self.margin, "alpha": self.alpha}

@@ -1,0 +1,164 @@
+"""Proxy synthesis (Gu, Ko, Kim, AAAI 2021)."""
+
+import math
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.proxy_wrapper import ProxyWrapper
+from gsp_tf.ops.normalization import l2_normalize
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ProxySynthesis(ProxyWrapper):
+    """A proxy loss with classes in between: mixtures of two samples, and of their proxies.
+
+    `x̃ = λ x̂_i + (1 - λ) x̂_j` and `p̃ = λ p̂_i + (1 - λ) p̂_j`, scaled to unit length, are a sample
+    and the proxy of a synthetic class, with one `λ ~ Beta(α, α)` for each batch. "Proxy Synthesis:
+    Learning with Synthetic Classes for Deep Metric Learning" (AAAI 2021), eqs. 4 and 5.
+
+    Sample i is mixed with the next sample j of another class in the batch, and samples with the
+    same two classes share a synthetic class. With all neighbours of different classes that is the
+    authors' roll by one; in a batch with several samples of a class their roll would mix samples of
+    one class. A batch of one class has no synthetic class: its mixtures stay in the class.
+
+    Args:
+        proxy_loss: any proxy loss.
+        alpha: α > 0 of the Beta distribution.
+        ratio: μ in [0, 1], number of synthetic samples as a share of the batch.
+        seed: integer seed of λ; `None` for another sequence each time.
+
+    Weight: the `proxies` of the proxy loss.
+
+    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`;
+    a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import ProxyNCALoss
+        >>> loss = ProxySynthesis(ProxyNCALoss(num_classes=2), seed=0)
+        >>> float(loss(np.array([0, 1]), np.eye(2))) > 0
+        True
+    """
+
+    def __init__(self, proxy_loss, alpha=0.4, ratio=1.0, seed=None, **kwargs):
+        super().__init__(proxy_loss, **kwargs)
+        if not alpha > 0:
+            raise ValueError(f"alpha must be positive, received {alpha}.")
+        if not 0 <= ratio <= 1:
+            raise ValueError(f"ratio must lie in [0, 1], received {ratio}.")
+        self.alpha = alpha
+        self.ratio = ratio
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def augmented_loss(self, labels, embeddings):
+        rate = symmetric_beta(self.alpha, self.seed_generator)
+        return self.mixed_loss(labels, embeddings, ops.cast(rate, self.compute_dtype))
+
+    def mixed_loss(self, labels, embeddings, rate):
+        """Loss with synthetic classes of a given mixing rate λ.
+
+        Args:
+            labels: int32 tensor `(B,)`.
+            embeddings: float tensor `(B, D)`.
+            rate: λ, scalar in [0, 1].
+
+        Returns:
+            scalar.
+        """
+        k = self.proxy_loss.proxies_per_class
+        samples = l2_normalize(embeddings)
+        proxies = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
+        partners, synthetic_labels, is_class = synthetic_classes(labels, self.num_classes)
+        own, other = (ops.take(proxies, x, axis=0) for x in (labels, ops.take(labels, partners)))
+        mixed_samples = l2_normalize(
+            rate * samples + (1.0 - rate) * ops.take(samples, partners, axis=0)
+        )
+        mixed_proxies = l2_normalize(rate * own + (1.0 - rate) * other)
+        kept = _share(self.ratio, ops.shape(labels)[0])
+        samples = ops.concatenate([samples, mixed_samples[:kept]])
+        proxies = ops.concatenate([proxies, mixed_proxies[:kept]])
+        similarities = ops.matmul(
+            samples, ops.transpose(ops.reshape(proxies, (-1, proxies.shape[-1])))
+        )
+        return self.proxy_loss.similarity_loss(
+            ops.concatenate([labels, synthetic_labels[:kept]]),
+            similarities,
+            ops.concatenate([ops.ones((self.num_classes,), "bool"), is_class[:kept]]),
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "alpha": self.alpha,
+            "ratio": self.ratio,
+            "seed": self.seed,
+        }
+
+
+def synthetic_classes(labels, num_classes):
+    """Which samples are mixed, and to what classes.
+
+    Args:
+        labels: int32 tensor `(B,)`.
+        num_classes: C.
+
+    Returns:
+        the index `(B,)` of the next sample of another class, in a circle; the label `(B,)` of each
+        mixture, C plus the first sample with the same two classes, or the sample's own if there is
+        no other class; and whether C + i is a class, boolean `(B,)`.
+
+    Example:
+        >>> import numpy as np
+        >>> partners, mixed, is_class = synthetic_classes(np.array([0, 0, 1], "int32"), 2)
+        >>> partners.numpy().tolist(), mixed.numpy().tolist(), is_class.numpy().tolist()
+        ([2, 2, 0], [2, 2, 4], [True, False, True])
+    """
+    labels = ops.convert_to_tensor(labels)
+    batch_size = ops.shape(labels)[0]
+    index = ops.arange(batch_size)
+    differ = labels[:, None] != labels[None, :]
+    steps = (index[None, :] - index[:, None]) % batch_size
+    partners = ops.argmin(ops.where(differ, steps, batch_size), axis=1)
+    has_partner = ops.any(differ, axis=1)
+    partner_labels = ops.take(labels, partners)
+    same = ops.logical_and(
+        labels[:, None] == labels[None, :], partner_labels[:, None] == partner_labels[None, :]
+    )
+    first = ops.cast(ops.argmax(ops.cast(same, "int32"), axis=1), labels.dtype)
+    is_class = ops.logical_and(first == ops.cast(index, labels.dtype), has_partner)
+    return partners, ops.where(has_partner, num_classes + first, labels), is_class
+
+
+def symmetric_beta(alpha, seed):
+    """Draw a number from Beta(α, α), with operations that XLA has.
+
+    `λ = (1 + c sqrt((1 - q) / (q + (1 - q) c²))) / 2` with `q = U^(1/α)` and `c = cos(2πV)` for U, V
+    uniform in [0, 1]: `c sqrt(2α (1/q - 1))` has Student's t distribution of 2α degrees of freedom
+    (Bailey, "Polar Generation of Random Variates with the t-Distribution", 1994).
+
+    Args:
+        alpha: α > 0.
+        seed: integer or `keras.random.SeedGenerator`.
+
+    Returns:
+        float scalar in [0, 1].
+
+    Example:
+        >>> 0.0 <= float(symmetric_beta(0.4, seed=0)) <= 1.0
+        True
+    """
+    uniform = keras.random.uniform((2,), seed=seed)
+    q, cosine = uniform[0] ** (1.0 / alpha), ops.cos(2.0 * math.pi * uniform[1])
+    balance = cosine * ops.sqrt((1.0 - q) / (q + (1.0 - q) * ops.square(cosine)))
+    return 0.5 + 0.5 * ops.clip(balance, -1.0, 1.0)
+
+
+def _share(ratio, batch_size):
+    if isinstance(batch_size, int):
+        return round(ratio * batch_size)
+    return ops.cast(ops.round(ratio * ops.cast(batch_size, "float32")), "int32")

@@ -1,0 +1,38 @@
+"""Consistency of two embeddings of one batch (Kan et al., NeurIPS 2022)."""
+
+from keras import ops
+
+from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops.precision import at_least_float32
+
+
+def similarity_consistency(a, b):
+    """How much the cosine similarities among a batch differ between two embeddings of it.
+
+    `(1/B²) Σ_ij (s^a_ij - s^b_ij)²`. "Coded Residual Transform for Generalizable Deep Metric
+    Learning" (NeurIPS 2022), eqs. 4 and 5, as a mean over pairs.
+
+    Args:
+        a: float tensor `(B, D)`.
+        b: float tensor `(B, D')` of the same samples.
+
+    Returns:
+        scalar.
+
+    Raises:
+        ValueError: if one of them is no `(B, D)`, or their B differ.
+
+    Example:
+        >>> float(similarity_consistency([[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]]))
+        0.5
+    """
+    a, b = at_least_float32(a, b)
+    known = None not in (a.shape[0], b.shape[0])
+    if len(a.shape) != 2 or len(b.shape) != 2 or (known and a.shape[0] != b.shape[0]):
+        raise ValueError(
+            "similarity_consistency takes embeddings (B, D) and (B, D') of the same samples, "
+            f"received shapes {tuple(a.shape)} and {tuple(b.shape)}."
+        )
+    a, b = l2_normalize(a), l2_normalize(b)
+    differences = ops.matmul(a, ops.transpose(a)) - ops.matmul(b, ops.transpose(b))
+    return ops.mean(ops.square(differences))

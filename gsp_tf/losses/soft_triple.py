@@ -1,0 +1,99 @@
+"""SoftTriple (Qian et al., ICCV 2019)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.ops.normalization import l2_normalize
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SoftTripleLoss(ProxyLoss):
+    """Cross-entropy over classes of several centres each, of which a sample leans to the nearest.
+
+    `S_ic = Σ_k softmax_k(x̂_iᵀŵ_ck / γ) x̂_iᵀŵ_ck`, and the cross-entropy of
+    `λ (S_ic - δ [c = y_i])`, plus `τ Σ_c Σ_{s<t} ||ŵ_cs - ŵ_ct|| / (C K (K - 1))`, which merges
+    centres that are not needed. "SoftTriple Loss: Deep Metric Learning Without Triplet Sampling"
+    (ICCV 2019), eqs. 4, 7 and 12. The CCP authors' code takes Euclidean distances for the
+    similarities; this follows the paper.
+
+    Args:
+        num_classes: C, number of classes; labels are 0 to num_classes - 1.
+        centers_per_class: K.
+        scale: λ > 0.
+        gamma: γ > 0, temperature among the centres of a class.
+        tau: τ >= 0, weight of the distances between the centres of a class.
+        margin: δ, a similarity.
+
+    Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = SoftTripleLoss(num_classes=2, centers_per_class=1, scale=2.0, margin=0.0)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 3)
+        0.127
+    """
+
+    def __init__(
+        self,
+        num_classes,
+        centers_per_class=10,
+        scale=20.0,
+        gamma=0.1,
+        tau=0.2,
+        margin=0.01,
+        **kwargs,
+    ):
+        super().__init__(num_classes, **kwargs)
+        if centers_per_class < 1:
+            raise ValueError(f"centers_per_class must be at least 1, received {centers_per_class}.")
+        if not (scale > 0 and gamma > 0 and tau >= 0):
+            raise ValueError(
+                "scale and gamma must be positive and tau not negative, "
+                f"received {scale}, {gamma} and {tau}."
+            )
+        self.proxies_per_class = centers_per_class
+        self.scale = scale
+        self.gamma = gamma
+        self.tau = tau
+        self.margin = margin
+
+    def similarity_loss(self, labels, similarities, is_class=None):
+        batch_size, num_proxies = ops.shape(similarities)
+        num_classes = num_proxies // self.proxies_per_class
+        similarities = ops.reshape(similarities, (batch_size, num_classes, self.proxies_per_class))
+        if self.proxies_per_class == 1:
+            relaxed = similarities[:, :, 0]
+        else:
+            shares = ops.softmax(similarities / self.gamma, axis=-1)
+            relaxed = ops.sum(shares * similarities, axis=-1)
+        own = of_own_class(labels, num_classes)
+        logits = self.scale * ops.where(own, relaxed - self.margin, relaxed)
+        return cross_entropy(labels, logits, is_class) + self.tau * self._spread()
+
+    def _spread(self):
+        """Distances between the centres of a class, as the loss has them."""
+        if self.tau == 0 or self.proxies_per_class == 1:
+            return 0.0
+        k = self.proxies_per_class
+        centers = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
+        # Each unordered pair of centres stands twice in the distance matrix.
+        return 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "centers_per_class": self.proxies_per_class,
+            "scale": self.scale,
+            "gamma": self.gamma,
+            "tau": self.tau,
+            "margin": self.margin,
+        }

@@ -1,0 +1,52 @@
+"""Supervised contrastive loss (Khosla et al., NeurIPS 2020)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SupervisedContrastiveLoss(PairLoss):
+    """Cross-entropy of every positive among all other samples of the batch.
+
+    `mean_i mean_positives ( log Σ_a exp(s_ia / T) - s_ip / T )` with cosine similarities s, where a
+    runs over all positives and negatives of i; over the anchors that have a positive. "Supervised
+    Contrastive Learning" (NeurIPS 2020), eq. 2 (L_out).
+
+    Args:
+        temperature: T > 0.
+        normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs; `None` takes all.
+        name: name of the loss.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if the temperature is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
+        >>> round(float(SupervisedContrastiveLoss(1.0)(np.array([0, 0, 1]), embeddings)), 3)
+        0.224
+    """
+
+    def __init__(
+        self, temperature=0.1, normalize=True, miner=None, name="supervised_contrastive_loss"
+    ):
+        super().__init__(normalize, miner, name)
+        if not temperature > 0:
+            raise ValueError(f"temperature must be positive, received {temperature}.")
+        self.temperature = temperature
+
+    def pairs_loss(self, pairs):
+        logits = pairs.similarities / self.temperature
+        log_partition = log_sum_exp(logits, pairs.positives + pairs.negatives)[:, None]
+        num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)
+        shares = pairs.positives / ops.where(num_positives > 0, num_positives, 1.0)
+        return weighted_mean(log_partition - logits, shares)
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.temperature}

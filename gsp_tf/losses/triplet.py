@@ -1,0 +1,52 @@
+"""Triplet margin loss over all triplets (Weinberger and Saul 2009; Schroff et al. 2015)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.ops.ranks import weight_below
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class TripletLoss(PairLoss):
+    """Wants every positive nearer to the anchor than every negative, by a margin.
+
+    `[d_ap - d_an + m]_+` over all triplets of an anchor, a positive and a negative, averaged over
+    the terms that are not 0; Euclidean distances d between L2-normalised embeddings. "FaceNet: A
+    Unified Embedding for Face Recognition and Clustering" (Schroff, Kalenichenko, Philbin, CVPR
+    2015), eq. 3, with distances that are not squared (Musgrave et al. 2020; GSP and CCP papers).
+
+    The B^3 terms are never held together: a term that is not 0 is linear, so counting for each pair
+    the triplets in which it is active gives the sum. Counting compares B^2 numbers for one anchor
+    at a time. With a miner a triplet weighs the product of its two pairs' weights.
+
+    Args:
+        margin: m, a distance.
+        normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs; `None` takes all.
+        name: name of the loss.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(TripletLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.537
+    """
+
+    def __init__(self, margin=0.1, normalize=True, miner=None, name="triplet_loss"):
+        super().__init__(normalize, miner, name)
+        self.margin = margin
+
+    def pairs_loss(self, pairs):
+        distances, positives, negatives = pairs.distances, pairs.positives, pairs.negatives
+        reach = distances + self.margin
+        as_positive = positives * weight_below(distances, negatives, reach)
+        as_negative = negatives * weight_below(-reach, positives, -distances)
+        num_active = ops.sum(ops.sum(as_positive, axis=1))
+        total = ops.sum(ops.sum(as_positive * reach - as_negative * distances, axis=1))
+        return total / ops.where(num_active > 0, num_active, 1.0)
+
+    def get_config(self):
+        return {**super().get_config(), "margin": self.margin}

@@ -1,0 +1,71 @@
+"""Batch-hard triplet loss (Hermans, Beyer, Leibe 2017)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.reductions import weighted_mean
+from gsp_tf.losses.triplet_distances import check_distance, distances_named
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class TripletHardLoss(PairLoss):
+    """Triplet loss of every anchor with its farthest positive and its nearest negative.
+
+    `mean_a [m + max_p d_ap - min_n d_an]_+` over the anchors that have a positive and a negative.
+    "In Defense of the Triplet Loss for Person Re-Identification" (2017), eq. 5. Equal to
+    `tfa.losses.TripletHardLoss` (which does not normalise: `normalize=False`), except that Addons
+    counts an anchor without a positive as if it had one at distance 0.
+
+    Args:
+        margin: m, in units of the distance.
+        distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
+        soft: `log(1 + exp(max_p d_ap - min_n d_an))` in the place of the hinge, without a margin.
+        normalize: L2-normalise the embeddings first.
+        miner: chooses the pairs; `None` takes all.
+        name: name of the loss.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if the distance is none of these.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
+        >>> round(float(TripletHardLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.053
+    """
+
+    def __init__(
+        self,
+        margin=1.0,
+        distance="euclidean",
+        soft=False,
+        normalize=True,
+        miner=None,
+        name="triplet_hard_loss",
+    ):
+        super().__init__(normalize, miner, name)
+        check_distance(distance)
+        self.margin = margin
+        self.distance = distance
+        self.soft = soft
+
+    def pairs_loss(self, pairs):
+        distances = distances_named(self.distance, pairs)
+        is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
+        farthest = ops.max(ops.where(is_positive, distances, 0.0), axis=1)
+        nearest = ops.min(ops.where(is_negative, distances, float("inf")), axis=1)
+        complete = ops.logical_and(ops.any(is_positive, axis=1), ops.any(is_negative, axis=1))
+        violation = ops.where(complete, farthest - nearest, 0.0)
+        terms = ops.softplus(violation) if self.soft else ops.relu(self.margin + violation)
+        return weighted_mean(terms, complete)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "margin": self.margin,
+            "distance": self.distance,
+            "soft": self.soft,
+        }

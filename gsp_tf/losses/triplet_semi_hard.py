@@ -1,0 +1,71 @@
+"""Triplet loss with semi-hard negatives (Schroff et al., CVPR 2015)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.triplet_distances import check_distance, distances_named
+from gsp_tf.ops.ranks import smallest_above, weight_at
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class TripletSemiHardLoss(PairLoss):
+    """Triplet loss of every positive pair with the nearest negative that lies farther off.
+
+    `mean_ap [m + d_ap - d_an]_+` over all positive pairs (0 ones too), where n is the negative of
+    smallest `d_an > d_ap`, or the farthest negative if none lies beyond the positive; anchors
+    without a negative cost nothing. "FaceNet" (Schroff, Kalenichenko, Philbin, CVPR 2015),
+    section 3.2. Equal to `tfa.losses.TripletSemiHardLoss` (which does not normalise:
+    `normalize=False`).
+
+    Finding the negatives compares B^2 numbers for one anchor at a time; B^3 are never held.
+
+    Args:
+        margin: m, in units of the distance.
+        distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
+        normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs; `None` takes all.
+        name: name of the loss.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if the distance is none of these.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
+        >>> round(float(TripletSemiHardLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.053
+    """
+
+    def __init__(
+        self,
+        margin=1.0,
+        distance="euclidean",
+        normalize=True,
+        miner=None,
+        name="triplet_semi_hard_loss",
+    ):
+        super().__init__(normalize, miner, name)
+        check_distance(distance)
+        self.margin = margin
+        self.distance = distance
+
+    def pairs_loss(self, pairs):
+        distances = distances_named(self.distance, pairs)
+        is_negative = pairs.negatives > 0
+        has_negative = ops.any(is_negative, axis=1, keepdims=True)
+        beyond = smallest_above(distances, is_negative, distances)
+        farthest = ops.max(ops.where(is_negative, distances, -float("inf")), axis=1, keepdims=True)
+        chosen = ops.stop_gradient(ops.where(beyond < float("inf"), beyond, farthest))
+        positives = ops.where(has_negative, pairs.positives, 0.0)
+        active = ops.where(self.margin + distances > chosen, positives, 0.0)
+        # Terms that are not 0 are linear: the negatives' share is their weight times distance.
+        as_negative = weight_at(distances, is_negative, chosen, active)
+        terms = active * (self.margin + distances) - as_negative * distances
+        num_positives = ops.sum(positives)
+        return ops.sum(ops.sum(terms, axis=1)) / ops.where(num_positives > 0, num_positives, 1.0)
+
+    def get_config(self):
+        return {**super().get_config(), "margin": self.margin, "distance": self.distance}

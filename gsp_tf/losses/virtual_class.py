@@ -1,0 +1,47 @@
+"""Virtual class (Chen, Deng, Shen, NeurIPS 2018)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.proxy_wrapper import ProxyWrapper
+from gsp_tf.ops.normalization import l2_normalize
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class VirtualClass(ProxyWrapper):
+    """A proxy loss with one more class, whose proxy is always the sample itself.
+
+    The virtual proxy of sample i is `w_i = ||p_y|| x_i / ||x_i||`, the hardest negative there can
+    be; with unit vectors its similarity to the sample is 1. "Virtual Class Enhanced Discriminative
+    Embedding Learning" (NeurIPS 2018), eq. 3. It is meant for the softmax-like losses; a
+    `ProxyAnchorLoss` gains nothing but a constant.
+
+    Args:
+        proxy_loss: any proxy loss.
+
+    Weight: the `proxies` of the proxy loss.
+
+    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`;
+    a scalar.
+
+    Raises:
+        ValueError: if it is given no proxy loss.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import NormalizedSoftmaxLoss
+        >>> loss = VirtualClass(NormalizedSoftmaxLoss(num_classes=1, temperature=1.0))
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0]])
+        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 4)
+        0.6931
+    """
+
+    def augmented_loss(self, labels, embeddings):
+        unit = l2_normalize(embeddings)
+        similarities = ops.matmul(unit, ops.transpose(l2_normalize(self.proxies)))
+        virtual = ops.sum(ops.square(unit), axis=1, keepdims=True)
+        virtual = ops.repeat(virtual, self.proxy_loss.proxies_per_class, axis=1)
+        return self.proxy_loss.similarity_loss(
+            labels, ops.concatenate([similarities, virtual], axis=1)
+        )

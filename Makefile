@@ -1,9 +1,14 @@
 # `make demo` trains and compares GAP and GSP; `make test` runs all tests. Both set up .venv first.
+# `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test clean
+ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
+	$$python --version >/dev/null 2>&1 && echo $$python && exit; done; echo python3)
+ADDONS := .venv-addons
+
+.PHONY: demo test check-addons clean
 
 demo: $(INSTALLED)
 	$(VENV)/bin/gsp-tf demo
@@ -13,6 +18,11 @@ test: $(INSTALLED)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/python -m pytest -n 2
 
+check-addons: export TF_CPP_MIN_LOG_LEVEL = 3
+check-addons: $(INSTALLED) $(ADDONS)/.installed
+	$(ADDONS)/bin/python tools/addons/reference.py $(ADDONS)/reference.npz
+	$(VENV)/bin/python tools/addons/compare.py $(ADDONS)/reference.npz
+
 $(INSTALLED): requirements.txt setup.cfg pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, found " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
@@ -21,5 +31,12 @@ $(INSTALLED): requirements.txt setup.cfg pyproject.toml
 	$(VENV)/bin/python -m pip install --no-deps -e .
 	touch $@
 
+$(ADDONS)/.installed: requirements-addons.txt
+	$(ADDONS_PYTHON) -c 'import sys; sys.exit(not (3, 9) <= sys.version_info < (3, 12) and "TensorFlow Addons needs Python 3.9 to 3.11, found " + sys.version.split()[0] + "; make check-addons ADDONS_PYTHON=... names another")'
+	$(ADDONS_PYTHON) -m venv $(ADDONS)
+	$(ADDONS)/bin/python -m pip install --upgrade pip
+	$(ADDONS)/bin/python -m pip install -r requirements-addons.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(ADDONS)

@@ -135,21 +135,64 @@ class PoolingRecipe:
         _check("pooling.adapt_batches", self.adapt_batches, self.adapt_batches >= 0, "0 or more")
 
 
+LossName = Literal[
+    "angular",
+    "arc_face",
+    "binomial_deviance",
+    "circle",
+    "contrastive",
+    "cos_face",
+    "cosine_contrastive",
+    "fast_ap",
+    "hybrid",
+    "lifted_structure",
+    "margin",
+    "multi_similarity",
+    "n_pairs",
+    "normalized_softmax",
+    "proxy_anchor",
+    "proxy_nca",
+    "soft_triple",
+    "supervised_contrastive",
+    "triplet",
+    "triplet_hard",
+    "triplet_semi_hard",
+]
+MinerName = Literal[
+    "none", "distance_weighted", "hard_negative", "multi_similarity", "semi_hard_negative"
+]
+WrapperName = Literal[
+    "none",
+    "cross_batch_memory",
+    "multi_level_distance_regularization",
+    "proxy_synthesis",
+    "virtual_class",
+]
+Arguments = dict[str, bool | int | float | str | list[float] | None]
+
+
 @dataclass
 class LossRecipe:
     """The loss on embeddings.
 
     Args:
-        name: proxy_nca (ProxyNCA++) or contrastive (C2).
-        temperature: T of proxy_nca.
-        positive_margin: margin of contrastive for positive pairs, a distance of unit vectors.
-        negative_margin: margin of contrastive for negative pairs, a distance of unit vectors.
+        name: the loss; docs/losses.md lists them with their formulas.
+        arguments: arguments of its class, such as {temperature: 0.05}; those left out have the
+            defaults of the class. The number of classes is filled in.
+        miner: which pairs a loss over pairs takes; none takes all.
+        miner_arguments: arguments of the miner's class.
+        wrapper: what the loss is put into: cross_batch_memory or
+            multi_level_distance_regularization for a loss over pairs, proxy_synthesis or
+            virtual_class for one with proxies.
+        wrapper_arguments: arguments of the wrapper's class, such as {capacity: 8192}.
     """
 
-    name: Literal["proxy_nca", "contrastive"] = "proxy_nca"
-    temperature: float = 0.11
-    positive_margin: float = 0.0
-    negative_margin: float = 0.5
+    name: LossName = "proxy_nca"
+    arguments: Arguments = field(default_factory=dict)
+    miner: MinerName = "none"
+    miner_arguments: Arguments = field(default_factory=dict)
+    wrapper: WrapperName = "none"
+    wrapper_arguments: Arguments = field(default_factory=dict)
 
 
 @dataclass
@@ -173,25 +216,97 @@ class ZeroShotRecipe:
 
 
 @dataclass
+class ScheduleRecipe:
+    """How the learning rate goes after the warm-up.
+
+    Args:
+        name: constant, step (times decay_factor every decay_epochs epochs), cosine (half a cosine,
+            step by step, down to minimum at the end of training) or plateau (times decay_factor
+            when the validation MAP@R has not risen for patience epochs). The authors of CCP train
+            with plateau and the defaults below.
+        decay_factor: what step and plateau multiply the rate by, above 0 and below 1.
+        decay_epochs: epochs between the steps of step.
+        patience: epochs that plateau waits.
+        min_delta: rise of the validation MAP@R (which lies in 0 to 1) that is too small for plateau
+            to count.
+        cooldown: epochs after a reduction in which plateau does not count.
+        minimum: rate at which cosine ends and below which plateau does not go; null is 0 for cosine
+            and 1e-6 for plateau.
+    """
+
+    name: Literal["constant", "step", "cosine", "plateau"] = "constant"
+    decay_factor: float = 0.5
+    decay_epochs: int = 10
+    patience: int = 5
+    min_delta: float = 1e-3
+    cooldown: int = 2
+    minimum: float | None = None
+
+    def __post_init__(self):
+        factor, minimum = self.decay_factor, self.minimum
+        _check("training.schedule.decay_factor", factor, 0 < factor < 1, "above 0 and below 1")
+        for name in ("decay_epochs", "patience"):
+            value = getattr(self, name)
+            _check(f"training.schedule.{name}", value, value >= 1, "1 or more")
+        for name in ("min_delta", "cooldown"):
+            value = getattr(self, name)
+            _check(f"training.schedule.{name}", value, 0 <= value < math.inf, "0 or more")
+        _check(
+            "training.schedule.minimum",
+            minimum,
+            minimum is None or 0 <= minimum < math.inf,
+            "null, or 0 or more",
+        )
+
+
+@dataclass
 class TrainingRecipe:
     """How long and with what steps to train.
 
     Args:
-        epochs: number of epochs; the model is evaluated on the validation classes after each.
+        epochs: number of epochs, those of the warm-up included; the model is evaluated on the
+            validation classes after each.
         steps_per_epoch: batches in an epoch.
-        optimizer: adam, adamw or sgd (with momentum 0.9).
-        learning_rate: step size.
-        weight_decay: decoupled weight decay of adamw, unused by the others.
+        optimizer: adam, adamw (adam with a weight_decay above 0) or sgd (with momentum 0.9).
+        learning_rate: step size, at the start if there is a schedule. The authors of GSP and CCP
+            train pretrained backbones with adam and 1e-5, on 8 classes of 4 images a batch.
+        learning_rate_multipliers: factors of the learning rate by regular expression; a weight
+            takes that of the first one found in its path, and 1 without any. {proxies: 100} trains
+            the proxies a hundred times as fast; 0 holds weights still.
+        schedule: how the learning rate goes.
+        warmup_epochs: first epochs, in which the backbone stays as it is, its batch normalisation
+            in inference mode, and the rest trains; then the optimizer starts anew. The authors of
+            GSP and CCP warm up for 1.
+        warmup_learning_rate_multiplier: factor of the learning rate in the warm-up, where it is
+            constant.
+        weight_decay: decoupled weight decay: a step takes off the share learning_rate *
+            weight_decay of each weight; 0 is none.
+        l2_regularization: this times the weights is added to the gradients, before clipping and
+            before the optimizer's own scaling; 0 is none. It is what the authors of CCP call weight
+            decay, with 1e-4; decoupled, at their learning rate, that would be too small for
+            float32.
+        weight_decay_exclusions: regular expressions; a weight in whose path one is found is left
+            out of both. ["batch_normalization", "bias"] is common.
+        clip_norm: norm to which all gradients together are scaled down if theirs is larger; null
+            does not clip. The authors of GSP and CCP clip at 10.
         precision: Keras dtype policy of the embedder.
         jit_compile: compile the training step with XLA.
-        patience: epochs without a better validation MAP@R after which training ends; null never.
+        patience: epochs without a better validation MAP@R after which training ends, counted from
+            the end of the warm-up; null never.
     """
 
     epochs: int = 10
     steps_per_epoch: int = 100
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 1e-3
-    weight_decay: float = 1e-4
+    learning_rate_multipliers: dict[str, float] = field(default_factory=dict)
+    schedule: ScheduleRecipe = field(default_factory=ScheduleRecipe)
+    warmup_epochs: int = 0
+    warmup_learning_rate_multiplier: float = 1.0
+    weight_decay: float = 0.0
+    l2_regularization: float = 0.0
+    weight_decay_exclusions: list[str] = field(default_factory=list)
+    clip_norm: float | None = None
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
     jit_compile: bool = False
     patience: int | None = None
@@ -200,10 +315,49 @@ class TrainingRecipe:
         for name in ("epochs", "steps_per_epoch"):
             value = getattr(self, name)
             _check(f"training.{name}", value, value >= 1, "1 or more")
-        rate, decay = self.learning_rate, self.weight_decay
-        _check("training.learning_rate", rate, 0 < rate < math.inf, "positive and finite")
-        _check("training.weight_decay", decay, 0 <= decay < math.inf, "0 or more and finite")
-        patience = self.patience
+        for name in ("learning_rate", "warmup_learning_rate_multiplier"):
+            value = getattr(self, name)
+            _check(f"training.{name}", value, 0 < value < math.inf, "positive and finite")
+        for pattern, factor in self.learning_rate_multipliers.items():
+            name = f"training.learning_rate_multipliers[{pattern}]"
+            _check(name, factor, 0 <= factor < math.inf, "0 or more and finite")
+        minimum = self.schedule.minimum
+        _check(
+            "training.schedule.minimum",
+            minimum,
+            minimum is None or minimum <= self.learning_rate,
+            f"at most training.learning_rate, {self.learning_rate}",
+        )
+        warmup = self.warmup_epochs
+        _check(
+            "training.warmup_epochs",
+            warmup,
+            0 <= warmup < self.epochs,
+            f"0 or more and below training.epochs, {self.epochs}",
+        )
+        for name in ("weight_decay", "l2_regularization"):
+            value = getattr(self, name)
+            _check(f"training.{name}", value, 0 <= value < math.inf, "0 or more and finite")
+        decay = self.weight_decay
+        _check(
+            "training.weight_decay",
+            decay,
+            decay > 0 or self.optimizer != "adamw",
+            "above 0 with training.optimizer=adamw; adam goes without",
+        )
+        _check(
+            "training.weight_decay_exclusions",
+            self.weight_decay_exclusions,
+            decay + self.l2_regularization > 0 or not self.weight_decay_exclusions,
+            "empty without a training.weight_decay or training.l2_regularization",
+        )
+        norm, patience = self.clip_norm, self.patience
+        _check(
+            "training.clip_norm",
+            norm,
+            norm is None or 0 < norm < math.inf,
+            "null, or positive and finite",
+        )
         _check(
             "training.patience", patience, patience is None or patience >= 1, "null, or 1 or more"
         )

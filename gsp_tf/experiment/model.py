@@ -4,8 +4,10 @@ import keras
 from keras import layers
 
 from gsp_tf import backbones
+from gsp_tf.experiment.losses import build_loss
+from gsp_tf.experiment.optimizer import build_optimizer, regularize
 from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
-from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss, ZeroShotLoss
+from gsp_tf.losses import ZeroShotLoss
 from gsp_tf.training import MetricLearner
 
 
@@ -71,6 +73,10 @@ def build_learner(recipe, num_classes, channels):
     Returns:
         `MetricLearner`.
 
+    Raises:
+        ValueError: as `build_embedder`, and if a pattern of `recipe.training` is no regular
+            expression or matches no trainable weight.
+
     Example:
         >>> from gsp_tf.recipe import Recipe
         >>> learner = build_learner(Recipe(), num_classes=5, channels=1)
@@ -89,28 +95,12 @@ def build_learner(recipe, num_classes, channels):
         else None
     )
     learner = MetricLearner(
-        embedder, _build_loss(recipe.loss, num_classes), attribute_loss, zero_shot.weight
+        embedder, build_loss(recipe.loss, num_classes), attribute_loss, zero_shot.weight
     )
-    learner.compile(_build_optimizer(recipe.training), jit_compile=recipe.training.jit_compile)
+    learner.compile(build_optimizer(recipe.training), jit_compile=recipe.training.jit_compile)
+    learner.optimizer.build(learner.trainable_variables)
+    regularize(recipe.training, learner.trainable_variables)
     return learner
-
-
-def _build_loss(recipe, num_classes):
-    if recipe.name == "contrastive":
-        return ContrastiveLoss(recipe.positive_margin, recipe.negative_margin)
-    return ProxyNCALoss(num_classes, recipe.temperature)
-
-
-def _build_optimizer(recipe):
-    optimizers = keras.optimizers
-    optimizer = {
-        "adam": lambda: optimizers.Adam(recipe.learning_rate),
-        "adamw": lambda: optimizers.AdamW(recipe.learning_rate, weight_decay=recipe.weight_decay),
-        "sgd": lambda: optimizers.SGD(recipe.learning_rate, momentum=0.9),
-    }[recipe.optimizer]()
-    if recipe.precision == "mixed_float16":
-        return optimizers.LossScaleOptimizer(optimizer)
-    return optimizer
 
 
 def features_model(embedder):

@@ -1,6 +1,7 @@
 """Training and evaluation in a run folder."""
 
 import csv
+import dataclasses
 import hashlib
 import json
 import platform
@@ -18,7 +19,10 @@ from gsp_tf.data import evaluation_dataset, training_dataset
 from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
+from gsp_tf.experiment.optimizer import plateau_callbacks
+from gsp_tf.experiment.warmup import warm_up
 from gsp_tf.files import replace_text
 from gsp_tf.recipe import load_recipe, save_recipe
 from gsp_tf.training import MetricLearner, RetrievalEvaluation, SaveBest, StopOnNaN, embed
@@ -138,6 +142,7 @@ def train_recipe(recipe, path, splits=None):
         ValueError: if the data or the recipe cannot be used.
     """
     RunFolder(path).refuse_existing()
+    recipe = dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
     splits = splits or load_splits(recipe.data)
     train, validation, test = splits
     keras.utils.set_random_seed(recipe.seed)
@@ -168,7 +173,6 @@ def train_recipe(recipe, path, splits=None):
     folder = RunFolder.create(path, recipe)
     best = SaveBest(folder.model_path, monitor=MONITOR, baseline=untrained[MONITOR])
     best.set_model(learner)
-    learner.optimizer.build(learner.trainable_variables)
     best.save()
     folder.update_metrics(
         untrained=untrained,
@@ -187,30 +191,43 @@ def train_recipe(recipe, path, splits=None):
 
 
 def _fit(recipe, folder, learner, batches, evaluation, best):
-    """Run `fit` with everything a run folder needs, and write down how it ended."""
+    """Train with everything a run folder needs, and write down how it ended."""
+    training = recipe.training
     divergence = StopOnNaN()
-    callbacks = [
-        divergence,
-        evaluation,
-        best,
-        keras.callbacks.CSVLogger(folder.history_path),
-        keras.callbacks.TensorBoard(folder.logs_path, write_graph=False),
-    ]
-    if recipe.training.patience is not None:
-        callbacks.append(
-            keras.callbacks.EarlyStopping(MONITOR, mode="max", patience=recipe.training.patience)
+    logger = keras.callbacks.CSVLogger(folder.history_path, append=True)
+    board = keras.callbacks.TensorBoard(folder.logs_path, write_graph=False)
+
+    def fit(model, first_epoch, epochs, save_best, *followers):
+        model.fit(
+            batches,
+            initial_epoch=first_epoch,
+            epochs=epochs,
+            steps_per_epoch=training.steps_per_epoch,
+            callbacks=[
+                divergence,
+                evaluation,
+                save_best,
+                _log_learning_rate(model),
+                *followers,
+                logger,
+                board,
+            ],
+            shuffle=False,
+            verbose=1 if sys.stdout.isatty() else 2,
+        )
+
+    followers = plateau_callbacks(training.schedule, MONITOR)
+    if training.patience is not None:
+        followers.append(
+            keras.callbacks.EarlyStopping(MONITOR, mode="max", patience=training.patience)
         )
     started = time.monotonic()
     status = "failed"
     try:
-        learner.fit(
-            batches,
-            epochs=recipe.training.epochs,
-            steps_per_epoch=recipe.training.steps_per_epoch,
-            callbacks=callbacks,
-            shuffle=False,
-            verbose=1 if sys.stdout.isatty() else 2,
-        )
+        if training.warmup_epochs:
+            warm_up(training, learner, best, fit)
+        if divergence.diverged_at is None:
+            fit(learner, training.warmup_epochs, training.epochs, best, *followers)
         status = "diverged" if divergence.diverged_at else "finished"
     except KeyboardInterrupt:
         status = "interrupted"
@@ -228,6 +245,15 @@ def _fit(recipe, folder, learner, batches, evaluation, best):
             training_seconds=round(time.monotonic() - started, 1),
             diverged_at=divergence.diverged_at,
         )
+
+
+def _log_learning_rate(learner):
+    """A callback that adds the learning rate at the end of an epoch to the logs."""
+    return keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: logs.update(
+            learning_rate=float(learner.optimizer.learning_rate)
+        )
+    )
 
 
 def _fingerprint(images):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -14,6 +15,7 @@ from PIL import Image
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder, load_splits, pooling_weights
 from gsp_tf.experiment import run as experiment_run
+from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
 SECTIONS = ("notes", "metrics", "curves", "overlays", "gallery", "maps", "recipes")
@@ -66,7 +68,8 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
         "report.html",
     ]
     assert list(folder.logs_path.rglob("*tfevents*"))
-    assert folder.recipe() == load_recipe(recipe, ["--seed", "3"])
+    given = load_recipe(recipe, ["--seed", "3"])
+    assert folder.recipe() == replace(given, loss=complete_arguments(given.loss))
     metrics = folder.metrics()
     assert metrics["status"] == "finished" and metrics["epochs"] == 2
     assert metrics["num_classes"] == {"train": 4, "validation": 3, "test": 3}
@@ -126,11 +129,21 @@ def test_collages_of_a_folder(digits, recipe, tmp_path):
         ["--pooling.name", "gap", "--zero_shot.weight", "0", "--training.jit_compile", "true"],
         ["--loss.name", "contrastive", "--training.precision", "mixed_bfloat16"],
         ["--training.precision", "mixed_float16", "--training.optimizer", "sgd"],
-        ["--embedding.position", "after_pooling", "--training.optimizer", "adamw"],
+        [
+            *("--embedding.position", "after_pooling", "--training.optimizer", "adamw"),
+            *("--training.weight_decay", "0.01", "--training.clip_norm", "10"),
+            *("--training.weight_decay_exclusions", "[batch_normalization]"),
+            *("--training.schedule.name", "cosine"),
+        ],
+        [
+            *("--training.schedule.name", "plateau", "--training.patience", "3"),
+            *("--training.warmup_epochs", "1", "--training.precision", "mixed_float16"),
+            *("--training.learning_rate_multipliers", "{proxies: 100, conv2d: 0.5}"),
+        ],
     ],
 )
 def test_variants(recipe, tmp_path, options):
-    options = [*options, "--training.epochs", "1", "--training.steps_per_epoch", "3"]
+    options = [*options, "--training.epochs", "2", "--training.steps_per_epoch", "3"]
     code = run("train", recipe, "--run", tmp_path / "run", *options)
     assert code == 0
     assert RunFolder(tmp_path / "run").metrics()["status"] == "finished"
@@ -167,6 +180,12 @@ def test_manifest_with_splits(digits, recipe, tmp_path):
         (["--training.epochs", "0"], "training.epochs must be 1 or more, received 0"),
         (["--training.steps_per_epoch", "0"], "training.steps_per_epoch must be 1 or more"),
         (["--training.learning_rate", ".nan"], "training.learning_rate must be positive"),
+        (
+            ["--training.learning_rate_multipliers", "{'(': 2}"],
+            "must be a regular expression, received '('",
+        ),
+        (["--training.learning_rate_multipliers", "{centres: 2}"], "['centres'] match none"),
+        (["--training.schedule.name", "linear"], "training.schedule.name"),
         (["--embedding.dim", "0"], "embedding.dim must be 1 or more, received 0"),
         (["--pooling.transport_ratio", ".nan"], "transport_ratio must lie in (0, 1], received nan"),
         (
@@ -177,7 +196,7 @@ def test_manifest_with_splits(digits, recipe, tmp_path):
         (["--evaluation.recall_at", "[0]"], "evaluation.recall_at must be integers of 1 or more"),
         (["--evaluation.batch_size", "0"], "evaluation.batch_size must be 1 or more, received 0"),
         (["--seed", "-1"], "seed must be 0 to 2^32 - 1, received -1"),
-        (["--loss.temperature", "0"], "temperature must be positive, received 0"),
+        (["--loss.arguments.temperature", "0.0"], "temperature must be positive, received 0.0"),
         (["--data.classes_per_batch", "9"], "9"),
         (["--config", "no/such/recipe.yaml"], "no/such/recipe.yaml"),
     ],
@@ -341,7 +360,7 @@ def test_a_class_with_a_single_image_is_named(recipe, tmp_path, digits, capsys):
 
 def test_a_loss_that_is_not_finite_keeps_the_last_good_model(recipe, tmp_path, capsys):
     folder = RunFolder(tmp_path / "run")
-    options = ["--training.learning_rate", "1e30", "--loss.temperature", "1e-30"]
+    options = ["--training.learning_rate", "1e30", "--loss.arguments.temperature", "1e-30"]
     assert run("train", recipe, "--run", folder.path, *options) == 1
     assert "the loss was not finite" in capsys.readouterr().err
     metrics = folder.metrics()

@@ -1,0 +1,149 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.experiment import build_learner
+from gsp_tf.experiment.optimizer import (
+    build_optimizer,
+    build_warmup_optimizer,
+    plateau_callbacks,
+)
+from gsp_tf.recipe import BackboneRecipe, Recipe, ScheduleRecipe, TrainingRecipe
+
+
+def rates(recipe, epochs):
+    """The learning rate at the start of the first epochs."""
+    schedule = build_optimizer(recipe)
+    values = []
+    for epoch in range(epochs):
+        schedule.iterations.assign(epoch * recipe.steps_per_epoch)
+        values.append(float(schedule.learning_rate))
+    return values
+
+
+@pytest.mark.parametrize(
+    ("name", "optimizer_class"),
+    [
+        ("adam", keras.optimizers.Adam),
+        ("adamw", keras.optimizers.AdamW),
+        ("sgd", keras.optimizers.SGD),
+    ],
+)
+def test_weight_decay_and_clipping_hold_for_each(name, optimizer_class):
+    optimizer = build_optimizer(TrainingRecipe(optimizer=name, weight_decay=0.2, clip_norm=10.0))
+    assert type(optimizer) is optimizer_class
+    assert (optimizer.weight_decay, optimizer.global_clipnorm) == (0.2, 10.0)
+
+
+def test_the_defaults_leave_everything_out():
+    optimizer = build_optimizer(TrainingRecipe())
+    assert type(optimizer) is keras.optimizers.Adam
+    assert (optimizer.weight_decay, optimizer.global_clipnorm) == (None, None)
+    assert plateau_callbacks(TrainingRecipe().schedule, "score") == []
+    assert rates(TrainingRecipe(learning_rate=0.5), 2) == [0.5, 0.5]
+
+
+def test_step():
+    schedule = ScheduleRecipe("step", decay_factor=0.1, decay_epochs=2)
+    recipe = TrainingRecipe(learning_rate=1.0, steps_per_epoch=7, schedule=schedule)
+    assert rates(recipe, 5) == pytest.approx([1, 1, 0.1, 0.1, 0.01])
+
+
+@pytest.mark.parametrize(("minimum", "last"), [(None, 0.0), (0.25, 0.25)])
+def test_cosine_ends_with_training(minimum, last):
+    schedule = ScheduleRecipe("cosine", minimum=minimum)
+    recipe = TrainingRecipe(
+        epochs=7, warmup_epochs=3, learning_rate=0.5, steps_per_epoch=5, schedule=schedule
+    )
+    middle = (0.5 + last) / 2
+    values = rates(recipe, 6)
+    assert [values[i] for i in (0, 2, 4, 5)] == pytest.approx([0.5, middle, last, last])
+
+
+@pytest.mark.parametrize(("minimum", "smallest"), [(None, 1e-6), (0.0, 0.0), (1e-4, 1e-4)])
+def test_plateau(minimum, smallest):
+    schedule = ScheduleRecipe("plateau", patience=3, cooldown=4, min_delta=0.2, minimum=minimum)
+    (callback,) = plateau_callbacks(schedule, "score")
+    assert isinstance(callback, keras.callbacks.ReduceLROnPlateau)
+    assert (callback.monitor, callback.mode) == ("score", "max")
+    assert (callback.factor, callback.patience, callback.cooldown) == (0.5, 3, 4)
+    assert abs(callback.min_delta) == 0.2 and callback.min_lr == smallest
+
+
+def test_loss_scaling_goes_around_the_rules():
+    recipe = TrainingRecipe(precision="mixed_float16", learning_rate_multipliers={"proxies": 3.0})
+    optimizer = build_optimizer(recipe)
+    assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    assert dict(optimizer.inner_optimizer.learning_rate_multipliers) == {"proxies": 3.0}
+
+
+RULES = {
+    "learning_rate_multipliers": {"conv2d": 0.5, "proxies": 100.0},
+    "weight_decay": 0.1,
+    "weight_decay_exclusions": ["batch_normalization", "prototypes"],
+}
+
+
+def test_rules_reach_the_learner():
+    recipe = Recipe(backbone=BackboneRecipe("conv4"), training=TrainingRecipe(**RULES))
+    optimizer = build_learner(recipe, num_classes=3, channels=1).optimizer
+    assert optimizer.built
+    assert dict(optimizer.learning_rate_multipliers) == RULES["learning_rate_multipliers"]
+    assert list(optimizer.weight_decay_exclusions) == RULES["weight_decay_exclusions"]
+
+
+def test_the_warmup_leaves_the_patterns_of_the_backbone_out():
+    recipe = TrainingRecipe(
+        learning_rate=1e-4,
+        warmup_learning_rate_multiplier=20.0,
+        schedule=ScheduleRecipe("cosine"),
+        **RULES,
+    )
+    variables = [keras.Variable([1.0], name=name) for name in ("proxies", "prototypes")]
+    optimizer = build_warmup_optimizer(recipe, variables)
+    optimizer.build(variables)
+    assert dict(optimizer.learning_rate_multipliers) == {"proxies": 100.0}
+    assert list(optimizer.weight_decay_exclusions) == ["prototypes"]
+    optimizer.iterations.assign(10**6)
+    assert float(optimizer.learning_rate) == pytest.approx(2e-3)
+
+
+def test_a_pattern_without_a_weight_is_refused():
+    recipe = Recipe(
+        backbone=BackboneRecipe("conv4"),
+        training=TrainingRecipe(learning_rate_multipliers={"proxy": 2.0, "centres": 3.0}),
+    )
+    with pytest.raises(ValueError, match=r"\['centres'\] match none of the trainable variables"):
+        build_learner(recipe, num_classes=3, channels=1)
+
+
+def test_l2_regularization_adds_a_share_of_the_weights_to_the_gradient():
+    def learner(rate):
+        training = TrainingRecipe(
+            optimizer="sgd",
+            l2_regularization=rate,
+            weight_decay_exclusions=["batch_normalization"] if rate else [],
+        )
+        keras.utils.set_random_seed(0)
+        recipe = Recipe(backbone=BackboneRecipe("conv4"), training=training)
+        return build_learner(recipe, num_classes=3, channels=1)
+
+    images = np.random.default_rng(0).uniform(0, 255, (6, 48, 48, 1)).astype("float32")
+    labels = np.arange(6) % 3
+    gradients = []
+    for model in (learner(0.0), learner(0.2)):
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(y=labels, y_pred=model(images, training=True))
+        gradients.append(tape.gradient(loss, [v.value for v in model.trainable_variables]))
+    for variable, plain, regular in zip(model.trainable_variables, *gradients, strict=True):
+        share = 0.0 if "batch_normalization" in variable.path else 0.2
+        np.testing.assert_allclose(regular - plain, share * variable.numpy(), atol=2e-4)
+    assert any("batch_normalization" in variable.path for variable in model.trainable_variables)
+
+
+def test_an_exclusion_without_a_weight_is_refused():
+    training = TrainingRecipe(l2_regularization=0.1, weight_decay_exclusions=["centres"])
+    recipe = Recipe(backbone=BackboneRecipe("conv4"), training=training)
+    with pytest.raises(ValueError, match=r"\['centres'\] match none of the trainable variables"):
+        build_learner(recipe, num_classes=3, channels=1)

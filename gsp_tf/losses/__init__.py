@@ -29,6 +29,7 @@ from gsp_tf.losses.prototype_diversity import prototype_diversity
 from gsp_tf.losses.proxy import ProxyLoss
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
 from gsp_tf.losses.proxy_nca import ProxyNCALoss
+from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
 from gsp_tf.losses.proxy_synthesis import ProxySynthesis
 from gsp_tf.losses.similarity_consistency import similarity_consistency
 from gsp_tf.losses.soft_triple import SoftTripleLoss
@@ -65,6 +66,7 @@ __all__ = [
     "ProxyAnchorLoss",
     "ProxyLoss",
     "ProxyNCALoss",
+    "ProxyPairsLoss",
     "ProxySynthesis",
     "SemiHardNegativeMiner",
     "SoftTripleLoss",

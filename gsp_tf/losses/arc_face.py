@@ -49,12 +49,14 @@ class ArcFaceLoss(ProxyLoss):
 
     def similarity_loss(self, labels, similarities, is_class=None):
         margin = math.radians(self.margin_degrees)
-        # The sine has no finite slope where the cosine is 1 or -1.
-        cosines = ops.clip(similarities, -1.0 + 1e-7, 1.0 - 1e-7)
-        sines = ops.sqrt(1.0 - ops.square(cosines))
-        moved = math.cos(margin) * cosines - math.sin(margin) * sines
+        square_sines = 1.0 - ops.square(similarities)
+        # The sine has no finite slope where it is 0.
+        is_zero = square_sines <= 0
+        sines = ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, square_sines)))
         moved = ops.where(
-            cosines > math.cos(math.pi - margin), moved, cosines - margin * math.sin(margin)
+            similarities > math.cos(math.pi - margin),
+            math.cos(margin) * similarities - math.sin(margin) * sines,
+            similarities - margin * math.sin(margin),
         )
         own = of_own_class(labels, ops.shape(similarities)[1])
         logits = self.scale * ops.where(own, moved, similarities)

@@ -21,8 +21,8 @@ class CrossBatchMemory(LossLayer):
     gets no gradient. "Cross-Batch Memory for Embedding Learning" (CVPR 2020), section 3. The
     authors' recipes use `CosineContrastiveLoss(0.5)`, `batch_weight=1` and 1000 warm-up steps.
 
-    In the first `warmup_steps` calls, and in evaluation, the loss is that of the batch alone and
-    the memory stays as it is.
+    In the first `warmup_steps` calls the loss is that of the batch alone and the memory counts as
+    empty. In evaluation the loss is that of the batch alone too, and the memory stays as it is.
 
     Args:
         loss: any pair loss.
@@ -33,11 +33,12 @@ class CrossBatchMemory(LossLayer):
     Weights, not trained: `memory (capacity, D)`, `memory_labels (capacity,)`, and the scalars
     `num_enqueued` and `num_steps`.
 
-    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`;
-    a scalar.
+    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)` from 0 to 2^31 - 1,
+    embeddings `(B, D)`; a scalar.
 
     Raises:
-        ValueError: if an argument is out of range, or a batch is larger than the memory.
+        ValueError: if an argument or a label is out of range, or a batch is larger than the memory,
+            where its size is known before it comes.
 
     Example:
         >>> import numpy as np
@@ -78,7 +79,7 @@ class CrossBatchMemory(LossLayer):
         self.num_steps = add("num_steps", (), "int64")
 
     def call(self, labels, embeddings, training=True):
-        check_labels(labels, embeddings)
+        check_labels(labels, embeddings, num_classes=2**31)
         batch_size = embeddings.shape[0]
         if batch_size is not None and batch_size > self.capacity:
             raise ValueError(
@@ -98,12 +99,11 @@ class CrossBatchMemory(LossLayer):
         return total
 
     def _enqueue(self, labels, anchors, warm):
-        """Write the batch over the oldest embeddings, unless it is too early; gives its rows."""
+        """Write the batch over the oldest embeddings, to count if it is time; gives its rows."""
         batch_size = ops.shape(anchors)[0]
         slots = (self.num_enqueued + ops.arange(batch_size, dtype="int64")) % self.capacity
         slots = ops.cast(slots, "int32")
         rows = ops.stop_gradient(anchors)
-        rows = ops.where(warm, rows, ops.take(self.memory, slots, axis=0))
         # Keras has no update in place, and a copy of the memory costs as much as its product.
         self.memory.value.scatter_nd_update(slots[:, None], rows)
         self.memory_labels.value.scatter_nd_update(slots[:, None], labels)

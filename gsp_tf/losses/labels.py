@@ -53,7 +53,7 @@ def _check_shapes(labels, embeddings):
 def _check_values(labels, num_classes):
     if not np.issubdtype(labels.dtype, np.integer):
         labels = labels.astype("float64")
-        broken = labels[~(labels == np.floor(labels))]
+        broken = labels[~(np.isfinite(labels) & (labels == np.floor(labels)))]
         if broken.size:
             raise ValueError(f"Labels must be whole numbers, received {broken[0]:g}.")
     if num_classes is None:
@@ -62,5 +62,5 @@ def _check_values(labels, num_classes):
     if outside.size:
         raise ValueError(
             f"Labels must lie in 0 to {num_classes - 1} (num_classes={num_classes}), "
-            f"received {outside[0]:g}."
+            f"received {outside[0]}."
         )

@@ -26,7 +26,8 @@ class ProxySynthesis(ProxyWrapper):
         proxy_loss: any proxy loss.
         alpha: α > 0 of the Beta distribution.
         ratio: μ in [0, 1], number of synthetic samples as a share of the batch.
-        seed: integer seed of λ; `None` for another sequence each time.
+        seed: integer seed of λ, whose sequence is another one under XLA; `None` for another
+            sequence each time.
 
     Weight: the `proxies` of the proxy loss.
 
@@ -137,9 +138,9 @@ def synthetic_classes(labels, num_classes):
 def symmetric_beta(alpha, seed):
     """Draw a number from Beta(α, α), with operations that XLA has.
 
-    `λ = (1 + c sqrt((1 - q) / (q + (1 - q) c²))) / 2` with `q = U^(1/α)` and `c = cos(2πV)` for U, V
-    uniform in [0, 1]: `c sqrt(2α (1/q - 1))` has Student's t distribution of 2α degrees of freedom
-    (Bailey, "Polar Generation of Random Variates with the t-Distribution", 1994).
+    `λ = (1 + c sqrt((1 - q) / (q + (1 - q) c²))) / 2` with `q = U^(1/α)` and `c = cos(2πV)`, where
+    U and V are uniform in [0, 1]. Then `c sqrt(2α (1/q - 1))` has Student's t distribution of 2α
+    degrees of freedom ("Polar Generation of Random Variates with the t-Distribution", Bailey 1994).
 
     Args:
         alpha: α > 0.

@@ -1,5 +1,7 @@
 """Normalisations of vectors with a gradient that is finite at zero."""
 
+import math
+
 import keras
 import numpy as np
 from keras import ops
@@ -10,7 +12,7 @@ from gsp_tf.ops.precision import at_least_float32
 def l2_normalize(u):
     """Scale vectors to unit length, `u / ||u||`; a zero vector stays zero, with zero gradient.
 
-    Zero is any vector whose squared norm underflows: shorter than 3e-16 in float32.
+    Zero is any vector whose components all have a square that underflows: below 3e-16 in float32.
 
     Args:
         u: float tensor `(..., D)`.
@@ -23,9 +25,12 @@ def l2_normalize(u):
         [[0.6, 0.8], [0.0, 0.0]]
     """
     u = at_least_float32(u)
-    square_norm = ops.sum(ops.square(u), axis=-1, keepdims=True)
     precision = np.finfo(keras.backend.standardize_dtype(u.dtype))
-    is_zero = square_norm <= float(precision.tiny / precision.eps)
+    largest = ops.stop_gradient(ops.max(ops.abs(u), axis=-1, keepdims=True))
+    # The gradient has the third power of the norm, which float32 does not hold beyond 1e12.
+    u = u / ops.where(largest > math.sqrt(precision.tiny / precision.eps), largest, 1.0)
+    square_norm = ops.sum(ops.square(u), axis=-1, keepdims=True)
+    is_zero = square_norm < 0.5
     return ops.where(is_zero, 0.0, u * ops.rsqrt(ops.where(is_zero, 1.0, square_norm)))
 
 

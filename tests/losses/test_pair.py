@@ -1,10 +1,19 @@
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import mean_of_nonzero
+from gsp_tf.losses import (
+    AngularLoss,
+    FastAPLoss,
+    MultiSimilarityLoss,
+    PairLoss,
+    SupervisedContrastiveLoss,
+    TripletHardLoss,
+    TripletSemiHardLoss,
+)
 
 
 class Recorder(PairLoss):
@@ -36,50 +45,53 @@ def test_pairs_with_references(exclude_self):
     np.testing.assert_array_equal(negatives, [[0, 0, 1], [1, 1, 0]])
 
 
+@pytest.mark.parametrize("mask", [[[True, False, True]], [[False], [True]]])
+def test_a_mask_broadcasts_to_the_pairs(mask):
+    loss = Recorder(name="recorder")
+    arguments = [1, 2], np.eye(2), [1, 1, 2], np.ones((3, 2))
+    loss.pairwise(*arguments, mask=np.array(mask))
+    _, positives, negatives = loss.seen
+    np.testing.assert_array_equal(positives, mask * np.array([[1, 1, 0], [0, 0, 1]]))
+    np.testing.assert_array_equal(negatives, mask * np.array([[0, 0, 1], [1, 1, 0]]))
+
+
 @pytest.mark.parametrize("normalize", [False, True])
 def test_normalization_is_optional(normalize):
     loss = Recorder(normalize=normalize, name="recorder")
-    loss([0, 0], np.array([[3.0, 0.0], [0.0, 4.0]]))
-    assert loss.seen[0][0, 1] == pytest.approx(np.sqrt(2) if normalize else 5.0, rel=1e-6)
+    for call in (loss, lambda labels, x: loss.pairwise(labels, x, labels, x)):
+        call([0, 0], np.array([[3.0, 0.0], [0.0, 4.0]]))
+        assert loss.seen[0][0, 1] == pytest.approx(np.sqrt(2) if normalize else 5.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_arithmetic_type(dtype):
-    value = Recorder(name="recorder")([0, 1], tf.cast(np.eye(2), dtype))
-    assert value.dtype == ("float64" if dtype == "float64" else "float32")
+    loss, x = Recorder(name="recorder"), tf.cast(np.eye(2), dtype)
+    expected = "float64" if dtype == "float64" else "float32"
+    assert loss([0, 1], x).dtype == expected
+    assert loss.pairwise([0, 1], x, [0, 1], tf.cast(x, "float16")).dtype == expected
 
 
-def test_labels_of_two_integer_types_are_compared_exactly():
-    labels = 2**60 + np.arange(3)
+@pytest.mark.parametrize("first", [2**24, 2**53, 2**60])
+def test_labels_of_two_integer_types_are_compared_exactly(first):
+    labels = first + np.arange(3)
     loss = Recorder(name="recorder")
     loss.pairwise(labels.astype("uint64"), np.eye(3), labels, np.eye(3))
     np.testing.assert_array_equal(loss.seen[1], np.eye(3))
 
 
-def test_refuses_sample_weight():
-    with pytest.raises(ValueError, match="Recorder is a loss over pairs and takes no sample_weig"):
-        Recorder(name="recorder")([0, 1], np.eye(2), sample_weight=np.ones(2))
-
-
-def test_mean_of_nonzero():
-    terms = tf.constant([[2.0, 0.0], [4.0, 8.0]])
-    mask = np.array([[True, True], [True, False]])
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch(terms)
-        mean = mean_of_nonzero(terms, mask)
-        empty = mean_of_nonzero(terms, np.zeros_like(mask))
-    assert mean == 3.0
-    np.testing.assert_array_equal(tape.gradient(mean, terms), [[0.5, 0], [0.5, 0]])
-    assert empty == 0.0
-    np.testing.assert_array_equal(tape.gradient(empty, terms), np.zeros((2, 2)))
-
-
-@pytest.mark.parametrize("jit_compile", [None, False, True])
-def test_mean_of_nonzero_does_not_hide_nan(jit_compile):
-    mean = mean_of_nonzero
-    if jit_compile is not None:
-        # A graph optimiser may turn a comparison around, and NaN fails both ways.
-        mean = tf.function(mean_of_nonzero, jit_compile=jit_compile)
-    terms = np.array([1.0, np.nan, 0.0], "float32")
-    assert np.isnan(mean(terms, np.array([True, True, True])))
-    assert mean(terms, np.array([True, False, True])) == 1.0
+@pytest.mark.parametrize(
+    ("make_loss", "message"),
+    [
+        (partial(AngularLoss, 0.0), "angle must lie between 0 and 83 degrees, received 0.0"),
+        (partial(AngularLoss, 84.0), "angle must lie between 0 and 83 degrees, received 84.0"),
+        (partial(FastAPLoss, 0), "num_bins must be at least 1, received 0"),
+        (partial(MultiSimilarityLoss, 0.0), "must be positive, received 0.0 and 50.0"),
+        (partial(MultiSimilarityLoss, beta=-1.0), "must be positive, received 2.0 and -1.0"),
+        (partial(SupervisedContrastiveLoss, 0.0), "temperature must be positive, received 0.0"),
+        (partial(TripletHardLoss, 1.0, "L2"), "one of euclidean, squared_euclidean, angular"),
+        (partial(TripletSemiHardLoss, 1.0, "L2"), "received 'L2'"),
+    ],
+)
+def test_refuses_arguments_out_of_range(make_loss, message):
+    with pytest.raises(ValueError, match=message):
+        make_loss()

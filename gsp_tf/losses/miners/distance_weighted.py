@@ -21,7 +21,8 @@ class DistanceWeightedMiner(Miner):
     Args:
         cutoff: smaller distances are taken for this one.
         nonzero_loss_cutoff: distance beyond which a negative costs nothing anyway.
-        seed: integer seed of the draws; `None` for another sequence each time.
+        seed: integer seed of the draws, whose sequence is another one under XLA; `None` for another
+            one each time.
 
     Call: `miner(pairs)`, gives the weights of the positive and of the negative pairs `(A, R)`.
 

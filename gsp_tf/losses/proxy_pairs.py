@@ -1,0 +1,81 @@
+"""A pair loss between samples and learned proxies."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.weighted import WeightedLoss
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ProxyPairsLoss(WeightedLoss):
+    """Any pair loss, with the samples as anchors and k learned proxies a class as references.
+
+    `loss(batch, proxies) + batch_weight · loss(batch, batch)`. This is the objective of one problem
+    of CCP (Gürbüz, thesis 2022, section 3.2); the second term is in the authors' code, and 0 gives
+    the thesis' equation.
+
+    Args:
+        loss: any pair loss.
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        proxies_per_class: k.
+        batch_weight: weight of the loss within the batch.
+
+    Weight: `proxies (num_classes * k, D)`, class by class.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> loss = ProxyPairsLoss(ContrastiveLoss(), num_classes=2)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign(np.eye(2))
+        >>> float(loss(np.array([0, 1]), np.eye(2)))
+        0.0
+    """
+
+    def __init__(self, loss, num_classes, proxies_per_class=1, batch_weight=0.0, **kwargs):
+        super().__init__(num_classes, **kwargs)
+        if not isinstance(loss, PairLoss):
+            raise ValueError(
+                f"ProxyPairsLoss takes a pair loss such as ContrastiveLoss(), received {loss!r}."
+            )
+        if proxies_per_class < 1:
+            raise ValueError(f"A class needs at least 1 proxy, received {proxies_per_class}.")
+        if not batch_weight >= 0:
+            raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
+        self.loss = loss
+        self.proxies_per_class = proxies_per_class
+        self.batch_weight = batch_weight
+
+    def build(self, labels_shape, embeddings_shape):
+        self.proxies = self.add_weight(
+            name="proxies",
+            shape=(self.num_classes * self.proxies_per_class, embeddings_shape[-1]),
+            initializer="he_normal",
+        )
+
+    def call(self, labels, embeddings):
+        self.check(labels, embeddings)
+        proxy_labels = ops.repeat(ops.arange(self.num_classes), self.proxies_per_class)
+        total = self.loss.pairwise(labels, embeddings, proxy_labels, self.proxies)
+        if self.batch_weight:
+            total = total + self.batch_weight * self.loss(labels, embeddings)
+        return total
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "loss": keras.saving.serialize_keras_object(self.loss),
+            "proxies_per_class": self.proxies_per_class,
+            "batch_weight": self.batch_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        loss = keras.saving.deserialize_keras_object(config["loss"])
+        return cls(**{**config, "loss": loss})

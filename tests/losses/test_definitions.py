@@ -1,0 +1,313 @@
+"""Every pair loss against its equation, written as loops over pairs and triplets."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.losses import Miner, NPairsLoss
+
+
+def mean(terms):
+    """Mean of `(term, weight)`, 0 without any."""
+    weight = sum(w for _, w in terms)
+    return sum(t * w for t, w in terms) / weight if weight else 0.0
+
+
+def pairs(weights):
+    return [(i, j, w) for (i, j), w in np.ndenumerate(weights) if w > 0]
+
+
+def triplets(case):
+    """Anchor, positive, negative, and the product of the weights of the two pairs."""
+    return [
+        (a, p, n, wp * wn)
+        for a, p, wp in pairs(case.positives)
+        for b, n, wn in pairs(case.negatives)
+        if a == b
+    ]
+
+
+def row(weights, values):
+    return [(v, w) for v, w in zip(values, weights, strict=True) if w > 0]
+
+
+def anchors(case):
+    """For each anchor the `(similarity, weight)` of its positives, and of its negatives."""
+    return [
+        (row(p, s), row(n, s))
+        for p, n, s in zip(case.positives, case.negatives, case.s, strict=True)
+    ]
+
+
+def contrastive(case):
+    pull = [(case.d[i, j] - 0.1, w) for i, j, w in pairs(case.positives)]
+    push = [(1.2 - case.d[i, j], w) for i, j, w in pairs(case.negatives)]
+    return mean([x for x in pull if x[0] > 0]) + mean([x for x in push if x[0] > 0])
+
+
+def cosine_contrastive(case):
+    pull = sum(w * max(0, 1 - case.s[i, j]) for i, j, w in pairs(case.positives))
+    push = sum(w * max(0, case.s[i, j] - 0.2) for i, j, w in pairs(case.negatives))
+    return (pull + push) / len(case.s)
+
+
+def triplet(case):
+    terms = [(case.d[a, p] - case.d[a, n] + 0.5, w) for a, p, n, w in triplets(case)]
+    return mean([x for x in terms if x[0] > 0])
+
+
+def triplet_semi_hard(case):
+    distances, terms = case.d**2, []
+    for a, p, w in pairs(case.positives):
+        negatives = [distances[a, n] for b, n, _ in pairs(case.negatives) if a == b]
+        beyond = [x for x in negatives if x > distances[a, p]]
+        if negatives:
+            chosen = min(beyond) if beyond else max(negatives)
+            terms.append((max(0, 0.6 + distances[a, p] - chosen), w))
+    return mean(terms)
+
+
+def hardest(case, distances):
+    """Distance of the farthest positive less that of the nearest negative, for each anchor."""
+    rows = zip(distances, case.positives > 0, case.negatives > 0, strict=True)
+    return [d[p].max() - d[n].min() for d, p, n in rows if p.any() and n.any()]
+
+
+def triplet_hard(case):
+    cosines = case.s / np.outer(np.linalg.norm(case.x, axis=1), np.linalg.norm(case.y, axis=1))
+    return mean([(max(0, 0.6 + x), 1) for x in hardest(case, 1 - cosines)])
+
+
+def triplet_hard_soft(case):
+    return mean([(np.log(1 + np.exp(x)), 1) for x in hardest(case, case.d**2)])
+
+
+def multi_similarity(case):
+    total = 0
+    for positives, negatives in anchors(case):
+        total += np.log(1 + sum(w * np.exp(-3 * (s - 0.3)) for s, w in positives)) / 3
+        total += np.log(1 + sum(w * np.exp(20 * (s - 0.3)) for s, w in negatives)) / 20
+    return total / len(case.s)
+
+
+def margin(case):
+    terms = []
+    for a, p, n, w in triplets(case):
+        terms += [(0.3 + case.d[a, p] - 1.1, w), (0.3 + 1.1 - case.d[a, n], w)]
+    return mean([x for x in terms if x[0] > 0])
+
+
+def binomial_deviance(case):
+    pull = [(np.log(1 + np.exp(-3 * (case.s[i, j] - 0.4))), w) for i, j, w in pairs(case.positives)]
+    push = [(np.log(1 + np.exp(30 * (case.s[i, j] - 0.4))), w) for i, j, w in pairs(case.negatives)]
+    return mean(pull) + mean(push)
+
+
+def n_pairs(case):
+    """The anchor is the first of its class, its positive the first one that it has."""
+    first = {label: i for i, label in reversed(list(enumerate(case.labels)))}
+    chosen = {i: np.flatnonzero(case.positives[i])[:1] for i in first.values()}
+    chosen = {i: j[0] for i, j in chosen.items() if j.size}
+    terms = []
+    for i, own in chosen.items():
+        others = [case.negatives[i, j] * np.exp(case.s[i, j]) for j in chosen.values() if j != own]
+        terms.append((np.log(np.exp(case.s[i, own]) + sum(others)) - case.s[i, own], 1))
+    return mean(terms)
+
+
+def lifted_structure(case):
+    exponentials = np.exp(0.8 - case.d) * case.negatives
+    terms = []
+    for i, j, w in pairs(case.positives):
+        total = sum(exponentials[i, :]) + sum(exponentials[:, j])
+        terms.append((max(0, case.d[i, j] + np.log(total)) ** 2 / 2 if total else 0, w))
+    return mean(terms)
+
+
+def angular(case):
+    square_tangent, terms = np.tan(np.pi / 4) ** 2, []
+    for a, p, w in pairs(case.positives):
+        total = 0
+        for n, wn in enumerate(case.negatives[a]):
+            toward = 4 * square_tangent * (case.x[a] + case.y[p]) @ case.y[n]
+            total += wn * np.exp(toward - 2 * (1 + square_tangent) * case.s[a, p])
+        terms.append((np.log(1 + total), w))
+    return mean(terms)
+
+
+def circle(case):
+    """The factors `[1 + m - s_p]_+` and `[s_n + m]_+` have no gradient."""
+    terms, factors_of = [], getattr(case, "base", case).s
+    for i, (positives, negatives) in enumerate(anchors(case)):
+        if positives and negatives:
+            pull = push = 0
+            for j, s in enumerate(case.s[i]):
+                toward = max(0, 1 + 0.25 - factors_of[i, j])
+                away = max(0, factors_of[i, j] + 0.25)
+                pull += case.positives[i, j] * np.exp(-20 * toward * (s - 1 + 0.25))
+                push += case.negatives[i, j] * np.exp(20 * away * (s - 0.25))
+            terms.append((np.log(1 + pull * push), 1))
+    return mean(terms)
+
+
+def supervised_contrastive(case):
+    terms = []
+    for positives, negatives in anchors(case):
+        if positives:
+            total = sum(w * np.exp(s / 0.2) for s, w in positives + negatives)
+            terms.append((mean([(np.log(total) - s / 0.2, w) for s, w in positives]), 1))
+    return mean(terms)
+
+
+def fast_ap(case):
+    terms = []
+    for positives, negatives in anchors(case):
+        if positives:
+            precision = cumulated_positive = cumulated = 0
+            for edge in np.linspace(0, 4, 8):
+                positive, negative = (
+                    sum(w * max(0, 1 - abs(2 - 2 * s - edge) * 7 / 4) for s, w in some)
+                    for some in (positives, negatives)
+                )
+                cumulated_positive += positive
+                cumulated += positive + negative
+                precision += positive * cumulated_positive / cumulated if cumulated else 0
+            terms.append((1 - precision / sum(w for _, w in positives), 1))
+    return mean(terms)
+
+
+DEFINITIONS = {
+    f.__name__: f
+    for f in (
+        angular, binomial_deviance, circle, contrastive, cosine_contrastive, fast_ap,
+        lifted_structure, margin, multi_similarity, n_pairs, supervised_contrastive, triplet,
+        triplet_hard, triplet_hard_soft, triplet_semi_hard,
+    )
+}  # fmt: skip
+
+
+class GivenWeights(Miner):
+    def __init__(self, positives, negatives):
+        self.weights = positives, negatives
+
+    def __call__(self, pairs):
+        return pairs.positives * self.weights[0], pairs.negatives * self.weights[1]
+
+
+def random_case(kind, num_anchors, num_references, classes, normalize, seed):
+    """Anchors and references, and the weights of their pairs, which are the labels' by default."""
+    rng = np.random.default_rng(seed)
+    if kind == "exclude_self":
+        num_references = max(num_anchors, num_references)
+    labels, x = rng.integers(0, classes, num_anchors), rng.normal(size=(num_anchors, 3))
+    reference_labels = rng.integers(0, classes, num_references)
+    y = rng.normal(size=(num_references, 3))
+    exclude_self = kind in ("batch", "exclude_self")
+    if kind == "batch":
+        reference_labels, y = labels, x
+    elif exclude_self:
+        reference_labels[:num_anchors], y[:num_anchors] = labels, x
+    shape = len(x), len(y)
+    mask = rng.random(shape) < (0.6 if kind == "mask" else 1)
+    others = ~np.eye(*shape, dtype=bool) if exclude_self else True
+    same = labels[:, None] == reference_labels[None, :]
+    weights = [np.ones(shape)] * 2
+    if kind == "weights":
+        weights = [rng.choice([0, 0.5, 1, 3], shape) for _ in weights]
+    return SimpleNamespace(
+        kind=kind, labels=labels, reference_labels=reference_labels, exclude_self=exclude_self,
+        mask=mask, miner=GivenWeights(*weights), normalize=normalize,
+        positives=weights[0] * (same & others & mask), negatives=weights[1] * (~same & mask),
+        **geometry(x, y, normalize),
+    )  # fmt: skip
+
+
+def geometry(x, y, normalize):
+    norms = [np.linalg.norm(z, axis=1, keepdims=True) if normalize else 2.0 for z in (x, y)]
+    x, y = x / norms[0], y / norms[1]
+    return {"x": x, "y": y, "s": x @ y.T, "d": np.linalg.norm(x[:, None] - y[None], axis=-1)}
+
+
+def loss_of(make, case, x, y):
+    normalize = {} if case.normalize else {"normalize": False}
+    loss = make(miner=case.miner, **normalize)
+    if case.kind == "batch":
+        return loss(case.labels, x)
+    labels, others = (case.labels, x), (case.reference_labels, y)
+    mask = case.mask if case.kind == "mask" else None
+    return loss.pairwise(*labels, *others, exclude_self=case.exclude_self, mask=mask)
+
+
+KINDS = ["batch", "references", "exclude_self", "mask", "weights"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=8, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(1, 7), st.integers(1, 9)),
+    classes=st.integers(1, 4),
+    normalize=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_equals_the_definition(pair_loss, kind, sizes, classes, normalize, seed):
+    name, make = pair_loss
+    case = random_case(kind, *sizes, classes, normalize or name == "fast_ap", seed)
+    expected = DEFINITIONS[name](case)
+    assert float(loss_of(make, case, case.x, case.y)) == pytest.approx(expected, rel=1e-8, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["batch", "references"])
+def test_gradient_equals_differences_of_the_definition(pair_loss, kind):
+    name, make = pair_loss
+    case = random_case(kind, 7, 9, 3, True, seed=5)
+    rng = np.random.default_rng(0)
+    x, y = 2 * case.x, case.y if kind == "batch" else 3 * case.y
+    points = [tf.constant(x)] if kind == "batch" else [tf.constant(x), tf.constant(y)]
+    with tf.GradientTape() as tape:
+        tape.watch(points)
+        value = loss_of(make, case, points[0], points[-1])
+    gradients = [g.numpy() for g in tape.gradient(value, points)]
+    assert all(np.abs(g).max() > 1e-3 for g in gradients)
+    for _ in range(5):
+        shifts = [1e-6 * rng.normal(size=g.shape) for g in gradients]
+        there, back = (
+            [p.numpy() + sign * s for p, s in zip(points, shifts, strict=True)] for sign in (1, -1)
+        )
+        there, back = (
+            SimpleNamespace(**{**vars(case), **geometry(p[0], p[-1], True)}, base=case)
+            for p in (there, back)
+        )
+        expected = (DEFINITIONS[name](there) - DEFINITIONS[name](back)) / 2
+        actual = sum(np.sum(g * s) for g, s in zip(gradients, shifts, strict=True))
+        assert actual == pytest.approx(expected, rel=1e-6, abs=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_reference_of_weight_k_counts_like_k_references(pair_loss, seed):
+    name, make = pair_loss
+    if name in ("lifted_structure", "n_pairs"):
+        pytest.skip("the negatives of a reference, or its place in its class, would be others")
+    case = random_case("references", 5, 8, 3, True, seed)
+    counts = np.array([0, 1, 2, 3, 1, 2, 1, 4])
+    weighted = make(miner=GivenWeights(counts, counts)).pairwise(
+        case.labels, case.x, case.reference_labels, case.y
+    )
+    repeated = make().pairwise(
+        case.labels, case.x, np.repeat(case.reference_labels, counts), np.repeat(case.y, counts, 0)
+    )
+    assert float(weighted) == pytest.approx(float(repeated), rel=1e-9)
+    assert repeated > 0
+
+
+def test_n_pairs_uses_two_samples_of_a_class_and_no_singletons():
+    rng = np.random.default_rng(0)
+    labels, x = np.array([4, 7, 7, 4]), rng.normal(size=(4, 3))
+    more_labels = np.concatenate([labels[:2], [9], labels[2:], [4, 7, 7]])
+    more = np.concatenate([x[:2], rng.normal(size=(1, 3)), x[2:], rng.normal(size=(3, 3))])
+    expected = float(NPairsLoss()(labels, x))
+    assert float(NPairsLoss()(more_labels, more)) == pytest.approx(expected, rel=1e-12)
+    assert expected > 0.1

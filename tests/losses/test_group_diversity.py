@@ -1,0 +1,136 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.losses import GroupDiversityLoss
+
+
+def value_and_gradient(loss, embeddings, jit_compile=False):
+    def run(embeddings):
+        with tf.GradientTape() as tape:
+            tape.watch(embeddings)
+            value = loss(None, embeddings)
+        return value, tape.gradient(value, embeddings)
+
+    run = tf.function(run, jit_compile=True) if jit_compile else run
+    value, gradient = run(tf.convert_to_tensor(embeddings))
+    return float(value), tf.cast(gradient, "float64").numpy()
+
+
+def defined_loss(embeddings, alpha, margin, weight):
+    terms = []
+    for groups in embeddings:
+        unit = [g / np.linalg.norm(g) for g in groups]
+        terms.append(
+            np.mean(
+                [
+                    np.log(1 + np.exp(alpha * weight * (unit[p] @ unit[q] - margin)))
+                    for q in range(len(unit))
+                    for p in range(q)
+                ]
+            )
+        )
+    return np.mean(terms)
+
+
+def random_groups(shape=(5, 3, 4), seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5])
+@pytest.mark.parametrize("arguments", [(2.0, 0.5, 25.0), (1.0, -0.2, 3.0)])
+def test_equals_the_definition(groups, arguments):
+    embeddings = random_groups((4, groups, 6))
+    value, _ = value_and_gradient(GroupDiversityLoss(*arguments), embeddings)
+    assert value == pytest.approx(defined_loss(embeddings, *arguments), rel=1e-9)
+
+
+def test_gradient_equals_finite_differences():
+    embeddings, loss = random_groups((2, 3, 4)), GroupDiversityLoss(1.0, 0.2, 3.0)
+    _, gradient = value_and_gradient(loss, embeddings)
+    for index in np.ndindex(*embeddings.shape):
+        shift = np.zeros_like(embeddings)
+        shift[index] = 1e-6
+        numeric = (loss(None, embeddings + shift) - loss(None, embeddings - shift)) / 2e-6
+        assert gradient[index] == pytest.approx(float(numeric), rel=1e-5, abs=1e-9)
+
+
+def test_order_of_images_and_groups_and_lengths_do_not_matter():
+    embeddings, loss = random_groups(), GroupDiversityLoss()
+    moved = embeddings[[2, 0, 4, 1, 3]][:, [1, 2, 0]] * np.array([0.1, 3.0, 70.0])[:, None]
+    assert float(loss(None, moved)) == pytest.approx(float(loss(None, embeddings)), rel=1e-9)
+
+
+def test_one_group_costs_nothing():
+    value, gradient = value_and_gradient(GroupDiversityLoss(), random_groups((4, 1, 3)))
+    assert value == 0
+    np.testing.assert_array_equal(gradient, np.zeros((4, 1, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("length", [0.0, 1e-7, 1.0, 6e4])
+def test_identical_groups(length, dtype):
+    embeddings = tf.cast(tf.fill((2, 3, 4), length), dtype)
+    value, gradient = value_and_gradient(GroupDiversityLoss(), embeddings)
+    # Vectors of length 0 have similarity 0 with everything.
+    assert value == pytest.approx(np.log1p(np.exp(-25.0)) if length == 0 else 25.0, rel=1e-5)
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_computed_in_float32(dtype):
+    half = tf.cast(100.0 * random_groups((5, 3, 64)), dtype)
+    value = GroupDiversityLoss()(None, half)
+    assert value.dtype == tf.float32
+    expected = float(GroupDiversityLoss()(None, tf.cast(half, "float32")))
+    assert float(value) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_compiled_for_any_batch_size(jit_compile):
+    loss = GroupDiversityLoss()
+    run = tf.function(
+        lambda x: loss(None, x),
+        input_signature=[tf.TensorSpec((None, 3, 4))],
+        jit_compile=jit_compile,
+    )
+    for rows in (5, 2):
+        embeddings = random_groups((rows, 3, 4)).astype("float32")
+        assert float(run(embeddings)) == pytest.approx(float(loss(None, embeddings)), rel=1e-5)
+
+
+def test_fit_drives_the_groups_apart():
+    model = keras.Sequential(
+        [keras.Input((6,)), keras.layers.Dense(12), keras.layers.Reshape((3, 4))]
+    )
+    model.compile(keras.optimizers.Adam(0.02), loss=GroupDiversityLoss())
+    features = np.random.default_rng(0).normal(size=(32, 6))
+    history = model.fit(features, np.zeros(32, int), epochs=30, verbose=0).history["loss"]
+    assert history[-1] < 0.2 * history[0]
+    embeddings = model.predict(features, verbose=0)
+    embeddings /= np.linalg.norm(embeddings, axis=-1, keepdims=True)
+    similarities = embeddings @ embeddings.transpose(0, 2, 1)
+    assert np.quantile(similarities[:, [0, 0, 1], [1, 2, 2]], 0.9) < 0.6
+
+
+def test_config_round_trip():
+    loss = GroupDiversityLoss(1.0, 0.2, 3.0, name="groups")
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
+    twin = keras.saving.deserialize_keras_object(config)
+    assert isinstance(twin, GroupDiversityLoss)
+    assert twin.get_config() == loss.get_config()
+    assert (twin.alpha, twin.margin, twin.weight, twin.name) == (1.0, 0.2, 3.0, "groups")
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4,), (2, 2, 2, 2)])
+def test_embeddings_without_groups_are_refused(shape):
+    with pytest.raises(ValueError, match=r"takes embeddings \(B, groups, D\), received shape"):
+        GroupDiversityLoss()(None, np.ones(shape))
+
+
+def test_sample_weights_are_refused():
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        GroupDiversityLoss()(None, random_groups(), sample_weight=np.ones(5))

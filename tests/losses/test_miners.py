@@ -1,0 +1,266 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+from scipy.stats import chi2
+
+from gsp_tf.losses import (
+    ContrastiveLoss,
+    DistanceWeightedMiner,
+    HardNegativeMiner,
+    MarginLoss,
+    Miner,
+    MultiSimilarityMiner,
+    SemiHardNegativeMiner,
+)
+from gsp_tf.losses.pairs import Pairs
+
+MINERS = {
+    "distance_weighted": lambda: DistanceWeightedMiner(0.4, 1.3, seed=5),
+    "hard": HardNegativeMiner,
+    "multi_similarity": lambda: MultiSimilarityMiner(0.2),
+    "semi_hard": SemiHardNegativeMiner,
+}
+
+
+@pytest.fixture(params=MINERS)
+def make_miner(request):
+    return MINERS[request.param]
+
+
+def unit(rng, rows, columns):
+    x = rng.normal(size=(rows, columns))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def batch(rows, columns, classes, seed, dtype="float64"):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, rows)
+    x = tf.constant(unit(rng, rows, columns), dtype)
+    return Pairs(x, x, labels, labels, exclude_self=True)
+
+
+def mined(miner, pairs):
+    return [weights.numpy() for weights in miner(pairs)]
+
+
+def positives_and_negatives(pairs):
+    """For each anchor the indices of its positives, and of its negatives."""
+    rows = zip(pairs.positives.numpy(), pairs.negatives.numpy(), strict=True)
+    return [(np.flatnonzero(p), np.flatnonzero(n)) for p, n in rows]
+
+
+many_batches = given(
+    rows=st.integers(1, 12),
+    columns=st.integers(2, 4),
+    classes=st.integers(1, 5),
+    seed=st.integers(0, 1000),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@many_batches
+def test_hard_negatives_are_the_nearest_as_many_as_positives(rows, columns, classes, seed):
+    pairs = batch(rows, columns, classes, seed)
+    positives, negatives = mined(HardNegativeMiner(), pairs)
+    expected = np.zeros_like(negatives)
+    for i, (own, others) in enumerate(positives_and_negatives(pairs)):
+        nearest = sorted(others, key=lambda j, i=i: pairs.distances[i, j])
+        expected[i, nearest[: max(1, len(own))]] = 1
+    np.testing.assert_array_equal(negatives, expected)
+    np.testing.assert_array_equal(positives, pairs.positives)
+
+
+def test_equally_hard_negatives_are_kept_together():
+    x, labels = np.array([[0.0], [1], [-2], [2], [3]]), np.array([0, 0, 1, 2, 3])
+    _, negatives = mined(HardNegativeMiner(), Pairs(x, x, labels, labels, exclude_self=True))
+    np.testing.assert_array_equal(negatives[0], [0, 0, 1, 1, 0])
+
+
+@settings(max_examples=20, deadline=None)
+@many_batches
+def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, classes, seed):
+    pairs = batch(rows, columns, classes, seed)
+    positives, negatives = mined(SemiHardNegativeMiner(), pairs)
+    expected = np.zeros_like(negatives)
+    for a, (own, others) in enumerate(positives_and_negatives(pairs)):
+        for p in own:
+            beyond = [n for n in others if pairs.distances[a, n] > pairs.distances[a, p]]
+            if beyond:
+                expected[a, min(beyond, key=lambda n, a=a: pairs.distances[a, n])] += 1
+    np.testing.assert_array_equal(negatives, expected)
+    np.testing.assert_array_equal(positives, pairs.positives)
+
+
+@settings(max_examples=20, deadline=None)
+@many_batches
+def test_multi_similarity_equals_equations_11_and_12(rows, columns, classes, seed):
+    pairs = batch(rows, columns, classes, seed)
+    positives, negatives = mined(MultiSimilarityMiner(0.2), pairs)
+    expected = np.zeros_like(positives), np.zeros_like(negatives)
+    for i, (own, others) in enumerate(positives_and_negatives(pairs)):
+        similarities = pairs.similarities[i].numpy()
+        for p in own:
+            if others.size:
+                expected[0][i, p] = similarities[p] < similarities[others].max() + 0.2
+        for n in others:
+            if own.size:
+                expected[1][i, n] = similarities[n] > similarities[own].min() - 0.2
+    np.testing.assert_array_equal(positives, expected[0])
+    np.testing.assert_array_equal(negatives, expected[1])
+
+
+def sampling_probabilities(distances, dim, cutoff, nonzero_loss_cutoff):
+    """1 / q(d) of the paper, over the negatives of one anchor; logs keep the powers finite."""
+    clipped = np.maximum(distances, cutoff)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_q = (dim - 2) * np.log(clipped) + (dim - 3) / 2 * np.log(1 - clipped**2 / 4)
+    near = distances < nonzero_loss_cutoff
+    if not near.any():
+        return np.full(len(distances), 1 / len(distances))
+    weights = np.where(near, np.exp(np.where(near, log_q[near].min() - log_q, 0)), 0)
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dim", [2, 3, 16, 128, 512])
+@pytest.mark.parametrize("cutoffs", [(0.5, 1.4), (0.1, 1.2), (0.9, 1.95)])
+def test_distance_weighted_probabilities_are_the_paper_s(dim, cutoffs, dtype):
+    rng = np.random.default_rng(0)
+    labels = np.arange(20) // 4
+    # Some are near, some far: in many dimensions all random points are 1.4 apart.
+    x = unit(rng, 20, dim) + np.linspace(0, 3, 20)[:, None] * unit(rng, 1, dim)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    tensor = tf.constant(x, dtype)
+    pairs = Pairs(tensor, tensor, labels, labels, exclude_self=True)
+    probabilities = DistanceWeightedMiner(*cutoffs).probabilities(pairs).numpy()
+    distances, tolerance = cdist(x, x), 1e-9 if dtype == "float64" else 1e-3
+    for i, (_, others) in enumerate(positives_and_negatives(pairs)):
+        expected = np.zeros(20)
+        expected[others] = sampling_probabilities(distances[i, others], dim, *cutoffs)
+        np.testing.assert_allclose(
+            probabilities[i], expected, rtol=tolerance, atol=1e-6 * tolerance
+        )
+
+
+@settings(max_examples=20, deadline=None)
+@many_batches
+def test_distance_weighted_draws_as_many_as_there_are_positives(rows, columns, classes, seed):
+    pairs = batch(rows, columns, classes, seed, "float32")
+    miner = DistanceWeightedMiner(0.3, 1.0, seed=seed)
+    positives, negatives = mined(miner, pairs)
+    np.testing.assert_array_equal(positives, pairs.positives)
+    assert (negatives == np.round(negatives)).all() and (negatives >= 0).all()
+    assert (negatives[miner.probabilities(pairs).numpy() == 0] == 0).all()
+    for drawn, (own, others) in zip(negatives, positives_and_negatives(pairs), strict=True):
+        assert drawn.sum() == (len(own) if others.size else 0)
+
+
+@pytest.mark.parametrize("mode", ["eager", "xla"])
+def test_distance_weighted_draws_follow_the_probabilities(mode):
+    rng = np.random.default_rng(0)
+    # One anchor with 4000 positives draws as many times among its twelve negatives.
+    anchor, near, far = unit(rng, 1, 3), unit(rng, 12, 3), unit(rng, 4000, 3)
+    references = tf.constant(np.concatenate([near, far]), "float32")
+    labels = np.repeat([1, 0], [12, 4000])
+    miner = DistanceWeightedMiner(0.3, 1.6, seed=1)
+
+    def draw(anchor):
+        pairs = Pairs(anchor, references, tf.constant([0], "int64"), labels)
+        return miner(pairs)[1], miner.probabilities(pairs)
+
+    draw = tf.function(draw, jit_compile=True) if mode == "xla" else draw
+    counts, probabilities = (x.numpy()[0, :12] for x in draw(tf.constant(anchor, "float32")))
+    possible = probabilities > 0
+    expected = 4000 * probabilities[possible]
+    assert counts.sum() == 4000 and 6 <= possible.sum() < 12 and (expected > 5).all()
+    statistic = np.sum((counts[possible] - expected) ** 2 / expected)
+    assert statistic < chi2.ppf(0.999, possible.sum() - 1)
+
+
+def test_a_seed_repeats_the_draws_and_each_call_draws_anew():
+    pairs = batch(24, 4, 4, 0)
+    first, second = (DistanceWeightedMiner(seed=3) for _ in range(2))
+    sequence = [mined(first, pairs)[1] for _ in range(3)]
+    for expected in sequence:
+        np.testing.assert_array_equal(mined(second, pairs)[1], expected)
+    assert not (sequence[0] == sequence[1]).all() and not (sequence[1] == sequence[2]).all()
+    unseeded = [mined(DistanceWeightedMiner(), pairs)[1] for _ in range(2)]
+    assert not (unseeded[0] == unseeded[1]).all()
+
+
+def test_compiled_miners_give_static_shapes_and_the_same_weights(make_miner):
+    pairs = batch(10, 3, 3, 0)
+    expected = mined(make_miner(), pairs)
+    for jit_compile in (False, True):
+        miner = make_miner()
+
+        def run(x, miner=miner):
+            return miner(Pairs(x, x, pairs.anchor_labels, pairs.anchor_labels, True))
+
+        run = tf.function(run, jit_compile=jit_compile)
+        assert [x.shape for x in run.get_concrete_function(pairs.anchors).outputs] == [(10, 10)] * 2
+        for actual, weights in zip(run(pairs.anchors), expected, strict=True):
+            if jit_compile and isinstance(make_miner(), DistanceWeightedMiner):
+                # Other random numbers, but as many.
+                actual, weights = np.sum(actual, axis=1), np.sum(weights, axis=1)
+            np.testing.assert_array_equal(actual, weights)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_degenerate_batches(make_miner, rows, spread):
+    x = tf.constant(spread * np.eye(4)[:rows], "float32")
+    for labels in (np.zeros(rows, int), np.arange(rows)):
+        pairs = Pairs(x, x, labels, labels, exclude_self=True)
+        for weights, all_pairs in zip(
+            mined(make_miner(), pairs), (pairs.positives, pairs.negatives), strict=True
+        ):
+            assert (weights[all_pairs.numpy() == 0] == 0).all()
+            assert np.isfinite(weights).all() and (weights >= 0).all()
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_embeddings_that_are_not_finite_show_in_a_mined_loss(make_miner, jit_compile):
+    labels, x = np.array([0, 0, 1, 1, 2]), np.random.default_rng(0).normal(size=(5, 3))
+    x[4, 0] = np.nan
+    run = tf.function(MarginLoss(miner=make_miner()), jit_compile=jit_compile)
+    assert np.isnan(run(labels, x))
+
+
+class Near(Miner):
+    """Weighs the pairs by their distances, or as it is told."""
+
+    def __init__(self, weights=None):
+        self.weights = weights
+
+    def __call__(self, pairs):
+        weights = tf.exp(-pairs.distances) if self.weights is None else self.weights
+        return pairs.positives * weights, pairs.negatives * weights
+
+
+def test_weights_have_no_gradient(value_and_gradient):
+    rng = np.random.default_rng(0)
+    labels, x = np.arange(9) // 3, unit(rng, 9, 3)
+    value, gradient = value_and_gradient(ContrastiveLoss(0.1, 1.5, miner=Near()), labels, x)
+    given = Near(np.exp(-cdist(x, x)))
+    expected = value_and_gradient(ContrastiveLoss(0.1, 1.5, miner=given), labels, x)
+    assert float(value) == pytest.approx(float(expected[0]), rel=1e-9)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-6, atol=1e-12)
+
+
+def test_config_round_trip(make_miner):
+    miner = make_miner()
+    twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(miner))
+    assert type(twin) is type(miner) and twin.get_config() == miner.get_config()
+    pairs = batch(12, 3, 3, 0)
+    np.testing.assert_array_equal(mined(twin, pairs), mined(miner, pairs))
+
+
+@pytest.mark.parametrize("cutoffs", [(0.0, 1.4), (1.4, 1.4), (0.5, float("nan"))])
+def test_refuses_cutoffs_out_of_order(cutoffs):
+    with pytest.raises(ValueError, match="0 < cutoff < nonzero_loss_cutoff, received"):
+        DistanceWeightedMiner(*cutoffs)

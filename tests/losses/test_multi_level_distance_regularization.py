@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+
+from gsp_tf.losses import ContrastiveLoss, MultiLevelDistanceRegularization, TripletLoss
+
+LEVELS = np.array([-1.5, 0.2, 1.0])
+
+
+def batches(sizes, columns=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return [(rng.integers(0, 3, n), 4 * rng.normal(size=(n, columns))) for n in sizes]
+
+
+def value_at(pair_loss, labels, embeddings, levels, mean, deviation, weight):
+    """The definition, with a running mean and deviation."""
+    distances = pdist(embeddings)
+    normalized = (distances - mean) / deviation
+    off_level = [np.min(np.abs(d - levels)) for d in normalized]
+    pairs = float(pair_loss(labels, embeddings / distances.mean()))
+    return pairs + weight * np.mean(off_level)
+
+
+def numeric_gradient(function, point):
+    gradient = np.empty_like(point)
+    for index in np.ndindex(*point.shape):
+        shift = np.zeros_like(point)
+        shift[index] = 1e-6
+        gradient[index] = (function(point + shift) - function(point - shift)) / 2e-6
+    return gradient
+
+
+@pytest.mark.parametrize(
+    "pair_loss",
+    [ContrastiveLoss(0, 1.5), ContrastiveLoss(0, 1.5, normalize=False)],
+    ids=["unit", "raw"],
+)
+def test_equals_the_definition_over_several_steps(value_and_gradients, pair_loss):
+    loss = MultiLevelDistanceRegularization(pair_loss, 0.3, LEVELS, dtype="float64")
+    running = np.zeros(2)
+    for step, (labels, embeddings) in enumerate(batches([5, 7, 6])):
+        distances = pdist(embeddings)
+        now = np.array([distances.mean(), distances.std()])
+        kept = 0.9 if step > 0 else 0.0
+        running = kept * running + (1 - kept) * now
+        value, *gradients = value_and_gradients(loss, labels, embeddings)
+        arguments = *running, 0.3
+        assert value == pytest.approx(
+            value_at(pair_loss, labels, embeddings, LEVELS, *arguments), rel=1e-9
+        )
+        expected = (
+            numeric_gradient(
+                lambda x, y=labels, a=arguments: value_at(pair_loss, y, x, LEVELS, *a), embeddings
+            ),
+            numeric_gradient(
+                lambda s, y=labels, x=embeddings, a=arguments: value_at(pair_loss, y, x, s, *a),
+                LEVELS,
+            ),
+        )
+        for gradient, numeric in zip(gradients, expected, strict=True):
+            np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-7)
+        assert np.abs(gradients[1]).max() > 0.01
+        np.testing.assert_allclose([loss.mean, loss.deviation], running, rtol=1e-12)
+        assert int(loss.num_updates) == step + 1
+
+
+def test_evaluation_uses_the_running_statistics_and_leaves_them():
+    loss = MultiLevelDistanceRegularization(ContrastiveLoss(), levels=LEVELS, dtype="float64")
+    (labels, embeddings), (other_labels, other) = batches([6, 5])
+    loss(labels, embeddings)
+    before = [w.numpy() for w in loss.weights]
+    value = float(loss(other_labels, other, training=False))
+    statistics = pdist(embeddings).mean(), pdist(embeddings).std()
+    expected = value_at(ContrastiveLoss(), other_labels, other, LEVELS, *statistics, 1.0)
+    assert value == pytest.approx(expected, rel=1e-9)
+    for weight, old in zip(loss.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+def test_one_distance_for_all_is_at_the_middle_level(value_and_gradients):
+    # Equal distances have no deviation to be measured in.
+    embeddings = np.eye(3, dtype="float32")
+    loss = MultiLevelDistanceRegularization(ContrastiveLoss(0, 1.0, normalize=False))
+    for _ in range(2):
+        value, *gradients = value_and_gradients(loss, np.arange(3), embeddings)
+        assert value == pytest.approx(0.0, abs=1e-5)
+        assert all(np.isfinite(g).all() for g in gradients)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e4])
+def test_unit_of_length_does_not_matter(value_and_gradients, factor):
+    values, gradients = [], []
+    for length in (1.0, factor):
+        loss = MultiLevelDistanceRegularization(TripletLoss(0.4, normalize=False), dtype="float64")
+        for labels, embeddings in batches([5, 6]):
+            value, gradient, _ = value_and_gradients(loss, labels, length * embeddings)
+        values.append(value)
+        gradients.append(length * gradient)
+    assert values[1] == pytest.approx(values[0], rel=1e-9)
+    np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-7, atol=1e-12)
+
+
+def test_training_moves_the_distances_to_the_levels(value_and_gradients):
+    # With a margin of 0, and no two labels alike, only the regularisation costs anything.
+    loss = MultiLevelDistanceRegularization(
+        ContrastiveLoss(negative_margin=0.0), levels=[-1.0, 1.0], dtype="float64"
+    )
+    _, embeddings = batches([12], columns=8)[0]
+    values = []
+    for _ in range(100):
+        value, gradient, _ = value_and_gradients(loss, np.arange(12), embeddings)
+        embeddings = embeddings - 4.0 * gradient
+        values.append(value)
+    assert np.mean(values[-10:]) < 0.5 * values[0]

@@ -1,0 +1,186 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist, pdist
+from scipy.special import log_softmax, softmax
+
+from gsp_tf.losses import (
+    ArcFaceLoss,
+    CosFaceLoss,
+    NormalizedSoftmaxLoss,
+    ProxyAnchorLoss,
+    ProxyNCALoss,
+    SoftTripleLoss,
+)
+
+
+def cross_entropy(labels, logits):
+    return -np.mean(log_softmax(logits, axis=1)[np.arange(len(labels)), labels])
+
+
+def proxy_anchor(labels, cosines, margin, alpha):
+    attraction, repulsion = [], []
+    for label, column in enumerate(cosines.T):
+        own, other = column[labels == label], column[labels != label]
+        if own.size:
+            attraction.append(np.log(1 + np.sum(np.exp(-alpha * (own - margin)))))
+        repulsion.append(np.log(1 + np.sum(np.exp(alpha * (other + margin)))))
+    return np.mean(attraction) + np.mean(repulsion)
+
+
+def proxy_nca(labels, cosines, temperature):
+    square_distances = 2 - 2 * cosines
+    return cross_entropy(labels, -square_distances / temperature)
+
+
+def normalized_softmax(labels, cosines, temperature):
+    return cross_entropy(labels, cosines / temperature)
+
+
+def soft_triple(labels, cosines, centers_per_class, scale, gamma, margin):
+    logits = np.empty((len(labels), cosines.shape[1] // centers_per_class))
+    for i, label in np.ndindex(*logits.shape):
+        own = cosines[i, label * centers_per_class :][:centers_per_class]
+        logits[i, label] = scale * np.sum(softmax(own / gamma) * own)
+        if labels[i] == label:
+            logits[i, label] -= scale * margin
+    return cross_entropy(labels, logits)
+
+
+def arc_face(labels, cosines, margin_degrees, scale):
+    margin, logits = np.radians(margin_degrees), scale * cosines
+    for i, label in enumerate(labels):
+        angle = np.arccos(cosines[i, label])
+        within = angle + margin < np.pi
+        logits[i, label] = scale * (
+            np.cos(angle + margin) if within else cosines[i, label] - margin * np.sin(margin)
+        )
+    return cross_entropy(labels, logits)
+
+
+def cos_face(labels, cosines, margin, scale):
+    own = labels[:, None] == np.arange(cosines.shape[1])
+    return cross_entropy(labels, scale * (cosines - margin * own))
+
+
+DEFINITIONS = [
+    (ProxyAnchorLoss, proxy_anchor, {"margin": 0.2, "alpha": 8.0}),
+    (ProxyNCALoss, proxy_nca, {"temperature": 0.3}),
+    (NormalizedSoftmaxLoss, normalized_softmax, {"temperature": 0.2}),
+    *(
+        (
+            SoftTripleLoss,
+            soft_triple,
+            {"centers_per_class": k, "scale": 7.0, "gamma": 0.3, "margin": 0.1},
+        )
+        for k in (1, 3)
+    ),
+    (ArcFaceLoss, arc_face, {"margin_degrees": 28.6, "scale": 5.0}),
+    # Half of all angles lead beyond 180 degrees.
+    (ArcFaceLoss, arc_face, {"margin_degrees": 90.0, "scale": 5.0}),
+    (CosFaceLoss, cos_face, {"margin": 0.35, "scale": 6.0}),
+]
+
+
+def make(loss, num_classes, arguments):
+    if loss is SoftTripleLoss:
+        arguments = {"tau": 0.0, **arguments}
+    return loss(num_classes, dtype="float64", **arguments)
+
+
+def random_batch(rows, num_classes, columns, proxies_per_class, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, num_classes, rows)
+    proxies = rng.normal(size=(num_classes * proxies_per_class, columns))
+    return labels, rng.normal(size=(rows, columns)), proxies
+
+
+@pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.integers(1, 7),
+    num_classes=st.integers(1, 9),
+    columns=st.integers(2, 4),
+    seed=st.integers(0, 1000),
+)
+def test_equals_the_definition(
+    with_weights, loss, definition, arguments, rows, num_classes, columns, seed
+):
+    k = arguments.get("centers_per_class", 1)
+    labels, embeddings, proxies = random_batch(rows, num_classes, columns, k, seed)
+    value = with_weights(make(loss, num_classes, arguments), proxies)(labels, embeddings)
+    cosines = np.clip(1 - cdist(embeddings, proxies, "cosine"), -1, 1)
+    expected = definition(labels, cosines, **arguments)
+    assert float(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.integers(1, 7),
+    is_class=st.lists(st.booleans(), min_size=1, max_size=6).filter(any),
+    seed=st.integers(0, 1000),
+)
+def test_a_class_may_be_left_out(loss, definition, arguments, rows, is_class, seed):
+    k = arguments.get("centers_per_class", 1)
+    rng = np.random.default_rng(seed)
+    kept = np.flatnonzero(is_class)
+    labels_among_kept = rng.integers(0, len(kept), rows)
+    cosines = rng.uniform(-1, 1, (rows, len(is_class) * k))
+    value = make(loss, len(is_class), arguments).similarity_loss(
+        kept[labels_among_kept].astype("int32"), cosines, np.array(is_class)
+    )
+    expected = definition(labels_among_kept, cosines[:, np.repeat(is_class, k)], **arguments)
+    assert float(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "arguments"), [(loss, arguments) for loss, _, arguments in DEFINITIONS[1:]]
+)
+def test_one_class_costs_nothing(with_weights, value_and_gradients, loss, arguments):
+    _, embeddings, proxies = random_batch(4, 1, 3, arguments.get("centers_per_class", 1), seed=0)
+    loss = with_weights(make(loss, 1, arguments), proxies)
+    value, *gradients = value_and_gradients(loss, np.zeros(4, int), embeddings)
+    assert value == 0
+    assert all((g == 0).all() for g in gradients)
+
+
+@pytest.mark.parametrize("centers_per_class", [1, 2, 5])
+def test_soft_triple_adds_the_distances_between_the_centres_of_a_class(
+    with_weights, centers_per_class
+):
+    labels, embeddings, proxies = random_batch(6, 3, 4, centers_per_class, seed=0)
+    values = [
+        float(with_weights(loss, proxies)(labels, embeddings))
+        for loss in (
+            SoftTripleLoss(3, centers_per_class, tau=tau, dtype="float64") for tau in (0.0, 0.7)
+        )
+    ]
+    unit = proxies / np.linalg.norm(proxies, axis=1, keepdims=True)
+    distances = [np.sum(pdist(centres)) for centres in unit.reshape(3, centers_per_class, -1)]
+    num_pairs = max(centers_per_class * (centers_per_class - 1), 1)
+    expected = 0.7 * np.sum(distances) / (3 * num_pairs)
+    assert (expected > 0) == (centers_per_class > 1)
+    assert values[1] - values[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_arc_face_grows_with_the_angle_beyond_180_degrees(with_weights):
+    # The third axis belongs to another class, at 90 degrees from every sample.
+    loss = with_weights(ArcFaceLoss(2, scale=3.0), np.array([[1.0, 0, 0], [0, 0, 1.0]]))
+    values = []
+    for angle in np.radians(np.linspace(0, 180, 37)):
+        embeddings = np.array([[np.cos(angle), np.sin(angle), 0]], "float32")
+        values.append(float(loss(np.array([0]), embeddings)))
+    assert (np.diff(values) > 0).all()
+
+
+@pytest.mark.parametrize("present", [[0], [0, 3], [0, 1, 2, 3]])
+def test_proxy_anchor_divides_by_the_classes_of_the_batch(with_weights, present):
+    # All similarities are 0, so every class of the batch attracts, and every class repels, alike.
+    loss = with_weights(ProxyAnchorLoss(4, margin=0.5, alpha=2.0), np.eye(4, 8))
+    labels = np.repeat(present, 3)
+    value = float(loss(labels, np.eye(8, dtype="float32")[4 + np.arange(len(labels)) % 4]))
+    others = len(labels) - 3 * np.isin(np.arange(4), present)
+    expected = np.log(1 + 3 * np.e) + np.mean(np.log(1 + others * np.e))
+    assert value == pytest.approx(expected, rel=1e-6)

@@ -1,0 +1,24 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.losses import TripletHardLoss
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_only_negative_gets_the_whole_gradient(value_and_gradient, jit_compile):
+    # It is the farthest of all, and nothing that stands in for the others may share with it.
+    x = tf.constant([[0.0, 0.0], [3.0, 4.0], [0.0, 6.0]])
+    loss = TripletHardLoss(margin=9.0, normalize=False)
+    run = tf.function(value_and_gradient, jit_compile=jit_compile)
+    value, gradient = run(loss, np.array([0, 0, 1]), x)
+    to_second = np.hypot(3, 2)
+    assert float(value) == pytest.approx((9 + 5 - 6 + 9 + 5 - to_second) / 2)
+    expected = -(np.array([0, 1]) + np.array([-3, 2]) / to_second) / 2
+    np.testing.assert_allclose(gradient[2], expected, rtol=1e-5)
+
+
+def test_an_anchor_without_a_positive_does_not_count():
+    x = np.array([[0.0], [1.0], [3.0]])
+    loss = TripletHardLoss(margin=3.0, normalize=False)
+    assert loss(np.array([0, 0, 1]), x) == (3 + 1 - 3 + 3 + 1 - 2) / 2

@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from gsp_tf.losses import NormalizedSoftmaxLoss, ProxyNCALoss, SoftTripleLoss, VirtualClass
+
+
+@pytest.fixture
+def batch():
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 4, 9), rng.normal(size=(9, 3)), rng.normal(size=(4, 3))
+
+
+@pytest.mark.parametrize(
+    ("proxy_loss", "scale"),
+    [
+        (NormalizedSoftmaxLoss(4, temperature=0.3, dtype="float64"), 1 / 0.3),
+        (ProxyNCALoss(4, temperature=0.3, dtype="float64"), 2 / 0.3),
+        (SoftTripleLoss(4, 1, scale=7.0, margin=0.0, dtype="float64"), 7.0),
+    ],
+)
+def test_a_class_at_the_sample_itself_is_added(batch, with_weights, proxy_loss, scale):
+    labels, embeddings, proxies = batch
+    loss = with_weights(VirtualClass(proxy_loss, dtype="float64"), proxies)
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (embeddings, proxies)]
+    cosines = np.column_stack([unit[0] @ unit[1].T, np.ones(len(labels))])
+    expected = -np.mean(log_softmax(scale * cosines, axis=1)[np.arange(len(labels)), labels])
+    value = float(loss(labels, embeddings))
+    assert value == pytest.approx(expected, rel=1e-9)
+    alone = float(proxy_loss(labels, embeddings))
+    assert float(loss(labels, embeddings, training=False)) == alone < value
+
+
+def test_all_centres_of_the_virtual_class_are_the_sample(batch, with_weights):
+    labels, embeddings, proxies = batch
+    one, three = (
+        with_weights(
+            VirtualClass(SoftTripleLoss(4, k, dtype="float64"), dtype="float64"),
+            np.repeat(proxies, k, axis=0),
+        )
+        for k in (1, 3)
+    )
+    # Three equal centres are as good as one.
+    assert float(three(labels, embeddings)) == pytest.approx(float(one(labels, embeddings)))
+
+
+def test_the_virtual_class_has_no_gradient_of_its_own(batch, with_weights, value_and_gradients):
+    labels, embeddings, _ = batch
+    loss = VirtualClass(NormalizedSoftmaxLoss(1, dtype="float64"), dtype="float64")
+    # Sample and proxy agree: nothing but the virtual class is left to move them.
+    with_weights(loss, embeddings[:1])
+    value, *gradients = value_and_gradients(loss, 0 * labels[:1], embeddings[:1])
+    assert value == pytest.approx(np.log(2))
+    np.testing.assert_allclose(np.concatenate(gradients), 0.0, atol=1e-12)

@@ -216,6 +216,39 @@ class ZeroShotRecipe:
 
 
 @dataclass
+class CCPRecipe:
+    """Training by alternating proxy problems, with trainer=ccp and a loss over pairs.
+
+    Args:
+        proxies_per_class: k, proxies of each class.
+        pool_size: b, images of each class that the proxies of a problem are chosen from; at most k
+            makes the choice random.
+        projection_weight: λ, weight of half the squared distance from the last solution.
+        patience: epochs without a better validation MAP@R after which a problem ends.
+        batch_weight: weight of the same loss within the batch; 0 is the thesis' equation.
+        max_projections: problems at most; 1 is training with proxies that stand for the classes;
+            null for no limit.
+    """
+
+    proxies_per_class: int = 8
+    pool_size: int = 12
+    projection_weight: float = 2e-4
+    patience: int = 3
+    batch_weight: float = 0.1
+    max_projections: int | None = None
+
+    def __post_init__(self):
+        for name in ("proxies_per_class", "pool_size", "patience"):
+            value = getattr(self, name)
+            _check(f"ccp.{name}", value, value >= 1, "1 or more")
+        for name in ("projection_weight", "batch_weight"):
+            value = getattr(self, name)
+            _check(f"ccp.{name}", value, 0 <= value < math.inf, "0 or more and finite")
+        limit = self.max_projections
+        _check("ccp.max_projections", limit, limit is None or limit >= 1, "null, or 1 or more")
+
+
+@dataclass
 class ScheduleRecipe:
     """How the learning rate goes after the warm-up.
 
@@ -394,6 +427,8 @@ class Recipe:
         pooling: pooling of the local features.
         loss: loss on embeddings.
         zero_shot: zero-shot loss on attributes.
+        trainer: fit, or ccp for alternating proxy problems (chance constrained programming).
+        ccp: the proxy problems of trainer=ccp.
         training: length and steps of training.
         evaluation: metrics.
     """
@@ -406,6 +441,8 @@ class Recipe:
     pooling: PoolingRecipe = field(default_factory=PoolingRecipe)
     loss: LossRecipe = field(default_factory=LossRecipe)
     zero_shot: ZeroShotRecipe = field(default_factory=ZeroShotRecipe)
+    trainer: Literal["fit", "ccp"] = "fit"
+    ccp: CCPRecipe = field(default_factory=CCPRecipe)
     training: TrainingRecipe = field(default_factory=TrainingRecipe)
     evaluation: EvaluationRecipe = field(default_factory=EvaluationRecipe)
 
@@ -414,6 +451,12 @@ class Recipe:
         is_name = self.name.strip() and not self.name.startswith(".")
         is_name = is_name and not set(self.name) & set("/\\\0\n")
         _check("name", repr(self.name), is_name, "the name of a folder, without a slash")
+        _check(
+            "training.patience",
+            self.training.patience,
+            self.training.patience is None or self.trainer == "fit",
+            "null with trainer=ccp, whose problems end by ccp.patience",
+        )
 
 
 def _check(name, value, is_accepted, accepted):

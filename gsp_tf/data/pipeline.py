@@ -1,5 +1,8 @@
 """`tf.data` pipelines from image sets to batches."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import tensorflow as tf
 
 from gsp_tf.data.image_set import ImageSet
@@ -75,13 +78,19 @@ def training_dataset(
     return _with_options(dataset.batch(batch_size, drop_remainder=True))
 
 
-def evaluation_dataset(images: ImageSet, image_size: int, batch_size: int) -> tf.data.Dataset:
-    """Every image once, in order: its central square, resized.
+def evaluation_dataset(
+    images: ImageSet,
+    image_size: int,
+    batch_size: int,
+    indices: Sequence[int] | None = None,
+) -> tf.data.Dataset:
+    """Every image once, or those of given indices, in order: its central square, resized.
 
     Args:
         images: The set to evaluate.
         image_size: S, side of the images in pixels.
         batch_size: B, images in a batch; the last batch may hold fewer.
+        indices: Integers `(n,)`, which images, in this order; all of them by default.
 
     Returns:
         Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`.
@@ -106,8 +115,11 @@ def evaluation_dataset(images: ImageSet, image_size: int, batch_size: int) -> tf
         image = _fit(image, image_size)
         return _finish(image, image_size, images.channels), tf.gather(labels, index)
 
-    indices = tf.data.Dataset.range(len(images))
-    dataset = indices.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+    if indices is None:
+        chosen = tf.data.Dataset.range(len(images))
+    else:
+        chosen = tf.data.Dataset.from_tensor_slices(np.asarray(indices, "int64"))
+    dataset = chosen.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
     return _with_options(dataset.batch(batch_size))
 
 

@@ -75,6 +75,7 @@ def _summarize(folder, recipe, test, shown):
         embeddings=embeddings[shown],
         pooling_weights=np.concatenate(weights) if weights else None,
         recipe=recipe_text(recipe),
+        projections=metrics.get("projections", []),
         notes=_notes(metrics, test, shown),
     )
 

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import hashlib
 import json
 import platform
@@ -18,6 +19,7 @@ import gsp_tf
 from gsp_tf.data import evaluation_dataset, training_dataset
 from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.experiment.ccp import ccp_trainer, proxy_pool
 from gsp_tf.experiment.data import load_splits
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
@@ -168,6 +170,10 @@ def train_recipe(recipe, path, splits=None):
         evaluation_dataset(validation, recipe.data.image_size, recipe.evaluation.batch_size),
         recall_at=recipe.evaluation.recall_at,
     )
+    trainer, train_with = None, learner.fit
+    if recipe.trainer == "ccp":
+        trainer = ccp_trainer(recipe, learner)
+        train_with = functools.partial(trainer.fit, pool=proxy_pool(recipe, train))
     evaluation.set_model(learner)
     untrained = evaluation.evaluate()
     folder = RunFolder.create(path, recipe)
@@ -185,20 +191,22 @@ def train_recipe(recipe, path, splits=None):
             "python": platform.python_version(),
         },
     )
-    _fit(recipe, folder, learner, batches, evaluation, best)
+    _fit(recipe, folder, learner, train_with, batches, evaluation, best)
+    if trainer:
+        folder.update_metrics(projections=trainer.projections)
     evaluate_run(folder.path, splits)
     return folder
 
 
-def _fit(recipe, folder, learner, batches, evaluation, best):
+def _fit(recipe, folder, learner, train_with, batches, evaluation, best):
     """Train with everything a run folder needs, and write down how it ended."""
     training = recipe.training
     divergence = StopOnNaN()
     logger = keras.callbacks.CSVLogger(folder.history_path, append=True)
     board = keras.callbacks.TensorBoard(folder.logs_path, write_graph=False)
 
-    def fit(model, first_epoch, epochs, save_best, *followers):
-        model.fit(
+    def fit(train_with, first_epoch, epochs, *followers):
+        train_with(
             batches,
             initial_epoch=first_epoch,
             epochs=epochs,
@@ -206,8 +214,7 @@ def _fit(recipe, folder, learner, batches, evaluation, best):
             callbacks=[
                 divergence,
                 evaluation,
-                save_best,
-                _log_learning_rate(model),
+                _LogState(recipe.trainer),
                 *followers,
                 logger,
                 board,
@@ -227,7 +234,7 @@ def _fit(recipe, folder, learner, batches, evaluation, best):
         if training.warmup_epochs:
             warm_up(training, learner, best, fit)
         if divergence.diverged_at is None:
-            fit(learner, training.warmup_epochs, training.epochs, best, *followers)
+            fit(train_with, training.warmup_epochs, training.epochs, best, *followers)
         status = "diverged" if divergence.diverged_at else "finished"
     except KeyboardInterrupt:
         status = "interrupted"
@@ -247,13 +254,17 @@ def _fit(recipe, folder, learner, batches, evaluation, best):
         )
 
 
-def _log_learning_rate(learner):
-    """A callback that adds the learning rate at the end of an epoch to the logs."""
-    return keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: logs.update(
-            learning_rate=float(learner.optimizer.learning_rate)
-        )
-    )
+class _LogState(keras.callbacks.Callback):
+    """Adds the learning rate to the logs, and 0 for the projection before the first of CCP."""
+
+    def __init__(self, trainer):
+        super().__init__()
+        self.trainer = trainer
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs.update(learning_rate=float(self.model.optimizer.learning_rate))
+        if self.trainer == "ccp":
+            logs.setdefault("projection", 0)
 
 
 def _fingerprint(images):

@@ -16,8 +16,8 @@ def warm_up(recipe, learner, best, fit):
         recipe: `gsp_tf.recipe.TrainingRecipe`.
         learner: compiled `MetricLearner` of `build_learner`.
         best: `SaveBest` of that learner.
-        fit: function `fit(learner, first_epoch, epochs, save_best)` that trains a learner with the
-            callback `save_best` among others.
+        fit: function `fit(train_with, first_epoch, epochs, *callbacks)` that calls `train_with`,
+            the `fit` of a model, with these callbacks among others.
     """
     backbone = next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
 
@@ -38,6 +38,7 @@ def warm_up(recipe, learner, best, fit):
             build_warmup_optimizer(recipe, head.trainable_variables),
             jit_compile=recipe.jit_compile,
         )
-        fit(head, 0, recipe.warmup_epochs, keras.callbacks.LambdaCallback(on_epoch_end=save_best))
+        save = keras.callbacks.LambdaCallback(on_epoch_end=save_best)
+        fit(head.fit, 0, recipe.warmup_epochs, save)
     finally:
         backbone.trainable = True

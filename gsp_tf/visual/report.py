@@ -72,6 +72,7 @@ def write_report(path, title, runs, seed=0):
             name: Markup(inline_svg(figure))
             for name, figure in training_curves([run.history for run in runs]).items()
         },
+        projections=_projections(runs),
         has_validation_loss=any("val_loss" in run.history for run in runs),
         overlays=_overlays(runs, order[:OVERLAYS]),
         scale=color_scale(),
@@ -139,6 +140,32 @@ def _shown(key, value):
     if is_retrieval_share(key):
         return f"{100 * value:.2f}"
     return f"{value:,}" if key in COUNTS else f"{value:.4g}"
+
+
+def _projections(runs):
+    """For each run that trained by CCP, its name and a row of texts for each of its problems."""
+    return [
+        (
+            run.name,
+            [
+                (
+                    f"{problem['steps']:,}",
+                    f"{100 * problem['map_at_r']:.2f}",
+                    *(
+                        "–" if problem[key] is None else f"{problem[key]:.3f}"
+                        for key in (
+                            "covering_radius_before",
+                            "covering_radius_after",
+                            "distance_moved",
+                        )
+                    ),
+                )
+                for problem in run.projections
+            ],
+        )
+        for run in runs
+        if run.projections
+    ]
 
 
 def _overlays(runs, indices):

@@ -22,6 +22,8 @@ class RunSummary:
         embeddings: floats `(N, D)`.
         pooling_weights: None, or non-negative floats `(N, h, w)`.
         recipe: the resolved recipe as text.
+        projections: the problems of CCP training as `ChanceConstrainedTrainer` writes them down;
+            empty for other training.
         notes: what a reader of the results should know, such as an interruption.
 
     Raises:
@@ -43,6 +45,7 @@ class RunSummary:
     embeddings: np.ndarray
     pooling_weights: np.ndarray | None = None
     recipe: str = ""
+    projections: list[dict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self):

@@ -192,3 +192,13 @@ def test_a_thin_image_costs_no_more_than_its_central_square():
     image[0, 29_999] = 200
     resized = pipeline._fit(tf.constant(image), 64)
     np.testing.assert_allclose(resized, np.full((64, 64, 1), 200.0), rtol=1e-5)
+
+
+def test_evaluation_of_chosen_images_keeps_their_order():
+    pixels = np.arange(5, dtype="uint8")[:, None, None, None] * np.ones((1, 4, 4, 1), "uint8")
+    images = ArrayImages(pixels, [0, 1, 0, 1, 0], ["a", "b"])
+    batches = list(evaluation_dataset(images, 4, batch_size=2, indices=[3, 0, 3]))
+    shown = np.concatenate([batch.numpy()[:, 0, 0, 0] for batch, _ in batches])
+    labels = np.concatenate([labels.numpy() for _, labels in batches])
+    np.testing.assert_array_equal(shown, [3, 0, 3])
+    np.testing.assert_array_equal(labels, [1, 0, 1])

@@ -163,3 +163,23 @@ def test_refuses_runs_that_cannot_be_compared(tmp_path):
 def test_run_summary_refuses(changes, message):
     with pytest.raises(ValueError, match=message):
         make_run("GAP", **changes)
+
+
+def test_shows_the_problems_of_ccp(tmp_path):
+    first = {
+        "steps": 1200,
+        "map_at_r": 0.512,
+        "covering_radius_before": None,
+        "covering_radius_after": 0.25,
+        "distance_moved": None,
+    }
+    second = {**first, "covering_radius_before": 0.5, "distance_moved": 1.25, "map_at_r": 0.6}
+    page = write(tmp_path, make_run("ccp", projections=[first, second]), make_run("plain", seed=1))
+    rows = re.findall(r"<tr><th scope=\"row\">Problem.*?</tr>", section(page, "projections"))
+    cells = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+    assert cells == [
+        ["1,200", "51.20", "–", "0.250", "–"],
+        ["1,200", "60.00", "0.500", "0.250", "1.250"],
+    ]
+    assert "plain" not in section(page, "projections")
+    assert 'id="projections"' not in write(tmp_path, make_run("plain"))

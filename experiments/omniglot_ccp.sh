@@ -1,0 +1,32 @@
+#!/bin/sh
+# Train every variant of omniglot_ccp.yaml with three seeds: experiments/omniglot_ccp.sh [SEED...]
+# A run that is there already is left alone. The memory holds as many embeddings as 8 proxies a class.
+set -e
+recipe=$(dirname "$0")/omniglot_ccp.yaml
+
+train() { # NAME SEED OPTION...
+  name=$1; seed=$2; shift 2
+  test -e "runs/$name-$seed" || gsp-tf train "$recipe" --run "runs/$name-$seed" \
+    --name "$name" --seed "$seed" "$@"
+}
+
+memory='--loss.wrapper cross_batch_memory --loss.wrapper_arguments.capacity 776
+  --loss.wrapper_arguments.batch_weight 1.0'
+ms='--loss.name multi_similarity --loss.arguments {"alpha":2.0,"beta":40.0,"base":0.5}'
+c1='--loss.name cosine_contrastive --loss.arguments {"margin":0.5}'
+triplet='--loss.name triplet --loss.arguments {"margin":0.1}'
+
+for seed in ${*:-0 1 2}; do
+  for loss in c2 ms; do
+    options=; test "$loss" = c2 || options=$ms
+    train "$loss" "$seed" $options
+    train "$loss-xbm" "$seed" $options $memory
+    for k in 1 8; do
+      train "$loss-single-$k" "$seed" $options --trainer ccp --ccp.proxies_per_class $k \
+        --ccp.max_projections 1 --ccp.patience 60
+      train "$loss-ccp-$k" "$seed" $options --trainer ccp --ccp.proxies_per_class $k
+    done
+  done
+  train c1-ccp-8 "$seed" $c1 --trainer ccp
+  train triplet-ccp-8 "$seed" $triplet --trainer ccp
+done

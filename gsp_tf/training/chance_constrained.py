@@ -1,0 +1,259 @@
+"""CCP: training by alternating proxy problems (Gürbüz, thesis, METU 2022, chapter 3)."""
+
+import keras
+import numpy as np
+
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
+from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.ops.k_center import greedy_k_center
+from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.training.embedding import inference
+from gsp_tf.training.projection_learner import ProjectionLearner
+
+
+class ChanceConstrainedTrainer:
+    """Trains an embedder by a series of proxy problems, each a projection of the last solution.
+
+    Thesis, Algorithm 1: draw a pool of b images a class, embed them with the best weights θ* so
+    far, choose k of each class as its proxies by greedy k-center against the previous proxies
+    (Algorithm 2), train θ and the proxies with a pair loss between samples and proxies plus
+    `(λ/2) ||θ - θ*||²` until validation MAP@R has not risen for some evaluations, restore the best
+    θ and proxies, and repeat; end when a problem brings nothing. The first problem starts from
+    samples without a regulariser.
+
+    Args:
+        learner: compiled `MetricLearner` with a pair loss. Its embedder is trained, with copies of
+            its optimizer and a learner of its own around it.
+        proxies_per_class: k.
+        pool_size: b, images of each class to choose from; at least k are drawn, and with b <= k the
+            choice is random.
+        projection_weight: λ.
+        patience: evaluations without a better MAP@R after which a problem ends.
+        batch_weight: weight of the same loss within the batch, as in the authors' code; 0 is the
+            thesis' equation.
+        max_projections: problems at most, 1 for a single one with proxies that stand for their
+            classes; `None` for no limit.
+        monitor: metric to follow in the logs; larger is better.
+
+    Attributes:
+        learner: the `ProjectionLearner` that trains, once `fit` has begun; its loss holds the
+            proxies.
+        projections: list of dict, one for each problem: `steps`, `map_at_r` (its best),
+            `covering_radius_before` and `covering_radius_after` (mean over classes of the distance
+            of the pool's farthest image from the previous and from the new proxies, `None` where
+            there are no previous ones), `distance_moved` (||θ - θ*||).
+
+    Raises:
+        ValueError: if an argument is out of range, or the learner has no pair loss.
+
+    Example:
+        >>> import numpy as np, tensorflow as tf
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> from gsp_tf.training import MetricLearner, ProxyPool, RetrievalEvaluation
+        >>> points = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
+        >>> labels = np.arange(16) % 4
+        >>> def load(indices):
+        ...     chosen = points[indices], labels[indices]
+        ...     return tf.data.Dataset.from_tensor_slices(chosen).batch(8)
+        >>> embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        >>> learner = MetricLearner(embedder, ContrastiveLoss())
+        >>> learner.compile("adam")
+        >>> trainer = ChanceConstrainedTrainer(learner, proxies_per_class=2, pool_size=3)
+        >>> data = load(np.arange(16))
+        >>> history = trainer.fit(
+        ...     data.repeat(), ProxyPool(labels, load), [RetrievalEvaluation(data)],
+        ...     steps_per_epoch=2, epochs=3, verbose=0,
+        ... )
+        >>> trainer.projections[0]["steps"]
+        6
+    """
+
+    def __init__(
+        self,
+        learner,
+        proxies_per_class=8,
+        pool_size=12,
+        projection_weight=2e-4,
+        patience=3,
+        batch_weight=0.1,
+        max_projections=None,
+        monitor="val_map_at_r",
+    ):
+        if not isinstance(learner.embedding_loss, PairLoss):
+            raise ValueError(
+                "ChanceConstrainedTrainer takes a MetricLearner with a pair loss such as "
+                f"ContrastiveLoss(), received {learner.embedding_loss!r}."
+            )
+        if not learner.compiled:
+            raise ValueError("ChanceConstrainedTrainer takes a MetricLearner that is compiled.")
+        for name, value in (
+            ("proxies_per_class", proxies_per_class),
+            ("pool_size", pool_size),
+            ("patience", patience),
+        ):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, received {value}.")
+        if not projection_weight >= 0:
+            raise ValueError(
+                f"projection_weight must not be negative, received {projection_weight}."
+            )
+        self._given = learner
+        self.proxies_per_class = proxies_per_class
+        self.pool_size = max(pool_size, proxies_per_class)
+        self.projection_weight = projection_weight
+        self.patience = patience
+        self.batch_weight = batch_weight
+        self.max_projections = max_projections
+        self.monitor = monitor
+        self.learner = None
+        self.projections = []
+
+    def fit(self, batches, pool, callbacks=(), **kwargs):
+        """Train; at the end the embedder has its best weights.
+
+        Args:
+            batches: endless `tf.data.Dataset` of `(images, labels)`.
+            pool: `ProxyPool` of the training images.
+            callbacks: Keras callbacks, a `RetrievalEvaluation` of the validation images among them.
+                They are called before a problem ends; the logs name the `projection`, from 1.
+            kwargs: further arguments of `keras.Model.fit`: `steps_per_epoch`, the steps from one
+                evaluation to the next, `epochs`, the evaluations of all problems together at most,
+                `initial_epoch`, `verbose`.
+
+        Returns:
+            `keras.callbacks.History` of all epochs.
+
+        Raises:
+            ValueError: if no callback puts the monitored metric into the logs.
+        """
+        self.learner = self._projection_learner(pool.num_classes)
+        count = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: logs.update(projection=len(self.projections) + 1)
+        )
+        callbacks = [count, *callbacks, _Alternation(self, pool)]
+        return self.learner.fit(batches, callbacks=callbacks, **{"shuffle": False, **kwargs})
+
+    def _projection_learner(self, num_classes):
+        given = self._given
+        learner = ProjectionLearner(
+            given.embedder,
+            ProxyPairsLoss(
+                given.embedding_loss,
+                num_classes,
+                self.proxies_per_class,
+                self.batch_weight,
+            ),
+            given.attribute_loss,
+            given.attribute_weight,
+        )
+        learner.compile(
+            type(given.optimizer).from_config(given.optimizer.get_config()),
+            jit_compile=given.jit_compile,
+            run_eagerly=given.run_eagerly,
+        )
+        return learner
+
+
+class _Alternation(keras.callbacks.Callback):
+    """Ends a problem when it brings no more, and sets the next one."""
+
+    def __init__(self, trainer, pool):
+        super().__init__()
+        self.trainer = trainer
+        self.pool = pool
+        self.steps = 0
+        self.waited = 0
+        self.value = float("-inf")
+        self.best_value = float("-inf")
+        self.solution = self.best_solution = None
+        self.radii = {}
+
+    def on_train_begin(self, logs=None):
+        self.forward = inference(self.model.embedder)
+        self._choose_proxies(previous=None)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps += 1
+
+    def on_epoch_end(self, epoch, logs=None):
+        monitor = self.trainer.monitor
+        if monitor not in logs:
+            raise ValueError(
+                f"ChanceConstrainedTrainer follows {monitor!r}, which is not among the logs "
+                f"{sorted(logs)}. Put RetrievalEvaluation among the callbacks."
+            )
+        if logs[monitor] > self.value:
+            self.value = logs[monitor]
+            self.solution = self._weights()
+            self.waited = 0
+        else:
+            self.waited += 1
+        if self.waited >= self.trainer.patience and not self.model.stop_training:
+            self._end_problem()
+            improved = self.solution is self.best_solution
+            if improved and len(self.trainer.projections) != self.trainer.max_projections:
+                self._begin_problem()
+            else:
+                self.model.stop_training = True
+
+    def on_train_end(self, logs=None):
+        if self.steps:
+            self._end_problem()
+        self._restore(self.best_solution)
+
+    def _end_problem(self):
+        """Go back to the problem's best weights, and write down what it brought."""
+        if self.solution is None:
+            return
+        self._restore(self.solution)
+        moved = self.model.distance_moved() if self.trainer.projections else None
+        self.trainer.projections.append(
+            {
+                "steps": self.steps,
+                "map_at_r": float(self.value),
+                **self.radii,
+                "distance_moved": moved,
+            }
+        )
+        self.steps = 0
+        if self.value > self.best_value:
+            self.best_value, self.best_solution = self.value, self.solution
+
+    def _begin_problem(self):
+        self.waited, self.value = 0, float("-inf")
+        self.model.project_from_here(self.trainer.projection_weight)
+        self._choose_proxies(previous=self.model.embedding_loss.proxies.numpy())
+
+    def _choose_proxies(self, previous):
+        """Proxies by greedy k-center in a new pool, against those of the problem before."""
+        k = self.trainer.proxies_per_class
+        candidates, _ = self.pool.draw(self.forward, self.trainer.pool_size)
+        num_classes, _, dim = candidates.shape
+        if self.model.embedding_loss.loss.normalize:
+            candidates = l2_normalize(candidates).numpy()
+            previous = None if previous is None else l2_normalize(previous).numpy()
+        centers = np.zeros((num_classes, 0, dim), candidates.dtype)
+        if previous is not None:
+            centers = previous.reshape(num_classes, k, dim)
+        chosen = greedy_k_center(candidates, centers, k).numpy()
+        proxies = np.take_along_axis(candidates, chosen[:, :, None], axis=1)
+        self.model.embedding_loss.proxies.assign(proxies.reshape(-1, dim))
+        self.radii = {
+            "covering_radius_before": None if previous is None else _radius(candidates, centers),
+            "covering_radius_after": _radius(candidates, proxies),
+        }
+
+    def _weights(self):
+        return self.model.embedder.get_weights(), self.model.embedding_loss.proxies.numpy()
+
+    def _restore(self, weights):
+        if weights is not None:
+            self.model.embedder.set_weights(weights[0])
+            self.model.embedding_loss.proxies.assign(weights[1])
+
+
+def _radius(points, centers):
+    """Mean over classes of the distance of the farthest point from its nearest centre."""
+    distances = pairwise_distances(points, centers).numpy()
+    return float(distances.min(axis=-1).max(axis=-1).mean())

@@ -1,0 +1,73 @@
+"""One problem of CCP as a Keras model."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from gsp_tf.training.metric_learner import MetricLearner
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ProjectionLearner(MetricLearner):
+    """A `MetricLearner` that stays near a point of its embedder's weights.
+
+    The total loss is that of `MetricLearner` plus `(λ/2) ||θ - θ*||²` over the trainable weights θ
+    of the embedder, never over those of the losses (Gürbüz, thesis 2022, Algorithm 1, whose
+    gradient is λ(θ - θ*); the sign is misprinted there).
+
+    Args:
+        embedder, loss, attribute_loss, attribute_weight: as for `MetricLearner`.
+
+    Weights, not trained: `projection_weight`, λ, which starts at 0, and θ*.
+
+    Example:
+        >>> import keras, numpy as np
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        >>> learner = ProjectionLearner(embedder, ContrastiveLoss())
+        >>> learner.project_from_here(projection_weight=0.1)
+        >>> learner.distance_moved()
+        0.0
+    """
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.projection_weight = self.add_weight(
+            name="projection_weight", shape=(), initializer="zeros", trainable=False
+        )
+        self.anchors = [
+            self.add_weight(
+                name=f"anchor_{i}",
+                shape=variable.shape,
+                dtype=variable.dtype,
+                initializer="zeros",
+                trainable=False,
+            )
+            for i, variable in enumerate(self.embedder.trainable_variables)
+        ]
+
+    def project_from_here(self, projection_weight):
+        """Make the embedder's weights as they are θ*.
+
+        Args:
+            projection_weight: λ from now on.
+        """
+        for anchor, variable in zip(self.anchors, self.embedder.trainable_variables, strict=True):
+            anchor.assign(variable)
+        self.projection_weight.assign(projection_weight)
+
+    def distance_moved(self):
+        """||θ - θ*||, a float."""
+        return float(np.sqrt(ops.convert_to_numpy(self._square_distance())))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        total = super().compute_loss(x, y, y_pred, sample_weight, training)
+        return total + 0.5 * self.projection_weight * self._square_distance()
+
+    def _square_distance(self):
+        return sum(
+            ops.sum(ops.square(ops.convert_to_tensor(variable) - anchor))
+            for anchor, variable in zip(
+                self.anchors, self.embedder.trainable_variables, strict=True
+            )
+        )

@@ -1,0 +1,286 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.losses import ContrastiveLoss, MultiSimilarityLoss, ProxyNCALoss, TripletLoss
+from gsp_tf.ops import greedy_k_center
+from gsp_tf.training import (
+    ChanceConstrainedTrainer,
+    MetricLearner,
+    ProxyPool,
+    RetrievalEvaluation,
+    with_learning_rate_multipliers,
+)
+
+CLASSES, PER_CLASS, COLUMNS = 6, 9, 8
+
+
+def points(seed):
+    """Classes that differ in three of the columns, among louder ones."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(CLASSES * PER_CLASS) % CLASSES
+    x = rng.normal(size=(len(labels), COLUMNS)).astype("float32")
+    x[:, :3] += 3 * rng.normal(size=(CLASSES, 3))[labels]
+    x[:, 3:] *= 4
+    return x, labels
+
+
+TRAIN, VALIDATION = points(0), points(1)
+
+
+def dataset(x, labels, indices=None):
+    indices = np.arange(len(labels)) if indices is None else indices
+    return tf.data.Dataset.from_tensor_slices((x[indices], labels[indices])).batch(18)
+
+
+def pool(seed=0):
+    return ProxyPool(TRAIN[1], lambda indices: dataset(*TRAIN, indices), seed)
+
+
+def metric_learner(loss=None, optimizer=None, **compile_arguments):
+    embedder = keras.Sequential([keras.Input((COLUMNS,)), keras.layers.Dense(4, use_bias=False)])
+    learner = MetricLearner(embedder, loss or ContrastiveLoss(0.0, 0.8))
+    learner.compile(optimizer or keras.optimizers.SGD(0.05), **compile_arguments)
+    return learner
+
+
+def fit(trainer, epochs=6, callbacks=(), proxy_pool=None, steps=3):
+    return trainer.fit(
+        dataset(*TRAIN).repeat(),
+        proxy_pool or pool(),
+        [RetrievalEvaluation(dataset(*VALIDATION)), *callbacks],
+        steps_per_epoch=steps,
+        epochs=epochs,
+        verbose=0,
+    )
+
+
+class Scripted(keras.callbacks.Callback):
+    """Puts given values of MAP@R into the logs."""
+
+    def __init__(self, values):
+        super().__init__()
+        self.values = list(values)
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["val_map_at_r"] = self.values[epoch]
+
+
+class Watch(keras.callbacks.Callback):
+    """Keeps proxies, weights, θ* and λ at the beginning and the end of every epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.ended = [], []
+
+    def state(self):
+        return {
+            "proxies": self.model.embedding_loss.proxies.numpy(),
+            "weights": self.model.embedder.get_weights()[0],
+            "anchor": self.model.anchors[0].numpy(),
+            "projection_weight": float(self.model.projection_weight),
+        }
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.begun.append(self.state())
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.ended.append(self.state())
+
+
+def run(values, **arguments):
+    trainer = ChanceConstrainedTrainer(metric_learner(), **arguments)
+    watch = Watch()
+    history = fit(trainer, epochs=len(values), callbacks=[Scripted(values), watch])
+    return trainer, watch, history
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def test_problems_follow_each_other_until_one_brings_nothing():
+    values = [0.1, 0.3, 0.2, 0.2, 0.5, 0.4, 0.3, 0.4, 0.3, 0.2, 0.9]
+    trainer, watch, history = run(values, proxies_per_class=2, pool_size=4, patience=2)
+    # The best of each problem: 0.3, 0.5, and 0.4, which is no better than 0.5.
+    assert [p["map_at_r"] for p in trainer.projections] == [0.3, 0.5, 0.4]
+    assert [p["steps"] for p in trainer.projections] == [12, 9, 9]
+    assert history.history["projection"] == [1] * 4 + [2] * 3 + [3] * 3
+    assert [s["projection_weight"] for s in watch.begun] == pytest.approx([0.0] * 4 + [2e-4] * 6)
+    np.testing.assert_array_equal(watch.begun[4]["weights"], watch.ended[1]["weights"])
+    np.testing.assert_array_equal(watch.begun[4]["anchor"], watch.ended[1]["weights"])
+    np.testing.assert_array_equal(watch.begun[7]["anchor"], watch.ended[4]["weights"])
+    # In the end the best weights and proxies of all are back.
+    np.testing.assert_array_equal(
+        trainer.learner.embedder.get_weights()[0], watch.ended[4]["weights"]
+    )
+    np.testing.assert_array_equal(
+        trainer.learner.embedding_loss.proxies.numpy(), watch.ended[4]["proxies"]
+    )
+
+
+def test_an_open_problem_counts_when_the_epochs_are_over():
+    trainer, watch, _ = run([0.1, 0.4, 0.2], proxies_per_class=1, pool_size=2, patience=9)
+    assert [(p["steps"], p["map_at_r"]) for p in trainer.projections] == [(9, 0.4)]
+    np.testing.assert_array_equal(
+        trainer.learner.embedder.get_weights()[0], watch.ended[1]["weights"]
+    )
+
+
+def test_max_projections_ends_training():
+    trainer, _, history = run(
+        [0.1, 0.2, 0.1, 0.3, 0.4], proxies_per_class=1, pool_size=2, patience=1, max_projections=1
+    )
+    assert len(trainer.projections) == 1 and len(history.epoch) == 3
+
+
+@pytest.mark.parametrize(("k", "pool_size"), [(1, 1), (1, 4), (3, 5), (4, 2)])
+def test_proxies_are_chosen_by_k_center_among_embeddings_of_their_own_class(k, pool_size):
+    trainer, watch, _ = run([0.5, 0.1, 0.1], proxies_per_class=k, pool_size=pool_size, patience=1)
+    replay = pool()
+    size = max(k, pool_size)
+    previous = np.zeros((CLASSES, 0, 4), "float32")
+    for before, epoch in ((None, 0), (0, 2)):
+        weights = watch.begun[epoch]["weights"]
+        candidates, indices = replay.draw(lambda x, w=weights: tf.matmul(x, w), size)
+        assert (TRAIN[1][indices] == np.arange(CLASSES)[:, None]).all()
+        candidates = unit(candidates)
+        if before is not None:
+            previous = unit(watch.ended[before]["proxies"]).reshape(CLASSES, k, 4)
+        chosen = greedy_k_center(candidates, previous, k).numpy()
+        expected = np.take_along_axis(candidates, chosen[:, :, None], axis=1).reshape(-1, 4)
+        np.testing.assert_allclose(watch.begun[epoch]["proxies"], expected, rtol=1e-5, atol=1e-6)
+    for radius in ("covering_radius_before", "covering_radius_after"):
+        assert trainer.projections[1][radius] >= 0
+
+
+def test_covering_radius_is_the_mean_distance_of_the_farthest_image():
+    trainer, watch, _ = run([0.5, 0.1, 0.1], proxies_per_class=2, pool_size=5, patience=1)
+    replay = pool()
+    replay.draw(lambda x: x, 5)
+    weights = watch.begun[2]["weights"]
+    candidates = unit(replay.draw(lambda x: tf.matmul(x, weights), 5)[0])
+
+    def radius(proxies):
+        proxies = unit(proxies).reshape(CLASSES, 2, 4)
+        distances = np.linalg.norm(candidates[:, :, None] - proxies[:, None], axis=-1)
+        return distances.min(axis=2).max(axis=1).mean()
+
+    second = trainer.projections[1]
+    assert trainer.projections[0]["covering_radius_before"] is None
+    assert second["covering_radius_before"] == pytest.approx(
+        radius(watch.ended[0]["proxies"]), abs=1e-4
+    )
+    assert second["covering_radius_after"] == pytest.approx(
+        radius(watch.begun[2]["proxies"]), abs=1e-4
+    )
+
+
+def test_without_a_projection_weight_a_problem_is_plain_proxy_training():
+    _, watch, _ = run(
+        [0.5, 0.1, 0.1],
+        proxies_per_class=2,
+        pool_size=3,
+        patience=1,
+        projection_weight=0.0,
+        batch_weight=0.0,
+    )
+    # The third epoch, step by step, from where it began.
+    start, loss = watch.begun[2], ContrastiveLoss(0.0, 0.8)
+    weights, proxies = tf.Variable(start["weights"]), tf.Variable(start["proxies"])
+    for x, labels in dataset(*TRAIN).repeat().skip(6).take(3):
+        with tf.GradientTape() as tape:
+            value = loss.pairwise(
+                labels, tf.matmul(x, weights), np.repeat(np.arange(CLASSES), 2), proxies
+            )
+        for variable, gradient in zip(
+            (weights, proxies), tape.gradient(value, (weights, proxies)), strict=True
+        ):
+            variable.assign_sub(0.05 * gradient)
+    np.testing.assert_allclose(watch.ended[2]["weights"], weights, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(watch.ended[2]["proxies"], proxies, rtol=1e-4, atol=1e-6)
+
+
+def test_a_huge_projection_weight_holds_the_embedder_and_not_the_proxies():
+    moved = {}
+    for weight in (0.0, 20.0):
+        keras.utils.set_random_seed(0)
+        watch = Watch()
+        trainer = ChanceConstrainedTrainer(
+            metric_learner(), proxies_per_class=2, pool_size=3, patience=1, projection_weight=weight
+        )
+        fit(trainer, 3, [Scripted([0.5, 0.1, 0.1]), watch], steps=40)
+        begun, ended = watch.begun[2], watch.ended[2]
+        moved[weight] = [np.abs(ended[k] - begun[k]).max() for k in ("weights", "proxies")]
+    assert moved[20.0][0] < 0.1 * moved[0.0][0]
+    assert moved[20.0][1] > 0.5 * moved[0.0][1]
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "loss", [ContrastiveLoss(0.0, 0.8), TripletLoss(0.2), MultiSimilarityLoss(2.0, 20.0)]
+)
+def test_training_finds_the_classes(loss, jit_compile):
+    keras.utils.set_random_seed(3)
+    learner = metric_learner(loss, keras.optimizers.Adam(0.03), jit_compile=jit_compile)
+    evaluation = RetrievalEvaluation(dataset(*VALIDATION))
+    evaluation.set_model(learner)
+    untrained = evaluation.evaluate()["val_map_at_r"]
+    trainer = ChanceConstrainedTrainer(learner, proxies_per_class=2, pool_size=4, patience=2)
+    history = fit(trainer, epochs=12)
+    best = max(history.history["val_map_at_r"])
+    assert best > untrained + 0.1
+    assert evaluation.evaluate()["val_map_at_r"] == pytest.approx(best, abs=1e-6)
+    assert best == max(p["map_at_r"] for p in trainer.projections)
+
+
+def test_mixed_precision_and_learning_rate_multipliers():
+    keras.config.set_dtype_policy("mixed_float16")
+    optimizer = with_learning_rate_multipliers(keras.optimizers.SGD(0.05), {"proxies": 0.0})
+    optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=16.0)
+    trainer = ChanceConstrainedTrainer(
+        metric_learner(ContrastiveLoss(0.0, 0.8), optimizer), proxies_per_class=2, pool_size=3
+    )
+    watch = Watch()
+    history = fit(trainer, 2, [watch])
+    assert np.isfinite(history.history["loss"]).all()
+    np.testing.assert_array_equal(watch.begun[0]["proxies"], watch.ended[1]["proxies"])
+    assert np.abs(watch.begun[0]["weights"] - watch.ended[1]["weights"]).max() > 0
+
+
+def test_classes_with_fewer_images_than_the_pool():
+    x, labels = TRAIN
+    kept = np.flatnonzero((labels > 0) | (np.cumsum(labels == 0) <= 2))
+    small = ProxyPool(labels[kept], lambda i: dataset(x[kept], labels[kept], i))
+    trainer = ChanceConstrainedTrainer(metric_learner(), proxies_per_class=4, pool_size=7)
+    fit(trainer, 1, proxy_pool=small)
+    assert trainer.learner.embedding_loss.proxies.shape == (CLASSES * 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"proxies_per_class": 0}, "proxies_per_class must be at least 1, received 0"),
+        ({"pool_size": 0}, "pool_size must be at least 1, received 0"),
+        ({"patience": 0}, "patience must be at least 1, received 0"),
+        ({"projection_weight": -1.0}, "projection_weight must not be negative, received -1.0"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ChanceConstrainedTrainer(metric_learner(), **arguments)
+
+
+def test_a_learner_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="takes a MetricLearner with a pair loss"):
+        ChanceConstrainedTrainer(metric_learner(ProxyNCALoss(CLASSES)))
+    learner = metric_learner()
+    with pytest.raises(ValueError, match="takes a MetricLearner that is compiled"):
+        ChanceConstrainedTrainer(MetricLearner(learner.embedder, ContrastiveLoss()))
+
+
+def test_training_without_the_metric_is_refused():
+    trainer = ChanceConstrainedTrainer(metric_learner())
+    with pytest.raises(ValueError, match="follows 'val_map_at_r', which is not among the logs"):
+        trainer.fit(dataset(*TRAIN).repeat(), pool(), steps_per_epoch=1, epochs=1, verbose=0)

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.training import ProxyPool
+
+LABELS = np.array([2, 0, 1, 1, 0, 2, 2, 0, 0])
+POINTS = np.stack([np.arange(9.0), LABELS], axis=1).astype("float32")
+
+
+def load(indices):
+    return tf.data.Dataset.from_tensor_slices((POINTS[indices], LABELS[indices])).batch(4)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 9])
+def test_every_class_gives_that_many_of_its_own_images(count):
+    embeddings, indices = ProxyPool(LABELS, load).draw(lambda x: 2 * x, count)
+    assert embeddings.shape == (3, count, 2) and indices.shape == (3, count)
+    assert (LABELS[indices] == np.arange(3)[:, None]).all()
+    np.testing.assert_array_equal(embeddings, 2 * POINTS[indices])
+
+
+def test_images_come_again_only_when_a_class_has_no_more():
+    for count in (2, 4, 6):
+        _, indices = ProxyPool(LABELS, load).draw(tf.identity, count)
+        for row, label in zip(indices, range(3), strict=True):
+            assert len(set(row)) == min(count, np.sum(label == LABELS))
+
+
+def test_draws_differ_and_the_seed_repeats_them():
+    pools = [ProxyPool(LABELS, load, seed=4) for _ in range(2)]
+    draws = [[pool.draw(tf.identity, 3)[1].tolist() for _ in range(4)] for pool in pools]
+    assert draws[0] == draws[1]
+    assert len({str(draw) for draw in draws[0]}) > 1
+
+
+def test_images_are_loaded_in_a_stream():
+    held = []
+
+    def forward(images):
+        held.append(len(images))
+        return images
+
+    ProxyPool(LABELS, load).draw(forward, 4)
+    assert held == [4, 4, 4]
+
+
+def test_a_class_without_an_image_is_refused():
+    with pytest.raises(ValueError, match="Every class needs an image, but class 1 of 3 has none"):
+        ProxyPool([0, 2, 2], load)

@@ -5,7 +5,7 @@ from keras import ops
 
 from gsp_tf.losses.labels import check_labels
 from gsp_tf.losses.loss_layer import LossLayer
-from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.pair import PairLoss, nan_unless_finite
 from gsp_tf.losses.pairs import Pairs
 from gsp_tf.ops.normalization import l2_normalize
 
@@ -93,10 +93,10 @@ class CrossBatchMemory(LossLayer):
         slots = self._enqueue(labels, anchors, warm)
         total = self._memory_loss(labels, anchors, slots)
         if self.warmup_steps or self.batch_weight:
-            within = self.loss.pairs_loss_mined(Pairs(anchors, anchors, labels, labels, True))
+            within = self.loss.mined_loss(Pairs(anchors, anchors, labels, labels, True))
             total = ops.where(warm, total + self.batch_weight * within, within)
         self.num_steps.assign(self.num_steps + 1)
-        return total
+        return nan_unless_finite(total, anchors)
 
     def _enqueue(self, labels, anchors, warm):
         """Write the batch over the oldest embeddings, to count if it is time; gives its rows."""
@@ -125,7 +125,7 @@ class CrossBatchMemory(LossLayer):
             rows = ops.arange(start, stop, dtype="int32")
             mask = ops.logical_and(rows[None, :] < num_filled, rows[None, :] != slots[:, None])
             pairs = Pairs(anchors, memory[start:stop], labels, memory_labels[start:stop], mask=mask)
-            total = total + self.loss.pairs_loss_mined(pairs)
+            total = total + self.loss.mined_loss(pairs)
         return total
 
     def get_config(self):

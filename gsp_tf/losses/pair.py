@@ -22,6 +22,10 @@ class PairLoss(keras.losses.Loss):
         miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all.
         name: name of the loss.
 
+    Attributes:
+        sums_over_references: whether the loss is a sum of what each reference adds, so that it may
+            be taken over some of the references at a time; a subclass may say so.
+
     Example:
         >>> import numpy as np
         >>> class MeanPositiveDistance(PairLoss):
@@ -66,9 +70,8 @@ class PairLoss(keras.losses.Loss):
         with keras.name_scope(self.name):
             embeddings = self._prepare(labels, embeddings)
             labels = flat_labels(labels)
-            return self.pairs_loss_mined(
-                Pairs(embeddings, embeddings, labels, labels, exclude_self=True)
-            )
+            loss = self.mined_loss(Pairs(embeddings, embeddings, labels, labels, exclude_self=True))
+            return nan_unless_finite(loss, embeddings)
 
     def pairwise(
         self,
@@ -108,31 +111,26 @@ class PairLoss(keras.losses.Loss):
             anchors, references = at_least_float32(anchors, references)
             anchors = self._prepare(anchor_labels, anchors)
             references = self._prepare(reference_labels, references)
-            return self.pairs_loss_mined(
-                Pairs(
-                    anchors,
-                    references,
-                    flat_labels(anchor_labels),
-                    flat_labels(reference_labels),
-                    exclude_self,
-                    mask,
-                )
+            pairs = Pairs(
+                anchors,
+                references,
+                flat_labels(anchor_labels),
+                flat_labels(reference_labels),
+                exclude_self,
+                mask,
             )
+            return nan_unless_finite(self.mined_loss(pairs), anchors, references)
 
     def _prepare(self, labels, embeddings):
         embeddings = at_least_float32(embeddings)
         check_labels(labels, embeddings)
         return l2_normalize(embeddings) if self.normalize else embeddings
 
-    def pairs_loss_mined(self, pairs):
-        """Loss, a scalar, of the pairs that the miner leaves; NaN if an embedding is not finite."""
+    def mined_loss(self, pairs):
+        """Loss, a scalar, of the pairs that the miner leaves of `Pairs`."""
         if self.miner is not None:
             pairs.positives, pairs.negatives = map(ops.stop_gradient, self.miner(pairs))
-        # A maximum may pass over NaN, and a miner may drop it.
-        is_finite = ops.logical_and(
-            ops.all(ops.isfinite(pairs.anchors)), ops.all(ops.isfinite(pairs.references))
-        )
-        return ops.where(is_finite, self.pairs_loss(pairs), float("nan"))
+        return self.pairs_loss(pairs)
 
     def pairs_loss(self, pairs):
         """Loss, a scalar, of `Pairs`."""
@@ -144,6 +142,24 @@ class PairLoss(keras.losses.Loss):
             "normalize": self.normalize,
             "miner": keras.saving.serialize_keras_object(self.miner),
         }
+
+
+def nan_unless_finite(loss, *embeddings):
+    """The loss, or NaN if an embedding is not finite: a maximum or a miner may pass over that.
+
+    Args:
+        loss: scalar.
+        embeddings: float tensors.
+
+    Returns:
+        scalar.
+
+    Example:
+        >>> float(nan_unless_finite(1.0, [[0.0, float("inf")]]))
+        nan
+    """
+    is_finite = [ops.all(ops.isfinite(ops.convert_to_tensor(x))) for x in embeddings]
+    return ops.where(ops.all(ops.stack(is_finite)), loss, float("nan"))
 
 
 def flat_labels(labels):

@@ -61,8 +61,8 @@ def dataset():
     return tf.data.Dataset.from_tensor_slices((images, np.arange(12) % 3)).batch(12).repeat()
 
 
-def fit(learner, first_epoch, epochs, save_best):
-    learner.fit(
+def fit(train_with, first_epoch, epochs, save_best):
+    train_with(
         dataset(),
         initial_epoch=first_epoch,
         epochs=epochs,
@@ -107,7 +107,7 @@ def test_the_backbone_stands_still(tmp_path, settings):
 def test_the_whole_learner_trains_afterwards(tmp_path):
     learner, _, best = warmed_up(tmp_path / "best.keras")
     before = [weight.numpy() for weight in learner.weights]
-    fit(learner, 2, 3, best)
+    fit(learner.fit, 2, 3, best)
     for weight, value in zip(learner.weights, before, strict=True):
         assert not np.array_equal(weight, value), weight.path
 

@@ -1,6 +1,20 @@
-"""Retrieval quality of embeddings; needs neither TensorFlow nor a trained model."""
+"""Retrieval, clustering and geometry of embeddings; needs neither TensorFlow nor a model."""
 
+from gsp_tf.evaluation.class_average import class_wise_map
+from gsp_tf.evaluation.clustering import clustering_metrics
+from gsp_tf.evaluation.covering_radius import covering_radius_curve
+from gsp_tf.evaluation.density import embedding_density
 from gsp_tf.evaluation.retrieval import retrieval_metrics
 from gsp_tf.evaluation.search import ExactSearch, nearest_neighbours
+from gsp_tf.evaluation.spectrum import spectral_decay
 
-__all__ = ["ExactSearch", "nearest_neighbours", "retrieval_metrics"]
+__all__ = [
+    "ExactSearch",
+    "class_wise_map",
+    "clustering_metrics",
+    "covering_radius_curve",
+    "embedding_density",
+    "nearest_neighbours",
+    "retrieval_metrics",
+    "spectral_decay",
+]

@@ -54,6 +54,55 @@ def retrieval_metrics(
          'recall_at_2': 0.8, 'num_queries': 5, 'num_skipped': 1}
     """
     recall_at = _checked_recall_at(recall_at)
+    positives, blocks = ranked_hits(
+        queries, query_labels, references, reference_labels, metric, max(recall_at, default=1)
+    )
+    num_queries = int(np.count_nonzero(positives))
+    precision_at_1, r_precision, map_at_r = 0.0, 0.0, 0.0
+    found_at = dict.fromkeys(recall_at, 0)
+    for rows, hits in blocks:
+        precision_at_1 += np.count_nonzero(hits[:, 0])
+        for depth in found_at:
+            found_at[depth] += np.count_nonzero(hits[:, :depth].any(axis=1))
+        within_r, average_precision = r_precision_and_map(hits, positives[rows])
+        r_precision += within_r.sum()
+        map_at_r += average_precision.sum()
+    sums = {"precision_at_1": precision_at_1, "r_precision": r_precision, "map_at_r": map_at_r}
+    sums |= {f"recall_at_{depth}": count for depth, count in found_at.items()}
+    metrics = {name: float(total / num_queries) for name, total in sums.items()}
+    return metrics | {"num_queries": num_queries, "num_skipped": len(positives) - num_queries}
+
+
+def ranked_hits(queries, query_labels, references, reference_labels, metric: Metric, depth=1):
+    """Which of the nearest references of each query have its label, a block of queries at a time.
+
+    Args:
+        queries: float array-like `(Q, D)`.
+        query_labels: integer array-like `(Q,)` or `(Q, 1)`.
+        references: float array-like `(N, D)`; None searches the other queries, each excluded from
+            its own results by index.
+        reference_labels: integer array-like `(N,)` or `(N, 1)`; None exactly if `references` is.
+        metric: `"euclidean"` or `"cosine"`.
+        depth: number of nearest references to look at, where the largest R is not more.
+
+    Returns:
+        integer array `(Q,)`, the number R of positives of each query among the references; and an
+        iterator over blocks of the queries with R > 0: their indices `(b,)` and hits `(b, k)`,
+        true where the i-th nearest reference has the label of the query, with k at least every R.
+
+    Raises:
+        ValueError: for embeddings that are not finite, shapes that do not fit, only one of
+            references and reference_labels, an unknown metric, or no query with a positive.
+        TypeError: for labels that are not integers.
+
+    Example:
+        >>> positives, blocks = ranked_hits([[0.0], [1.0], [9.0]], [4, 4, 5], None, None, "cosine")
+        >>> positives
+        array([1, 1, 0])
+        >>> for rows, hits in blocks:
+        ...     print(rows, hits.shape)
+        [0 1] (2, 1)
+    """
     if (references is None) != (reference_labels is None):
         given = "reference_labels" if references is None else "references"
         raise ValueError(f"references and reference_labels go together; received only {given}.")
@@ -66,30 +115,42 @@ def retrieval_metrics(
     reference_labels = checked_labels(reference_labels, search.size, "reference_labels")
 
     positives = _count(query_labels, reference_labels) - among_themselves
-    used = np.flatnonzero(positives > 0)
+    used = np.flatnonzero(positives)
     if not len(used):
         raise ValueError(
             f"None of the {len(queries)} queries has a positive among the references, so there is "
             "nothing to average; at least one label must occur in both."
         )
-    available = search.size - among_themselves
-    k = min(available, max((positives.max(), *recall_at)))
-    precision_at_1, r_precision, map_at_r = 0.0, 0.0, 0.0
-    found_at = dict.fromkeys(recall_at, 0)
-    rows = max(1, BLOCK_ENTRIES // k)
-    for block in (used[start : start + rows] for start in range(0, len(used), rows)):
-        indices, _ = search(queries[block], k, exclude=block if among_themselves else None)
-        hits = reference_labels[indices] == query_labels[block, None]
-        precision_at_1 += np.count_nonzero(hits[:, 0])
-        for depth in found_at:
-            found_at[depth] += np.count_nonzero(hits[:, :depth].any(axis=1))
-        within_r, average_precision = _r_precision_and_map(hits, positives[block])
-        r_precision += within_r.sum()
-        map_at_r += average_precision.sum()
-    sums = {"precision_at_1": precision_at_1, "r_precision": r_precision, "map_at_r": map_at_r}
-    sums |= {f"recall_at_{depth}": count for depth, count in found_at.items()}
-    metrics = {name: float(total / len(used)) for name, total in sums.items()}
-    return metrics | {"num_queries": len(used), "num_skipped": len(queries) - len(used)}
+    k = min(search.size - among_themselves, max(positives.max(), depth))
+
+    def hits(rows):
+        indices, _ = search(queries[rows], k, exclude=rows if among_themselves else None)
+        return reference_labels[indices] == query_labels[rows, None]
+
+    size = max(1, BLOCK_ENTRIES // k)
+    blocks = (used[start : start + size] for start in range(0, len(used), size))
+    return positives, ((rows, hits(rows)) for rows in blocks)
+
+
+def r_precision_and_map(hits, positives):
+    """R-precision and MAP@R of each query.
+
+    Args:
+        hits: bool array `(b, k)`, true where the i-th nearest reference has the label of the query.
+        positives: integer array `(b,)`, the number R of positives of each query, 1 to k.
+
+    Returns:
+        float arrays `(b,)` and `(b,)`: P(R), and the mean over i = 1..R of P(i) at the hits.
+
+    Example:
+        >>> r_precision_and_map(np.array([[True, False, True, True]]), np.array([3]))
+        (array([0.66666667]), array([0.55555556]))
+    """
+    ranks = np.arange(1, positives.max() + 1)
+    hits = hits[:, : len(ranks)] & (ranks <= positives[:, None])
+    correct = np.cumsum(hits, axis=1, dtype=np.int32)
+    precision_at_hits = np.where(hits, correct / ranks, 0.0)
+    return correct[:, -1] / positives, precision_at_hits.sum(axis=1) / positives
 
 
 def _checked_recall_at(recall_at):
@@ -104,12 +165,3 @@ def _count(labels, among):
     classes, counts = np.unique(among, return_counts=True)
     position = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     return np.where(classes[position] == labels, counts[position], 0)
-
-
-def _r_precision_and_map(hits, positives):
-    """R-precision and MAP@R of each row of hits `(rows, k)`, with k at least every R."""
-    ranks = np.arange(1, positives.max() + 1)
-    hits = hits[:, : len(ranks)] & (ranks <= positives[:, None])
-    correct = np.cumsum(hits, axis=1, dtype=np.int32)
-    precision_at_hits = np.where(hits, correct / ranks, 0.0)
-    return correct[:, -1] / positives, precision_at_hits.sum(axis=1) / positives

@@ -7,6 +7,7 @@ import faiss
 import numpy as np
 
 from gsp_tf.evaluation.checks import checked_embeddings
+from gsp_tf.evaluation.normalization import unit_vectors
 
 Metric = Literal["euclidean", "cosine"]
 
@@ -83,9 +84,7 @@ class ExactSearch:
     def _transform(self, embeddings):
         if self.metric == "euclidean":
             return embeddings / self._scale - self._origin
-        norms = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64))
-        norms[norms == 0] = 1
-        return np.asarray(embeddings / norms[:, None], dtype=np.float32)
+        return unit_vectors(embeddings).astype(np.float32)
 
 
 def nearest_neighbours(queries, references=None, k=1, metric: Metric = "euclidean"):

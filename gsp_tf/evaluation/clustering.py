@@ -1,0 +1,57 @@
+"""Agreement of k-means clusters with classes."""
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import pair_confusion_matrix
+
+from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
+
+
+def clustering_metrics(embeddings, labels, seed=0):
+    """NMI, AMI and pairwise F1 of as many k-means clusters as there are classes.
+
+    With classes Y, clusters C, mutual information I and entropy H: NMI = 2 I(Y; C) / (H(Y) + H(C)),
+    the arithmetic normalisation of scikit-learn since 0.22, which the literature reports; AMI takes
+    from numerator and denominator the value expected by chance (Vinh et al., JMLR 2010). F1 =
+    2 P R / (P + R), with P the share of the pairs in one cluster that are in one class and R the
+    share of the pairs in one class that are in one cluster (Oh Song et al., Deep Metric Learning
+    via Lifted Structured Feature Embedding, CVPR 2016); the pairs are counted as integers.
+
+    k-means is scikit-learn's: it starts from k-means++, which finds well-separated classes where
+    the random start of faiss merges some. It clusters the embeddings as they are: normalise them
+    first if distances are to be between directions.
+
+    Args:
+        embeddings: float array-like `(N, D)`.
+        labels: integer array-like `(N,)` or `(N, 1)`.
+        seed: integer, the random seed of k-means; the same seed gives the same clusters.
+
+    Returns:
+        dict: `nmi` and `f1` in [0, 1], and `ami`, at most 1 and about 0 for clusters by chance; all
+        are 1 where clusters and classes are the same partition, as for a single class.
+
+    Raises:
+        ValueError: for embeddings that are not finite and `(N, D)`, or not one label an embedding.
+        TypeError: for labels that are not integers.
+
+    Example:
+        >>> clustering_metrics([[0.0], [1.0], [7.0], [8.0]], [0, 0, 0, 1])
+        {'nmi': 0.344, 'ami': 0.0, 'f1': 0.4}
+    """
+    embeddings = checked_embeddings(embeddings, "embeddings").astype(np.float64)
+    labels = checked_labels(labels, len(embeddings), "labels")
+    kmeans = KMeans(len(np.unique(labels)), n_init=1, random_state=seed)
+    clusters = kmeans.fit_predict(embeddings)
+    return {
+        "nmi": normalized_mutual_info_score(labels, clusters, average_method="arithmetic"),
+        "ami": adjusted_mutual_info_score(labels, clusters, average_method="arithmetic"),
+        "f1": _pairwise_f1(labels, clusters),
+    }
+
+
+def _pairwise_f1(labels, clusters):
+    """F1 of the pairs in one cluster against the pairs in one class; 1 if there is neither."""
+    (_, only_cluster), (only_class, both) = pair_confusion_matrix(labels, clusters).tolist()
+    pairs = 2 * both + only_cluster + only_class
+    return 2 * both / pairs if pairs else 1.0

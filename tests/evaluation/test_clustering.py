@@ -1,0 +1,147 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+
+from gsp_tf.evaluation import clustering_metrics
+from gsp_tf.evaluation.clustering import _pairwise_f1
+
+
+def mutual_information(a, b):
+    pairs = list(zip(a, b, strict=True))
+    return sum(
+        math.log(pairs.count((x, y)) * len(pairs) / (a.count(x) * b.count(y))) for x, y in pairs
+    ) / len(pairs)
+
+
+def by_definition(labels, clusters):
+    information = mutual_information(labels, clusters)
+    entropies = mutual_information(labels, labels) + mutual_information(clusters, clusters)
+    shuffled = [mutual_information(list(p), clusters) for p in itertools.permutations(labels)]
+    expected = sum(shuffled) / len(shuffled)
+    both = cluster = cls = 0
+    for i, j in itertools.combinations(range(len(labels)), 2):
+        cluster += clusters[i] == clusters[j]
+        cls += labels[i] == labels[j]
+        both += clusters[i] == clusters[j] and labels[i] == labels[j]
+    precision, recall = both / cluster, both / cls
+    return {
+        "nmi": 2 * information / entropies,
+        "ami": (information - expected) / (entropies / 2 - expected),
+        "f1": 2 * precision * recall / (precision + recall) if both else 0.0,
+    }
+
+
+def test_by_hand():
+    # Clusters {0, 1} and {7, 8}, classes {0, 1, 7} and {8}: one pair in both, two in one cluster,
+    # three in one class. Every cluster of two is as good: AMI 0.
+    metrics = clustering_metrics([[0.0], [1.0], [7.0], [8.0]], [0, 0, 0, 1])
+    information = math.log(4 / 3) / 2 + math.log(2 / 3) / 4 + math.log(2) / 4
+    entropies = math.log(4 / 3) * 3 / 4 + math.log(4) / 4 + math.log(2)
+    assert metrics == {
+        "nmi": pytest.approx(2 * information / entropies),
+        "ami": pytest.approx(0.0, abs=1e-12),
+        "f1": pytest.approx(2 * (1 / 2) * (1 / 3) / (1 / 2 + 1 / 3)),
+    }
+
+
+# 4 to 6 images in 2 or 3 classes and as many clusters, never all alone.
+PARTITIONS = st.integers(2, 3).flatmap(
+    lambda k: st.tuples(
+        *[
+            st.lists(st.integers(0, k - 1), min_size=2, max_size=6 - k).map(
+                lambda rest, k=k: [*range(k), *rest]
+            )
+            for _ in range(2)
+        ]
+    )
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(partitions=PARTITIONS, seed=st.integers(0, 99), data=st.data())
+def test_equals_definitions(partitions, seed, data):
+    size = min(map(len, partitions))
+    labels = data.draw(st.permutations(partitions[0][:size]))
+    clusters = partitions[1][:size]
+    # Images of a cluster are one point, so that k-means must find exactly these clusters.
+    metrics = clustering_metrics(np.array(clusters)[:, None] * 3.5, labels, seed)
+    assert metrics == pytest.approx(by_definition(labels, clusters), abs=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    names=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=4, max_size=4, unique=True),
+)
+def test_names_and_order_of_classes_do_not_matter(seed, names):
+    rng = np.random.default_rng(seed)
+    clusters, labels = (np.r_[:4, rng.integers(0, 4, 26)] for _ in range(2))
+    points = np.eye(4)[clusters]
+    metrics = clustering_metrics(points, labels)
+    order = rng.permutation(30)
+    again = clustering_metrics(points[order], np.array(names)[labels[order]])
+    assert again == pytest.approx(metrics, abs=1e-9)
+
+
+def test_finds_well_separated_classes():
+    rng = np.random.default_rng(0)
+    labels = np.arange(600) % 40
+    embeddings = rng.normal(size=(40, 16))[labels] + 0.05 * rng.normal(size=(600, 16))
+    expected = pytest.approx({"nmi": 1.0, "ami": 1.0, "f1": 1.0})
+    assert clustering_metrics(embeddings, labels) == expected
+
+
+def test_the_seed_decides():
+    rng = np.random.default_rng(0)
+    embeddings, labels = rng.normal(size=(300, 8)), rng.integers(0, 20, 300)
+    first, again, other = (clustering_metrics(embeddings, labels, seed) for seed in (3, 3, 4))
+    assert first == again
+    assert first != other
+
+
+def test_chance_scores_no_ami():
+    rng = np.random.default_rng(0)
+    metrics = clustering_metrics(rng.normal(size=(400, 8)), rng.integers(0, 40, 400))
+    assert metrics["nmi"] > 0.3
+    assert abs(metrics["ami"]) < 0.05
+
+
+@pytest.mark.parametrize("labels", [[7] * 5, np.arange(5), [3]])
+def test_one_class_or_one_image_a_class(labels):
+    embeddings = np.random.default_rng(0).normal(size=(len(labels), 3))
+    expected = pytest.approx({"nmi": 1.0, "ami": 1.0, "f1": 1.0})
+    assert clustering_metrics(embeddings, labels) == expected
+
+
+def test_collapsed_embeddings():
+    with pytest.warns(ConvergenceWarning, match="distinct clusters"):
+        metrics = clustering_metrics(np.zeros((6, 2)), [0, 0, 1, 1, 2, 2])
+    # One cluster of 15 pairs, 3 of them in one class.
+    assert metrics == {"nmi": 0.0, "ami": 0.0, "f1": pytest.approx(2 * 3 / (15 + 3))}
+
+
+@pytest.mark.parametrize("offset, scale", [(1000.0, 1.0), (0.0, 1e30), (0.0, 1e-30)])
+def test_far_from_the_origin_and_extreme_scales(offset, scale):
+    rng = np.random.default_rng(1)
+    embeddings, labels = rng.integers(-99, 99, (80, 6)).astype(float), rng.integers(0, 8, 80)
+    moved = clustering_metrics((embeddings + offset) * scale, labels)
+    assert moved == pytest.approx(clustering_metrics(embeddings, labels))
+
+
+def test_pairs_are_counted_exactly():
+    # 2e5 images in one cluster and two equal classes: about 2e10 pairs, more than 32 bits hold.
+    size = 200_000
+    both, cluster = 2 * math.comb(size // 2, 2), math.comb(size, 2)
+    expected = 2 * both / (cluster + both)
+    assert _pairwise_f1(np.arange(size) % 2, np.zeros(size, int)) == expected
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "int32"])
+def test_label_types_and_shapes(dtype):
+    labels = np.array([[0], [0], [0], [1]], dtype)
+    assert clustering_metrics([[0.0], [1.0], [7.0], [8.0]], labels)["f1"] == pytest.approx(0.4)

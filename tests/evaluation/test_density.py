@@ -1,0 +1,120 @@
+import itertools
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.evaluation import density, embedding_density
+
+
+def by_definition(embeddings, labels):
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    intra, centres = [], []
+    for label in sorted(set(labels)):
+        images = unit[labels == label]
+        centres.append(images.mean(axis=0))
+        pairs = itertools.combinations(images, 2)
+        if len(images) > 1:
+            intra.append(np.mean([np.linalg.norm(a - b) for a, b in pairs]))
+    inter = np.mean([np.linalg.norm(a - b) for a, b in itertools.combinations(centres, 2)])
+    return {"intra": np.mean(intra), "inter": inter, "ratio": np.mean(intra) / inter}
+
+
+def random_classes(seed, classes=3, count=20, dim=4):
+    rng = np.random.default_rng(seed)
+    labels = np.r_[0, 0, 1, rng.integers(0, classes, count - 3)]
+    return rng.normal(size=(count, dim)), labels, rng
+
+
+def test_by_hand():
+    # Class 0: a right angle, centre (1/2, 1/2). Class 1: three images, two of them equal, centre
+    # (-2/3, -1/3). The mean over classes is no mean over pairs.
+    embeddings = [[2, 0], [0, 3], [-1, 0], [-5, 0], [0, -7]]
+    intra = (math.sqrt(2) + math.sqrt(2) * 2 / 3) / 2
+    inter = math.hypot(1 / 2 + 2 / 3, 1 / 2 + 1 / 3)
+    expected = {"intra": intra, "inter": inter, "ratio": intra / inter}
+    assert embedding_density(embeddings, [0, 0, 1, 1, 1]) == pytest.approx(expected)
+
+
+def test_a_class_of_one_image_counts_between_classes_only():
+    density = embedding_density([[1, 0], [0, 1], [-1, 0]], [4, 4, 2])
+    assert density["intra"] == pytest.approx(math.sqrt(2))
+    assert density["inter"] == pytest.approx(math.hypot(3 / 2, 1 / 2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), classes=st.integers(2, 12), dim=st.integers(1, 6))
+def test_equals_definition(seed, classes, dim):
+    embeddings, labels, _ = random_classes(seed, classes, dim=dim + 1)
+    expected = by_definition(embeddings.astype(np.float32).astype(float), labels)
+    assert embedding_density(embeddings, labels) == pytest.approx(expected, abs=1e-7)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    names=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3, unique=True),
+)
+def test_rotation_order_lengths_and_names_do_not_matter(seed, names):
+    embeddings, labels, rng = random_classes(seed)
+    rotation, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    lengths = rng.uniform(1e-3, 1e3, (20, 1))
+    order = rng.permutation(20)
+    moved = (embeddings @ rotation * lengths)[order]
+    expected = pytest.approx(embedding_density(embeddings, labels), rel=1e-5)
+    assert embedding_density(moved, np.array(names)[labels[order]]) == expected
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e37])
+def test_extreme_scales(scale):
+    embeddings, labels, _ = random_classes(0)
+    expected = pytest.approx(embedding_density(embeddings, labels), rel=1e-5)
+    assert embedding_density(embeddings * scale, labels) == expected
+
+
+@pytest.mark.parametrize("dim", range(60, 70))
+def test_collapse(dim):
+    # For some of these dimensions, dot products and means of equal directions do not come out
+    # equal, and distances between them not zero.
+    classes, labels = np.random.default_rng(0).normal(size=(3, dim)), np.arange(30) % 3
+    collapsed_classes = embedding_density(classes[labels], labels)
+    assert (collapsed_classes["intra"], collapsed_classes["ratio"]) == (0.0, 0.0)
+    assert collapsed_classes["inter"] > 1.0
+    everything = embedding_density(np.tile(classes[0], (30, 1)), labels)
+    assert (everything["intra"], everything["inter"]) == (0.0, 0.0)
+    assert math.isnan(everything["ratio"])
+
+
+def test_same_centres():
+    density = embedding_density([[1, 0], [-1, 0], [0, 1], [0, -1]], [0, 0, 1, 1])
+    assert density == {"intra": 2.0, "inter": 0.0, "ratio": math.inf}
+
+
+def test_zero_vectors_have_no_direction():
+    density = embedding_density([[0, 0], [0, 5], [0, 0], [0, 0]], [0, 0, 1, 1])
+    assert density == {"intra": 0.5, "inter": 0.5, "ratio": 1.0}
+
+
+def test_blocks_bound_the_memory_and_change_nothing(monkeypatch):
+    # All distances within the larger class at once would take 50 MB.
+    embeddings = np.random.default_rng(0).normal(size=(2600, 3))
+    labels = np.arange(2600) < 2500
+    whole = embedding_density(embeddings, labels.astype(int))
+    monkeypatch.setattr(density, "WORKING_MEMORY_MIB", 2)
+    tracemalloc.start()
+    blocks = embedding_density(embeddings, labels.astype(int))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 15e6
+    assert blocks == pytest.approx(whole, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "labels, received", [([3] * 4, "1 classes of at most 4"), (range(4), "4 classes of at most 1")]
+)
+def test_refuses_what_has_no_pairs(labels, received):
+    with pytest.raises(ValueError, match=received):
+        embedding_density(np.eye(4), list(labels))

@@ -20,7 +20,8 @@ def clustering_metrics(embeddings, labels, seed=0):
 
     k-means is scikit-learn's: it starts from k-means++, which finds well-separated classes where
     the random start of faiss merges some. It clusters the embeddings as they are: normalise them
-    first if distances are to be between directions.
+    first if distances are to be between directions. It warns, with a `ConvergenceWarning`, of fewer
+    different embeddings than classes.
 
     Args:
         embeddings: float array-like `(N, D)`.

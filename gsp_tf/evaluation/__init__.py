@@ -4,6 +4,8 @@ from gsp_tf.evaluation.class_average import class_wise_map
 from gsp_tf.evaluation.clustering import clustering_metrics
 from gsp_tf.evaluation.covering_radius import covering_radius_curve
 from gsp_tf.evaluation.density import embedding_density
+from gsp_tf.evaluation.ensemble import ensemble_metrics
+from gsp_tf.evaluation.protocol import halve_classes, protocol_classes
 from gsp_tf.evaluation.retrieval import retrieval_metrics
 from gsp_tf.evaluation.search import ExactSearch, nearest_neighbours
 from gsp_tf.evaluation.spectrum import spectral_decay
@@ -14,7 +16,10 @@ __all__ = [
     "clustering_metrics",
     "covering_radius_curve",
     "embedding_density",
+    "ensemble_metrics",
+    "halve_classes",
     "nearest_neighbours",
+    "protocol_classes",
     "retrieval_metrics",
     "spectral_decay",
 ]

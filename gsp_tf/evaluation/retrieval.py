@@ -53,24 +53,54 @@ def retrieval_metrics(
         {'precision_at_1': 0.6, 'r_precision': 0.4, 'map_at_r': 0.4, 'recall_at_1': 0.6,
          'recall_at_2': 0.8, 'num_queries': 5, 'num_skipped': 1}
     """
-    recall_at = _checked_recall_at(recall_at)
+    recall_at = checked_recall_at(recall_at)
     positives, blocks = ranked_hits(
         queries, query_labels, references, reference_labels, metric, max(recall_at, default=1)
     )
-    num_queries = int(np.count_nonzero(positives))
-    precision_at_1, r_precision, map_at_r = 0.0, 0.0, 0.0
-    found_at = dict.fromkeys(recall_at, 0)
+    means = RetrievalMeans(recall_at)
     for rows, hits in blocks:
-        precision_at_1 += np.count_nonzero(hits[:, 0])
-        for depth in found_at:
-            found_at[depth] += np.count_nonzero(hits[:, :depth].any(axis=1))
-        within_r, average_precision = r_precision_and_map(hits, positives[rows])
-        r_precision += within_r.sum()
-        map_at_r += average_precision.sum()
-    sums = {"precision_at_1": precision_at_1, "r_precision": r_precision, "map_at_r": map_at_r}
-    sums |= {f"recall_at_{depth}": count for depth, count in found_at.items()}
-    metrics = {name: float(total / num_queries) for name, total in sums.items()}
-    return metrics | {"num_queries": num_queries, "num_skipped": len(positives) - num_queries}
+        means.add(hits, positives[rows])
+    num_skipped = int(np.count_nonzero(positives == 0))
+    return means.metrics() | {"num_queries": means.num_queries, "num_skipped": num_skipped}
+
+
+class RetrievalMeans:
+    """Means of the retrieval metrics over queries that come in blocks.
+
+    Args:
+        recall_at: the K of Recall@K.
+
+    Example:
+        >>> means = RetrievalMeans(recall_at=(2,))
+        >>> means.add(np.array([[False, True], [True, False]]), positives=np.array([1, 2]))
+        >>> means.metrics()
+        {'precision_at_1': 0.5, 'r_precision': 0.25, 'map_at_r': 0.25, 'recall_at_2': 1.0}
+    """
+
+    def __init__(self, recall_at):
+        self.num_queries = 0
+        self._found_at = dict.fromkeys(recall_at, 0)
+        self._sums = dict.fromkeys(("precision_at_1", "r_precision", "map_at_r"), 0.0)
+
+    def add(self, hits, positives):
+        """Count a block of queries.
+
+        Args:
+            hits: bool array `(b, k)`, true where the i-th nearest reference has the query's label.
+            positives: integer array `(b,)`, the number R of positives of each query, 1 to k.
+        """
+        self.num_queries += len(hits)
+        for depth in self._found_at:
+            self._found_at[depth] += np.count_nonzero(hits[:, :depth].any(axis=1))
+        within_r, average_precision = r_precision_and_map(hits, positives)
+        self._sums["precision_at_1"] += np.count_nonzero(hits[:, 0])
+        self._sums["r_precision"] += within_r.sum()
+        self._sums["map_at_r"] += average_precision.sum()
+
+    def metrics(self):
+        """dict from metric to float in [0, 1]."""
+        sums = self._sums | {f"recall_at_{k}": count for k, count in self._found_at.items()}
+        return {name: float(total / self.num_queries) for name, total in sums.items()}
 
 
 def ranked_hits(queries, query_labels, references, reference_labels, metric: Metric, depth=1):
@@ -114,7 +144,7 @@ def ranked_hits(queries, query_labels, references, reference_labels, metric: Met
     search = ExactSearch(references, metric)
     reference_labels = checked_labels(reference_labels, search.size, "reference_labels")
 
-    positives = _count(query_labels, reference_labels) - among_themselves
+    positives = count_labels(query_labels, reference_labels) - among_themselves
     used = np.flatnonzero(positives)
     if not len(used):
         raise ValueError(
@@ -153,14 +183,15 @@ def r_precision_and_map(hits, positives):
     return correct[:, -1] / positives, precision_at_hits.sum(axis=1) / positives
 
 
-def _checked_recall_at(recall_at):
+def checked_recall_at(recall_at):
+    """Returns the K of Recall@K as a tuple of int; `ValueError` if one is below 1."""
     depths = tuple(operator.index(depth) for depth in recall_at)
     if any(depth < 1 for depth in depths):
         raise ValueError(f"recall_at must hold integers of at least 1; received {depths}.")
     return depths
 
 
-def _count(labels, among):
+def count_labels(labels, among):
     """How often each of `labels` occurs in `among`."""
     classes, counts = np.unique(among, return_counts=True)
     position = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)

@@ -1,0 +1,129 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.evaluation import ensemble, ensemble_metrics, retrieval_metrics
+
+METRICS = ("precision_at_1", "r_precision", "map_at_r", "recall_at_1", "recall_at_4")
+
+
+def models(rng, centres, repeats, folds=4, dim=6, noise=1.0):
+    """Unit embeddings by models of each fold, of images around the centres of their classes."""
+    embeddings = [
+        [centres[:, :dim] + noise * rng.normal(size=(len(centres), dim)) for _ in range(repeats)]
+        for _ in range(folds)
+    ]
+    return [[x / np.linalg.norm(x, axis=1, keepdims=True) for x in fold] for fold in embeddings]
+
+
+def naive(queries, query_labels, references=None, reference_labels=None):
+    """Means and sample deviations over the choices, each evaluated by itself."""
+    separated, concatenated = [], []
+    for choice in itertools.product(*(range(len(fold)) for fold in queries)):
+        pairs = [
+            (queries[f][r], None if references is None else references[f][r])
+            for f, r in enumerate(choice)
+        ]
+        alone = [
+            retrieval_metrics(q, query_labels, x, reference_labels, recall_at=(1, 4))
+            for q, x in pairs
+        ]
+        separated.append([np.mean([m[name] for m in alone]) for name in METRICS])
+        side_by_side = retrieval_metrics(
+            np.concatenate([q for q, _ in pairs], axis=1),
+            query_labels,
+            None if references is None else np.concatenate([x for _, x in pairs], axis=1),
+            reference_labels,
+            recall_at=(1, 4),
+        )
+        concatenated.append([side_by_side[name] for name in METRICS])
+    return separated, concatenated
+
+
+def check(metrics, separated, concatenated):
+    for part, values in (("separated", separated), ("concatenated", concatenated)):
+        values = np.array(values)
+        mean = [metrics[part]["mean"][name] for name in METRICS]
+        np.testing.assert_allclose(mean, values.mean(axis=0), atol=1e-9)
+        std = [metrics[part]["std"][name] for name in METRICS]
+        if len(values) == 1:
+            assert std == [None] * len(METRICS)
+        else:
+            np.testing.assert_allclose(std, values.std(axis=0, ddof=1), atol=1e-9)
+
+
+@pytest.mark.parametrize(("repeats", "choices"), [(1, 1), (2, 16), (3, 81)])
+def test_every_concatenation_as_if_searched_by_itself(repeats, choices):
+    rng = np.random.default_rng(repeats)
+    labels = np.repeat(np.arange(20), rng.integers(2, 9, size=20))
+    folds = models(rng, rng.normal(size=(20, 6))[labels], repeats)
+    metrics = ensemble_metrics(folds, labels, recall_at=(1, 4))
+    assert metrics["choices"] == choices
+    assert metrics["num_queries"] == len(labels) and metrics["num_skipped"] == 0
+    check(metrics, *naive(folds, labels))
+
+
+def test_queries_and_gallery():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(12, 6))
+    query_labels, reference_labels = np.repeat(np.arange(12), 2), np.repeat(np.arange(10), 5)
+    queries = models(rng, centres[query_labels], 2)
+    references = models(rng, centres[reference_labels], 2)
+    metrics = ensemble_metrics(queries, query_labels, references, reference_labels, (1, 4))
+    assert metrics["num_queries"] == 20 and metrics["num_skipped"] == 4
+    check(metrics, *naive(queries, query_labels, references, reference_labels))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**16),
+    repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    noise=st.sampled_from([0.0, 0.1, 10.0]),
+)
+def test_any_number_of_models_a_fold_in_small_blocks(seed, repeats, noise):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, size=15)
+    labels[:2] = 0
+    folds = [models(rng, rng.normal(size=(4, 6))[labels], r, 1)[0] for r in repeats]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ensemble, "BLOCK_BYTES", 500)
+        check(ensemble_metrics(folds, labels, recall_at=(1, 4)), *naive(folds, labels))
+
+
+def test_agreeing_models_leave_few_references_to_rank():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(100), 10)
+    folds = models(rng, 10 * rng.normal(size=(100, 6))[labels], 3, noise=0.3)
+    concatenations = ensemble._Concatenations(folds, folds, among_themselves=True)
+    widths = []
+    take = np.take_along_axis
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ensemble.np,
+            "take_along_axis",
+            lambda array, indices, axis: widths.append(indices.shape[1]) or take(array, indices, 1),
+        )
+        list(concatenations._nearest(np.arange(1000), 9))
+    assert max(widths) < 300
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        ([], "at least one model for every fold"),
+        ([[np.eye(4)], []], r"at least one model for every fold; received \[1, 0\] models"),
+        ([[np.eye(4), np.eye(3)]], r"of the same images; received \[3, 4\] rows"),
+        ([[np.full((4, 2), np.nan)]], r"queries\[0\]\[0\] must be finite"),
+    ],
+)
+def test_bad_models_are_refused(queries, message):
+    with pytest.raises(ValueError, match=message):
+        ensemble_metrics(queries, [0, 0, 1, 1])
+
+
+def test_references_of_other_models_are_refused():
+    with pytest.raises(ValueError, match="must be of the same models"):
+        ensemble_metrics([[np.eye(4)]], [0, 0, 1, 1], [[np.eye(4)] * 2], [0, 0, 1, 1])

@@ -21,12 +21,12 @@ for seed in ${*:-0 1 2}; do
     options=; test "$loss" = c2 || options=$ms
     train "$loss" "$seed" $options
     train "$loss-xbm" "$seed" $options $memory
+    train "$loss-single-8" "$seed" $options --trainer ccp --ccp.max_projections 1 \
+      --ccp.patience 60
     for k in 1 8; do
-      train "$loss-single-$k" "$seed" $options --trainer ccp --ccp.proxies_per_class $k \
-        --ccp.max_projections 1 --ccp.patience 60
       train "$loss-ccp-$k" "$seed" $options --trainer ccp --ccp.proxies_per_class $k
     done
   done
-  train c1-ccp-8 "$seed" $c1 --trainer ccp
-  train triplet-ccp-8 "$seed" $triplet --trainer ccp
 done
+train c1-ccp-8 0 $c1 --trainer ccp
+train triplet-ccp-8 0 $triplet --trainer ccp

@@ -8,7 +8,7 @@ import warnings
 
 from jsonargparse import ArgumentParser
 
-from gsp_tf.recipe import add_recipe_arguments, parsed_recipe
+from gsp_tf.recipe import Recipe, add_recipe_arguments, parsed_recipe
 
 
 def main(arguments=None):
@@ -96,7 +96,15 @@ def _parser():
         help="Go on without image files that cannot be read; the same as data.skip_unreadable.",
     )
     train.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="The same numbers each time; the same as training.deterministic.",
+    )
+    train.add_argument(
         "--run", type=str | None, help="Run folder to create; null is runs/NAME-SEED."
+    )
+    train.add_argument(
+        "--resume", type=str | None, help="Run folder to go on with, by the recipe in it."
     )
     evaluate = ArgumentParser(
         description="Evaluate the best model of a run again and write its report.",
@@ -111,10 +119,20 @@ def _parser():
     demo.add_argument(
         "--epochs", type=int | None, help="Epochs of each run; null as in the recipe."
     )
-    commands = {"train": train, "evaluate": evaluate, "demo": demo}
+    report = ArgumentParser(
+        description="Compare runs in one table, methods by data sets, as Markdown, CSV and LaTeX. "
+        "Runs of one name that differ in their seed become a mean and a standard deviation.",
+        exit_on_error=False,
+    )
+    report.add_argument("runs", type=str, nargs="+", help="Run folders.")
+    report.add_argument(
+        "--out", type=str, default="tables", help="Folder for table.md, table.csv and table.tex."
+    )
+    commands = {"train": train, "evaluate": evaluate, "report": report, "demo": demo}
     subcommands = parser.add_subcommands(required=True)
     subcommands.add_subcommand("train", train, help="Train as a recipe says.")
     subcommands.add_subcommand("evaluate", evaluate, help="Evaluate a run again.")
+    subcommands.add_subcommand("report", report, help="Compare runs in one table.")
     subcommands.add_subcommand("demo", demo, help="Compare GAP and GSP in a few minutes.")
     return parser, commands
 
@@ -122,30 +140,75 @@ def _parser():
 def _train(options, parser):
     recipe = parsed_recipe(parser, options)
     recipe.data.skip_unreadable |= options.skip_unreadable
-    from gsp_tf.experiment import RunFolder, load_splits, report_runs, train_recipe
-    from gsp_tf.experiment.table import print_results
+    recipe.training.deterministic |= options.deterministic
+    if options.resume is not None and (recipe != Recipe() or options.run is not None):
+        raise ValueError("--resume takes the recipe of its run folder and no other option.")
+    from gsp_tf import experiment
 
-    folder = RunFolder(options.run or f"runs/{recipe.name}-{recipe.seed}")
-    folder.refuse_existing()
-    splits = load_splits(recipe.data)
-    train_recipe(recipe, folder.path, splits)
-    print_results([folder.path])
-    report_runs([folder.path], folder.report_path, recipe.name, splits)
-    print(f"Report: {folder.report_path}")
-    return _exit_code([folder])
+    if options.resume is None:
+        folder = experiment.RunFolder(options.run or f"runs/{recipe.name}-{recipe.seed}")
+        folder.refuse_existing()
+    else:
+        folder = experiment.RunFolder(options.resume)
+        folder.require(folder.recipe_path)
+        recipe = folder.recipe()
+    if recipe.protocol.is_ensemble:
+        splits = experiment.load_folds(recipe)
+        train, resume = experiment.train_ensemble, experiment.resume_ensemble
+    else:
+        splits = experiment.load_splits(recipe)
+        train, resume = experiment.train_recipe, experiment.resume_run
+    if options.resume is None:
+        train(recipe, folder.path, splits)
+    else:
+        resume(folder.path, splits)
+    return _show(folder, recipe, splits)
 
 
 def _evaluate(options, parser):
-    from gsp_tf.experiment import RunFolder, evaluate_run, load_splits, report_runs
+    from gsp_tf import experiment
+
+    folder = experiment.RunFolder(options.run)
+    folder.require(folder.recipe_path)
+    recipe = folder.recipe()
+    if recipe.protocol.is_ensemble:
+        splits = experiment.load_folds(recipe)
+        experiment.evaluate_ensemble(folder.path, splits)
+    else:
+        splits = experiment.load_splits(recipe)
+        experiment.evaluate_run(folder.path, splits)
+    _show(folder, recipe, splits)
+    return 0
+
+
+def _show(folder, recipe, splits):
+    """Print the results of a run, write its page, and give the exit code of its training."""
+    from gsp_tf.experiment import Comparison, model_folders, report_runs
     from gsp_tf.experiment.table import print_results
 
-    folder = RunFolder.open(options.run)
-    recipe = folder.recipe()
-    splits = load_splits(recipe.data)
-    evaluate_run(folder.path, splits)
-    print_results([folder.path])
-    report_runs([folder.path], folder.report_path, recipe.name, splits)
+    if recipe.protocol.is_ensemble:
+        if "ensemble" not in folder.metrics():
+            return _exit_code([folder])
+        models = [model for repeats in model_folders(folder) for model in repeats]
+        print_results([model.path for model in models])
+        print(Comparison([folder.path]).markdown())
+        shown = [repeats[0].path for repeats in model_folders(folder)]
+        report_runs(shown, folder.report_path, recipe.name, splits[0])
+    else:
+        models = [folder]
+        print_results([folder.path])
+        report_runs([folder.path], folder.report_path, recipe.name, splits)
     print(f"Report: {folder.report_path}")
+    return _exit_code(models)
+
+
+def _report(options, parser):
+    from gsp_tf.experiment import Comparison
+
+    comparison = Comparison(options.runs)
+    print(comparison.markdown())
+    for path in comparison.write(options.out):
+        print(path)
     return 0
 
 
@@ -172,7 +235,7 @@ def _exit_code(folders):
     return 130 if "interrupted" in statuses else 0
 
 
-_COMMANDS = {"train": _train, "evaluate": _evaluate, "demo": _demo}
+_COMMANDS = {"train": _train, "evaluate": _evaluate, "report": _report, "demo": _demo}
 
 
 if __name__ == "__main__":

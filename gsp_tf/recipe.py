@@ -41,8 +41,8 @@ class DataRecipe:
             current folder. Not used for glyphs.
         image_size: side of the square images the model sees, in pixels.
         channels: 1 for grey, 3 for colour; glyphs and omniglot are always grey.
-        split_fractions: shares of the classes for training, validation and test, which add up to 1;
-            a manifest with a split column brings its own.
+        split_fractions: shares of the classes for training, validation and test, which add up to 1,
+            with protocol.name=fractions; a manifest with a split column brings its own.
         split_seed: seed of the split, and of which super-classes are background.
         collage: how to make collages of the images.
         classes_per_batch: P, classes in a training batch.
@@ -80,6 +80,48 @@ class DataRecipe:
             "three positive shares (training, validation, test) that add up to 1",
         )
         _check("data.split_seed", self.split_seed, self.split_seed >= 0, "0 or more")
+
+
+@dataclass
+class ProtocolRecipe:
+    """Which classes train, choose the model and test; docs/protocols.md says when to use which.
+
+    Args:
+        name: fractions (classes shuffled and divided by data.split_fractions, or the splits of a
+            manifest), mlrc (half the classes test, a model for each fold of the others), or one
+            of conventional (the model is chosen by the test classes), ablation (2/3 of the training
+            half train, 1/3 choose the model) and tuning (4/5 and 1/5; nothing else is evaluated).
+        num_folds: folds of mlrc.
+        repeats: models of mlrc for each fold, of different seeds; every choice of one model a fold
+            is evaluated.
+        fold: fold of mlrc whose classes choose the model, from 0; null trains all folds.
+    """
+
+    name: Literal["fractions", "mlrc", "conventional", "ablation", "tuning"] = "fractions"
+    num_folds: int = 4
+    repeats: int = 1
+    fold: int | None = None
+
+    def __post_init__(self):
+        _check("protocol.num_folds", self.num_folds, self.num_folds >= 2, "2 or more")
+        _check("protocol.repeats", self.repeats, self.repeats >= 1, "1 or more")
+        fold = self.fold
+        _check(
+            "protocol.fold",
+            fold,
+            fold is None or 0 <= fold < self.num_folds,
+            f"null, or 0 to {self.num_folds - 1}",
+        )
+
+    @property
+    def is_ensemble(self):
+        """Whether this is about one model for every fold and repeat."""
+        return self.name == "mlrc" and self.fold is None
+
+    @property
+    def monitor(self):
+        """The validation metric that chooses the model."""
+        return "val_recall_at_1" if self.name == "conventional" else "val_map_at_r"
 
 
 @dataclass
@@ -326,6 +368,8 @@ class TrainingRecipe:
         jit_compile: compile the training step with XLA.
         patience: epochs without a better validation MAP@R after which training ends, counted from
             the end of the warm-up; null never.
+        deterministic: use operations that give the same numbers each time, on the same machine;
+            slower on a GPU.
     """
 
     epochs: int = 10
@@ -343,6 +387,7 @@ class TrainingRecipe:
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
     jit_compile: bool = False
     patience: int | None = None
+    deterministic: bool = False
 
     def __post_init__(self):
         for name in ("epochs", "steps_per_epoch"):
@@ -422,6 +467,7 @@ class Recipe:
         name: name of the run in tables and reports.
         seed: seed of the weights, the batches and the collages of training.
         data: images and batches.
+        protocol: which classes train, choose the model and test.
         backbone: network from an image to local features.
         embedding: map to the embedding space.
         pooling: pooling of the local features.
@@ -436,6 +482,7 @@ class Recipe:
     name: str = "run"
     seed: int = 0
     data: DataRecipe = field(default_factory=DataRecipe)
+    protocol: ProtocolRecipe = field(default_factory=ProtocolRecipe)
     backbone: BackboneRecipe = field(default_factory=BackboneRecipe)
     embedding: EmbeddingRecipe = field(default_factory=EmbeddingRecipe)
     pooling: PoolingRecipe = field(default_factory=PoolingRecipe)

@@ -1,6 +1,5 @@
 """Letters of many scripts, rendered from the fonts inside matplotlib: data without a download."""
 
-import contextlib
 import json
 import os
 import unicodedata
@@ -18,6 +17,7 @@ from PIL import Image, ImageFilter, ImageFont
 
 from gsp_tf.data.image_set import ArrayImages
 from gsp_tf.data.progress import show_progress
+from gsp_tf.files import replacing
 
 _FORMAT = 1
 _FONT_FAMILIES = ("DejaVuSans", "DejaVuSansMono", "DejaVuSerif", "STIXGeneral")
@@ -111,16 +111,12 @@ def _read_cache(path: Path, key: str) -> tuple[np.ndarray, str] | None:
 
 def _write_cache(path: Path, key: str, content: tuple[np.ndarray, str]) -> None:
     images, letters = content
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            np.savez_compressed(file, key=key, images=images, letters=letters)
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            np.savez_compressed(temporary, key=key, images=images, letters=letters)
     except OSError as error:
         warnings.warn(f"the glyphs are not cached: {error}", stacklevel=3)
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _render(size: int, images_per_class: int, seed: int) -> tuple[np.ndarray, str]:

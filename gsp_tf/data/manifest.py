@@ -11,7 +11,7 @@ from gsp_tf.data.decode import check_readable
 from gsp_tf.data.image_set import FileImages, ImageSet
 from gsp_tf.data.messages import bulleted
 
-_SPLITS = ("train", "validation", "test")
+_SPLITS = ("train", "validation", "test", "query", "gallery")
 _WITHOUT_SPLIT = "all"
 
 
@@ -29,7 +29,8 @@ def load_manifest(
 
     The file is UTF-8 with the header `path,label` or `path,label,split`; further columns are
     ignored. Paths are absolute or relative to the folder of the file. Splits hold different
-    classes: evaluation is on classes that training never saw.
+    classes: evaluation is on classes that training never saw. Only `query` and `gallery` share
+    theirs: they are test images, of which the first search the second, as those of In-shop do.
 
     Args:
         path: The CSV file.
@@ -37,14 +38,15 @@ def load_manifest(
         skip_unreadable: Whether to go on without files that cannot be read, and warn of them.
 
     Returns:
-        One set for each split that occurs (`train`, `validation`, `test`), or `{"all": set}`
-        without a split column. Labels count from 0 in each; class names are the texts of the file.
+        One set for each split that occurs (`train`, `validation`, `test`, `query`, `gallery`), or
+        `{"all": set}` without a split column. Labels count from 0 in each, and are common to
+        `query` and `gallery`; class names are the texts of the file.
 
     Raises:
         FileNotFoundError: If the CSV file does not exist.
         ValueError: If columns are missing, a line has an empty path or label, an unknown split, a
             missing file or a repeated path, a class is in two splits, a split has fewer than two
-            classes, or files are unreadable.
+            classes, there are both `test` and `query` or `gallery`, or files are unreadable.
 
     Example:
         >>> import tempfile
@@ -64,10 +66,16 @@ def load_manifest(
     readable = check_readable([row.path for row in rows], skip_unreadable)
     rows = [row for row in rows if row.path in readable]
     sets = {
-        split or _WITHOUT_SPLIT: _image_set([row for row in rows if row.split == split], channels)
+        split or _WITHOUT_SPLIT: _image_set(
+            [row for row in rows if row.split == split],
+            sorted({row.label for row in rows if _side(row.split) == _side(split)}),
+            channels,
+        )
         for split in (*_SPLITS, None)
         if any(row.split == split for row in rows)
     }
+    if "test" in sets and {"query", "gallery"} & set(sets):
+        raise ValueError(f"{path}: test images are either test, or query and gallery; found both.")
     for split, images in sets.items():
         if len(images.class_names) < 2:
             raise ValueError(
@@ -121,7 +129,7 @@ def _check_rows(path: Path, rows: list[_Row]) -> None:
             )
         if not row.label:
             problems.append(f"line {row.line}: the label is empty")
-        elif split_of.setdefault(row.label, row.split) != row.split:
+        elif _side(split_of.setdefault(row.label, row.split)) != _side(row.split):
             problems.append(
                 f"line {row.line}: class {row.label!r} is in split {split_of[row.label]!r} and "
                 f"in {row.split!r}; a class belongs to one split"
@@ -130,6 +138,11 @@ def _check_rows(path: Path, rows: list[_Row]) -> None:
         raise ValueError(f"{path} cannot be used:\n{bulleted(problems)}")
 
 
-def _image_set(rows: list[_Row], channels: int) -> FileImages:
-    names, labels = np.unique([row.label for row in rows], return_inverse=True)
-    return FileImages([row.path for row in rows], labels, names.tolist(), channels=channels)
+def _image_set(rows: list[_Row], names: list[str], channels: int) -> FileImages:
+    labels = np.searchsorted(names, [row.label for row in rows])
+    return FileImages([row.path for row in rows], labels, names, channels=channels)
+
+
+def _side(split: str | None) -> str | None:
+    """The split, where `query` and `gallery`, which share their classes, are one."""
+    return "query" if split == "gallery" else split

@@ -1,5 +1,6 @@
 """`tf.data` pipelines from image sets to batches."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,7 @@ def training_dataset(
     seed: int,
     horizontal_flip: bool = False,
     min_crop_area: float = 1.0,
+    first_batch: int = 0,
 ) -> tf.data.Dataset:
     """Endless class-balanced batches with random crops and flips, fixed by the seed.
 
@@ -32,13 +34,14 @@ def training_dataset(
         min_crop_area: Smallest share of the image area that a random crop keeps, in (0, 1]. Crops
             have aspect ratios from 3/4 to 4/3, or as near as the image allows. With 1 nothing is
             cropped at random: the central square is resized to S, as in evaluation.
+        first_batch: Number of batches of the sequence to leave out, to go on where training was.
 
     Returns:
         Batches `(images, labels)`: float32 `(P*K, S, S, channels)` in [0, 255] and int32 `(P*K,)`.
 
     Raises:
-        ValueError: If `image_size` or `min_crop_area` is out of range, or the set cannot fill
-            such batches (see `ClassBalancedSampler`).
+        ValueError: If `image_size`, `min_crop_area` or `first_batch` is out of range, or the set
+            cannot fill such batches (see `ClassBalancedSampler`).
 
     Example:
         >>> import numpy as np
@@ -51,6 +54,8 @@ def training_dataset(
     _check_image_size(image_size)
     if not 0 < min_crop_area <= 1:
         raise ValueError(f"min_crop_area must lie in (0, 1]; received {min_crop_area}.")
+    if first_batch < 0:
+        raise ValueError(f"first_batch must not be negative; received {first_batch}.")
     sampler = ClassBalancedSampler(
         images.labels, classes_per_batch, images_per_class, seed, images.class_names
     )
@@ -72,9 +77,11 @@ def training_dataset(
         return _finish(image, image_size, images.channels), tf.gather(labels, index)
 
     indices = tf.data.Dataset.from_generator(
-        lambda: iter(sampler), output_signature=tf.TensorSpec((batch_size,), tf.int64)
+        lambda: itertools.islice(sampler, first_batch, None),
+        output_signature=tf.TensorSpec((batch_size,), tf.int64),
     )
-    dataset = indices.unbatch().enumerate().map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+    counted = indices.unbatch().enumerate(start=first_batch * batch_size)
+    dataset = counted.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
     return _with_options(dataset.batch(batch_size, drop_remainder=True))
 
 

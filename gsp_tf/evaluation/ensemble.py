@@ -2,7 +2,9 @@
 
 import functools
 import itertools
+import math
 
+import faiss
 import numpy as np
 
 from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
@@ -14,6 +16,7 @@ from gsp_tf.evaluation.retrieval import (
 )
 
 BLOCK_BYTES = 1 << 28
+PARTS = 16
 
 
 def ensemble_metrics(
@@ -101,62 +104,86 @@ class _Concatenations:
     def __init__(self, query_folds, reference_folds, among_themselves):
         self.among_themselves = among_themselves
         self.folds = [
-            [_shifted(*pair) for pair in zip(queries, references, strict=True)]
+            [_factors(*pair) for pair in zip(queries, references, strict=True)]
             for queries, references in zip(query_folds, reference_folds, strict=True)
         ]
-        self.choices = list(itertools.product(*(range(len(fold)) for fold in self.folds)))
         self.size = len(reference_folds[0][0])
 
     def metrics(self, query_labels, reference_labels, recall_at):
-        """dict from metric to float for every choice of models."""
+        """dict from metric to float for every choice of models, in the order of their product."""
         positives = count_labels(query_labels, reference_labels) - self.among_themselves
         used = np.flatnonzero(positives)
         used = used[np.argsort(positives[used], kind="stable")]
-        means = [RetrievalMeans(recall_at) for _ in self.choices]
+        num_choices = math.prod(len(fold) for fold in self.folds)
+        means = [RetrievalMeans(recall_at) for _ in range(num_choices)]
         num_models = sum(len(fold) for fold in self.folds)
         block = max(1, BLOCK_BYTES // (4 * self.size * num_models))
         for start in range(0, len(used), block):
             rows = used[start : start + block]
-            k = max(positives[rows].max(), max(recall_at, default=1))
-            k = min(k, self.size - self.among_themselves)
             same = reference_labels == query_labels[rows, None]
-            for mean, nearest in zip(means, self._nearest(rows, k), strict=True):
-                mean.add(np.take_along_axis(same, nearest, axis=1), positives[rows])
+            depth = np.maximum(positives[rows], max(recall_at, default=1))
+            depth = np.minimum(depth, self.size - self.among_themselves)
+            for part, left, distances in self._candidates(rows, depth):
+                is_same = np.take_along_axis(same[part], left, axis=1)
+                k = int(depth[part].max())
+                for mean, total in zip(means, _sums(distances), strict=True):
+                    _, nearest = faiss.kmin(total, k)
+                    hits = np.take_along_axis(is_same, nearest, axis=1)
+                    mean.add(hits, positives[rows[part]])
         return [mean.metrics() for mean in means]
 
-    def _nearest(self, rows, k):
-        """The k nearest references `(b, k)` of some queries, for one choice after the other."""
+    def _candidates(self, rows, depth):
+        """References that can be among the `depth` nearest of some queries in some concatenation.
+
+        Yields parts of the rows that have similarly many: their places in `rows` `(p,)`, the
+        references `(p, w)`, and for each fold the models' squared distances to them, `(p, w)` and
+        infinite where a row has fewer than w.
+        """
         distances = [[self._squared(model, rows) for model in fold] for fold in self.folds]
-        # Sums in the order of the choices below, so that rounding keeps lower <= sum <= upper.
+        # Sums in the order of `_sums`, so that rounding keeps lower <= sum <= upper.
         lower = sum(functools.reduce(np.minimum, fold) for fold in distances)
         upper = sum(functools.reduce(np.maximum, fold) for fold in distances)
-        reach = np.partition(upper, k - 1, axis=1)[:, k - 1 : k]
-        width = np.count_nonzero(lower <= reach, axis=1).max()
-        left = np.sort(np.argpartition(lower, width - 1, axis=1)[:, :width], axis=1)
-        distances = [
-            [np.take_along_axis(model, left, axis=1) for model in fold] for fold in distances
-        ]
-        for choice in self.choices:
-            total = sum(fold[model] for fold, model in zip(distances, choice, strict=True))
-            order = np.argsort(total, axis=1, kind="stable")[:, :k]
-            yield np.take_along_axis(left, order, axis=1)
+        nearest, _ = faiss.kmin(upper, int(depth.max()))
+        is_left = lower <= np.take_along_axis(nearest, depth[:, None] - 1, axis=1)
+        counts = np.count_nonzero(is_left, axis=1)
+        for part in np.array_split(np.argsort(counts, kind="stable"), min(PARTS, len(rows))):
+            row, reference = np.nonzero(is_left[part])
+            width = max(counts[part].max(), depth[part].max())
+            place = row, np.arange(len(row)) - np.searchsorted(row, np.arange(len(part)))[row]
+            left = np.zeros((len(part), width), int)
+            left[place] = reference
+            padded = []
+            for fold in distances:
+                padded.append([np.full(left.shape, np.inf, np.float32) for _ in fold])
+                for model, of_left in zip(fold, padded[-1], strict=True):
+                    of_left[place] = model[part[row], reference]
+            yield part, left, padded
 
     def _squared(self, model, rows):
         """Squared distances `(b, N)` of one model, infinite from a query to itself."""
-        queries, references, squared_norms = model
-        queries = queries[rows]
-        squared = (-2 * queries) @ references.T
-        squared += squared_norms
-        squared += np.einsum("qd,qd->q", queries, queries)[:, None]
+        queries, references = model
+        squared = queries[rows] @ references.T
         if self.among_themselves:
             squared[np.arange(len(rows)), rows] = np.inf
         return squared
 
 
-def _shifted(queries, references):
-    """Both with the first reference as origin, as `ExactSearch` takes them, and squared norms."""
+def _sums(distances):
+    """The sums of one of the arrays of each fold, in the order of `itertools.product`."""
+    *others, last = distances
+    for total in _sums(others) if others else [None]:
+        yield from last if total is None else (total + model for model in last)
+
+
+def _factors(queries, references):
+    """Arrays `(Q, D + 2)` and `(N, D + 2)` whose product is the squared distances.
+
+    The first reference is the origin, as `ExactSearch` takes it.
+    """
     queries, references = queries - references[0], references - references[0]
-    return queries, references, np.einsum("nd,nd->n", references, references)
+    query_norms, norms = (np.einsum("nd,nd->n", x, x)[:, None] for x in (queries, references))
+    left = np.hstack([-2 * queries, query_norms, np.ones_like(query_norms)])
+    return left, np.hstack([references, np.ones_like(norms), norms])
 
 
 def _checked_folds(folds, name):

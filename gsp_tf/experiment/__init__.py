@@ -1,17 +1,34 @@
 """From a recipe to a run folder with a trained, evaluated model and its report."""
 
-from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.comparison import Comparison
+from gsp_tf.experiment.data import Splits, load_folds, load_splits
+from gsp_tf.experiment.ensemble import (
+    evaluate_ensemble,
+    model_folders,
+    resume_ensemble,
+    train_ensemble,
+)
+from gsp_tf.experiment.evaluate import evaluate_run
+from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.model import build_embedder, build_learner, pooling_weights
 from gsp_tf.experiment.report import report_runs
-from gsp_tf.experiment.run import RunFolder, evaluate_run, train_recipe
+from gsp_tf.experiment.run import resume_run, train_recipe
 
 __all__ = [
+    "Comparison",
     "RunFolder",
+    "Splits",
     "build_embedder",
     "build_learner",
+    "evaluate_ensemble",
     "evaluate_run",
+    "load_folds",
     "load_splits",
+    "model_folders",
     "pooling_weights",
     "report_runs",
+    "resume_ensemble",
+    "resume_run",
+    "train_ensemble",
     "train_recipe",
 ]

@@ -31,6 +31,8 @@ def ccp_trainer(recipe, learner):
         projection_weight=recipe.ccp.projection_weight,
         patience=recipe.ccp.patience,
         batch_weight=recipe.ccp.batch_weight,
+        max_projections=recipe.ccp.max_projections,
+        monitor=recipe.protocol.monitor,
     )
 
 

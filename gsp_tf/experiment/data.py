@@ -1,48 +1,114 @@
 """The image sets of a recipe."""
 
+import dataclasses
+from typing import NamedTuple
+
 from gsp_tf import data
+from gsp_tf.data import ImageSet
+from gsp_tf.evaluation import halve_classes, protocol_classes
+
+
+class Splits(NamedTuple):
+    """The images of an experiment.
+
+    Args:
+        train: images to train on.
+        validation: images that choose the model; those of `test` themselves where the protocol is
+            conventional or tuning.
+        test: images that the results are about: each searches the others, or the gallery.
+        gallery: images that those of `test` search, with the same class ids; `None` without one.
+    """
+
+    train: ImageSet
+    validation: ImageSet
+    test: ImageSet
+    gallery: ImageSet | None = None
+
+    @property
+    def validation_gallery(self):
+        """Images that those of `validation` search; `None` if each searches the others."""
+        return self.gallery if self.validation is self.test else None
 
 
 def load_splits(recipe):
-    """Training, validation and test images of a recipe, of disjoint classes.
+    """The images of a recipe, training and test images of disjoint classes.
 
     Args:
-        recipe: `gsp_tf.recipe.DataRecipe`.
+        recipe: `gsp_tf.recipe.Recipe`; one of protocol mlrc must name its fold.
 
     Returns:
-        three `ImageSet`s.
+        `Splits`.
 
     Raises:
         ValueError: if the data cannot give these splits; the message says why.
 
     Example:
-        >>> from gsp_tf.recipe import DataRecipe
-        >>> train, validation, test = load_splits(DataRecipe(image_size=24))
-        >>> set(train.class_names) & set(test.class_names)
+        >>> from gsp_tf.recipe import DataRecipe, Recipe
+        >>> splits = load_splits(Recipe(data=DataRecipe(image_size=24)))
+        >>> set(splits.train.class_names) & set(splits.test.class_names)
         set()
     """
+    protocol, recipe = recipe.protocol, recipe.data
+    if protocol.is_ensemble:
+        raise ValueError(
+            "protocol.name=mlrc trains a model for each fold; the images of one of them need "
+            "protocol.fold."
+        )
+    if protocol.name != "fractions":
+        return _protocol_splits(protocol, *_halves(protocol, recipe))
+    images, listed = _load(recipe)
+    if listed:
+        return _listed_splits(recipe, listed)
+    if recipe.collage.grid:
+        return Splits(
+            *data.collage_splits(
+                data.as_arrays(images, _tile_size(recipe)),
+                recipe.collage.background_groups,
+                recipe.split_fractions,
+                grid=recipe.collage.grid,
+                seed=recipe.split_seed,
+            )
+        )
+    return Splits(*data.split_classes(images, recipe.split_fractions, seed=recipe.split_seed))
+
+
+def load_folds(recipe):
+    """The images of every fold of a recipe of protocol mlrc, read once.
+
+    Args:
+        recipe: `gsp_tf.recipe.Recipe` with protocol.name=mlrc.
+
+    Returns:
+        list of `Splits`, with the same test images.
+
+    Raises:
+        ValueError: if the data cannot give these splits; the message says why.
+
+    Example:
+        >>> from gsp_tf.recipe import DataRecipe, ProtocolRecipe, Recipe
+        >>> recipe = Recipe(data=DataRecipe(image_size=24), protocol=ProtocolRecipe("mlrc"))
+        >>> [len(splits.validation.class_names) for splits in load_folds(recipe)]
+        [49, 49, 49, 48]
+    """
+    halves = _halves(recipe.protocol, recipe.data)
+    return [
+        _protocol_splits(dataclasses.replace(recipe.protocol, fold=fold), *halves)
+        for fold in range(recipe.protocol.num_folds)
+    ]
+
+
+def _load(recipe):
+    """All images and `None`, or `None` and the splits that a manifest lists."""
     if recipe.name != "glyphs" and recipe.path is None:
         raise ValueError(f"data.path is needed for data.name={recipe.name}.")
     if recipe.name == "manifest":
         sets = data.load_manifest(recipe.path, recipe.channels, recipe.skip_unreadable)
-        if "all" not in sets:
-            return _manifest_splits(recipe, sets)
-        images = sets["all"]
-    elif recipe.name == "folder":
-        images = data.load_folder(recipe.path, recipe.channels, recipe.skip_unreadable)
-    elif recipe.name == "omniglot":
-        images = data.load_omniglot(recipe.path, size=_tile_size(recipe))
-    else:
-        images = data.load_glyphs(size=_tile_size(recipe))
-    if recipe.collage.grid:
-        return data.collage_splits(
-            data.as_arrays(images, _tile_size(recipe)),
-            recipe.collage.background_groups,
-            recipe.split_fractions,
-            grid=recipe.collage.grid,
-            seed=recipe.split_seed,
-        )
-    return data.split_classes(images, recipe.split_fractions, seed=recipe.split_seed)
+        return (sets["all"], None) if "all" in sets else (None, sets)
+    if recipe.name == "folder":
+        return data.load_folder(recipe.path, recipe.channels, recipe.skip_unreadable), None
+    if recipe.name == "omniglot":
+        return data.load_omniglot(recipe.path, size=_tile_size(recipe)), None
+    return data.load_glyphs(size=_tile_size(recipe)), None
 
 
 def _tile_size(recipe):
@@ -56,15 +122,58 @@ def _tile_size(recipe):
     return recipe.image_size // grid
 
 
-def _manifest_splits(recipe, sets):
+def _listed_splits(recipe, sets):
+    """The splits of a manifest as it lists them."""
     if recipe.collage.grid:
         raise ValueError(
             "data.collage splits the classes itself: use a manifest without a split column."
         )
-    missing = {"train", "validation", "test"} - set(sets)
+    _check_listed(recipe, sets, {"train", "validation"})
+    return Splits(sets["train"], sets["validation"], *_test_half(sets))
+
+
+def _halves(protocol, recipe):
+    """Training half, test half and gallery, or `None`."""
+    if recipe.collage.grid:
+        raise ValueError(
+            "data.collage divides the classes itself, with protocol.name=fractions; received "
+            f"protocol.name={protocol.name}."
+        )
+    images, listed = _load(recipe)
+    if not listed:
+        train, test = halve_classes(len(images.class_names))
+        return images.subset(train), images.subset(test), None
+    _check_listed(recipe, listed, {"train"})
+    if "validation" in listed:
+        raise ValueError(
+            f"The manifest {recipe.path} has rows with split validation, and a protocol divides "
+            "the rows with split train itself: use protocol.name=fractions, or name them train."
+        )
+    return listed["train"], *_test_half(listed)
+
+
+def _test_half(sets):
+    """Test images and gallery, or `None`."""
+    return (sets["query"], sets["gallery"]) if "query" in sets else (sets["test"], None)
+
+
+def _check_listed(recipe, sets, needed):
+    needed = needed | ({"query", "gallery"} if {"query", "gallery"} & set(sets) else {"test"})
+    missing = needed - set(sets)
     if missing:
         raise ValueError(
             f"The manifest {recipe.path} has no rows with split {', '.join(sorted(missing))}; "
-            "training needs train, validation and test."
+            f"needed are {', '.join(sorted(needed))}."
         )
-    return sets["train"], sets["validation"], sets["test"]
+
+
+def _protocol_splits(protocol, training_half, test, gallery):
+    train, validation = protocol_classes(
+        protocol.name, len(training_half.class_names), protocol.fold or 0, protocol.num_folds
+    )
+    if protocol.name == "conventional":
+        return Splits(training_half, test, test, gallery)
+    train, validation = training_half.subset(train), training_half.subset(validation)
+    if protocol.name == "tuning":
+        return Splits(train, validation, validation)
+    return Splits(train, validation, test, gallery)

@@ -27,7 +27,7 @@ def run_demo(runs, epochs=None):
     paths = []
     with resources.as_file(resources.files("gsp_tf") / "recipes" / "demo.yaml") as path:
         recipes = [load_recipe(path, [*_GAP, *length]), load_recipe(path, length)]
-    splits = load_splits(recipes[0].data)
+    splits = load_splits(recipes[0])
     for recipe in recipes:
         print(f"Training {recipe.name}", flush=True)
         run = train_recipe(recipe, folder / recipe.name.lower(), splits)

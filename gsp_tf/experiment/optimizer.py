@@ -118,24 +118,24 @@ def regularize(recipe, variables):
 
 
 def plateau_callbacks(schedule, monitor):
-    """The callback of the schedule plateau.
+    """The callback of the schedule plateau, by name.
 
     Args:
         schedule: `gsp_tf.recipe.ScheduleRecipe`.
         monitor: metric to follow; larger is better.
 
     Returns:
-        list with a Keras callback, empty for the other schedules.
+        dict with a Keras callback, empty for the other schedules.
 
     Example:
         >>> from gsp_tf.recipe import ScheduleRecipe
         >>> plateau_callbacks(ScheduleRecipe(), "val_map_at_r")
-        []
+        {}
     """
     if schedule.name != "plateau":
-        return []
-    return [
-        keras.callbacks.ReduceLROnPlateau(
+        return {}
+    return {
+        "plateau": keras.callbacks.ReduceLROnPlateau(
             monitor,
             factor=schedule.decay_factor,
             patience=schedule.patience,
@@ -144,4 +144,4 @@ def plateau_callbacks(schedule, monitor):
             cooldown=schedule.cooldown,
             min_lr=1e-6 if schedule.minimum is None else schedule.minimum,
         )
-    ]
+    }

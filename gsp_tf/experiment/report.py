@@ -6,8 +6,8 @@ import numpy as np
 
 from gsp_tf.data import evaluation_dataset
 from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.model import features_model
-from gsp_tf.experiment.run import RunFolder
 from gsp_tf.recipe import recipe_text
 from gsp_tf.training import embed
 from gsp_tf.visual import RunSummary, write_report
@@ -37,7 +37,7 @@ def report_runs(paths, report_path, title, splits=None):
     folders = [RunFolder.open(path) for path in paths]
     recipes = [folder.recipe() for folder in folders]
     _check_same_images(recipes)
-    test = (splits or load_splits(recipes[0].data))[2]
+    test = (splits or load_splits(recipes[0])).test
     shown = np.arange(len(test))
     if len(test) > MAX_IMAGES:
         shown = np.sort(np.random.default_rng(0).choice(len(test), MAX_IMAGES, replace=False))
@@ -50,6 +50,12 @@ def report_runs(paths, report_path, title, splits=None):
 
 def _check_same_images(recipes):
     for recipe in recipes[1:]:
+        if _test_half(recipe.protocol) != _test_half(recipes[0].protocol):
+            raise ValueError(
+                "One report is about runs with the same test images; protocol.name of "
+                f"{recipe.name} is {recipe.protocol.name}, of {recipes[0].name} "
+                f"{recipes[0].protocol.name}."
+            )
         for name in ("name", "path", "image_size", "split_fractions", "split_seed", "collage"):
             ours, theirs = getattr(recipe.data, name), getattr(recipes[0].data, name)
             if ours != theirs:
@@ -57,6 +63,11 @@ def _check_same_images(recipes):
                     f"One report is about runs with the same test images; data.{name} of "
                     f"{recipe.name} is {ours}, of {recipes[0].name} {theirs}."
                 )
+
+
+def _test_half(protocol):
+    """What of a protocol decides the test images."""
+    return protocol.name if protocol.name in ("fractions", "tuning") else "halves"
 
 
 def _summarize(folder, recipe, test, shown):
@@ -76,7 +87,7 @@ def _summarize(folder, recipe, test, shown):
         pooling_weights=np.concatenate(weights) if weights else None,
         recipe=recipe_text(recipe),
         projections=metrics.get("projections", []),
-        notes=_notes(metrics, test, shown),
+        notes=_notes(recipe, metrics, test, shown),
     )
 
 
@@ -97,13 +108,19 @@ def _keep_shown(dataset, shown, embedder, images, weights):
         yield batch, labels
 
 
-def _notes(metrics, test, shown):
+def _notes(recipe, metrics, test, shown):
     classes = metrics.get("num_classes", {})
     notes = [
         f"Evaluated on {len(test):,} images of {len(test.class_names)} classes that were not seen "
-        f"in training ({classes.get('train')} classes) or in the choice of the model "
-        f"({classes.get('validation')} classes)."
+        f"in training ({classes.get('train')} classes)"
     ]
+    if recipe.protocol.name in ("conventional", "tuning"):
+        notes[0] += (
+            ". The model was chosen by these same images, so the figures are too high for classes "
+            f"never seen (protocol {recipe.protocol.name})."
+        )
+    else:
+        notes[0] += f" or in the choice of the model ({classes.get('validation')} classes)."
     if len(shown) < len(test):
         notes.append(f"The pictures below come from a random sample of {len(shown):,} of them.")
     if metrics.get("status") == "interrupted":

@@ -1,15 +1,10 @@
-"""Training and evaluation in a run folder."""
+"""Training in a run folder."""
 
-import csv
 import dataclasses
 import functools
-import hashlib
-import json
 import platform
 import sys
 import time
-import zipfile
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -17,118 +12,26 @@ import tensorflow as tf
 
 import gsp_tf
 from gsp_tf.data import evaluation_dataset, training_dataset
-from gsp_tf.data.progress import show_progress
-from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.experiment.ccp import ccp_trainer, proxy_pool
 from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.evaluate import evaluate_run, fingerprint
+from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
 from gsp_tf.experiment.optimizer import plateau_callbacks
 from gsp_tf.experiment.warmup import warm_up
-from gsp_tf.files import replace_text
-from gsp_tf.recipe import load_recipe, save_recipe
-from gsp_tf.training import MetricLearner, RetrievalEvaluation, SaveBest, StopOnNaN, embed
-
-MONITOR = "val_map_at_r"
-
-
-class RunFolder:
-    """The files of one run.
-
-    `recipe.yaml` is the resolved recipe, `model.keras` the best learner (embedder, losses and
-    optimizer), `history.csv` the training history, `metrics.json` the results, `logs` the
-    TensorBoard logs, `report.html` the page that shows them.
-
-    Args:
-        path: the folder.
-
-    Example:
-        >>> RunFolder("runs/gsp").metrics_path.as_posix()
-        'runs/gsp/metrics.json'
-    """
-
-    def __init__(self, path):
-        self.path = Path(path)
-        self.recipe_path = self.path / "recipe.yaml"
-        self.model_path = self.path / "model.keras"
-        self.history_path = self.path / "history.csv"
-        self.metrics_path = self.path / "metrics.json"
-        self.logs_path = self.path / "logs"
-        self.report_path = self.path / "report.html"
-
-    @classmethod
-    def create(cls, path, recipe):
-        """A new folder with the recipe in it; refuses one that is there already."""
-        folder = cls(path)
-        folder.refuse_existing()
-        folder.path.mkdir(parents=True)
-        save_recipe(recipe, folder.recipe_path)
-        return folder
-
-    def refuse_existing(self):
-        """Raise `FileExistsError` if the folder, or a file of that name, is there already."""
-        if self.path.exists():
-            raise FileExistsError(
-                f"The run folder {self.path} exists. Choose another one or remove it."
-            )
-
-    @classmethod
-    def open(cls, path):
-        """An existing folder; refuses one without a recipe or a model, and says which."""
-        folder = cls(path)
-        for file in (folder.recipe_path, folder.model_path):
-            if not file.is_file():
-                raise FileNotFoundError(
-                    f"{folder.path} is not a run folder: it has no {file.name}."
-                )
-        return folder
-
-    def recipe(self):
-        """The resolved recipe."""
-        return load_recipe(self.recipe_path)
-
-    def learner(self, compile=True):
-        """The best learner, with its weights and, compiled, its optimizer's state."""
-        if not zipfile.is_zipfile(self.model_path):
-            raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
-        learner = keras.models.load_model(self.model_path, compile=compile)
-        if not isinstance(learner, MetricLearner):
-            raise ValueError(f"{self.model_path} holds no MetricLearner.")
-        return learner
-
-    def history(self):
-        """Columns of `history.csv`: dict from name to list of float, one value an epoch."""
-        if not self.history_path.exists():
-            return {}
-        with open(self.history_path, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
-        # A crash or a full disk can leave the last row incomplete.
-        rows = [row for row in rows if all(row[name] for name in names)]
-        return {name: [float(row[name]) for row in rows] for name in names}
-
-    def metrics(self):
-        """What `metrics.json` holds; empty if the run has not come to it."""
-        if not self.metrics_path.exists():
-            return {}
-        try:
-            return dict(json.loads(self.metrics_path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{self.metrics_path} is damaged: {error}") from error
-
-    def update_metrics(self, **entries):
-        """Add entries to `metrics.json`, under a temporary name first."""
-        text = json.dumps({**self.metrics(), **entries}, indent=2)
-        replace_text(self.metrics_path, text + "\n")
+from gsp_tf.training import Checkpoint, RetrievalEvaluation, SaveBest, StopOnNaN
+from gsp_tf.training.checkpoint import epoch_of
 
 
 def train_recipe(recipe, path, splits=None):
     """Train as a recipe says, keep the best model, and evaluate it on the test classes.
 
-    The best model is the one with the highest MAP@R on the validation classes, the untrained one
-    included. Ctrl-C ends training early; the folder is completed all the same. So does a loss that
-    is not finite; then the best model until then is kept and the folder says that training
-    diverged. Nothing is written before the first evaluation has shown that all can run.
+    The best model is the one with the highest MAP@R on the validation classes (Recall@1 with
+    protocol.name=conventional), the untrained one included. Ctrl-C ends training early; the folder
+    is completed all the same, and `resume_run` goes on. A loss that is not finite ends training
+    too; then the best model until then is kept and the folder says that training diverged. Nothing
+    is written before the first evaluation has shown that all can run.
 
     Args:
         recipe: `gsp_tf.recipe.Recipe`.
@@ -143,46 +46,126 @@ def train_recipe(recipe, path, splits=None):
         FileExistsError: if the folder exists.
         ValueError: if the data or the recipe cannot be used.
     """
-    RunFolder(path).refuse_existing()
+    folder = RunFolder(path)
+    folder.refuse_existing()
     recipe = dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
-    splits = splits or load_splits(recipe.data)
-    train, validation, test = splits
+    splits = splits or load_splits(recipe)
+    _train(recipe, folder, splits)
+    evaluate_run(folder.path, splits)
+    return folder
+
+
+def resume_run(path, splits=None):
+    """Go on with a run that was stopped, from its last evaluation.
+
+    In deterministic mode on a CPU the run ends with the numbers of one that was never stopped. What
+    a run had done after its last evaluation is done again; one that was stopped before the first
+    starts anew; one whose training is finished is evaluated if it was not.
+
+    Args:
+        path: run folder.
+        splits: what `load_splits` gives for the run's recipe, if it is at hand.
+
+    Returns:
+        `RunFolder`, as `train_recipe`.
+
+    Raises:
+        FileNotFoundError: if the folder is not a run folder.
+        ValueError: if its checkpoint is damaged, or the training data are not those it began with.
+    """
+    folder = RunFolder(path)
+    folder.require(folder.recipe_path)
+    recipe = folder.recipe()
+    splits = splits or load_splits(recipe)
+    metrics = folder.metrics()
+    if metrics.get("status") not in ("finished", "diverged"):
+        folder.remove_temporary_files()
+        _train(recipe, folder, splits, resume=True)
+    elif "test" in metrics:
+        return folder
+    evaluate_run(folder.path, splits)
+    return folder
+
+
+def _train(recipe, folder, splits, resume=False):
+    if recipe.training.deterministic:
+        tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(recipe.seed)
-    batches = training_dataset(
-        train,
-        recipe.data.image_size,
-        recipe.data.classes_per_batch,
-        recipe.data.images_per_class,
+    _check_retrieval(splits)
+    batches = functools.partial(_batches, recipe, splits.train)
+    learner = build_learner(recipe, len(splits.train.class_names), splits.train.channels)
+    evaluation = _evaluation(recipe, splits)
+    trainer, train_with = None, learner.fit
+    if recipe.trainer == "ccp":
+        trainer = ccp_trainer(recipe, learner)
+        train_with = functools.partial(trainer.fit, pool=proxy_pool(recipe, splits.train))
+    best = SaveBest(folder.model_path, monitor=recipe.protocol.monitor)
+    best.set_model(learner)
+    if resume and folder.checkpoint_path.exists():
+        first_epoch = epoch_of(folder.checkpoint_path)
+        _check_same_training_images(folder, splits.train)
+        folder.cut_history(first_epoch)
+    else:
+        first_epoch = None
+        if recipe.pooling.name == "gsp" and recipe.pooling.adapt_batches:
+            adapt_prototypes(learner.embedder, batches(0).take(recipe.pooling.adapt_batches))
+        _start(recipe, folder, splits, learner, evaluation, best, resume)
+    _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best, first_epoch)
+
+
+def _batches(recipe, images, first_epoch):
+    data = recipe.data
+    return training_dataset(
+        images,
+        data.image_size,
+        data.classes_per_batch,
+        data.images_per_class,
         seed=recipe.seed,
-        horizontal_flip=recipe.data.horizontal_flip,
-        min_crop_area=recipe.data.min_crop_area,
+        horizontal_flip=data.horizontal_flip,
+        min_crop_area=data.min_crop_area,
+        first_batch=first_epoch * recipe.training.steps_per_epoch,
     )
-    for name, images in (("validation", validation), ("test", test)):
-        if np.bincount(images.labels).max() < 2:
+
+
+def _check_retrieval(splits):
+    for name in ("validation", "test"):
+        images = getattr(splits, name)
+        if splits.gallery is None and np.bincount(images.labels).max() < 2:
             raise ValueError(
                 f"Retrieval needs a class with two images, but each of the {name} classes "
                 f"({', '.join(images.class_names[:5])}, ...) has one."
             )
-    learner = build_learner(recipe, len(train.class_names), train.channels)
-    if recipe.pooling.name == "gsp" and recipe.pooling.adapt_batches:
-        adapt_prototypes(learner.embedder, batches.take(recipe.pooling.adapt_batches))
-    evaluation = RetrievalEvaluation(
-        evaluation_dataset(validation, recipe.data.image_size, recipe.evaluation.batch_size),
-        recall_at=recipe.evaluation.recall_at,
+
+
+def _evaluation(recipe, splits):
+    size, batch_size = recipe.data.image_size, recipe.evaluation.batch_size
+    gallery = splits.validation_gallery
+    recall_at = recipe.evaluation.recall_at
+    if recipe.protocol.monitor == "val_recall_at_1":
+        recall_at = sorted({1, *recall_at})
+    return RetrievalEvaluation(
+        evaluation_dataset(splits.validation, size, batch_size),
+        recall_at=recall_at,
+        references=None if gallery is None else evaluation_dataset(gallery, size, batch_size),
     )
-    trainer, train_with = None, learner.fit
-    if recipe.trainer == "ccp":
-        trainer = ccp_trainer(recipe, learner)
-        train_with = functools.partial(trainer.fit, pool=proxy_pool(recipe, train))
+
+
+def _start(recipe, folder, splits, learner, evaluation, best, resume):
+    """Evaluate the untrained model, and make the folder with it."""
     evaluation.set_model(learner)
     untrained = evaluation.evaluate()
-    folder = RunFolder.create(path, recipe)
-    best = SaveBest(folder.model_path, monitor=MONITOR, baseline=untrained[MONITOR])
-    best.set_model(learner)
+    if resume:
+        folder.start(recipe)
+    else:
+        folder = RunFolder.create(folder.path, recipe)
+    best.best = untrained[best.monitor]
     best.save()
     folder.update_metrics(
+        status="running",
         untrained=untrained,
-        test_classes=_fingerprint(test),
+        train_classes=fingerprint(splits.train),
+        num_train_images=len(splits.train),
+        test_classes=fingerprint(splits.test),
         num_parameters=int(learner.embedder.count_params()),
         versions={
             "gsp_tf": gsp_tf.__version__,
@@ -191,23 +174,35 @@ def train_recipe(recipe, path, splits=None):
             "python": platform.python_version(),
         },
     )
-    _fit(recipe, folder, learner, train_with, batches, evaluation, best)
-    if trainer:
-        folder.update_metrics(projections=trainer.projections)
-    evaluate_run(folder.path, splits)
-    return folder
 
 
-def _fit(recipe, folder, learner, train_with, batches, evaluation, best):
-    """Train with everything a run folder needs, and write down how it ended."""
+def _check_same_training_images(folder, images):
+    metrics = folder.metrics()
+    began_with = metrics["train_classes"], metrics["num_train_images"]
+    if began_with != (fingerprint(images), len(images)):
+        raise ValueError(
+            f"The training images are not those that {folder.path} began with: it had "
+            f"{began_with[1]}, now there are {len(images)} images of "
+            f"{len(images.class_names)} classes, or the classes have changed."
+        )
+
+
+def _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best, start):
+    """Train with everything a run folder needs, and write down how it ended.
+
+    `start` is the epoch of the checkpoint to go on from, or `None`.
+    """
     training = recipe.training
-    divergence = StopOnNaN()
-    logger = keras.callbacks.CSVLogger(folder.history_path, append=True)
-    board = keras.callbacks.TensorBoard(folder.logs_path, write_graph=False)
+    divergence, clock = StopOnNaN(), _Clock()
 
-    def fit(train_with, first_epoch, epochs, *followers):
+    def fit(train_with, first_epoch, epochs, *followers, parts=None):
+        checkpoint = Checkpoint(
+            folder.checkpoint_path,
+            {"best": best, "clock": clock, **(parts or {})},
+            resume=first_epoch == start,
+        )
         train_with(
-            batches,
+            batches(first_epoch),
             initial_epoch=first_epoch,
             epochs=epochs,
             steps_per_epoch=training.steps_per_epoch,
@@ -215,32 +210,38 @@ def _fit(recipe, folder, learner, train_with, batches, evaluation, best):
                 divergence,
                 evaluation,
                 _LogState(recipe.trainer),
+                checkpoint,
                 *followers,
-                logger,
-                board,
+                keras.callbacks.CSVLogger(folder.history_path, append=True),
+                keras.callbacks.TensorBoard(folder.logs_path, write_graph=False),
             ],
             shuffle=False,
             verbose=1 if sys.stdout.isatty() else 2,
         )
 
-    followers = plateau_callbacks(training.schedule, MONITOR)
+    stops = plateau_callbacks(training.schedule, best.monitor)
     if training.patience is not None:
-        followers.append(
-            keras.callbacks.EarlyStopping(MONITOR, mode="max", patience=training.patience)
+        stops["early_stopping"] = keras.callbacks.EarlyStopping(
+            best.monitor, mode="max", patience=training.patience
         )
-    started = time.monotonic()
+    parts = stops | ({"ccp": trainer} if trainer else {})
     status = "failed"
     try:
-        if training.warmup_epochs:
-            warm_up(training, learner, best, fit)
+        if (start or 0) < training.warmup_epochs:
+            warm_up(training, learner, best, fit, start or 0)
         if divergence.diverged_at is None:
-            fit(train_with, training.warmup_epochs, training.epochs, best, *followers)
+            first_epoch = max(start or 0, training.warmup_epochs)
+            fit(train_with, first_epoch, training.epochs, best, *stops.values(), parts=parts)
         status = "diverged" if divergence.diverged_at else "finished"
+        if trainer:
+            folder.update_metrics(projections=trainer.projections)
+        folder.checkpoint_path.unlink()
     except KeyboardInterrupt:
+        best.save_if_due()
         status = "interrupted"
         print(
-            "\nInterrupted; now evaluating the best model. If this is stopped too, "
-            f"`gsp-tf evaluate {folder.path}` does it later.",
+            "\nInterrupted; now evaluating the best model. "
+            f"`gsp-tf train --resume {folder.path}` goes on with the training.",
             file=sys.stderr,
         )
     finally:
@@ -248,10 +249,26 @@ def _fit(recipe, folder, learner, train_with, batches, evaluation, best):
             status=status,
             epochs=len(folder.history().get("loss", ())),
             best_epoch=None if best.best_epoch is None else best.best_epoch + 1,
-            best_val_map_at_r=best.best,
-            training_seconds=round(time.monotonic() - started, 1),
+            training_seconds=round(clock.seconds(), 1),
             diverged_at=divergence.diverged_at,
+            **{f"best_{best.monitor}": best.best},
         )
+
+
+class _Clock:
+    """Seconds of training, those before a run was stopped included."""
+
+    def __init__(self):
+        self._started = time.monotonic()
+
+    def seconds(self):
+        return time.monotonic() - self._started
+
+    def state(self):
+        return {"seconds": self.seconds()}
+
+    def restore(self, state):
+        self._started -= state["seconds"]
 
 
 class _LogState(keras.callbacks.Callback):
@@ -265,55 +282,3 @@ class _LogState(keras.callbacks.Callback):
         logs.update(learning_rate=float(self.model.optimizer.learning_rate))
         if self.trainer == "ccp":
             logs.setdefault("projection", 0)
-
-
-def _fingerprint(images):
-    """Which classes a set holds, as a short text."""
-    names = "\n".join(images.class_names)
-    return hashlib.sha256(names.encode("utf-8", errors="surrogateescape")).hexdigest()[:16]
-
-
-def evaluate_run(path, splits=None):
-    """Evaluate the best model of a run on its test classes; writes `metrics.json`.
-
-    Args:
-        path: run folder.
-        splits: what `load_splits` gives for the run's recipe, if it is at hand.
-
-    Returns:
-        dict of `retrieval_metrics`.
-
-    Raises:
-        FileNotFoundError: if the folder is not a run folder.
-        ValueError: if a file of it is damaged, or the data are not those it was made with.
-    """
-    folder = RunFolder.open(path)
-    recipe = folder.recipe()
-    splits = splits or load_splits(recipe.data)
-    test = splits[2]
-    embedder = folder.learner(compile=False).embedder
-    size = recipe.data.image_size
-    if embedder.input_shape != (None, size, size, test.channels):
-        raise ValueError(
-            f"The model of {folder.path} takes images {embedder.input_shape[1:]}, its recipe and "
-            f"data give {(size, size, test.channels)}."
-        )
-    if folder.metrics().get("test_classes", _fingerprint(test)) != _fingerprint(test):
-        raise ValueError(
-            f"The test classes are not those that {folder.path} was made with: the data or the "
-            "split in its recipe have changed, and the model may have been trained on them."
-        )
-    batches = evaluation_dataset(test, recipe.data.image_size, recipe.evaluation.batch_size)
-    embeddings, labels = embed(
-        embedder, show_progress(batches, "Embedding the test images", len(batches))
-    )
-    metrics = retrieval_metrics(embeddings, labels, recall_at=recipe.evaluation.recall_at)
-    metrics = {name: np.asarray(value).item() for name, value in metrics.items()}
-    folder.update_metrics(
-        num_classes={
-            name: len(images.class_names)
-            for name, images in zip(("train", "validation", "test"), splits, strict=True)
-        },
-        test=metrics,
-    )
-    return metrics

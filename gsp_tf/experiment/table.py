@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf.experiment.run import RunFolder
+from gsp_tf.experiment.folder import RunFolder
 
 _COLUMNS = {
     "precision_at_1": "P@1",

@@ -5,7 +5,8 @@ from keras import ops
 
 from gsp_tf.losses.labels import check_labels
 from gsp_tf.losses.loss_layer import LossLayer
-from gsp_tf.losses.pair import PairLoss, nan_unless_finite
+from gsp_tf.losses.pair import nan_unless_finite
+from gsp_tf.losses.pair_wrapper import PairWrapper
 from gsp_tf.losses.pairs import Pairs
 from gsp_tf.ops.normalization import l2_normalize
 
@@ -13,7 +14,7 @@ BLOCK = 4096
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class CrossBatchMemory(LossLayer):
+class CrossBatchMemory(PairWrapper, LossLayer):
     """A pair loss between a batch and the embeddings of the last batches (XBM).
 
     `loss(batch, memory) + batch_weight · loss(batch, batch)`. The memory is a ring of the last
@@ -52,17 +53,13 @@ class CrossBatchMemory(LossLayer):
 
     def __init__(self, loss, capacity, warmup_steps=0, batch_weight=0.0, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(loss, PairLoss):
-            raise ValueError(
-                f"CrossBatchMemory takes a pair loss such as ContrastiveLoss(), received {loss!r}."
-            )
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1, received {capacity}.")
         if warmup_steps < 0:
             raise ValueError(f"warmup_steps must not be negative, received {warmup_steps}.")
         if not batch_weight >= 0:
             raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
-        self.loss = loss
+        self.hold(loss)
         self.capacity = capacity
         self.warmup_steps = warmup_steps
         self.batch_weight = batch_weight
@@ -131,13 +128,7 @@ class CrossBatchMemory(LossLayer):
     def get_config(self):
         return {
             **super().get_config(),
-            "loss": keras.saving.serialize_keras_object(self.loss),
             "capacity": self.capacity,
             "warmup_steps": self.warmup_steps,
             "batch_weight": self.batch_weight,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        loss = keras.saving.deserialize_keras_object(config["loss"])
-        return cls(**{**config, "loss": loss})

@@ -5,12 +5,12 @@ from keras import ops
 
 from gsp_tf.losses.labels import check_labels
 from gsp_tf.losses.loss_layer import LossLayer
-from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.pair_wrapper import PairWrapper
 from gsp_tf.ops.distances import pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class MultiLevelDistanceRegularization(LossLayer):
+class MultiLevelDistanceRegularization(PairWrapper, LossLayer):
     """A pair loss, and a pull of all distances of the batch to a few learned levels (MLDR).
 
     `L + w mean_{i≠j} min_l |(d_ij - μ) / σ - s_l|` with Euclidean distances d of the embeddings as
@@ -46,16 +46,11 @@ class MultiLevelDistanceRegularization(LossLayer):
 
     def __init__(self, loss, weight=1.0, levels=(-3.0, 0.0, 3.0), **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(loss, PairLoss):
-            raise ValueError(
-                "MultiLevelDistanceRegularization takes a pair loss such as ContrastiveLoss(), "
-                f"received {loss!r}."
-            )
         if not weight >= 0:
             raise ValueError(f"weight must not be negative, received {weight}.")
         if not len(levels):
             raise ValueError("levels must hold at least one level, received none.")
-        self.loss = loss
+        self.hold(loss)
         self.weight = weight
         self.initial_levels = tuple(map(float, levels))
 
@@ -100,12 +95,6 @@ class MultiLevelDistanceRegularization(LossLayer):
     def get_config(self):
         return {
             **super().get_config(),
-            "loss": keras.saving.serialize_keras_object(self.loss),
             "weight": self.weight,
             "levels": self.initial_levels,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        loss = keras.saving.deserialize_keras_object(config["loss"])
-        return cls(**{**config, "loss": loss})

@@ -48,6 +48,11 @@ class PairLoss(keras.losses.Loss):
         self.normalize = normalize
         self.miner = miner
 
+    @property
+    def seed_generator(self):
+        """The `keras.random.SeedGenerator` of a miner that draws, else `None`."""
+        return getattr(self.miner, "seed_generator", None)
+
     def __call__(self, labels, embeddings, sample_weight=None):
         """Loss over all pairs of a batch, a sample never paired with itself.
 

@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses.pair_wrapper import PairWrapper
 from gsp_tf.losses.weighted import WeightedLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ProxyPairsLoss(WeightedLoss):
+class ProxyPairsLoss(PairWrapper, WeightedLoss):
     """Any pair loss, with the samples as anchors and k learned proxies a class as references.
 
     `loss(batch, proxies) + batch_weight · loss(batch, batch)`. This is the objective of one problem
@@ -40,15 +40,11 @@ class ProxyPairsLoss(WeightedLoss):
 
     def __init__(self, loss, num_classes, proxies_per_class=1, batch_weight=0.0, **kwargs):
         super().__init__(num_classes, **kwargs)
-        if not isinstance(loss, PairLoss):
-            raise ValueError(
-                f"ProxyPairsLoss takes a pair loss such as ContrastiveLoss(), received {loss!r}."
-            )
         if proxies_per_class < 1:
             raise ValueError(f"A class needs at least 1 proxy, received {proxies_per_class}.")
         if not batch_weight >= 0:
             raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
-        self.loss = loss
+        self.hold(loss)
         self.proxies_per_class = proxies_per_class
         self.batch_weight = batch_weight
 
@@ -70,12 +66,6 @@ class ProxyPairsLoss(WeightedLoss):
     def get_config(self):
         return {
             **super().get_config(),
-            "loss": keras.saving.serialize_keras_object(self.loss),
             "proxies_per_class": self.proxies_per_class,
             "batch_weight": self.batch_weight,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        loss = keras.saving.deserialize_keras_object(config["loss"])
-        return cls(**{**config, "loss": loss})

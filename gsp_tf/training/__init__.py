@@ -2,6 +2,7 @@
 
 from gsp_tf import layers, losses  # noqa: F401  (a saved learner is loaded with its parts)
 from gsp_tf.training.chance_constrained import ChanceConstrainedTrainer
+from gsp_tf.training.checkpoint import Checkpoint
 from gsp_tf.training.embedding import embed
 from gsp_tf.training.learning_rate_multipliers import with_learning_rate_multipliers
 from gsp_tf.training.metric_learner import MetricLearner
@@ -14,6 +15,7 @@ from gsp_tf.training.weight_decay_exclusions import with_weight_decay_exclusions
 
 __all__ = [
     "ChanceConstrainedTrainer",
+    "Checkpoint",
     "MetricLearner",
     "ProjectionLearner",
     "ProxyPool",

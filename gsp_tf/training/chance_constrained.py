@@ -94,6 +94,10 @@ class ChanceConstrainedTrainer:
         ):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, received {value}.")
+        if max_projections is not None and max_projections < 1:
+            raise ValueError(
+                f"max_projections must be None or at least 1, received {max_projections}."
+            )
         if not projection_weight >= 0:
             raise ValueError(
                 f"projection_weight must not be negative, received {projection_weight}."
@@ -108,6 +112,7 @@ class ChanceConstrainedTrainer:
         self.monitor = monitor
         self.learner = None
         self.projections = []
+        self._alternation = None
 
     def fit(self, batches, pool, callbacks=(), **kwargs):
         """Train; at the end the embedder has its best weights.
@@ -128,11 +133,30 @@ class ChanceConstrainedTrainer:
             ValueError: if no callback puts the monitored metric into the logs.
         """
         self.learner = self._projection_learner(pool.num_classes)
+        self.projections = []
         count = keras.callbacks.LambdaCallback(
             on_epoch_end=lambda epoch, logs: logs.update(projection=len(self.projections) + 1)
         )
-        callbacks = [count, *callbacks, _Alternation(self, pool)]
+        self._alternation = _Alternation(self, pool)
+        callbacks = [count, *callbacks, self._alternation]
         return self.learner.fit(batches, callbacks=callbacks, **{"shuffle": False, **kwargs})
+
+    def state(self):
+        """What a `Checkpoint` keeps of the problems, between two epochs of `fit`.
+
+        Returns:
+            dict of JSON values and NumPy arrays.
+        """
+        return {"projections": self.projections, **self._alternation.state()}
+
+    def restore(self, state):
+        """Go on from a dict of `state`, once `fit` has begun.
+
+        Args:
+            state: dict that `state` gave.
+        """
+        self.projections = list(state["projections"])
+        self._alternation.restore(state)
 
     def _projection_learner(self, num_classes):
         given = self._given
@@ -152,11 +176,14 @@ class ChanceConstrainedTrainer:
             jit_compile=given.jit_compile,
             run_eagerly=given.run_eagerly,
         )
+        learner.optimizer.build(learner.trainable_variables)
         return learner
 
 
 class _Alternation(keras.callbacks.Callback):
     """Ends a problem when it brings no more, and sets the next one."""
+
+    saved = ("steps", "waited", "value", "best_value", "solution", "best_solution", "radii")
 
     def __init__(self, trainer, pool):
         super().__init__()
@@ -168,6 +195,14 @@ class _Alternation(keras.callbacks.Callback):
         self.best_value = float("-inf")
         self.solution = self.best_solution = None
         self.radii = {}
+
+    def state(self):
+        return {"pool": self.pool.state(), **{name: getattr(self, name) for name in self.saved}}
+
+    def restore(self, state):
+        self.pool.restore(state["pool"])
+        for name in self.saved:
+            setattr(self, name, state[name])
 
     def on_train_begin(self, logs=None):
         self.forward = inference(self.model.embedder)
@@ -190,8 +225,7 @@ class _Alternation(keras.callbacks.Callback):
         else:
             self.waited += 1
         if self.waited >= self.trainer.patience and not self.model.stop_training:
-            self._end_problem()
-            improved = self.solution is self.best_solution
+            improved = self._end_problem()
             if improved and len(self.trainer.projections) != self.trainer.max_projections:
                 self._begin_problem()
             else:
@@ -200,13 +234,13 @@ class _Alternation(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         if self.steps:
             self._end_problem()
-        self._restore(self.best_solution)
+        self._go_to(self.best_solution)
 
     def _end_problem(self):
-        """Go back to the problem's best weights, and write down what it brought."""
+        """Go back to the problem's best weights, write down what it brought, tell if it is best."""
         if self.solution is None:
-            return
-        self._restore(self.solution)
+            return False
+        self._go_to(self.solution)
         moved = self.model.distance_moved() if self.trainer.projections else None
         self.trainer.projections.append(
             {
@@ -217,11 +251,13 @@ class _Alternation(keras.callbacks.Callback):
             }
         )
         self.steps = 0
-        if self.value > self.best_value:
+        improved = self.value > self.best_value
+        if improved:
             self.best_value, self.best_solution = self.value, self.solution
+        return improved
 
     def _begin_problem(self):
-        self.waited, self.value = 0, float("-inf")
+        self.waited, self.value, self.solution = 0, float("-inf"), None
         self.model.project_from_here(self.trainer.projection_weight)
         self._choose_proxies(previous=self.model.embedding_loss.proxies.numpy())
 
@@ -245,12 +281,12 @@ class _Alternation(keras.callbacks.Callback):
         }
 
     def _weights(self):
-        return self.model.embedder.get_weights(), self.model.embedding_loss.proxies.numpy()
+        return [*self.model.embedder.get_weights(), self.model.embedding_loss.proxies.numpy()]
 
-    def _restore(self, weights):
+    def _go_to(self, weights):
         if weights is not None:
-            self.model.embedder.set_weights(weights[0])
-            self.model.embedding_loss.proxies.assign(weights[1])
+            self.model.embedder.set_weights(weights[:-1])
+            self.model.embedding_loss.proxies.assign(weights[-1])
 
 
 def _radius(points, centers):

@@ -43,6 +43,8 @@ class MetricLearner(keras.Model):
         self.embedding_loss = loss
         self.attribute_loss = attribute_loss
         self.attribute_weight = attribute_weight
+        if not isinstance(loss, keras.layers.Layer):
+            self.seed_generator = getattr(loss, "seed_generator", None)
         self.embedding_loss_tracker = keras.metrics.Mean(name="embedding_loss")
         if attribute_loss is not None:
             self.attribute_loss_tracker = keras.metrics.Mean(name="attribute_loss")

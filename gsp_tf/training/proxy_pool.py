@@ -59,6 +59,14 @@ class ProxyPool:
         embeddings, _ = embed(forward, self._load(indices.reshape(-1)))
         return embeddings.reshape(*indices.shape, -1), indices
 
+    def state(self):
+        """Where the random draws are, a dict of JSON values."""
+        return self._rng.bit_generator.state
+
+    def restore(self, state):
+        """Go on from a dict of `state`."""
+        self._rng.bit_generator.state = state
+
     def _draw(self, members, count):
         rounds = -(-count // len(members))
         return np.concatenate([self._rng.permutation(members) for _ in range(rounds)])[:count]

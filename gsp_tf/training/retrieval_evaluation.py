@@ -18,6 +18,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         recall_at: the K of Recall@K.
         metric: "euclidean" or "cosine".
         prefix: put before the names of the metrics.
+        references: finite `tf.data.Dataset` of the images to search in; `None` searches `dataset`.
 
     Example:
         >>> import keras, tensorflow as tf
@@ -33,12 +34,20 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         True
     """
 
-    def __init__(self, dataset, recall_at=(1, 2, 4, 8), metric="euclidean", prefix="val_"):
+    def __init__(
+        self,
+        dataset,
+        recall_at=(1, 2, 4, 8),
+        metric="euclidean",
+        prefix="val_",
+        references=None,
+    ):
         super().__init__()
         self.dataset = dataset
         self.recall_at = tuple(recall_at)
         self.metric = metric
         self.prefix = prefix
+        self.references = references
 
     def set_model(self, model):
         if model is not self._model:
@@ -51,11 +60,15 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         Returns:
             dict from name to float; every metric is 0 while the embeddings are not finite.
         """
-        embeddings, labels = embed(self._forward, self.dataset)
-        finite = np.isfinite(embeddings).all()
+        datasets = [self.dataset] if self.references is None else [self.dataset, self.references]
+        sets = [embed(self._forward, dataset) for dataset in datasets]
+        finite = all(np.isfinite(embeddings).all() for embeddings, _ in sets)
         metrics = retrieval_metrics(
-            embeddings if finite else np.zeros_like(embeddings),
-            labels,
+            *(
+                part
+                for pair in sets
+                for part in (np.nan_to_num(pair[0], posinf=0, neginf=0), pair[1])
+            ),
             recall_at=self.recall_at,
             metric=self.metric,
         )

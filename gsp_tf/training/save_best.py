@@ -1,14 +1,17 @@
 """The best model so far, on disk."""
 
-import os
 from pathlib import Path
 
 import keras
+
+from gsp_tf.files import replacing
 
 
 class SaveBest(keras.callbacks.Callback):
     """Saves the model whenever a metric of the logs has risen above its best.
 
+    It is saved before the next epoch begins, after a `Checkpoint` that stands before this callback:
+    so the file is never ahead of the checkpoint, and a run that goes on from there saves it again.
     The file is written under a temporary name and renamed: it is never half-written, and holds the
     last good weights whatever happens to the run.
 
@@ -29,15 +32,18 @@ class SaveBest(keras.callbacks.Callback):
         self.monitor = monitor
         self.best = baseline
         self.best_epoch = None
+        self._is_due = False
 
     def save(self):
         """Write the model as it is now."""
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.keras")
-        try:
+        with replacing(self.path) as temporary:
             self.model.save(temporary)
-            os.replace(temporary, self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        self._is_due = False
+
+    def save_if_due(self):
+        """Write the model if it is the best one and was not written yet."""
+        if self._is_due:
+            self.save()
 
     def on_epoch_end(self, epoch, logs=None):
         if self.monitor not in (logs or {}):
@@ -46,6 +52,21 @@ class SaveBest(keras.callbacks.Callback):
                 f"{sorted(logs or {})}. Put RetrievalEvaluation before it."
             )
         if logs[self.monitor] > self.best:
-            self.best = logs[self.monitor]
+            self.best = float(logs[self.monitor])
             self.best_epoch = epoch
-            self.save()
+            self._is_due = True
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.save_if_due()
+
+    def on_train_end(self, logs=None):
+        self.save_if_due()
+
+    def state(self):
+        """What a checkpoint keeps: a dict."""
+        return {"best": self.best, "best_epoch": self.best_epoch, "is_due": self._is_due}
+
+    def restore(self, state):
+        """Go on from a dict of `state`; the model, if it was due then, is saved next."""
+        self.best, self.best_epoch = state["best"], state["best_epoch"]
+        self._is_due = state["is_due"]

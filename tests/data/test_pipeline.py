@@ -202,3 +202,23 @@ def test_evaluation_of_chosen_images_keeps_their_order():
     labels = np.concatenate([labels.numpy() for _, labels in batches])
     np.testing.assert_array_equal(shown, [3, 0, 3])
     np.testing.assert_array_equal(labels, [1, 0, 1])
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_training_goes_on_where_it_was(count):
+    def dataset(**options):
+        collages = CollageImages(noise(), noise(classes=2), 2)
+        return training_dataset(
+            collages, 12, 2, 2, seed=3, horizontal_flip=True, min_crop_area=0.3, **options
+        )
+
+    for (ours, label), (theirs, other) in zip(
+        first(dataset(first_batch=count)), first(dataset().skip(count)), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(label, other)
+
+
+def test_a_negative_first_batch_is_refused():
+    with pytest.raises(ValueError, match="first_batch must not be negative; received -1"):
+        training_dataset(noise(), 8, 2, 2, seed=0, first_batch=-1)

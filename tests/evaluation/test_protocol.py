@@ -27,7 +27,8 @@ def test_every_class_validates_in_one_fold_and_trains_in_the_others(num_classes,
 
 
 @pytest.mark.parametrize(
-    ("protocol", "sizes"), [("ablation", (67, 33)), ("tuning", (80, 20)), ("conventional", (100, 0))]
+    ("protocol", "sizes"),
+    [("ablation", (67, 33)), ("tuning", (80, 20)), ("conventional", (100, 0))],
 )
 def test_parts_of_the_training_half(protocol, sizes):
     train, validation = protocol_classes(protocol, 100)

@@ -40,7 +40,7 @@ def test_the_defaults_leave_everything_out():
     optimizer = build_optimizer(TrainingRecipe())
     assert type(optimizer) is keras.optimizers.Adam
     assert (optimizer.weight_decay, optimizer.global_clipnorm) == (None, None)
-    assert plateau_callbacks(TrainingRecipe().schedule, "score") == []
+    assert plateau_callbacks(TrainingRecipe().schedule, "score") == {}
     assert rates(TrainingRecipe(learning_rate=0.5), 2) == [0.5, 0.5]
 
 
@@ -64,7 +64,7 @@ def test_cosine_ends_with_training(minimum, last):
 @pytest.mark.parametrize(("minimum", "smallest"), [(None, 1e-6), (0.0, 0.0), (1e-4, 1e-4)])
 def test_plateau(minimum, smallest):
     schedule = ScheduleRecipe("plateau", patience=3, cooldown=4, min_delta=0.2, minimum=minimum)
-    (callback,) = plateau_callbacks(schedule, "score")
+    callback = plateau_callbacks(schedule, "score")["plateau"]
     assert isinstance(callback, keras.callbacks.ReduceLROnPlateau)
     assert (callback.monitor, callback.mode) == ("score", "max")
     assert (callback.factor, callback.patience, callback.cooldown) == (0.5, 3, 4)

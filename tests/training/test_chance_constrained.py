@@ -264,6 +264,7 @@ def test_classes_with_fewer_images_than_the_pool():
         ({"proxies_per_class": 0}, "proxies_per_class must be at least 1, received 0"),
         ({"pool_size": 0}, "pool_size must be at least 1, received 0"),
         ({"patience": 0}, "patience must be at least 1, received 0"),
+        ({"max_projections": 0}, "max_projections must be None or at least 1, received 0"),
         ({"projection_weight": -1.0}, "projection_weight must not be negative, received -1.0"),
     ],
 )
@@ -284,3 +285,13 @@ def test_training_without_the_metric_is_refused():
     trainer = ChanceConstrainedTrainer(metric_learner())
     with pytest.raises(ValueError, match="follows 'val_map_at_r', which is not among the logs"):
         trainer.fit(dataset(*TRAIN).repeat(), pool(), steps_per_epoch=1, epochs=1, verbose=0)
+
+
+def test_a_second_fit_starts_with_a_first_problem():
+    trainer = ChanceConstrainedTrainer(metric_learner(), 2, 3, patience=1)
+    fit(trainer, epochs=4)
+    history = fit(trainer, epochs=2).history
+    assert history["projection"][0] == 1
+    first = trainer.projections[0]
+    assert first["distance_moved"] is None and first["covering_radius_before"] is None
+    assert sum(problem["steps"] for problem in trainer.projections) == 6

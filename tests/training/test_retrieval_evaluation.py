@@ -74,3 +74,18 @@ def test_embeddings_that_are_not_finite_count_nothing(value):
     callback = RetrievalEvaluation(dataset(), recall_at=(1, 3))
     callback.set_model(learner)
     assert callback.evaluate() == {f"val_{name}": 0.0 for name in NAMES}
+
+
+def test_a_gallery():
+    model, queries, gallery = metric_learner(), dataset(seed=1), dataset(seed=2, count=36)
+    callback = RetrievalEvaluation(queries, recall_at=(1, 3), references=gallery)
+    callback.set_model(model)
+    expected = retrieval_metrics(*embed(model, queries), *embed(model, gallery), recall_at=(1, 3))
+    assert callback.evaluate() == {f"val_{name}": expected[name] for name in NAMES}
+
+
+def test_a_gallery_whose_embeddings_are_not_finite():
+    model = metric_learner()
+    callback = RetrievalEvaluation(dataset(), references=dataset().map(lambda x, y: (x / 0, y)))
+    callback.set_model(model)
+    assert set(callback.evaluate().values()) == {0.0}

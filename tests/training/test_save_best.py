@@ -22,6 +22,7 @@ def run(model, callback, values, monitor="score"):
     for epoch, value in enumerate(values):
         model.layers[-1].kernel.assign(np.full((2, 1), float(epoch)))
         callback.on_epoch_end(epoch, {monitor: value})
+        callback.on_epoch_begin(epoch + 1)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +73,9 @@ def test_a_failing_save_leaves_the_last_good_file(tmp_path, model, monkeypatch, 
         raise OSError("No space left on device")
 
     monkeypatch.setattr(model, "save", fail)
+    callback.on_epoch_end(1, {"score": 0.9})
     with pytest.raises(OSError, match="No space left"):
-        callback.on_epoch_end(1, {"score": 0.9})
+        callback.on_epoch_begin(2)
     assert path.read_bytes() == good
     assert list(tmp_path.iterdir()) == [path]
 
@@ -95,3 +97,17 @@ def test_in_fit(tmp_path, model):
     assert history["loss"][0] > history["loss"][-1]
     assert (callback.best_epoch, callback.best) == (0, history["loss"][0])
     assert saved_weight(path) != float(np.asarray(model.layers[-1].kernel)[0, 0])
+
+
+def test_a_best_model_that_was_due_is_saved_after_going_on(tmp_path, model):
+    stopped = SaveBest(tmp_path / "best.keras", monitor="score")
+    stopped.on_epoch_end(3, {"score": 0.5})
+    state = stopped.state()
+    assert not list(tmp_path.iterdir())
+    callback = SaveBest(tmp_path / "best.keras", monitor="score")
+    callback.set_model(model)
+    callback.restore(state)
+    model.layers[-1].kernel.assign(np.full((2, 1), 7.0))
+    callback.on_epoch_begin(4)
+    assert (callback.best, callback.best_epoch) == (0.5, 3)
+    assert saved_weight(tmp_path / "best.keras") == 7

@@ -1,0 +1,391 @@
+"""Embeddings in the plane and their proxies, problem by problem of CCP (thesis 2022, Fig. 3.2).
+
+python experiments/ccp_geometry.py [--out FILE.png] [--seed 0] [--data digits|mnist]
+
+A small CNN maps handwritten digits to the plane and is trained by `ChanceConstrainedTrainer`. This
+is a picture of the training images, not an experiment on unseen classes: all ten digits are trained
+on, and the MAP@R that ends a problem is that of other images of the same ten.
+
+The loss is C2 without L2 normalisation, for on the unit circle the plane would show one dimension
+only; its negative margin is then the unit of length. `digits` come with scikit-learn; `mnist` is
+downloaded by `keras.datasets.mnist` and has not been run here.
+"""
+
+import csv
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import keras
+import numpy as np
+import tensorflow as tf
+from jsonargparse import auto_cli
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from sklearn.datasets import load_digits
+
+from gsp_tf.data import ArrayImages, evaluation_dataset, training_dataset
+from gsp_tf.evaluation import covering_radius_curve, nearest_neighbours
+from gsp_tf.files import replace_text
+from gsp_tf.losses import ContrastiveLoss
+from gsp_tf.training import (
+    ChanceConstrainedTrainer,
+    MetricLearner,
+    ProxyPool,
+    RetrievalEvaluation,
+)
+from gsp_tf.visual.style import CLASS_COLORS, INK, transparent_figure
+
+MONITOR = "val_map_at_r"
+PROXIES_PER_CLASS = 4
+PATIENCE = 3
+MAX_PROBLEMS = 6
+EVALUATIONS = 200
+IMAGES_PER_CLASS = 8
+LEARNING_RATE = 1e-3
+BATCH_SIZE = 256
+PANEL_INCHES = 3.2
+
+
+@dataclass
+class Problem:
+    """One problem of CCP, as it began and as it was solved.
+
+    Args:
+        begun, solved: weights of the embedder, before the first step and with the best MAP@R.
+        chosen, trained: proxies `(C * k, 2)` that belong to them, class by class.
+        map_at_r: the best.
+    """
+
+    begun: list
+    chosen: np.ndarray
+    solved: list | None = None
+    trained: np.ndarray | None = None
+    map_at_r: float = float("-inf")
+
+
+class Problems(keras.callbacks.Callback):
+    """Keeps every problem of a trainer; stands after the `RetrievalEvaluation`.
+
+    The trainer goes back to the best evaluation of a problem; the same one is kept here.
+    """
+
+    def __init__(self, trainer):
+        super().__init__()
+        self.trainer = trainer
+        self.kept = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if len(self.kept) == len(self.trainer.projections):
+            self.kept.append(Problem(*self._state()))
+
+    def on_epoch_end(self, epoch, logs=None):
+        problem = self.kept[-1]
+        if logs[MONITOR] > problem.map_at_r:
+            problem.map_at_r = logs[MONITOR]
+            problem.solved, problem.trained = self._state()
+
+    def _state(self):
+        return self.model.embedder.get_weights(), self.model.embedding_loss.proxies.numpy()
+
+
+def handwritten(data):
+    """Training images, and those that MAP@R is taken on, `ArrayImages` of the classes 0 to 9.
+
+    Args:
+        data: `"digits"` (1797 images of 8 x 8, every third held out) or `"mnist"` (the first 5000
+            images of 28 x 28, and 2000 of the test images).
+    """
+    if data == "digits":
+        digits = load_digits()
+        images, labels = np.rint(digits.images * (255 / 16)).astype(np.uint8), digits.target
+        held_out = np.arange(len(labels)) % 3 == 2
+        parts = [(images[~held_out], labels[~held_out]), (images[held_out], labels[held_out])]
+    else:
+        (images, labels), (others, their_labels) = keras.datasets.mnist.load_data()
+        parts = [(images[:5000], labels[:5000]), (others[:2000], their_labels[:2000])]
+    names = [str(digit) for digit in range(10)]
+    return [ArrayImages(images[..., None], labels, names) for images, labels in parts]
+
+
+def plane_embedder(image_size):
+    """Two convolutions and a linear map to the plane, for square grey images."""
+    layers = keras.layers
+    return keras.Sequential(
+        [
+            keras.Input((image_size, image_size, 1)),
+            layers.Rescaling(1 / 255),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(64, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(2),
+        ]
+    )
+
+
+def solve(images, held_out, seed):
+    """Train a `plane_embedder` with CCP; one evaluation of MAP@R a pass over the images.
+
+    Args:
+        images: `ArrayImages` to train on.
+        held_out: `ArrayImages` of the same classes, which decide when a problem ends.
+        seed: seed of the weights, the batches and the pools.
+
+    Returns:
+        the trainer, and a `Problem` for each of its projections.
+    """
+    keras.utils.set_random_seed(seed)
+    size, classes = images.images.shape[1], len(images.class_names)
+    embedder = plane_embedder(size)
+    learner = MetricLearner(embedder, ContrastiveLoss(negative_margin=1.0, normalize=False))
+    learner.compile(keras.optimizers.Adam(LEARNING_RATE))
+    trainer = ChanceConstrainedTrainer(
+        learner,
+        proxies_per_class=PROXIES_PER_CLASS,
+        patience=PATIENCE,
+        max_projections=MAX_PROBLEMS,
+        monitor=MONITOR,
+    )
+    problems = Problems(trainer)
+    trainer.fit(
+        training_dataset(images, size, classes, IMAGES_PER_CLASS, seed),
+        ProxyPool(images.labels, lambda i: evaluation_dataset(images, size, BATCH_SIZE, i), seed),
+        [RetrievalEvaluation(evaluation_dataset(held_out, size, BATCH_SIZE)), problems],
+        steps_per_epoch=len(images) // (classes * IMAGES_PER_CLASS),
+        epochs=EVALUATIONS,
+        verbose=0,
+    )
+    return trainer, problems.kept
+
+
+def planes(problems, images):
+    """Embeddings of all images before the first problem and after each, a list of `(N, 2)`."""
+    size = images.images.shape[1]
+    embedder = plane_embedder(size)
+    data = evaluation_dataset(images, size, BATCH_SIZE)
+    embeddings = []
+    for weights in (problems[0].begun, *(problem.solved for problem in problems)):
+        embedder.set_weights(weights)
+        embeddings.append(embedder.predict(data, verbose=0))
+    return embeddings
+
+
+def covering_radius(embeddings, labels, proxies):
+    """Mean over classes of the distance of a class's farthest image from its nearest proxy.
+
+    Args:
+        embeddings: floats `(N, D)`.
+        labels: integers `(N,)`, 0 to C - 1.
+        proxies: floats `(C * k, D)`, class by class.
+
+    Example:
+        >>> covering_radius([[0.0], [3.0], [5.0]], np.array([0, 0, 1]), np.array([[1.0], [5.0]]))
+        1.0
+    """
+    embeddings = np.asarray(embeddings)
+    of_class = proxies.reshape(labels.max() + 1, -1, proxies.shape[-1])
+    radii = [
+        nearest_neighbours(embeddings[labels == label], own)[1].max()
+        for label, own in enumerate(of_class)
+    ]
+    return float(np.mean(radii))
+
+
+def measurements(trainer, problems, embeddings, labels):
+    """What each problem brought, one dict a problem.
+
+    From the trainer's record: `steps`, `map_at_r`, `distance_moved`, and the covering radii in the
+    pool that it chose from, `pool_radius_before` of the previous proxies and `pool_radius_after` of
+    the new ones.
+
+    Over all images: `chosen_radius` of the new proxies before the first step, `trained_radius` of
+    the trained ones in the end. There too, for comparison: `greedy_radius` of as many images a
+    class that greedy k-center chooses among all, `class_distance`, the mean distance of a class's
+    mean from the nearest other, and `relative_radius`, trained_radius / class_distance.
+
+    Args:
+        trainer, problems: of `solve`.
+        embeddings: of `planes`.
+        labels: integers `(N,)` of the images.
+    """
+    rows = []
+    for number, (problem, record) in enumerate(
+        zip(problems, trainer.projections, strict=True), start=1
+    ):
+        of_class = [embeddings[number][labels == label] for label in range(labels.max() + 1)]
+        greedy = [covering_radius_curve(points, PROXIES_PER_CLASS)[-1] for points in of_class]
+        centres = np.stack([points.mean(axis=0) for points in of_class])
+        class_distance = float(nearest_neighbours(centres)[1].mean())
+        trained_radius = covering_radius(embeddings[number], labels, problem.trained)
+        rows.append(
+            {
+                "problem": number,
+                "steps": record["steps"],
+                "map_at_r": record["map_at_r"],
+                "distance_moved": record["distance_moved"],
+                "pool_radius_before": record["covering_radius_before"],
+                "pool_radius_after": record["covering_radius_after"],
+                "chosen_radius": covering_radius(embeddings[number - 1], labels, problem.chosen),
+                "trained_radius": trained_radius,
+                "greedy_radius": float(np.mean(greedy)),
+                "class_distance": class_distance,
+                "relative_radius": trained_radius / class_distance,
+            }
+        )
+    return rows
+
+
+def table(rows):
+    """The measurements in Markdown; MAP@R in percent."""
+
+    def cell(name, value):
+        if value is None:
+            return "–"
+        if name == "map_at_r":
+            return f"{100 * value:.1f}"
+        return str(value) if isinstance(value, int) else f"{value:.2f}"
+
+    lines = [[name.replace("_", " ").replace("map at r", "MAP@R") for name in rows[0]]]
+    lines += [["---"] * len(rows[0])]
+    lines += [[cell(*item) for item in row.items()] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def as_csv(rows):
+    """The measurements as the text of a CSV file; empty where there is no value."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def picture(problems, embeddings, labels, rows):
+    """Draws a panel a problem: images and proxies as it left them, and the proxies chosen next.
+
+    The last problem is one too many where training ended because it brought nothing.
+
+    Args:
+        problems: of `solve`.
+        embeddings: of `planes`.
+        labels: integers `(N,)` of the images.
+        rows: of `measurements`.
+
+    Returns:
+        matplotlib Figure; all panels have the same limits.
+    """
+    count = len(problems)
+    lines = 1 if count <= 2 else 2
+    columns = -(-count // lines)
+    figure = transparent_figure(max(columns, 2) * PANEL_INCHES, lines * (PANEL_INCHES + 0.35) + 0.6)
+    figure.set_facecolor("white")
+    figure.set_layout_engine("constrained", h_pad=0.08, hspace=0.02)
+    corners = np.concatenate([*embeddings[1:], *(problem.trained for problem in problems)])
+    centre = (corners.min(axis=0) + corners.max(axis=0)) / 2
+    reach = 1.04 * np.ptp(corners, axis=0).max() / 2
+    colors = np.array(CLASS_COLORS)
+    proxy_colors = colors[np.arange(len(problems[0].chosen)) // PROXIES_PER_CLASS]
+    for panel in range(count):
+        axes = figure.add_subplot(lines, columns, panel + 1, aspect="equal")
+        axes.scatter(*embeddings[panel + 1].T, s=5, c=colors[labels], alpha=0.45, linewidths=0)
+        caption = f"covering radius {rows[panel]['trained_radius']:.2f}"
+        if panel + 1 < count:
+            axes.scatter(
+                *problems[panel + 1].chosen.T,
+                s=38,
+                marker="*",
+                c="white",
+                edgecolors=proxy_colors,
+                linewidths=0.8,
+                zorder=3,
+            )
+            caption += f", by the next proxies {rows[panel + 1]['chosen_radius']:.2f}"
+        axes.scatter(
+            *problems[panel].trained.T,
+            s=55,
+            marker="*",
+            c=proxy_colors,
+            edgecolors=INK,
+            linewidths=0.6,
+            zorder=4,
+        )
+        axes.set_title(f"Problem {panel + 1}", color=INK, fontsize=10, fontweight="bold", pad=17)
+        axes.text(0.5, 1.02, caption, color=INK, fontsize=8, ha="center", transform=axes.transAxes)
+        axes.set(
+            xlim=(centre[0] - reach, centre[0] + reach), ylim=(centre[1] - reach, centre[1] + reach)
+        )
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.tick_params(colors=INK, labelsize=8)
+        axes.spines[:].set_color(INK)
+        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+        axes.set_axisbelow(True)
+    figure.legend(
+        handles=_legend(),
+        loc="outside lower center",
+        ncols=6,
+        frameon=False,
+        fontsize=8,
+        labelcolor=INK,
+        handletextpad=0.2,
+    )
+    return figure
+
+
+def _legend():
+    """Two rows: the digits 0 to 4 and 5 to 9, each with a kind of proxy at its end."""
+    entries = [("o", 5, color, "none", str(digit)) for digit, color in enumerate(CLASS_COLORS[:10])]
+    rows = [
+        [*entries[:5], ("*", 9, "grey", INK, "proxy, as trained")],
+        [*entries[5:], ("*", 8, "white", "grey", "proxy, chosen for the next problem")],
+    ]
+    return [
+        Line2D([], [], ls="none", marker=marker, ms=size, mfc=face, mec=edge, label=label)
+        for column in zip(*rows, strict=True)
+        for marker, size, face, edge, label in column
+    ]
+
+
+def save_picture(figure, path):
+    """Write a PNG under a temporary name beside it, then rename it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        figure.savefig(temporary, format="png", dpi=160, metadata={"Software": None})
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def main(
+    out: str = "experiments/figures/ccp_geometry.png",
+    seed: int = 0,
+    data: Literal["digits", "mnist"] = "digits",
+):
+    """Embeddings in the plane and their proxies, problem by problem of CCP.
+
+    Args:
+        out: PNG file to write; a CSV file of the same name gets the numbers.
+        seed: seed of the weights, the batches and the pools.
+        data: digits come with scikit-learn; mnist is downloaded by Keras.
+    """
+    path = Path(out)
+    if path.suffix != ".png":
+        raise ValueError(f"--out must be the name of a .png file, received {out!r}.")
+    images, held_out = handwritten(data)
+    trainer, problems = solve(images, held_out, seed)
+    embeddings = planes(problems, images)
+    rows = measurements(trainer, problems, embeddings, images.labels)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_text(path.with_suffix(".csv"), as_csv(rows))
+    save_picture(picture(problems, embeddings, images.labels, rows), path)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    # So that sums do not depend on the number of cores.
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    auto_cli(main, as_positional=False)

@@ -1,0 +1,243 @@
+"""One table about many runs, in the form of the papers' tables."""
+
+import csv
+import io
+import itertools
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.files import replace_text
+
+
+class Cell(NamedTuple):
+    """A metric over runs, in percent.
+
+    Args:
+        mean: its mean.
+        std: sample standard deviation, `None` for a single value.
+    """
+
+    mean: float
+    std: float | None
+
+    def __str__(self):
+        return f"{self.mean:.2f}" + ("" if self.std is None else f" ± {self.std:.2f}")
+
+
+class Column(NamedTuple):
+    """What a column of the table is about.
+
+    Args:
+        dataset: name of the data set, with the protocol where the runs have several.
+        dimension: dimension of the embedding, such as "512D".
+        metric: name of the metric, such as "MAP@R".
+    """
+
+    dataset: str
+    dimension: str
+    metric: str
+
+
+class Comparison:
+    """The results of runs: a row for each method, a column for each data set and metric.
+
+    A method is the name of a recipe. Runs of one method on one data set are its seeds: the cell is
+    their mean and sample standard deviation. A run of protocol mlrc gives two results, the mean of
+    its models and the concatenation of one model a fold; with repeats a single run of it has a
+    deviation of its own, over every choice of models.
+
+    Args:
+        paths: run folders, of `train_recipe` or `train_ensemble`.
+
+    Raises:
+        FileNotFoundError: if a folder is not a run folder.
+        ValueError: if there is none, one has no results yet, one is given twice, or two results of
+            a column are of different test classes.
+    """
+
+    def __init__(self, paths):
+        runs = [_Run(path) for path in paths]
+        if not runs:
+            raise ValueError("A comparison needs a run folder, received none.")
+        several = len({run.protocol for run in runs}) > 1
+        values = defaultdict(lambda: defaultdict(list))
+        test_classes, seeds = {}, set()
+        for run in runs:
+            dataset = f"{run.dataset}, {run.protocol}" if several else run.dataset
+            classes = test_classes.setdefault(dataset, (run.test_classes, run.path))
+            if classes[0] != run.test_classes:
+                raise ValueError(
+                    f"{run.path} and {classes[1]} have different test classes, so that one column "
+                    f"({dataset}) cannot hold both."
+                )
+            key = (run.method, dataset, run.seed)
+            if key in seeds:
+                raise ValueError(
+                    f"{run.path} is a second run of {run.method!r} on {dataset} with seed "
+                    f"{run.seed}; the runs of a method need different seeds."
+                )
+            seeds.add(key)
+            for (dimension, metric), cell in run.results().items():
+                values[run.method][Column(dataset, dimension, metric)].append(cell)
+        datasets, metrics = list(test_classes), _metric_order(runs)
+        self.columns = sorted(
+            {column for row in values.values() for column in row},
+            key=lambda c: (
+                datasets.index(c.dataset),
+                -int(c.dimension[:-1]),
+                metrics.index(c.metric),
+            ),
+        )
+        self.rows = {
+            method: {column: _over_runs(cells) for column, cells in row.items()}
+            for method, row in values.items()
+        }
+
+    def markdown(self):
+        """The table as Markdown, `mean ± deviation` in percent."""
+        header = ["method", *(" ".join(column) for column in self.columns)]
+        lines = [header, ["---"] + ["---:"] * len(self.columns)]
+        lines += [[method.replace("|", "\\|"), *self._texts(method)] for method in self.rows]
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def csv(self):
+        """The table as CSV, with a column for each mean and one for each deviation."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        names = [" ".join(column) for column in self.columns]
+        writer.writerow(["method", *(n for name in names for n in (name, f"{name} std"))])
+        for method, row in self.rows.items():
+            cells = [row.get(column, Cell(None, None)) for column in self.columns]
+            writer.writerow([method, *(value for cell in cells for value in cell)])
+        return text.getvalue()
+
+    def latex(self):
+        """The table as LaTeX, for the package booktabs."""
+        lines = [f"\\begin{{tabular}}{{l{'c' * len(self.columns)}}}", "\\toprule"]
+        for depth in (1, 2):
+            groups = _groups([column[:depth] for column in self.columns])
+            lines.append(
+                "".join(
+                    f" & \\multicolumn{{{count}}}{{c}}{{{_escape(key[-1])}}}"
+                    for key, count in groups
+                )
+                + " \\\\"
+            )
+            lines.append(_rules([count for _, count in groups]))
+        lines.append(" & ".join(["method", *(c.metric for c in self.columns)]) + " \\\\")
+        lines.append("\\midrule")
+        for method in self.rows:
+            cells = [text.replace("±", "$\\pm$") for text in self._texts(method)]
+            lines.append(" & ".join([_escape(method), *cells]) + " \\\\")
+        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+    def write(self, folder):
+        """Write `table.md`, `table.csv` and `table.tex`.
+
+        Args:
+            folder: where to; made if it is missing.
+
+        Returns:
+            list of the `pathlib.Path` written.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        texts = {"md": self.markdown(), "csv": self.csv(), "tex": self.latex()}
+        paths = {folder / f"table.{suffix}": text for suffix, text in texts.items()}
+        for path, text in paths.items():
+            replace_text(path, text)
+        return list(paths)
+
+    def _texts(self, method):
+        row = self.rows[method]
+        return [str(row[column]) if column in row else "–" for column in self.columns]
+
+
+class _Run:
+    """What a table needs of a run folder."""
+
+    def __init__(self, path):
+        folder = RunFolder(path)
+        folder.require(folder.recipe_path)
+        recipe, self._metrics = folder.recipe(), folder.metrics()
+        self.path = folder.path
+        self.method, self.seed = recipe.name, recipe.seed
+        self.protocol = recipe.protocol.name
+        self.dataset = recipe.data.name
+        if recipe.data.name in ("folder", "manifest"):
+            self.dataset = Path(recipe.data.path).stem
+        if recipe.data.collage.grid:
+            self.dataset += " collage"
+        self._dim = recipe.embedding.dim
+        self._num_folds = recipe.protocol.num_folds
+        self._is_ensemble = recipe.protocol.is_ensemble
+        result = self._metrics.get("ensemble" if self._is_ensemble else "test")
+        if result is None:
+            raise ValueError(
+                f"{self.path} has no results yet: its status is "
+                f"{self._metrics.get('status', 'not known')!r}."
+            )
+        self.test_classes = self._metrics.get("test_classes")
+        self._result = result
+
+    def metrics(self):
+        """Names of the metrics to show, and what the papers call them."""
+        names = self._result["concatenated"]["mean"] if self._is_ensemble else self._result
+        if self.protocol == "conventional":
+            return {n: f"R@{n[10:]}" for n in names if n.startswith("recall_at_")}
+        return {"precision_at_1": "P@1", "map_at_r": "MAP@R"}
+
+    def results(self):
+        """dict from dimension and metric to `Cell`."""
+        if not self._is_ensemble:
+            return {
+                (f"{self._dim}D", shown): Cell(100 * self._result[name], None)
+                for name, shown in self.metrics().items()
+            }
+        parts = {"concatenated": self._num_folds * self._dim, "separated": self._dim}
+        return {
+            (f"{dim}D", shown): Cell(
+                100 * self._result[part]["mean"][name], _percent(self._result[part]["std"][name])
+            )
+            for part, dim in parts.items()
+            for name, shown in self.metrics().items()
+        }
+
+
+def _percent(value):
+    return None if value is None else 100 * value
+
+
+def _metric_order(runs):
+    return list(dict.fromkeys(shown for run in runs for shown in run.metrics().values()))
+
+
+def _over_runs(cells):
+    if len(cells) == 1:
+        return cells[0]
+    means = [cell.mean for cell in cells]
+    return Cell(statistics.mean(means), statistics.stdev(means))
+
+
+def _groups(keys):
+    """Neighbouring equal keys and how many they are."""
+    return [(key, len(list(equal))) for key, equal in itertools.groupby(keys)]
+
+
+def _rules(counts):
+    """Rules under groups of columns, the first column being that of the methods."""
+    rules, start = [], 2
+    for count in counts:
+        rules.append(f"\\cmidrule(lr){{{start}-{start + count - 1}}}")
+        start += count
+    return "".join(rules)
+
+
+def _escape(text):
+    """The text with LaTeX's special characters escaped."""
+    special = {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
+    special |= {character: f"\\{character}" for character in "&%$#_{}"}
+    return "".join(special.get(character, character) for character in text)

@@ -1,0 +1,156 @@
+"""The models of the MLRC protocol, one for each fold and repeat, and their ensembles."""
+
+import dataclasses
+
+import keras
+
+from gsp_tf.evaluation import ensemble_metrics
+from gsp_tf.experiment.data import load_folds
+from gsp_tf.experiment.evaluate import embed_test_images
+from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.run import resume_run, train_recipe
+
+
+def model_folders(folder):
+    """The run folders of the models of a protocol run.
+
+    Args:
+        folder: `RunFolder` of the protocol.
+
+    Returns:
+        list with, for each fold, the list of `RunFolder` of its repeats.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from gsp_tf.recipe import ProtocolRecipe, Recipe
+        >>> with TemporaryDirectory() as path:
+        ...     recipe = Recipe(protocol=ProtocolRecipe("mlrc", num_folds=2))
+        ...     folder = RunFolder.create(f"{path}/run", recipe)
+        ...     [[model.path.name for model in fold] for fold in model_folders(folder)]
+        [['fold-0-repeat-0'], ['fold-1-repeat-0']]
+    """
+    protocol = folder.recipe().protocol
+    return [
+        [RunFolder(folder.path / f"fold-{fold}-repeat-{r}") for r in range(protocol.repeats)]
+        for fold in range(protocol.num_folds)
+    ]
+
+
+def train_ensemble(recipe, path, folds=None):
+    """Train a model for each fold and repeat of protocol mlrc, and evaluate their ensembles.
+
+    The models are runs of their own in folders of this one, each with a seed of its own. A run that
+    was stopped goes on with `resume_ensemble`.
+
+    Args:
+        recipe: `gsp_tf.recipe.Recipe` with protocol.name=mlrc and no fold.
+        path: folder to create.
+        folds: what `load_folds` gives for the recipe, if it is at hand.
+
+    Returns:
+        `RunFolder`; its metrics hold the `status` and, once all models are there, what
+        `ensemble_metrics` gives.
+
+    Raises:
+        FileExistsError: if the folder exists.
+        ValueError: if the data or the recipe cannot be used.
+    """
+    RunFolder(path).refuse_existing()
+    folds = folds or load_folds(recipe)
+    folder = RunFolder.create(path, recipe)
+    return _train_models(folder, folds)
+
+
+def resume_ensemble(path, folds=None):
+    """Go on with a protocol run that was stopped.
+
+    Args:
+        path: folder of `train_ensemble`.
+        folds: what `load_folds` gives for its recipe, if it is at hand.
+
+    Returns:
+        `RunFolder`, as `train_ensemble`.
+
+    Raises:
+        FileNotFoundError: if the folder is not a run folder.
+        ValueError: as `resume_run`.
+    """
+    folder = RunFolder(path)
+    folder.require(folder.recipe_path)
+    return _train_models(folder, folds or load_folds(folder.recipe()))
+
+
+def _train_models(folder, folds):
+    recipe = folder.recipe()
+    folder.update_metrics(status="running")
+    status = "failed"
+    try:
+        for f, repeats in enumerate(model_folders(folder)):
+            for r, model in enumerate(repeats):
+                print(f"Training fold {f}, repeat {r}", flush=True)
+                if model.path.exists():
+                    resume_run(model.path, folds[f])
+                else:
+                    train_recipe(_model_recipe(recipe, f, r), model.path, folds[f])
+                keras.backend.clear_session()
+                status = model.metrics()["status"]
+                if status == "interrupted":
+                    return folder
+        evaluate_ensemble(folder.path, folds)
+        status = "finished"
+    finally:
+        folder.update_metrics(status=status)
+    return folder
+
+
+def _model_recipe(recipe, fold, repeat):
+    protocol = recipe.protocol
+    return dataclasses.replace(
+        recipe,
+        name=f"{recipe.name}, fold {fold}, repeat {repeat}",
+        seed=(recipe.seed + repeat * protocol.num_folds + fold) % 2**32,
+        protocol=dataclasses.replace(protocol, fold=fold, repeats=1),
+    )
+
+
+def evaluate_ensemble(path, folds=None):
+    """Evaluate the models of a protocol run and their concatenations; writes `metrics.json`.
+
+    Args:
+        path: folder of `train_ensemble`.
+        folds: what `load_folds` gives for its recipe, if it is at hand.
+
+    Returns:
+        dict of `ensemble_metrics`.
+
+    Raises:
+        FileNotFoundError: if a model is missing.
+        ValueError: as `evaluate_run`.
+    """
+    folder = RunFolder(path)
+    folder.require(folder.recipe_path)
+    recipe = folder.recipe()
+    folds = folds or load_folds(recipe)
+    models = [[RunFolder.open(m.path) for m in repeats] for repeats in model_folders(folder)]
+    embedded = [
+        [embed_test_images(model, model.recipe(), folds[f]) for model in repeats]
+        for f, repeats in enumerate(models)
+    ]
+    _, labels, references, reference_labels = embedded[0][0]
+    metrics = ensemble_metrics(
+        [[model[0] for model in repeats] for repeats in embedded],
+        labels,
+        None if references is None else [[model[2] for model in fold] for fold in embedded],
+        reference_labels,
+        recipe.evaluation.recall_at,
+    )
+    folder.update_metrics(
+        test_classes=models[0][0].metrics()["test_classes"],
+        num_classes={
+            "train": [len(splits.train.class_names) for splits in folds],
+            "validation": [len(splits.validation.class_names) for splits in folds],
+            "test": len(folds[0].test.class_names),
+        },
+        ensemble=metrics,
+    )
+    return metrics

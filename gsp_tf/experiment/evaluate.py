@@ -1,0 +1,95 @@
+"""Evaluation of the best model of a run."""
+
+import hashlib
+
+import numpy as np
+
+from gsp_tf.data import evaluation_dataset
+from gsp_tf.data.progress import show_progress
+from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.training import embed
+
+
+def evaluate_run(path, splits=None):
+    """Evaluate the best model of a run on its test classes; writes `metrics.json`.
+
+    Args:
+        path: run folder.
+        splits: what `load_splits` gives for the run's recipe, if it is at hand.
+
+    Returns:
+        dict of `retrieval_metrics`.
+
+    Raises:
+        FileNotFoundError: if the folder is not a run folder.
+        ValueError: if a file of it is damaged, or the data are not those it was made with.
+    """
+    folder = RunFolder.open(path)
+    recipe = folder.recipe()
+    splits = splits or load_splits(recipe)
+    metrics = retrieval_metrics(
+        *embed_test_images(folder, recipe, splits), recall_at=recipe.evaluation.recall_at
+    )
+    metrics = {name: np.asarray(value).item() for name, value in metrics.items()}
+    folder.update_metrics(
+        num_classes={
+            name: len(getattr(splits, name).class_names) for name in ("train", "validation", "test")
+        },
+        test=metrics,
+    )
+    return metrics
+
+
+def embed_test_images(folder, recipe, splits):
+    """Embeddings and labels of a run's test images, and of its gallery.
+
+    Args:
+        folder: `RunFolder`.
+        recipe: its recipe.
+        splits: its `Splits`.
+
+    Returns:
+        embeddings `(Q, D)` and labels `(Q,)` of the test images, then those of the gallery, or
+        `None` and `None` without one.
+
+    Raises:
+        FileNotFoundError: if the folder is not a run folder.
+        ValueError: if a file of it is damaged, or the data are not those it was made with.
+    """
+    embedder = folder.learner(compile=False).embedder
+    size, test = recipe.data.image_size, splits.test
+    if embedder.input_shape != (None, size, size, test.channels):
+        raise ValueError(
+            f"The model of {folder.path} takes images {embedder.input_shape[1:]}, its recipe and "
+            f"data give {(size, size, test.channels)}."
+        )
+    if folder.metrics().get("test_classes", fingerprint(test)) != fingerprint(test):
+        raise ValueError(
+            f"The test classes are not those that {folder.path} was made with: the data or the "
+            "split in its recipe have changed, and the model may have been trained on them."
+        )
+    embedded = []
+    for name, images in (("test", test), ("gallery", splits.gallery)):
+        if images is None:
+            embedded += [None, None]
+            continue
+        batches = evaluation_dataset(images, size, recipe.evaluation.batch_size)
+        embedded += embed(
+            embedder, show_progress(batches, f"Embedding the {name} images", len(batches))
+        )
+    return embedded
+
+
+def fingerprint(images):
+    """Which classes a set holds, as a short text.
+
+    Args:
+        images: `ImageSet`.
+
+    Returns:
+        str, the same for the same class names in the same order.
+    """
+    names = "\n".join(images.class_names)
+    return hashlib.sha256(names.encode("utf-8", errors="surrogateescape")).hexdigest()[:16]

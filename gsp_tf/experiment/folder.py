@@ -1,0 +1,127 @@
+"""The files of a run."""
+
+import csv
+import json
+import zipfile
+from pathlib import Path
+
+import keras
+
+from gsp_tf.files import replace_text, replacing
+from gsp_tf.recipe import load_recipe, save_recipe
+from gsp_tf.training import MetricLearner
+
+
+class RunFolder:
+    """The files of one run.
+
+    `recipe.yaml` is the resolved recipe, `model.keras` the best learner (embedder, losses and
+    optimizer), `checkpoint.npz` the state of training while it is not finished, `history.csv` the
+    training history, `metrics.json` the results, `logs` the TensorBoard logs, `report.html` the
+    page that shows them.
+
+    Args:
+        path: the folder.
+
+    Example:
+        >>> RunFolder("runs/gsp").metrics_path.as_posix()
+        'runs/gsp/metrics.json'
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.recipe_path = self.path / "recipe.yaml"
+        self.model_path = self.path / "model.keras"
+        self.checkpoint_path = self.path / "checkpoint.npz"
+        self.history_path = self.path / "history.csv"
+        self.metrics_path = self.path / "metrics.json"
+        self.logs_path = self.path / "logs"
+        self.report_path = self.path / "report.html"
+
+    @classmethod
+    def create(cls, path, recipe):
+        """A new folder with the recipe in it; refuses one that is there already."""
+        folder = cls(path)
+        folder.refuse_existing()
+        folder.path.mkdir(parents=True)
+        folder.start(recipe)
+        return folder
+
+    def start(self, recipe):
+        """Write the recipe, and nothing else: what an earlier start left is removed."""
+        save_recipe(recipe, self.recipe_path)
+        for path in (self.checkpoint_path, self.history_path, self.metrics_path):
+            path.unlink(missing_ok=True)
+
+    def refuse_existing(self):
+        """Raise `FileExistsError` if the folder, or a file of that name, is there already."""
+        if self.path.exists():
+            raise FileExistsError(
+                f"The run folder {self.path} exists. Choose another one, remove it, or go on with "
+                f"it if it was stopped: gsp-tf train --resume {self.path}"
+            )
+
+    @classmethod
+    def open(cls, path):
+        """An existing folder; refuses one without a recipe or a model, and says which."""
+        folder = cls(path)
+        folder.require(folder.recipe_path, folder.model_path)
+        return folder
+
+    def require(self, *files):
+        """Raise `FileNotFoundError` if the folder lacks one of its files, and say which."""
+        for file in files:
+            if not file.is_file():
+                raise FileNotFoundError(f"{self.path} is not a run folder: it has no {file.name}.")
+
+    def recipe(self):
+        """The resolved recipe."""
+        return load_recipe(self.recipe_path)
+
+    def learner(self, compile=True):
+        """The best learner, with its weights and, compiled, its optimizer's state."""
+        if not zipfile.is_zipfile(self.model_path):
+            raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
+        learner = keras.models.load_model(self.model_path, compile=compile)
+        if not isinstance(learner, MetricLearner):
+            raise ValueError(f"{self.model_path} holds no MetricLearner.")
+        return learner
+
+    def history(self):
+        """Columns of `history.csv`: dict from name to list of float, one value an epoch."""
+        if not self.history_path.exists():
+            return {}
+        with open(self.history_path, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
+        # A crash or a full disk can leave the last row incomplete.
+        rows = [row for row in rows if all(row[name] for name in names)]
+        return {name: [float(row[name]) for row in rows] for name in names}
+
+    def remove_temporary_files(self):
+        """Remove what a process that was killed was just writing."""
+        for suffix in (".keras", ".npz", ".json", ".yaml", ".csv", ".html"):
+            for path in self.path.glob(f".*.*{suffix}"):
+                path.unlink()
+
+    def cut_history(self, epochs):
+        """Keep the first epochs of `history.csv`: those that training goes on after."""
+        if not self.history_path.exists():
+            return
+        lines = self.history_path.read_bytes().splitlines(keepends=True)
+        with replacing(self.history_path) as temporary:
+            temporary.write_bytes(b"".join(lines[: 1 + epochs]))
+
+    def metrics(self):
+        """What `metrics.json` holds; empty if the run has not come to it."""
+        if not self.metrics_path.exists():
+            return {}
+        try:
+            return dict(json.loads(self.metrics_path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self.metrics_path} is damaged: {error}") from error
+
+    def update_metrics(self, **entries):
+        """Add entries to `metrics.json`, under a temporary name first."""
+        text = json.dumps({**self.metrics(), **entries}, indent=2)
+        replace_text(self.metrics_path, text + "\n")

@@ -1,0 +1,151 @@
+"""All that training needs to go on after it was stopped, in one file."""
+
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from gsp_tf.files import replacing
+
+_KERAS_STATE = {
+    keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
+    keras.callbacks.ReduceLROnPlateau: ("wait", "best", "cooldown_counter"),
+}
+
+
+class Checkpoint(keras.callbacks.Callback):
+    """Saves the state of training before every epoch, or goes on from such a file.
+
+    What is saved: the variables of the model and its losses, random seeds and memories included,
+    those of the optimizer, and what the given parts are in the middle of. The file is written under
+    a temporary name and renamed; it holds arrays and JSON, no code.
+
+    To go on, build the same model, and call `fit` with the epoch of the file as `initial_epoch` and
+    with batches from there on. In the first epoch the state is restored, after all callbacks have
+    begun.
+
+    Args:
+        path: file to write, ending in ".npz".
+        parts: dict from name to a part with `state()`, a dict of JSON values and NumPy arrays, and
+            `restore(state)`; or to a Keras `EarlyStopping` or `ReduceLROnPlateau`.
+        resume: whether to restore the file's state first.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        >>> model.compile("adam", "mse")
+        >>> x = np.ones((4, 1))
+        >>> with TemporaryDirectory() as folder:
+        ...     path = f"{folder}/state.npz"
+        ...     _ = model.fit(x, x, epochs=3, callbacks=[Checkpoint(path)], verbose=0)
+        ...     epoch_of(path)
+        2
+    """
+
+    def __init__(self, path, parts=None, resume=False):
+        super().__init__()
+        self.path = Path(path)
+        self.parts = parts or {}
+        self._restores_next = resume
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._restores_next:
+            self._restore(epoch)
+            self._restores_next = False
+        else:
+            self._save(epoch)
+
+    def _save(self, epoch):
+        arrays = {
+            f"variable_{i}": _of_numpy(keras.ops.convert_to_numpy(variable))
+            for i, variable in enumerate(self._variables())
+        }
+        numbers = {}
+
+        def reference(value):
+            if isinstance(value, np.generic):
+                return value.item()
+            number = numbers.setdefault(id(value), len(numbers))
+            arrays[f"array_{number}"] = value
+            return {"array": number}
+
+        state = {"epoch": epoch, "parts": {name: _state(p) for name, p in self.parts.items()}}
+        text = json.dumps(state, default=reference)
+        with replacing(self.path) as temporary:
+            np.savez(temporary, state=np.frombuffer(text.encode(), "uint8"), **arrays)
+
+    def _restore(self, epoch):
+        with np.load(self.path) as file:
+            state = _read_state(file, lambda number: file[f"array_{number}"])
+            saved = [file[f"variable_{i}"] for i in range(_count(file, "variable_"))]
+        variables = self._variables()
+        shapes = [tuple(variable.shape) for variable in variables]
+        if state["epoch"] != epoch or [value.shape for value in saved] != shapes:
+            raise ValueError(
+                f"{self.path} does not fit: it was saved before epoch {state['epoch']} with "
+                f"{len(saved)} variables, and this is epoch {epoch} of a model with {len(shapes)} "
+                "variables, or their shapes differ."
+            )
+        for variable, value in zip(variables, saved, strict=True):
+            variable.assign(value)
+        for name, part in self.parts.items():
+            _restore_state(part, state["parts"][name])
+
+    def _variables(self):
+        optimizer = self.model.optimizer
+        if not optimizer.built:
+            optimizer.build(self.model.trainable_variables)
+        return [*self.model.variables, *optimizer.variables]
+
+
+def epoch_of(path):
+    """The epoch that a checkpoint was saved before.
+
+    Args:
+        path: file of a `Checkpoint`.
+
+    Returns:
+        int.
+
+    Raises:
+        ValueError: if the file is damaged.
+    """
+    try:
+        with np.load(path) as file:
+            return _read_state(file, lambda number: None)["epoch"]
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} is damaged or no checkpoint: {error}") from error
+
+
+def _read_state(file, array):
+    return json.loads(
+        file["state"].tobytes(),
+        object_hook=lambda value: array(value["array"]) if set(value) == {"array"} else value,
+    )
+
+
+def _of_numpy(array):
+    """The array in a type of NumPy's own, which can be loaded without another package."""
+    return array.astype("float32") if array.dtype.kind == "V" else array
+
+
+def _count(file, prefix):
+    return sum(name.startswith(prefix) for name in file.files)
+
+
+def _state(part):
+    for kind, names in _KERAS_STATE.items():
+        if isinstance(part, kind):
+            return {name: getattr(part, name) for name in names}
+    return part.state()
+
+
+def _restore_state(part, state):
+    if isinstance(part, tuple(_KERAS_STATE)):
+        for name, value in state.items():
+            setattr(part, name, value)
+    else:
+        part.restore(state)

@@ -1,0 +1,143 @@
+import csv
+import io
+import statistics
+
+import pytest
+
+from gsp_tf.experiment import Comparison, RunFolder
+from gsp_tf.recipe import DataRecipe, EmbeddingRecipe, ProtocolRecipe, Recipe
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Function that writes the folder of an evaluated run; P@1 is twice MAP@R."""
+
+    def write(name, value, protocol="fractions", path="runs/CUB", seed=0, std=None, classes="x"):
+        recipe = Recipe(
+            name=name,
+            seed=seed,
+            data=DataRecipe("folder", path),
+            embedding=EmbeddingRecipe(128),
+            protocol=ProtocolRecipe(protocol),
+        )
+        count = len(list(tmp_path.iterdir()))
+        folder = RunFolder.create(tmp_path / f"run{count}", recipe)
+
+        def metrics(value):
+            return None if value is None else {"precision_at_1": 2 * value, "map_at_r": value}
+
+        if protocol == "mlrc":
+            parts = {"separated": value / 2, "concatenated": value}
+            empty = {"precision_at_1": None, "map_at_r": None}
+            result = {
+                part: {"mean": metrics(of), "std": metrics(std) or empty}
+                for part, of in parts.items()
+            }
+            folder.update_metrics(ensemble=result, test_classes=classes)
+        else:
+            recalls = {f"recall_at_{k}": value + k / 100 for k in (1, 10)}
+            folder.update_metrics(test=metrics(value) | recalls, test_classes=classes)
+        return folder.path
+
+    return write
+
+
+def test_methods_by_data_sets(run):
+    values = {0: 0.20, 1: 0.23, 2: 0.21}
+    paths = [run("GSP", value, seed=seed) for seed, value in values.items()]
+    paths += [run("GAP", 0.1), run("GAP", 0.3, path="x/Cars.csv", classes="y")]
+    deviation = 100 * statistics.stdev(values.values())
+    assert Comparison(paths).markdown().splitlines() == [
+        "| method | CUB 128D P@1 | CUB 128D MAP@R | Cars 128D P@1 | Cars 128D MAP@R |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        f"| GSP | 42.67 ± {2 * deviation:.2f} | 21.33 ± {deviation:.2f} | – | – |",
+        "| GAP | 20.00 | 10.00 | 60.00 | 30.00 |",
+    ]
+
+
+def test_ensembles_with_and_without_deviation(run):
+    paths = [run("C2", 0.2, "mlrc", std=0.01), run("MS", 0.25, "mlrc")]
+    assert Comparison(paths).markdown().splitlines() == [
+        "| method | CUB 512D P@1 | CUB 512D MAP@R | CUB 128D P@1 | CUB 128D MAP@R |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        "| C2 | 40.00 ± 2.00 | 20.00 ± 1.00 | 20.00 ± 2.00 | 10.00 ± 1.00 |",
+        "| MS | 50.00 | 25.00 | 25.00 | 12.50 |",
+    ]
+
+
+def test_several_ensembles_of_a_method_have_the_deviation_of_their_means(run):
+    paths = [run("C2", 0.2, "mlrc", std=0.01), run("C2", 0.3, "mlrc", std=0.01, seed=5)]
+    row = Comparison(paths).markdown().splitlines()[2]
+    assert row.startswith(f"| C2 | 50.00 ± {20 / 2**0.5:.2f} | 25.00 ± {10 / 2**0.5:.2f} |")
+
+
+def test_conventional_runs_show_recalls_and_protocols_are_kept_apart(run):
+    paths = [run("GSP", 0.2, "conventional"), run("GSP", 0.4, "mlrc")]
+    header = Comparison(paths).markdown().splitlines()[0]
+    assert header.startswith(
+        "| method | CUB, conventional 128D R@1 | CUB, conventional 128D R@10 | CUB, mlrc 512D P@1 |"
+    )
+    assert "21.00 | 30.00 | 80.00 | 40.00" in Comparison(paths).markdown()
+
+
+def test_the_csv_has_every_number(run):
+    paths = [run("a,b", 0.2), run("a,b", 0.3, seed=1), run("c", 0.5)]
+    rows = list(csv.reader(io.StringIO(Comparison(paths).csv())))
+    assert rows[0] == [
+        "method",
+        *("CUB 128D P@1", "CUB 128D P@1 std", "CUB 128D MAP@R", "CUB 128D MAP@R std"),
+    ]
+    assert [row[0] for row in rows[1:]] == ["a,b", "c"]
+    assert list(map(float, rows[1][1:])) == pytest.approx([50, 200**0.5, 25, 50**0.5])
+    assert rows[2][1:] == ["100.0", "", "50.0", ""]
+
+
+def test_latex(run):
+    paths = [run("C2 & 50%_x", 0.2, "mlrc", std=0.01), run("MS", 0.3, "mlrc", path="a/SOP")]
+    assert Comparison(paths).latex() == "\n".join(
+        [
+            r"\begin{tabular}{lcccccccc}",
+            r"\toprule",
+            r" & \multicolumn{4}{c}{CUB} & \multicolumn{4}{c}{SOP} \\",
+            r"\cmidrule(lr){2-5}\cmidrule(lr){6-9}",
+            r" & \multicolumn{2}{c}{512D} & \multicolumn{2}{c}{128D}"
+            r" & \multicolumn{2}{c}{512D} & \multicolumn{2}{c}{128D} \\",
+            r"\cmidrule(lr){2-3}\cmidrule(lr){4-5}\cmidrule(lr){6-7}\cmidrule(lr){8-9}",
+            r"method & P@1 & MAP@R & P@1 & MAP@R & P@1 & MAP@R & P@1 & MAP@R \\",
+            r"\midrule",
+            r"C2 \& 50\%\_x & 40.00 $\pm$ 2.00 & 20.00 $\pm$ 1.00 & 20.00 $\pm$ 2.00"
+            r" & 10.00 $\pm$ 1.00 & – & – & – & – \\",
+            r"MS & – & – & – & – & 60.00 & 30.00 & 30.00 & 15.00 \\",
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def test_tables_are_written(run, tmp_path):
+    comparison = Comparison([run("GSP", 0.2)])
+    paths = comparison.write(tmp_path / "some" / "tables")
+    assert [path.name for path in paths] == ["table.md", "table.csv", "table.tex"]
+    assert paths[0].read_text("utf-8") == comparison.markdown()
+    assert sorted(path.name for path in paths[0].parent.iterdir()) == [
+        "table.csv",
+        "table.md",
+        "table.tex",
+    ]
+
+
+def test_what_cannot_be_compared_is_refused(run, tmp_path):
+    with pytest.raises(ValueError, match="received none"):
+        Comparison([])
+    with pytest.raises(FileNotFoundError, match="has no recipe.yaml"):
+        Comparison([tmp_path])
+    first = run("GSP", 0.2)
+    with pytest.raises(ValueError, match="a second run of 'GSP' on CUB with seed 0"):
+        Comparison([first, run("GSP", 0.3)])
+    with pytest.raises(ValueError, match="different test classes"):
+        Comparison([first, run("GAP", 0.3, classes="y")])
+    unfinished = RunFolder.create(tmp_path / "new", Recipe())
+    unfinished.update_metrics(status="running")
+    with pytest.raises(ValueError, match="no results yet: its status is 'running'"):
+        Comparison([first, unfinished.path])

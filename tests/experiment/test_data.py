@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from gsp_tf.experiment import load_folds, load_splits
+from gsp_tf.recipe import CollageRecipe, DataRecipe, ProtocolRecipe, Recipe
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    """Function that writes a manifest from (class, split, number of images) and gives a recipe."""
+
+    def write(rows, protocol):
+        lines = ["path,label,split"]
+        for name, split, count in rows:
+            for i in range(count):
+                file = f"{name}-{split}-{i}.png"
+                Image.new("L", (8, 8)).save(tmp_path / file)
+                lines.append(f"{file},{name},{split}")
+        (tmp_path / "images.csv").write_text("\n".join(lines), encoding="utf-8")
+        data = DataRecipe("manifest", str(tmp_path / "images.csv"), image_size=8, channels=1)
+        return Recipe(data=data, protocol=protocol)
+
+    return write
+
+
+def names(images):
+    return list(images.class_names)
+
+
+def folder_recipe(digits, protocol):
+    return Recipe(
+        data=DataRecipe("folder", str(digits), image_size=16, channels=1), protocol=protocol
+    )
+
+
+def test_mlrc_halves_and_folds_of_a_folder(digits):
+    digit = [f"Ziffer {i} é" for i in range(10)]
+    folds = load_folds(folder_recipe(digits, ProtocolRecipe("mlrc", num_folds=2)))
+    assert [names(splits.validation) for splits in folds] == [digit[:3], digit[3:5]]
+    assert [names(splits.train) for splits in folds] == [digit[3:5], digit[:3]]
+    assert all(names(splits.test) == digit[5:] and splits.gallery is None for splits in folds)
+    one = load_splits(folder_recipe(digits, ProtocolRecipe("mlrc", num_folds=2, fold=1)))
+    assert names(one.validation) == digit[3:5] and names(one.train) == digit[:3]
+
+
+def test_conventional_monitors_the_test_half(digits):
+    splits = load_splits(folder_recipe(digits, ProtocolRecipe("conventional")))
+    assert len(splits.train.class_names) == 5
+    assert splits.validation is splits.test
+
+
+def test_ablation_and_tuning(digits):
+    digit = [f"Ziffer {i} é" for i in range(10)]
+    splits = load_splits(folder_recipe(digits, ProtocolRecipe("ablation")))
+    assert [names(part) for part in splits[:3]] == [digit[:3], digit[3:5], digit[5:]]
+    with pytest.raises(ValueError, match="give 4 and 1"):
+        load_splits(folder_recipe(digits, ProtocolRecipe("tuning")))
+
+
+def test_tuning_leaves_the_test_half_closed(manifest):
+    rows = [(f"class{i:02}", "train" if i < 10 else "test", 2) for i in range(14)]
+    splits = load_splits(manifest(rows, ProtocolRecipe("tuning")))
+    assert names(splits.train) == [f"class{i:02}" for i in range(8)]
+    assert names(splits.validation) == ["class08", "class09"]
+    assert splits.test is splits.validation and splits.gallery is None
+
+
+IN_SHOP = [
+    *((f"train{i}", "train", 3) for i in range(8)),
+    *((f"test{i}", "query", 1) for i in range(5)),
+    *((f"test{i}", "gallery", 2) for i in range(1, 7)),
+]
+
+
+@pytest.mark.parametrize("protocol", ["conventional", "ablation"])
+def test_queries_and_gallery_share_their_class_ids(manifest, protocol):
+    splits = load_splits(manifest(IN_SHOP, ProtocolRecipe(protocol)))
+    assert names(splits.test) == names(splits.gallery) == [f"test{i}" for i in range(7)]
+    np.testing.assert_array_equal(splits.test.labels, np.arange(5))
+    np.testing.assert_array_equal(splits.gallery.labels, np.repeat(np.arange(1, 7), 2))
+    is_monitored = protocol == "conventional"
+    assert (splits.validation_gallery is splits.gallery) == is_monitored
+
+
+@pytest.mark.parametrize(
+    ("rows", "protocol", "message"),
+    [
+        (
+            [*IN_SHOP, ("other", "test", 2), ("more", "test", 2)],
+            ProtocolRecipe("ablation"),
+            "either test, or query and gallery; found both",
+        ),
+        (
+            [row for row in IN_SHOP if row[1] != "gallery"],
+            ProtocolRecipe("ablation"),
+            "no rows with split gallery; needed are gallery, query, train",
+        ),
+        (
+            [*IN_SHOP, ("a", "validation", 2), ("b", "validation", 2)],
+            ProtocolRecipe("mlrc", fold=0),
+            "rows with split validation, and a protocol divides",
+        ),
+        ([*IN_SHOP, ("test1", "train", 1)], ProtocolRecipe("ablation"), "belongs to one split"),
+        (IN_SHOP, ProtocolRecipe(), "no rows with split validation"),
+    ],
+)
+def test_manifests_that_do_not_fit_are_refused(manifest, rows, protocol, message):
+    with pytest.raises(ValueError, match=message):
+        load_splits(manifest(rows, protocol))
+
+
+def test_collages_have_a_protocol_of_their_own():
+    data = DataRecipe(image_size=48, collage=CollageRecipe(grid=2))
+    with pytest.raises(ValueError, match="received protocol.name=conventional"):
+        load_splits(Recipe(data=data, protocol=ProtocolRecipe("conventional")))
+
+
+def test_the_images_of_mlrc_are_those_of_a_fold():
+    with pytest.raises(ValueError, match="need protocol.fold"):
+        load_splits(Recipe(protocol=ProtocolRecipe("mlrc")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_folds": 1}, "protocol.num_folds must be 2 or more, received 1"),
+        ({"repeats": 0}, "protocol.repeats must be 1 or more, received 0"),
+        ({"fold": 4}, "protocol.fold must be null, or 0 to 3, received 4"),
+    ],
+)
+def test_values_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ProtocolRecipe("mlrc", **arguments)

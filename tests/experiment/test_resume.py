@@ -1,0 +1,256 @@
+"""Runs that are stopped in every way, and end as if they had not been."""
+
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gsp_tf.cli import main
+from gsp_tf.experiment import RunFolder
+from gsp_tf.training.checkpoint import epoch_of
+
+RECIPE = """
+name: digits
+data:
+  name: folder
+  path: {path}
+  channels: 1
+  image_size: 16
+  split_fractions: [0.4, 0.3, 0.3]
+  classes_per_batch: 4
+  images_per_class: 4
+  min_crop_area: 0.5
+backbone: {{name: conv4}}
+embedding: {{dim: 8}}
+pooling: {{num_prototypes: 4, adapt_batches: 1}}
+loss: {{name: contrastive, miner: distance_weighted}}
+training:
+  epochs: 6
+  steps_per_epoch: 4
+  warmup_epochs: 2
+  deterministic: true
+  patience: 3
+  schedule: {{name: plateau, patience: 1, min_delta: 0.5, cooldown: 0}}
+"""
+MEMORY = """
+loss:
+  name: contrastive
+  wrapper: cross_batch_memory
+  wrapper_arguments: {capacity: 48, warmup_steps: 6}
+training: {epochs: 5, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
+"""
+CCP = """
+trainer: ccp
+loss: {name: contrastive}
+ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
+training: {epochs: 8, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
+"""
+# Trains; at the N-th time at a place it kills itself, or finds the disk full from then on.
+STOP = """
+import os, resource, signal, sys
+from gsp_tf import files
+from gsp_tf.cli import main
+from gsp_tf.training import StopOnNaN
+
+where, count, *arguments = sys.argv[1:]
+left = [int(count)]
+
+def arrive():
+    left[0] -= 1
+    if left[0] == 0 and where == "full disk":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    elif left[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def on_train_batch_end(self, batch, logs=None):
+    arrive()
+
+def replace(source, target, original=os.replace):
+    if os.path.basename(target) == where:
+        arrive()
+    original(source, target)
+
+if where in ("step", "full disk"):
+    StopOnNaN.on_train_batch_end = on_train_batch_end
+files.os.replace = replace
+main(arguments)
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path, digits):
+    """Function that writes a recipe, some of its sections replaced."""
+
+    def write(sections=""):
+        path = tmp_path / "recipe.yaml"
+        names = [line.split(":")[0] for line in sections.splitlines() if line[:1].isalpha()]
+        kept, drop = [], False
+        for line in RECIPE.format(path=digits).splitlines():
+            drop = line.split(":")[0] in names if line[:1].isalpha() else drop
+            kept += [] if drop else [line]
+        path.write_text("\n".join([*kept, sections]), encoding="utf-8")
+        return path
+
+    return write
+
+
+def train(*arguments, code="from gsp_tf.cli import main; main()", expected=0):
+    """Train in a fresh process; its output."""
+    process = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == expected, process.stdout
+    return process.stdout
+
+
+def results(folder):
+    """Everything a run ends with but its duration and versions."""
+    metrics = folder.metrics()
+    kept = {k: v for k, v in metrics.items() if k not in ("training_seconds", "versions")}
+    return kept, folder.history()
+
+
+@pytest.mark.parametrize(
+    ("sections", "where", "count"),
+    [
+        pytest.param("", "step", 6, id="warm-up, in an epoch"),
+        pytest.param("", "checkpoint.npz", 3, id="plateau, writing the checkpoint"),
+        pytest.param(MEMORY, "step", 11, id="memory, in an epoch"),
+        pytest.param(CCP, "model.keras", 3, id="ccp, writing the best model"),
+        pytest.param(CCP, "step", 22, id="ccp, in a later problem"),
+        pytest.param(CCP, "full disk", 14, id="ccp, full disk"),
+    ],
+)
+def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been(
+    recipe, tmp_path, sections, where, count
+):
+    path = recipe(sections)
+    whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
+    train("train", path, "--run", whole.path)
+    expected = 1 if where == "full disk" else -signal.SIGKILL
+    output = train(where, count, "train", path, "--run", stopped.path, code=STOP, expected=expected)
+    if where == "full disk":
+        assert "gsp-tf: error:" in output and "Traceback" not in output
+    assert stopped.metrics().get("status") in ("running", "failed")
+    assert stopped.learner().embedder.output_shape == (None, 8)
+    first_epoch = epoch_of(stopped.checkpoint_path)
+    assert first_epoch <= len(stopped.history().get("loss", ())) <= first_epoch + 1
+    train("train", "--resume", stopped.path)
+    assert results(stopped) == results(whole)
+    for ours, theirs in zip(
+        stopped.learner().get_weights(), whole.learner().get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert sorted(file.name for file in stopped.path.iterdir()) == sorted(
+        file.name for file in whole.path.iterdir()
+    )
+
+
+def run(*arguments):
+    """Exit code of a command in this process."""
+    with pytest.raises(SystemExit) as exit:
+        main([str(argument) for argument in arguments])
+    return exit.value.code
+
+
+QUICK = """
+loss: {name: contrastive}
+training: {epochs: 2, steps_per_epoch: 2}
+"""
+
+
+def test_ctrl_c_and_on(recipe, tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr("gsp_tf.training.StopOnNaN.on_epoch_begin", _interrupt_at(1))
+        assert run("train", recipe(QUICK), "--run", folder.path) == 130
+    assert folder.metrics()["status"] == "interrupted" and folder.checkpoint_path.exists()
+    assert folder.metrics()["test"]["num_queries"] == 60
+    assert run("train", "--resume", folder.path) == 0
+    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 2
+    assert not folder.checkpoint_path.exists()
+
+
+def _interrupt_at(epoch_of_interrupt):
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == epoch_of_interrupt:
+            raise KeyboardInterrupt
+
+    return on_epoch_begin
+
+
+def test_a_finished_run_is_left_alone(recipe, tmp_path, capsys):
+    folder = RunFolder(tmp_path / "run")
+    assert run("train", recipe(QUICK), "--run", folder.path) == 0
+    before = results(folder)
+    assert run("train", recipe(QUICK), "--run", folder.path) == 1
+    assert f"gsp-tf train --resume {folder.path}" in capsys.readouterr().err
+    assert run("train", "--resume", folder.path) == 0
+    assert results(folder) == before
+
+
+def test_a_run_killed_in_its_evaluation_is_evaluated(recipe, tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path / "run")
+
+    def fail(*arguments):
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gsp_tf.experiment.run.evaluate_run", fail)
+        assert run("train", recipe(QUICK), "--run", folder.path) == 1
+    assert "test" not in folder.metrics()
+    history = folder.history()
+    assert run("train", "--resume", folder.path) == 0
+    assert folder.metrics()["test"]["num_queries"] == 60 and folder.history() == history
+
+
+def test_a_run_killed_before_its_first_epoch_starts_anew(recipe, tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr("gsp_tf.training.SaveBest.save", _fail)
+        assert run("train", recipe(QUICK), "--run", folder.path) == 1
+    assert [path.name for path in folder.path.iterdir()] == ["recipe.yaml"]
+    assert run("train", "--resume", folder.path) == 0
+    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 2
+
+
+def _fail(*arguments):
+    raise OSError("No space left on device")
+
+
+def stopped_run(recipe, tmp_path, monkeypatch):
+    """A run with a checkpoint."""
+    folder = RunFolder(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr("gsp_tf.training.StopOnNaN.on_epoch_begin", _interrupt_at(1))
+        assert run("train", recipe(QUICK), "--run", folder.path) == 130
+    return folder
+
+
+def test_other_training_images_are_refused(recipe, tmp_path, monkeypatch, capsys, digits):
+    folder = stopped_run(recipe, tmp_path, monkeypatch)
+    text = folder.recipe_path.read_text("utf-8")
+    folder.recipe_path.write_text(text.replace("split_seed: 0", "split_seed: 1"), "utf-8")
+    assert run("train", "--resume", folder.path) == 1
+    assert "training images are not those" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 half a file"])
+def test_a_damaged_checkpoint_is_named(recipe, tmp_path, monkeypatch, capsys, damage):
+    folder = stopped_run(recipe, tmp_path, monkeypatch)
+    folder.checkpoint_path.write_bytes(damage)
+    assert run("train", "--resume", folder.path) == 1
+    assert "checkpoint.npz is damaged or no checkpoint" in capsys.readouterr().err
+
+
+def test_options_beside_resume_are_refused(tmp_path, capsys):
+    assert run("train", "--resume", tmp_path, "--seed", "3") == 1
+    assert "--resume takes the recipe of its run folder" in capsys.readouterr().err
+    assert run("train", "--resume", tmp_path) == 1
+    assert "it has no recipe.yaml" in capsys.readouterr().err

@@ -13,7 +13,6 @@ downloaded by `keras.datasets.mnist` and has not been run here.
 
 import csv
 import io
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -28,7 +27,7 @@ from sklearn.datasets import load_digits
 
 from gsp_tf.data import ArrayImages, evaluation_dataset, training_dataset
 from gsp_tf.evaluation import covering_radius_curve, nearest_neighbours
-from gsp_tf.files import replace_text
+from gsp_tf.files import replace_text, replacing
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
@@ -352,12 +351,8 @@ def _legend():
 
 def save_picture(figure, path):
     """Write a PNG under a temporary name beside it, then rename it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        figure.savefig(temporary, format="png", dpi=160, metadata={"Software": None})
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=160, metadata={"Software": None})
 
 
 def main(

@@ -25,8 +25,9 @@ def summarize(paths):
     for path in paths:
         folder = RunFolder(path)
         recipe = folder.recipe()
-        runs[recipe.name][recipe.seed] = folder.metrics()
-    header = ["run", "seeds", *METRICS.values(), "best epochs"]
+        steps = len(folder.history()["loss"]) * recipe.training.steps_per_epoch
+        runs[recipe.name][recipe.seed] = folder.metrics() | {"steps": steps}
+    header = ["run", "seeds", *METRICS.values(), "steps", "best epochs"]
     lines = [header, ["---"] * len(header)]
     for name, results in sorted(runs.items()):
         seeds = sorted(results)
@@ -36,6 +37,7 @@ def summarize(paths):
                 name,
                 ", ".join(map(str, seeds)),
                 *(percent(test[key] for test in tests) for key in METRICS),
+                ", ".join(str(results[seed]["steps"]) for seed in seeds),
                 ", ".join(str(results[seed]["best_epoch"]) for seed in seeds),
             ]
         )

@@ -112,6 +112,15 @@ class ProtocolRecipe:
             fold is None or 0 <= fold < self.num_folds,
             f"null, or 0 to {self.num_folds - 1}",
         )
+        for name, default in (("fold", None), ("repeats", 1)):
+            value = getattr(self, name)
+            _check(
+                f"protocol.{name}",
+                value,
+                value == default or self.name == "mlrc",
+                f"{'null' if default is None else default} with protocol.name={self.name}",
+            )
+        _check("protocol.repeats", self.repeats, fold is None or self.repeats == 1, "1 with a fold")
 
     @property
     def is_ensemble(self):

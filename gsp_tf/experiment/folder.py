@@ -106,7 +106,8 @@ class RunFolder:
 
     def cut_history(self, epochs):
         """Keep the first epochs of `history.csv`: those that training goes on after."""
-        if not self.history_path.exists():
+        if not epochs or not self.history_path.exists():
+            self.history_path.unlink(missing_ok=True)
             return
         lines = self.history_path.read_bytes().splitlines(keepends=True)
         with replacing(self.history_path) as temporary:

@@ -19,7 +19,7 @@ def report_runs(paths, report_path, title, splits=None):
     """Write one page about runs with the same test images.
 
     Of more than 4,000 test images a random sample of that many is shown; the metrics are those of
-    all of them.
+    all of them. Where the test images are queries and a gallery, the pictures are of the gallery.
 
     Args:
         paths: run folders.
@@ -37,7 +37,8 @@ def report_runs(paths, report_path, title, splits=None):
     folders = [RunFolder.open(path) for path in paths]
     recipes = [folder.recipe() for folder in folders]
     _check_same_images(recipes)
-    test = (splits or load_splits(recipes[0])).test
+    splits = splits or load_splits(recipes[0])
+    test = splits.test if splits.gallery is None else splits.gallery
     shown = np.arange(len(test))
     if len(test) > MAX_IMAGES:
         shown = np.sort(np.random.default_rng(0).choice(len(test), MAX_IMAGES, replace=False))
@@ -111,8 +112,9 @@ def _keep_shown(dataset, shown, embedder, images, weights):
 def _notes(recipe, metrics, test, shown):
     classes = metrics.get("num_classes", {})
     notes = [
-        f"Evaluated on {len(test):,} images of {len(test.class_names)} classes that were not seen "
-        f"in training ({classes.get('train')} classes)"
+        f"Evaluated on {metrics.get('test', {}).get('num_queries', 0):,} images of "
+        f"{len(test.class_names)} classes that were not seen in training "
+        f"({classes.get('train')} classes)"
     ]
     if recipe.protocol.name in ("conventional", "tuning"):
         notes[0] += (

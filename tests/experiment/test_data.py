@@ -127,8 +127,17 @@ def test_the_images_of_mlrc_are_those_of_a_fold():
         ({"num_folds": 1}, "protocol.num_folds must be 2 or more, received 1"),
         ({"repeats": 0}, "protocol.repeats must be 1 or more, received 0"),
         ({"fold": 4}, "protocol.fold must be null, or 0 to 3, received 4"),
+        ({"fold": 1, "repeats": 2}, "protocol.repeats must be 1 with a fold, received 2"),
+        (
+            {"name": "ablation", "fold": 1},
+            "protocol.fold must be null with protocol.name=ablation, received 1",
+        ),
+        (
+            {"name": "fractions", "repeats": 3},
+            "protocol.repeats must be 1 with protocol.name=fractions, received 3",
+        ),
     ],
 )
 def test_values_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        ProtocolRecipe("mlrc", **arguments)
+        ProtocolRecipe(**{"name": "mlrc", **arguments})

@@ -22,7 +22,7 @@ for seed in ${*:-0 1 2}; do
     train "$loss" "$seed" $options
     train "$loss-xbm" "$seed" $options $memory
     train "$loss-single-8" "$seed" $options --trainer ccp --ccp.max_projections 1 \
-      --ccp.patience 60
+      --ccp.patience 40
     for k in 1 8; do
       train "$loss-ccp-$k" "$seed" $options --trainer ccp --ccp.proxies_per_class $k
     done

@@ -7,13 +7,14 @@ import math
 import faiss
 import numpy as np
 
-from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
+from gsp_tf.evaluation.checks import checked_embeddings
 from gsp_tf.evaluation.retrieval import (
     RetrievalMeans,
     checked_recall_at,
     count_labels,
     retrieval_metrics,
 )
+from gsp_tf.evaluation.search import power_of_two_below
 
 BLOCK_BYTES = 1 << 28
 PARTS = 16
@@ -60,13 +61,7 @@ def ensemble_metrics(
     recall_at = checked_recall_at(recall_at)
     among_themselves = references is None
     query_folds = _checked_folds(queries, "queries")
-    query_labels = checked_labels(query_labels, len(query_folds[0][0]), "query_labels")
-    if among_themselves:
-        reference_folds, reference_labels = query_folds, query_labels
-    else:
-        reference_folds = _checked_folds(references, "references")
-        size = len(reference_folds[0][0])
-        reference_labels = checked_labels(reference_labels, size, "reference_labels")
+    reference_folds = query_folds if among_themselves else _checked_folds(references, "references")
     if [len(fold) for fold in query_folds] != [len(fold) for fold in reference_folds]:
         raise ValueError("queries and references must be of the same models.")
     single = [
@@ -75,13 +70,15 @@ def ensemble_metrics(
                 model,
                 query_labels,
                 None if among_themselves else reference,
-                None if among_themselves else reference_labels,
+                reference_labels,
                 recall_at,
             )
             for model, reference in zip(fold, reference_fold, strict=True)
         ]
         for fold, reference_fold in zip(query_folds, reference_folds, strict=True)
     ]
+    query_labels = np.ravel(query_labels)
+    reference_labels = query_labels if among_themselves else np.ravel(reference_labels)
     counts = {name: single[0][0].pop(name) for name in ("num_queries", "num_skipped")}
     separated = [
         {name: np.mean([metrics[name] for metrics in models]) for name in single[0][0]}
@@ -103,8 +100,10 @@ class _Concatenations:
 
     def __init__(self, query_folds, reference_folds, among_themselves):
         self.among_themselves = among_themselves
+        scale = max(np.abs(model).max() for fold in reference_folds for model in fold)
+        scale = power_of_two_below(scale)
         self.folds = [
-            [_factors(*pair) for pair in zip(queries, references, strict=True)]
+            [_factors(*pair, scale) for pair in zip(queries, references, strict=True)]
             for queries, references in zip(query_folds, reference_folds, strict=True)
         ]
         self.size = len(reference_folds[0][0])
@@ -175,12 +174,13 @@ def _sums(distances):
         yield from last if total is None else (total + model for model in last)
 
 
-def _factors(queries, references):
+def _factors(queries, references, scale):
     """Arrays `(Q, D + 2)` and `(N, D + 2)` whose product is the squared distances.
 
-    The first reference is the origin, as `ExactSearch` takes it.
+    The first reference is the origin and `scale` the unit, as `ExactSearch` takes them; the unit is
+    that of all models.
     """
-    queries, references = queries - references[0], references - references[0]
+    queries, references = ((x - references[0]) / scale for x in (queries, references))
     query_norms, norms = (np.einsum("nd,nd->n", x, x)[:, None] for x in (queries, references))
     left = np.hstack([-2 * queries, query_norms, np.ones_like(query_norms)])
     return left, np.hstack([references, np.ones_like(norms), norms])

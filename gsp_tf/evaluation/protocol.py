@@ -77,7 +77,7 @@ def protocol_classes(protocol: Protocol, num_classes, fold=0, num_folds=4):
         parts = np.setdiff1d(classes, validation), validation
     else:
         parts = np.split(classes, [round(_TRAINING_SHARE[protocol] * num_classes)])
-    if any(0 < len(part) < 2 for part in parts) or len(parts[0]) < 2:
+    if len(parts[0]) < 2 or (len(parts[1]) < 2 and protocol != "conventional"):
         raise ValueError(
             f"{protocol} needs at least two classes to train and two to validate on; the "
             f"{num_classes} classes of the training half give {len(parts[0])} and {len(parts[1])}."

@@ -40,7 +40,7 @@ class ExactSearch:
         references = checked_embeddings(references, "references")
         self.metric = metric
         self.size, self.dim = references.shape
-        self._scale = _power_of_two_below(np.abs(references).max())
+        self._scale = power_of_two_below(np.abs(references).max())
         self._origin = references[0] / self._scale
         kind = faiss.IndexFlatL2 if metric == "euclidean" else faiss.IndexFlatIP
         self._index = kind(self.dim)
@@ -126,6 +126,6 @@ def _all_but(indices, excluded):
     return ~drop
 
 
-def _power_of_two_below(value):
+def power_of_two_below(value):
     """The largest power of two that is at most `value`, or 1 for 0."""
     return np.ldexp(np.float32(1), np.frexp(value)[1] - 1) if value else np.float32(1)

@@ -63,10 +63,14 @@ class Comparison:
         if not runs:
             raise ValueError("A comparison needs a run folder, received none.")
         several = len({run.protocol for run in runs}) > 1
+        paths = defaultdict(set)
+        for run in runs:
+            paths[run.dataset].add(run.path_of_data)
         values = defaultdict(lambda: defaultdict(list))
         test_classes, seeds = {}, set()
         for run in runs:
-            dataset = f"{run.dataset}, {run.protocol}" if several else run.dataset
+            dataset = run.dataset if len(paths[run.dataset]) == 1 else run.path_of_data
+            dataset += f", {run.protocol}" if several else ""
             classes = test_classes.setdefault(dataset, (run.test_classes, run.path))
             if classes[0] != run.test_classes:
                 raise ValueError(
@@ -166,18 +170,14 @@ class _Run:
         self.path = folder.path
         self.method, self.seed = recipe.name, recipe.seed
         self.protocol = recipe.protocol.name
-        self.dataset = recipe.data.name
-        if recipe.data.name in ("folder", "manifest"):
-            self.dataset = Path(recipe.data.path).stem
-        if recipe.data.collage.grid:
-            self.dataset += " collage"
+        self.dataset, self.path_of_data = _names_of_data(recipe.data)
         self._dim = recipe.embedding.dim
         self._num_folds = recipe.protocol.num_folds
         self._is_ensemble = recipe.protocol.is_ensemble
         result = self._metrics.get("ensemble" if self._is_ensemble else "test")
-        if result is None:
+        if result is None or not folder.is_trained():
             raise ValueError(
-                f"{self.path} has no results yet: its status is "
+                f"{self.path} has no final results yet: its status is "
                 f"{self._metrics.get('status', 'not known')!r}."
             )
         self.test_classes = self._metrics.get("test_classes")
@@ -205,6 +205,16 @@ class _Run:
             for part, dim in parts.items()
             for name, shown in self.metrics().items()
         }
+
+
+def _names_of_data(recipe):
+    """What a table calls a data set, and what if another one is called so too."""
+    name = full = recipe.name
+    if recipe.name in ("folder", "manifest"):
+        path = Path(recipe.path)
+        name, full = (path.stem if recipe.name == "manifest" else path.name), str(path)
+    collage = " collage" if recipe.collage.grid else ""
+    return name + collage, full + collage
 
 
 def _percent(value):

@@ -1,12 +1,14 @@
 """The models of the MLRC protocol, one for each fold and repeat, and their ensembles."""
 
 import dataclasses
+import shutil
 
 import keras
+import numpy as np
 
 from gsp_tf.evaluation import ensemble_metrics
 from gsp_tf.experiment.data import load_folds
-from gsp_tf.experiment.evaluate import embed_test_images
+from gsp_tf.experiment.evaluate import embed_test_images, evaluate_run
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.run import resume_run, train_recipe
 
@@ -58,7 +60,11 @@ def train_ensemble(recipe, path, folds=None):
     RunFolder(path).refuse_existing()
     folds = folds or load_folds(recipe)
     folder = RunFolder.create(path, recipe)
-    return _train_models(folder, folds)
+    try:
+        return _train_models(folder, folds)
+    finally:
+        if not any(model.path.exists() for repeats in model_folders(folder) for model in repeats):
+            shutil.rmtree(folder.path)
 
 
 def resume_ensemble(path, folds=None):
@@ -77,6 +83,8 @@ def resume_ensemble(path, folds=None):
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
+    if "ensemble" in folder.metrics():
+        return folder
     return _train_models(folder, folds or load_folds(folder.recipe()))
 
 
@@ -88,33 +96,39 @@ def _train_models(folder, folds):
         for f, repeats in enumerate(model_folders(folder)):
             for r, model in enumerate(repeats):
                 print(f"Training fold {f}, repeat {r}", flush=True)
-                if model.path.exists():
+                if model.recipe_path.exists():
                     resume_run(model.path, folds[f])
                 else:
                     train_recipe(_model_recipe(recipe, f, r), model.path, folds[f])
                 keras.backend.clear_session()
-                status = model.metrics()["status"]
-                if status == "interrupted":
+                if not model.is_trained():
+                    status = "interrupted"
                     return folder
         evaluate_ensemble(folder.path, folds)
         status = "finished"
+    except KeyboardInterrupt:
+        status = "interrupted"
+        raise
     finally:
         folder.update_metrics(status=status)
     return folder
 
 
 def _model_recipe(recipe, fold, repeat):
-    protocol = recipe.protocol
+    seeds = np.random.SeedSequence([recipe.seed, fold, repeat])
     return dataclasses.replace(
         recipe,
         name=f"{recipe.name}, fold {fold}, repeat {repeat}",
-        seed=(recipe.seed + repeat * protocol.num_folds + fold) % 2**32,
-        protocol=dataclasses.replace(protocol, fold=fold, repeats=1),
+        seed=int(seeds.generate_state(1)[0]),
+        protocol=dataclasses.replace(recipe.protocol, fold=fold, repeats=1),
     )
 
 
 def evaluate_ensemble(path, folds=None):
-    """Evaluate the models of a protocol run and their concatenations; writes `metrics.json`.
+    """Evaluate the trained models of a protocol run and their concatenations.
+
+    Writes `metrics.json`. The models may have been trained elsewhere, each with its protocol.fold,
+    if they lie where `model_folders` says.
 
     Args:
         path: folder of `train_ensemble`.
@@ -125,13 +139,22 @@ def evaluate_ensemble(path, folds=None):
 
     Raises:
         FileNotFoundError: if a model is missing.
-        ValueError: as `evaluate_run`.
+        ValueError: as `evaluate_run`, and if the training of a model has not come to its end.
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
     recipe = folder.recipe()
     folds = folds or load_folds(recipe)
     models = [[RunFolder.open(m.path) for m in repeats] for repeats in model_folders(folder)]
+    for splits, repeats in zip(folds, models, strict=True):
+        for model in repeats:
+            if not model.is_trained():
+                raise ValueError(
+                    f"{model.path} is not trained to its end; go on with "
+                    f"gsp-tf train --resume {folder.path}"
+                )
+            if "test" not in model.metrics():
+                evaluate_run(model.path, splits)
     embedded = [
         [embed_test_images(model, model.recipe(), folds[f]) for model in repeats]
         for f, repeats in enumerate(models)
@@ -145,6 +168,7 @@ def evaluate_ensemble(path, folds=None):
         recipe.evaluation.recall_at,
     )
     folder.update_metrics(
+        status="finished",
         test_classes=models[0][0].metrics()["test_classes"],
         num_classes={
             "train": [len(splits.train.class_names) for splits in folds],

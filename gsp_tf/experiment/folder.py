@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -43,23 +44,27 @@ class RunFolder:
         """A new folder with the recipe in it; refuses one that is there already."""
         folder = cls(path)
         folder.refuse_existing()
-        folder.path.mkdir(parents=True)
+        folder.path.mkdir(parents=True, exist_ok=True)
         folder.start(recipe)
         return folder
 
     def start(self, recipe):
-        """Write the recipe, and nothing else: what an earlier start left is removed."""
+        """Write the recipe; metrics and logs that an earlier start left are removed."""
         save_recipe(recipe, self.recipe_path)
-        for path in (self.checkpoint_path, self.history_path, self.metrics_path):
-            path.unlink(missing_ok=True)
+        self.metrics_path.unlink(missing_ok=True)
+        shutil.rmtree(self.logs_path, ignore_errors=True)
 
     def refuse_existing(self):
-        """Raise `FileExistsError` if the folder, or a file of that name, is there already."""
-        if self.path.exists():
+        """Raise `FileExistsError` if the folder holds anything, or is a file."""
+        if self.path.exists() and not self._is_empty():
             raise FileExistsError(
                 f"The run folder {self.path} exists. Choose another one, remove it, or go on with "
                 f"it if it was stopped: gsp-tf train --resume {self.path}"
             )
+
+    def _is_empty(self):
+        """Whether nothing is there but what a process that was killed was just writing."""
+        return self.path.is_dir() and all(p.name.startswith(".") for p in self.path.iterdir())
 
     @classmethod
     def open(cls, path):
@@ -122,7 +127,11 @@ class RunFolder:
         except (ValueError, TypeError) as error:
             raise ValueError(f"{self.metrics_path} is damaged: {error}") from error
 
-    def update_metrics(self, **entries):
-        """Add entries to `metrics.json`, under a temporary name first."""
-        text = json.dumps({**self.metrics(), **entries}, indent=2)
-        replace_text(self.metrics_path, text + "\n")
+    def is_trained(self):
+        """Whether training came to its end, by itself or because the loss was not finite."""
+        return self.metrics().get("status") in ("finished", "diverged")
+
+    def update_metrics(self, without=(), **entries):
+        """Add entries to `metrics.json`, and leave some out, under a temporary name first."""
+        kept = {name: value for name, value in self.metrics().items() if name not in without}
+        replace_text(self.metrics_path, json.dumps({**kept, **entries}, indent=2) + "\n")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import platform
 import sys
 import time
@@ -59,8 +60,8 @@ def resume_run(path, splits=None):
     """Go on with a run that was stopped, from its last evaluation.
 
     In deterministic mode on a CPU the run ends with the numbers of one that was never stopped. What
-    a run had done after its last evaluation is done again; one that was stopped before the first
-    starts anew; one whose training is finished is evaluated if it was not.
+    a run had done after its last evaluation is done again; one that was stopped before its first
+    epoch starts anew; one whose training is finished is evaluated if it was not.
 
     Args:
         path: run folder.
@@ -71,19 +72,19 @@ def resume_run(path, splits=None):
 
     Raises:
         FileNotFoundError: if the folder is not a run folder.
-        ValueError: if its checkpoint is damaged, or the training data are not those it began with.
+        ValueError: if its checkpoint is damaged or missing, or the training data are not those it
+            began with.
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
     recipe = folder.recipe()
     splits = splits or load_splits(recipe)
-    metrics = folder.metrics()
-    if metrics.get("status") not in ("finished", "diverged"):
-        folder.remove_temporary_files()
+    folder.remove_temporary_files()
+    if not folder.is_trained():
         _train(recipe, folder, splits, resume=True)
-    elif "test" in metrics:
-        return folder
-    evaluate_run(folder.path, splits)
+    folder.checkpoint_path.unlink(missing_ok=True)
+    if "test" not in folder.metrics():
+        evaluate_run(folder.path, splits)
     return folder
 
 
@@ -105,6 +106,12 @@ def _train(recipe, folder, splits, resume=False):
         first_epoch = epoch_of(folder.checkpoint_path)
         _check_same_training_images(folder, splits.train)
         folder.cut_history(first_epoch)
+        folder.update_metrics(without=["test"], status="running")
+    elif folder.history():
+        raise ValueError(
+            f"{folder.path} has a history but no checkpoint to go on from. Remove the folder to "
+            "train anew."
+        )
     else:
         first_epoch = None
         if recipe.pooling.name == "gsp" and recipe.pooling.adapt_batches:
@@ -128,12 +135,18 @@ def _batches(recipe, images, first_epoch):
 
 
 def _check_retrieval(splits):
-    for name in ("validation", "test"):
+    for name, gallery in (("validation", splits.validation_gallery), ("test", splits.gallery)):
         images = getattr(splits, name)
-        if splits.gallery is None and np.bincount(images.labels).max() < 2:
+        if gallery is None and np.bincount(images.labels).max() < 2:
             raise ValueError(
                 f"Retrieval needs a class with two images, but each of the {name} classes "
                 f"({', '.join(images.class_names[:5])}, ...) has one."
+            )
+        if gallery is not None and not np.isin(images.labels, gallery.labels).any():
+            raise ValueError(
+                f"Retrieval needs a class in both, but none of the {len(images)} queries is of a "
+                f"class of the {len(gallery)} gallery images ({', '.join(images.class_names[:5])}, "
+                "...)."
             )
 
 
@@ -235,7 +248,6 @@ def _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best
         status = "diverged" if divergence.diverged_at else "finished"
         if trainer:
             folder.update_metrics(projections=trainer.projections)
-        folder.checkpoint_path.unlink()
     except KeyboardInterrupt:
         best.save_if_due()
         status = "interrupted"
@@ -245,14 +257,17 @@ def _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best
             file=sys.stderr,
         )
     finally:
-        folder.update_metrics(
-            status=status,
-            epochs=len(folder.history().get("loss", ())),
-            best_epoch=None if best.best_epoch is None else best.best_epoch + 1,
-            training_seconds=round(clock.seconds(), 1),
-            diverged_at=divergence.diverged_at,
-            **{f"best_{best.monitor}": best.best},
-        )
+        outcome = {"status": status, "epochs": len(folder.history().get("loss", ()))}
+        if math.isfinite(best.best):  # else the checkpoint was not restored
+            outcome |= {
+                "best_epoch": None if best.best_epoch is None else best.best_epoch + 1,
+                f"best_{best.monitor}": best.best,
+                "training_seconds": round(clock.seconds(), 1),
+                "diverged_at": divergence.diverged_at,
+            }
+        folder.update_metrics(**outcome)
+    if folder.is_trained():
+        folder.checkpoint_path.unlink(missing_ok=True)
 
 
 class _Clock:

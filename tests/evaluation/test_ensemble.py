@@ -120,3 +120,18 @@ def test_bad_models_are_refused(queries, message):
 def test_references_of_other_models_are_refused():
     with pytest.raises(ValueError, match="must be of the same models"):
         ensemble_metrics([[np.eye(4)]], [0, 0, 1, 1], [[np.eye(4)] * 2], [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("unit", [1e-25, 1e20])
+def test_any_unit_of_length(unit):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(10), 4)
+    folds = models(rng, rng.normal(size=(10, 6))[labels], 2)
+    expected = ensemble_metrics(folds, labels)["concatenated"]["mean"]
+    scaled = [[unit * model for model in fold] for fold in folds]
+    assert ensemble_metrics(scaled, labels)["concatenated"]["mean"] == pytest.approx(expected)
+
+
+def test_labels_without_references_are_refused():
+    with pytest.raises(ValueError, match="received only reference_labels"):
+        ensemble_metrics([[np.eye(4)]], [0, 0, 1, 1], None, [0, 0, 1, 1])

@@ -22,6 +22,7 @@ def run(tmp_path):
         )
         count = len(list(tmp_path.iterdir()))
         folder = RunFolder.create(tmp_path / f"run{count}", recipe)
+        folder.update_metrics(status="finished")
 
         def metrics(value):
             return None if value is None else {"precision_at_1": 2 * value, "map_at_r": value}
@@ -137,7 +138,20 @@ def test_what_cannot_be_compared_is_refused(run, tmp_path):
         Comparison([first, run("GSP", 0.3)])
     with pytest.raises(ValueError, match="different test classes"):
         Comparison([first, run("GAP", 0.3, classes="y")])
+    RunFolder(first).update_metrics(status="interrupted")
+    with pytest.raises(ValueError, match="no final results yet: its status is 'interrupted'"):
+        Comparison([first])
+    RunFolder(first).update_metrics(status="finished")
     unfinished = RunFolder.create(tmp_path / "new", Recipe())
     unfinished.update_metrics(status="running")
-    with pytest.raises(ValueError, match="no results yet: its status is 'running'"):
+    with pytest.raises(ValueError, match="no final results yet: its status is 'running'"):
         Comparison([first, unfinished.path])
+
+
+def test_data_sets_of_one_name_are_told_apart_by_their_paths(run):
+    paths = [run("GSP", 0.2, path="CUB/images"), run("GSP", 0.3, path="v1.0/images", classes="y")]
+    header = Comparison(paths).markdown().splitlines()[0]
+    assert (
+        header.startswith("| method | CUB/images 128D P@1 |") and "v1.0/images 128D P@1" in header
+    )
+    assert Comparison(paths[:1]).columns[0].dataset == "images"

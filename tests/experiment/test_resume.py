@@ -50,6 +50,7 @@ training: {epochs: 8, steps_per_epoch: 4, deterministic: true, learning_rate: 0.
 # Trains; at the N-th time at a place it kills itself, or finds the disk full from then on.
 STOP = """
 import os, resource, signal, sys
+import numpy as np
 from gsp_tf import files
 from gsp_tf.cli import main
 from gsp_tf.training import StopOnNaN
@@ -59,7 +60,7 @@ left = [int(count)]
 
 def arrive():
     left[0] -= 1
-    if left[0] == 0 and where == "full disk":
+    if left[0] == 0 and where.startswith("full disk"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     elif left[0] == 0:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -72,8 +73,14 @@ def replace(source, target, original=os.replace):
         arrive()
     original(source, target)
 
+def savez(path, original=np.savez, **arrays):
+    arrive()
+    original(path, **arrays)
+
 if where in ("step", "full disk"):
     StopOnNaN.on_train_batch_end = on_train_batch_end
+if where == "full disk at checkpoint.npz":
+    np.savez = savez
 files.os.replace = replace
 main(arguments)
 """
@@ -117,29 +124,31 @@ def results(folder):
 
 
 @pytest.mark.parametrize(
-    ("sections", "where", "count"),
+    ("sections", "where", "count", "goes_on_from"),
     [
-        pytest.param("", "step", 6, id="warm-up, in an epoch"),
-        pytest.param("", "checkpoint.npz", 3, id="plateau, writing the checkpoint"),
-        pytest.param(MEMORY, "step", 11, id="memory, in an epoch"),
-        pytest.param(CCP, "model.keras", 3, id="ccp, writing the best model"),
-        pytest.param(CCP, "step", 22, id="ccp, in a later problem"),
-        pytest.param(CCP, "full disk", 14, id="ccp, full disk"),
+        pytest.param("", "step", 6, 1, id="warm-up, in an epoch"),
+        pytest.param("", "checkpoint.npz", 5, 3, id="plateau, writing the checkpoint"),
+        pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch"),
+        pytest.param(CCP, "model.keras", 3, None, id="ccp, writing the best model"),
+        pytest.param(CCP, "step", 22, 5, id="ccp, in a later problem"),
+        pytest.param(CCP, "full disk", 14, 3, id="ccp, full disk"),
+        pytest.param(CCP, "full disk at checkpoint.npz", 4, 2, id="ccp, disk full at checkpoint"),
     ],
 )
 def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been(
-    recipe, tmp_path, sections, where, count
+    recipe, tmp_path, sections, where, count, goes_on_from
 ):
     path = recipe(sections)
     whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
     train("train", path, "--run", whole.path)
-    expected = 1 if where == "full disk" else -signal.SIGKILL
+    expected = 1 if where.startswith("full disk") else -signal.SIGKILL
     output = train(where, count, "train", path, "--run", stopped.path, code=STOP, expected=expected)
-    if where == "full disk":
+    if where.startswith("full disk"):
         assert "gsp-tf: error:" in output and "Traceback" not in output
     assert stopped.metrics().get("status") in ("running", "failed")
     assert stopped.learner().embedder.output_shape == (None, 8)
     first_epoch = epoch_of(stopped.checkpoint_path)
+    assert goes_on_from is None or first_epoch == goes_on_from
     assert first_epoch <= len(stopped.history().get("loss", ())) <= first_epoch + 1
     train("train", "--resume", stopped.path)
     assert results(stopped) == results(whole)
@@ -166,15 +175,59 @@ training: {epochs: 2, steps_per_epoch: 2}
 
 
 def test_ctrl_c_and_on(recipe, tmp_path, monkeypatch):
-    folder = RunFolder(tmp_path / "run")
+    whole, folder = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "run")
+    assert run("train", recipe(QUICK), "--run", whole.path) == 0
     with monkeypatch.context() as patch:
         patch.setattr("gsp_tf.training.StopOnNaN.on_epoch_begin", _interrupt_at(1))
         assert run("train", recipe(QUICK), "--run", folder.path) == 130
     assert folder.metrics()["status"] == "interrupted" and folder.checkpoint_path.exists()
-    assert folder.metrics()["test"]["num_queries"] == 60
+    interrupted = folder.metrics()["test"]
+    assert interrupted["num_queries"] == 60
+    with monkeypatch.context() as patch:  # stopped again, in the evaluation
+        patch.setattr("gsp_tf.experiment.run.evaluate_run", _fail)
+        assert run("train", "--resume", folder.path) == 1
+    assert "test" not in folder.metrics()
     assert run("train", "--resume", folder.path) == 0
     assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 2
     assert not folder.checkpoint_path.exists()
+    assert folder.metrics()["test"] == pytest.approx(whole.metrics()["test"], abs=0.02)
+    assert folder.history()["loss"] == pytest.approx(whole.history()["loss"], rel=1e-3)
+
+
+def test_sigterm_and_on_with_the_flag_for_determinism(recipe, tmp_path):
+    path = recipe(QUICK.replace("epochs: 2", "epochs: 3"))
+    whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
+    train("train", path, "--run", whole.path, "--deterministic")
+    assert whole.recipe().training.deterministic
+    code = STOP.replace("signal.SIGKILL", "signal.SIGTERM")
+    command = ("step", 3, "train", path, "--run", stopped.path, "--deterministic")
+    train(*command, code=code, expected=130)
+    assert stopped.metrics()["status"] == "interrupted"
+    train("train", "--resume", stopped.path)
+    assert results(stopped) == results(whole)
+
+
+def test_a_stop_before_the_state_is_restored_changes_nothing(recipe, tmp_path, monkeypatch):
+    folder = stopped_run(recipe, tmp_path, monkeypatch)
+    before = {k: v for k, v in folder.metrics().items() if k != "test"}
+    with monkeypatch.context() as patch:
+        patch.setattr("gsp_tf.training.StopOnNaN.on_train_begin", _interrupt, raising=False)
+        patch.setattr("gsp_tf.experiment.run.evaluate_run", _fail)
+        assert run("train", "--resume", folder.path) == 1
+    assert folder.metrics() == before
+    assert run("train", "--resume", folder.path) == 0
+
+
+def test_a_history_without_a_checkpoint_is_not_thrown_away(recipe, tmp_path, monkeypatch, capsys):
+    folder = stopped_run(recipe, tmp_path, monkeypatch)
+    folder.checkpoint_path.unlink()
+    assert run("train", "--resume", folder.path) == 1
+    assert "has a history but no checkpoint" in capsys.readouterr().err
+    assert len(folder.history()["loss"]) == 1
+
+
+def _interrupt(*arguments, **keywords):
+    raise KeyboardInterrupt
 
 
 def _interrupt_at(epoch_of_interrupt):

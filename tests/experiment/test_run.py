@@ -93,8 +93,8 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
 def test_splits_are_disjoint_and_the_model_has_pooling_weights(recipe, tmp_path):
     folder = RunFolder(tmp_path / "run")
     assert run("train", recipe, "--run", folder.path, "--training.epochs", "1") == 0
-    splits = load_splits(folder.recipe().data)
-    names = [set(images.class_names) for images in splits]
+    splits = load_splits(folder.recipe())
+    names = [set(images.class_names) for images in splits[:3]]
     assert not (names[0] & names[1] or names[0] & names[2] or names[1] & names[2])
     weights = pooling_weights(folder.learner().embedder, np.zeros((2, 16, 16, 1), "float32"))
     np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-5)
@@ -312,6 +312,47 @@ def test_a_split_without_two_images_of_a_class_is_refused_at_once(
     assert run("train", recipe, "--run", tmp_path / "run", *options) == 1
     error = capsys.readouterr().err
     assert f"each of the {split} classes" in error and "Ziffer" in error
+    assert not (tmp_path / "run").exists()
+
+
+def in_shop(digits, tmp_path, gallery_from):
+    """Manifest of five training classes, and of queries and gallery of the others."""
+    rows = ["path,label,split"]
+    for position, folder in enumerate(sorted(digits.iterdir())):
+        for i, path in enumerate(sorted(folder.iterdir())):
+            is_gallery = i >= 8 if gallery_from == "all" else position >= gallery_from
+            split = "train" if position < 5 else ("gallery" if is_gallery else "query")
+            rows.append(f"{path},{folder.name},{split}")
+    manifest = tmp_path / "images.csv"
+    manifest.write_text("\n".join(rows), encoding="utf-8")
+    return manifest
+
+
+@pytest.mark.parametrize("protocol", ["conventional", "ablation"])
+def test_queries_search_a_gallery(digits, recipe, tmp_path, protocol):
+    manifest = in_shop(digits, tmp_path, "all")
+    options = ["--data.name", "manifest", "--data.path", manifest, "--protocol.name", protocol]
+    options += ["--data.classes_per_batch", "3", "--evaluation.recall_at", "[1, 10]"]
+    folder = RunFolder(tmp_path / "run")
+    assert run("train", recipe, "--run", folder.path, *options) == 0
+    metrics, history = folder.metrics(), folder.history()
+    assert metrics["test"]["num_queries"] == 40 and metrics["num_classes"]["test"] == 5
+    page = folder.report_path.read_text("utf-8")
+    if protocol == "conventional":
+        best = max(metrics["untrained"]["val_recall_at_1"], *history["val_recall_at_1"])
+        assert metrics["best_val_recall_at_1"] == pytest.approx(best)
+        assert metrics["test"]["recall_at_1"] == pytest.approx(best)
+        assert "The model was chosen by these same images" in page
+    else:
+        assert "The model was chosen by these same images" not in page
+
+
+def test_a_gallery_of_other_classes_is_refused_at_once(digits, recipe, tmp_path, capsys):
+    manifest = in_shop(digits, tmp_path, 8)
+    options = ["--data.name", "manifest", "--data.path", manifest, "--protocol.name", "ablation"]
+    options += ["--data.classes_per_batch", "3"]
+    assert run("train", recipe, "--run", tmp_path / "run", *options) == 1
+    assert "none of the 60 queries is of a class of the 40 gallery" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

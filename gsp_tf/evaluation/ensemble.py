@@ -17,7 +17,7 @@ from gsp_tf.evaluation.retrieval import (
 from gsp_tf.evaluation.search import power_of_two_below
 
 BLOCK_BYTES = 1 << 28
-PARTS = 16
+PART_ROWS = 64
 
 
 def ensemble_metrics(
@@ -145,7 +145,8 @@ class _Concatenations:
         nearest, _ = faiss.kmin(upper, int(depth.max()))
         is_left = lower <= np.take_along_axis(nearest, depth[:, None] - 1, axis=1)
         counts = np.count_nonzero(is_left, axis=1)
-        for part in np.array_split(np.argsort(counts, kind="stable"), min(PARTS, len(rows))):
+        num_parts = -(-len(rows) // PART_ROWS)
+        for part in np.array_split(np.argsort(counts, kind="stable"), num_parts):
             row, reference = np.nonzero(is_left[part])
             width = max(counts[part].max(), depth[part].max())
             place = row, np.arange(len(row)) - np.searchsorted(row, np.arange(len(part)))[row]

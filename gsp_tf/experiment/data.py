@@ -88,7 +88,7 @@ def load_folds(recipe):
         >>> from gsp_tf.recipe import DataRecipe, ProtocolRecipe, Recipe
         >>> recipe = Recipe(data=DataRecipe(image_size=24), protocol=ProtocolRecipe("mlrc"))
         >>> [len(splits.validation.class_names) for splits in load_folds(recipe)]
-        [49, 49, 49, 48]
+        [72, 72, 72, 71]
     """
     halves = _halves(recipe.protocol, recipe.data)
     return [

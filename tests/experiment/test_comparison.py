@@ -46,7 +46,7 @@ def run(tmp_path):
 def test_methods_by_data_sets(run):
     values = {0: 0.20, 1: 0.23, 2: 0.21}
     paths = [run("GSP", value, seed=seed) for seed, value in values.items()]
-    paths += [run("GAP", 0.1), run("GAP", 0.3, path="x/Cars.csv", classes="y")]
+    paths += [run("GAP", 0.1), run("GAP", 0.3, path="x/Cars", classes="y")]
     deviation = 100 * statistics.stdev(values.values())
     assert Comparison(paths).markdown().splitlines() == [
         "| method | CUB 128D P@1 | CUB 128D MAP@R | Cars 128D P@1 | Cars 128D MAP@R |",

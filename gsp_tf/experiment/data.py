@@ -92,7 +92,7 @@ def load_folds(recipe):
     """
     halves = _halves(recipe.protocol, recipe.data)
     return [
-        _protocol_splits(dataclasses.replace(recipe.protocol, fold=fold), *halves)
+        _protocol_splits(dataclasses.replace(recipe.protocol, fold=fold, repeats=1), *halves)
         for fold in range(recipe.protocol.num_folds)
     ]
 

@@ -94,6 +94,7 @@ def _train(recipe, folder, splits, resume=False):
     keras.utils.set_random_seed(recipe.seed)
     _check_retrieval(splits)
     batches = functools.partial(_batches, recipe, splits.train)
+    initial_batches = batches(0)  # refuses images that cannot fill them, before all else
     learner = build_learner(recipe, len(splits.train.class_names), splits.train.channels)
     evaluation = _evaluation(recipe, splits)
     trainer, train_with = None, learner.fit
@@ -115,7 +116,7 @@ def _train(recipe, folder, splits, resume=False):
     else:
         first_epoch = None
         if recipe.pooling.name == "gsp" and recipe.pooling.adapt_batches:
-            adapt_prototypes(learner.embedder, batches(0).take(recipe.pooling.adapt_batches))
+            adapt_prototypes(learner.embedder, initial_batches.take(recipe.pooling.adapt_batches))
         _start(recipe, folder, splits, learner, evaluation, best, resume)
     _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best, first_epoch)
 

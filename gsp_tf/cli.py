@@ -162,7 +162,7 @@ def _train(options, parser):
         train(recipe, folder.path, splits)
     else:
         resume(folder.path, splits)
-    return _show(folder, recipe, splits)
+    return _exit_code(_show(folder, recipe, splits))
 
 
 def _evaluate(options, parser):
@@ -182,13 +182,13 @@ def _evaluate(options, parser):
 
 
 def _show(folder, recipe, splits):
-    """Print the results of a run, write its page, and give the exit code of its training."""
+    """Print the results of a run and write its page; gives the folders of its models."""
     from gsp_tf.experiment import Comparison, model_folders, report_runs
     from gsp_tf.experiment.table import print_results
 
     if recipe.protocol.is_ensemble:
         if "ensemble" not in folder.metrics():
-            return _exit_code([folder])
+            return [folder]
         models = [model for repeats in model_folders(folder) for model in repeats]
         print_results([model.path for model in models])
         print(Comparison([folder.path]).markdown())
@@ -199,7 +199,7 @@ def _show(folder, recipe, splits):
         print_results([folder.path])
         report_runs([folder.path], folder.report_path, recipe.name, splits)
     print(f"Report: {folder.report_path}")
-    return _exit_code(models)
+    return models
 
 
 def _report(options, parser):

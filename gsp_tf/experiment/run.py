@@ -92,9 +92,9 @@ def _train(recipe, folder, splits, resume=False):
     if recipe.training.deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(recipe.seed)
-    _check_retrieval(splits)
     batches = functools.partial(_batches, recipe, splits.train)
     initial_batches = batches(0)  # refuses images that cannot fill them, before all else
+    _check_retrieval(splits)
     learner = build_learner(recipe, len(splits.train.class_names), splits.train.channels)
     evaluation = _evaluation(recipe, splits)
     trainer, train_with = None, learner.fit

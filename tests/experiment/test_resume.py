@@ -190,7 +190,7 @@ def test_ctrl_c_and_on(recipe, tmp_path, monkeypatch):
     whole, folder = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "run")
     assert run("train", recipe(QUICK), "--run", whole.path) == 0
     with monkeypatch.context() as patch:
-        patch.setattr("gsp_tf.training.StopOnNaN.on_epoch_begin", _interrupt_at(1))
+        patch.setattr("gsp_tf.training.StopOnNaN.on_train_batch_end", _interrupt_in(1))
         assert run("train", recipe(QUICK), "--run", folder.path) == 130
     assert folder.metrics()["status"] == "interrupted" and folder.checkpoint_path.exists()
     interrupted = folder.metrics()["test"]
@@ -242,12 +242,12 @@ def _interrupt(*arguments, **keywords):
     raise KeyboardInterrupt
 
 
-def _interrupt_at(epoch_of_interrupt):
-    def on_epoch_begin(self, epoch, logs=None):
-        if epoch == epoch_of_interrupt:
+def _interrupt_in(epoch):
+    def on_train_batch_end(self, batch, logs=None):
+        if self._epoch == epoch:
             raise KeyboardInterrupt
 
-    return on_epoch_begin
+    return on_train_batch_end
 
 
 def test_a_finished_run_is_left_alone(recipe, tmp_path, capsys):
@@ -293,7 +293,7 @@ def stopped_run(recipe, tmp_path, monkeypatch):
     """A run with a checkpoint."""
     folder = RunFolder(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr("gsp_tf.training.StopOnNaN.on_epoch_begin", _interrupt_at(1))
+        patch.setattr("gsp_tf.training.StopOnNaN.on_train_batch_end", _interrupt_in(1))
         assert run("train", recipe(QUICK), "--run", folder.path) == 130
     return folder
 

@@ -116,9 +116,10 @@ class ProtocolRecipe:
 
     Args:
         name: fractions (classes shuffled and divided by data.split_fractions, or the splits of a
-            manifest or of cifar_collage), mlrc (half the classes test, a model for each fold of the others), or one
-            of conventional (the model is chosen by the test classes), ablation (2/3 of the training
-            half train, 1/3 choose the model) and tuning (4/5 and 1/5; nothing else is evaluated).
+            manifest or of cifar_collage), mlrc (half the classes test, a model for each fold of the
+            others), or one of conventional (the model is chosen by the test classes), ablation (2/3
+            of the training half train, 1/3 choose the model) and tuning (4/5 and 1/5; nothing else
+            is evaluated).
         num_folds: folds of mlrc.
         repeats: models of mlrc for each fold, of different seeds; every choice of one model a fold
             is evaluated.

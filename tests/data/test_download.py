@@ -1,5 +1,6 @@
 import io
 import os
+import signal
 import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -184,3 +185,23 @@ def test_another_process_unpacks_first(served, tmp_path, monkeypatch):
     assert download_file(remote, data) == data / "birds"
     assert contents(data) == sorted(["birds", remote.name])
     assert contents(data / "birds") == ["theirs.txt"]
+
+
+def test_a_killed_process_leaves_nothing_under_the_official_name(served, tmp_path):
+    remote, data = served(), tmp_path / "data"
+
+    def kill(archive, folder):
+        os.makedirs(os.path.join(folder, "birds"))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        download._extract = kill
+        try:
+            download_file(remote, data)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert not (data / "birds").exists()
+    download_file(remote, data)
+    assert {name: (data / name).read_bytes() for name in FILES} == FILES

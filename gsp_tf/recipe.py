@@ -30,17 +30,37 @@ class CollageRecipe:
         _check("data.collage.grid", self.grid, self.grid == 0 or self.grid >= 2, "0, or 2 or more")
 
 
+DataName = Literal[
+    "glyphs",
+    "folder",
+    "manifest",
+    "cars196",
+    "cifar10",
+    "cifar100",
+    "cifar_collage",
+    "cub200",
+    "in_shop",
+    "mnist",
+    "omniglot",
+    "sop",
+]
+
+
 @dataclass
 class DataRecipe:
     """Images, their split into training, validation and test classes, and the batches.
 
     Args:
-        name: glyphs (letters rendered from fonts, no download), omniglot (its zip files), folder
-            (one folder a class) or manifest (a CSV file with the columns path, label, split).
-        path: folder of the images or of Omniglot's zip files, or the CSV file; relative to the
+        name: glyphs (letters rendered from fonts, no download), folder (one folder a class),
+            manifest (a CSV file with the columns path, label, split), or a published set, of which
+            docs/datasets.md says what to put where; cub200, cars196, sop and in_shop have halves of
+            their own, cifar_collage its own splits.
+        path: folder of the images or of the official files, or the CSV file; relative to the
             current folder. Not used for glyphs.
+        download: download the official files that are missing into the folder.
         image_size: side of the square images the model sees, in pixels.
-        channels: 1 for grey, 3 for colour; glyphs and omniglot are always grey.
+        channels: 1 for grey, 3 for colour; glyphs, omniglot and mnist are always grey, the sets of
+            cifar always colour.
         split_fractions: shares of the classes for training, validation and test, which add up to 1,
             with protocol.name=fractions; a manifest with a split column brings its own.
         split_seed: seed of the split, and of which super-classes are background.
@@ -53,8 +73,9 @@ class DataRecipe:
         skip_unreadable: go on without image files that cannot be read.
     """
 
-    name: Literal["glyphs", "omniglot", "folder", "manifest"] = "glyphs"
+    name: DataName = "glyphs"
     path: str | None = None
+    download: bool = False
     image_size: int = 48
     channels: Literal[1, 3] = 3
     split_fractions: tuple[float, float, float] = (0.5, 0.1, 0.4)
@@ -70,6 +91,13 @@ class DataRecipe:
         for name in ("image_size", "classes_per_batch", "images_per_class"):
             value = getattr(self, name)
             _check(f"data.{name}", value, value >= 1, "1 or more")
+        by_hand = self.name in ("glyphs", "folder", "manifest", "in_shop")
+        _check(
+            "data.download",
+            self.download,
+            not (self.download and by_hand),
+            f"false with data.name={self.name}",
+        )
         crop = self.min_crop_area
         _check("data.min_crop_area", crop, 0 < crop <= 1, "above 0 and at most 1")
         shares = self.split_fractions
@@ -88,9 +116,10 @@ class ProtocolRecipe:
 
     Args:
         name: fractions (classes shuffled and divided by data.split_fractions, or the splits of a
-            manifest), mlrc (half the classes test, a model for each fold of the others), or one
-            of conventional (the model is chosen by the test classes), ablation (2/3 of the training
-            half train, 1/3 choose the model) and tuning (4/5 and 1/5; nothing else is evaluated).
+            manifest or of cifar_collage), mlrc (half the classes test, a model for each fold of the
+            others), or one of conventional (the model is chosen by the test classes), ablation (2/3
+            of the training half train, 1/3 choose the model) and tuning (4/5 and 1/5; nothing else
+            is evaluated).
         num_folds: folds of mlrc.
         repeats: models of mlrc for each fold, of different seeds; every choice of one model a fold
             is evaluated.

@@ -1,15 +1,23 @@
 """Labelled image sets, class-disjoint splits, samplers and `tf.data` pipelines."""
 
 from gsp_tf.data.arrays import as_arrays
+from gsp_tf.data.cars196 import load_cars196
+from gsp_tf.data.cifar10 import load_cifar10
+from gsp_tf.data.cifar100 import load_cifar100
+from gsp_tf.data.cifar_collage import load_cifar_collage
 from gsp_tf.data.collage import CollageImages, collage_splits
+from gsp_tf.data.cub200 import load_cub200
 from gsp_tf.data.decode import UnreadableImageError, find_unreadable, read_image
 from gsp_tf.data.folder import load_folder
 from gsp_tf.data.glyphs import load_glyphs
 from gsp_tf.data.image_set import ArrayImages, FileImages, ImageSet
+from gsp_tf.data.in_shop import load_in_shop
 from gsp_tf.data.manifest import load_manifest
+from gsp_tf.data.mnist import load_mnist
 from gsp_tf.data.omniglot import load_omniglot
 from gsp_tf.data.pipeline import evaluation_dataset, training_dataset
 from gsp_tf.data.samplers import ClassBalancedSampler
+from gsp_tf.data.sop import load_sop
 from gsp_tf.data.splits import split_classes
 
 __all__ = [
@@ -23,10 +31,18 @@ __all__ = [
     "collage_splits",
     "evaluation_dataset",
     "find_unreadable",
+    "load_cars196",
+    "load_cifar10",
+    "load_cifar100",
+    "load_cifar_collage",
+    "load_cub200",
     "load_folder",
     "load_glyphs",
+    "load_in_shop",
     "load_manifest",
+    "load_mnist",
     "load_omniglot",
+    "load_sop",
     "read_image",
     "split_classes",
     "training_dataset",

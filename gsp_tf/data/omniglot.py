@@ -3,19 +3,46 @@
 import io
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from gsp_tf.data.download import Remote, download_file
 from gsp_tf.data.image_set import ArrayImages
 
+_ADDRESS = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
+_REMOTES = (
+    Remote(
+        f"{_ADDRESS}/images_background.zip",
+        "images_background.zip",
+        "68d2efa1b9178cc56df9314c21c6e718",
+    ),
+    Remote(
+        f"{_ADDRESS}/images_evaluation.zip",
+        "images_evaluation.zip",
+        "6b91aef0f799c5bb55b94e3f2daec811",
+    ),
+)
+# Characters and drawings of every zip file, by the end of its name.
+_COUNTS = {
+    "background": (964, 19_280),
+    "background_small1": (136, 2_720),
+    "background_small2": (156, 3_120),
+    "evaluation": (659, 13_180),
+}
 _PATTERNS = ("images_background*.zip", "omniglot_background*.zip", "images_evaluation.zip")
 _SOURCE = "https://github.com/brendenlake/omniglot (folder python)"
 
 
-def load_omniglot(folder: str | os.PathLike, size: int = 28) -> ArrayImages:
+def load_omniglot(
+    folder: str | os.PathLike,
+    size: int = 28,
+    *,
+    download: bool = False,
+    counts: Mapping[str, tuple[int, int]] = _COUNTS,
+) -> ArrayImages:
     """Reads the Omniglot characters from the zip files in a folder.
 
     Lake, Salakhutdinov, Tenenbaum, "Human-level concept learning through probabilistic program
@@ -27,13 +54,19 @@ def load_omniglot(folder: str | os.PathLike, size: int = 28) -> ArrayImages:
             `images_evaluation.zip` lie.
         size: Side of the images in pixels; the drawings are 105 x 105 and are reduced with
             antialiasing.
+        download: Whether to download the full set, `images_background.zip` and
+            `images_evaluation.zip`, as far as it is missing.
+        counts: Characters and drawings to expect of a zip file, by the end of its name such as
+            `background_small1`; by default the published ones.
 
     Returns:
         Grey images `(N, size, size, 1)`, ink 255 on 0; class names `ALPHABET/characterNN`.
 
     Raises:
         FileNotFoundError: If the folder holds no such zip file.
-        ValueError: If a zip file is broken, holds no drawings, or `size` is below 1.
+        OSError: If one cannot be downloaded.
+        ValueError: If a zip file is broken, holds no drawings or not as many as were published, or
+            `size` is below 1.
 
     Example:
         >>> import tempfile
@@ -42,14 +75,17 @@ def load_omniglot(folder: str | os.PathLike, size: int = 28) -> ArrayImages:
         ...         member = "images_background/Greek/character01/0394_01.png"
         ...         with archive.open(member, "w") as file:
         ...             Image.new("1", (105, 105), 1).save(file, "png")
-        ...     load_omniglot(folder).class_names
+        ...     load_omniglot(folder, counts={}).class_names
         ('Greek/character01',)
     """
     if size < 1:
         raise ValueError(f"size must be at least 1 pixel; received {size}.")
+    for remote in _REMOTES if download else ():
+        download_file(remote, folder)
     drawings: dict[tuple[str, str], np.ndarray] = {}
     for path in _find_archives(Path(folder)):
-        _read_archive(path, size, drawings)
+        part = path.stem.removeprefix("images_").removeprefix("omniglot_")
+        _read_archive(path, size, drawings, counts.get(part))
     keys = sorted(drawings)
     names, labels = np.unique([name for name, _ in keys], return_inverse=True)
     return ArrayImages(
@@ -65,13 +101,19 @@ def _find_archives(folder: Path) -> Sequence[Path]:
     if not archives:
         raise FileNotFoundError(
             f"no Omniglot zip file in {folder}. Download images_background.zip (or "
-            f"images_background_small1.zip) from {_SOURCE} and put it there unopened; accepted "
-            f"names are {', '.join(_PATTERNS)}."
+            f"images_background_small1.zip) from {_SOURCE} and put it there unopened, or have the "
+            "full set downloaded (download=True, --data.download true); accepted names are "
+            f"{', '.join(_PATTERNS)}."
         )
     return archives
 
 
-def _read_archive(path: Path, size: int, drawings: dict[tuple[str, str], np.ndarray]) -> None:
+def _read_archive(
+    path: Path,
+    size: int,
+    drawings: dict[tuple[str, str], np.ndarray],
+    expected: tuple[int, int] | None,
+) -> None:
     """Adds the drawings of one zip file that are not there yet."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -90,6 +132,12 @@ def _read_archive(path: Path, size: int, drawings: dict[tuple[str, str], np.ndar
         raise ValueError(
             f"{path} holds no drawings; expected files SPLIT/ALPHABET/characterNN/*.png as in the "
             f"zip files from {_SOURCE}."
+        )
+    found = len({member.rsplit("/", 1)[0] for member in members}), len(members)
+    if expected and found != tuple(expected):
+        raise ValueError(
+            f"{path} holds {found[0]:,} characters and {found[1]:,} drawings, expected "
+            f"{expected[0]:,} and {expected[1]:,}. Download it again from {_SOURCE}."
         )
 
 

@@ -56,6 +56,11 @@ def load_splits(recipe):
         )
     if protocol.name != "fractions":
         return _protocol_splits(protocol, *_halves(protocol, recipe))
+    if recipe.name in _WITH_HALVES:
+        raise ValueError(
+            f"data.name={recipe.name} has official halves of its classes: choose "
+            "protocol.name=mlrc, conventional, ablation or tuning; received fractions."
+        )
     images, listed = _load(recipe)
     if listed:
         return _listed_splits(recipe, listed)
@@ -97,18 +102,56 @@ def load_folds(recipe):
     ]
 
 
+def _files(load):
+    """Loader of a recipe whose images are files."""
+    return lambda recipe: load(recipe.path, recipe.channels, recipe.skip_unreadable)
+
+
+def _benchmark(load):
+    """Loader of a recipe of a published set of files."""
+    return lambda recipe: load(
+        recipe.path, recipe.channels, recipe.skip_unreadable, download=recipe.download
+    )
+
+
+def _arrays(load):
+    """Loader of a recipe of a published set in memory."""
+    return lambda recipe: load(recipe.path, download=recipe.download)
+
+
+_LOADERS = {
+    "glyphs": lambda recipe: data.load_glyphs(size=_tile_size(recipe)),
+    "folder": _files(data.load_folder),
+    "manifest": _files(data.load_manifest),
+    "cars196": _benchmark(data.load_cars196),
+    "cifar10": _arrays(data.load_cifar10),
+    "cifar100": _arrays(data.load_cifar100),
+    "cifar_collage": _arrays(data.load_cifar_collage),
+    "cub200": _benchmark(data.load_cub200),
+    "in_shop": _files(data.load_in_shop),
+    "mnist": _arrays(data.load_mnist),
+    "omniglot": lambda recipe: data.load_omniglot(
+        recipe.path, size=_tile_size(recipe), download=recipe.download
+    ),
+    "sop": _benchmark(data.load_sop),
+}
+_WITH_HALVES = ("cars196", "cub200", "in_shop", "sop")
+_WITH_SPLITS = ("cifar_collage",)
+
+
 def _load(recipe):
-    """All images and `None`, or `None` and the splits that a manifest lists."""
+    """All images and `None`, or `None` and the splits that a data set or a manifest lists."""
     if recipe.name != "glyphs" and recipe.path is None:
         raise ValueError(f"data.path is needed for data.name={recipe.name}.")
-    if recipe.name == "manifest":
-        sets = data.load_manifest(recipe.path, recipe.channels, recipe.skip_unreadable)
-        return (sets["all"], None) if "all" in sets else (None, sets)
-    if recipe.name == "folder":
-        return data.load_folder(recipe.path, recipe.channels, recipe.skip_unreadable), None
-    if recipe.name == "omniglot":
-        return data.load_omniglot(recipe.path, size=_tile_size(recipe)), None
-    return data.load_glyphs(size=_tile_size(recipe)), None
+    if recipe.collage.grid and recipe.name in (*_WITH_HALVES, *_WITH_SPLITS):
+        raise ValueError(
+            f"data.collage.grid must be 0 with data.name={recipe.name}, which divides its classes "
+            f"itself; received {recipe.collage.grid}."
+        )
+    loaded = _LOADERS[recipe.name](recipe)
+    if isinstance(loaded, ImageSet):
+        return loaded, None
+    return (loaded["all"], None) if "all" in loaded else (None, loaded)
 
 
 def _tile_size(recipe):
@@ -134,7 +177,12 @@ def _listed_splits(recipe, sets):
 
 def _halves(protocol, recipe):
     """Training half, test half and gallery, or `None`."""
-    if recipe.collage.grid:
+    if recipe.name in _WITH_SPLITS:
+        raise ValueError(
+            f"data.name={recipe.name} brings its own splits: choose protocol.name=fractions; "
+            f"received {protocol.name}."
+        )
+    if recipe.collage.grid and recipe.name not in _WITH_HALVES:
         raise ValueError(
             "data.collage divides the classes itself, with protocol.name=fractions; received "
             f"protocol.name={protocol.name}."

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gsp_tf.data import load_omniglot
+from gsp_tf.data import load_omniglot, omniglot
 
 DEVELOPMENT_COPY = Path(__file__).parents[2] / ".." / "shared" / "data"
 
@@ -50,7 +50,7 @@ def folder(tmp_path):
 
 
 def test_zips_are_merged(folder):
-    images = load_omniglot(folder, size=7)
+    images = load_omniglot(folder, size=7, counts={})
     assert images.class_names == (
         "Greek/character01",
         "Greek/character02",
@@ -63,13 +63,13 @@ def test_zips_are_merged(folder):
 
 
 def test_ink_is_white_on_black(folder):
-    image = load_omniglot(folder, size=7).image(0)[..., 0]
+    image = load_omniglot(folder, size=7, counts={}).image(0)[..., 0]
     assert (image[0] == 255).all()
     assert (image[1:] == 0).all()
 
 
 def test_resizing_is_antialiased(folder):
-    image = load_omniglot(folder, size=3).image(0)[..., 0]
+    image = load_omniglot(folder, size=3, counts={}).image(0)[..., 0]
     np.testing.assert_allclose(image[0], 255 * 15 / 35, atol=1)
 
 
@@ -82,7 +82,7 @@ def test_truncated_zip_is_named(folder):
     path = folder / "images_evaluation.zip"
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(ValueError, match=r"images_evaluation\.zip is broken.*Download it again"):
-        load_omniglot(folder)
+        load_omniglot(folder, counts={})
 
 
 def test_garbled_zip_is_named(folder):
@@ -91,24 +91,45 @@ def test_garbled_zip_is_named(folder):
     content[90:110] = bytes(20)
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"images_evaluation\.zip is broken"):
-        load_omniglot(folder)
+        load_omniglot(folder, counts={})
 
 
 def test_broken_drawing_is_named(folder):
     write_zip(folder / "images_evaluation.zip", {"Tengwar/character01/4_01.png": b"no picture"})
     with pytest.raises(ValueError, match=r"images_evaluation\.zip is broken"):
-        load_omniglot(folder)
+        load_omniglot(folder, counts={})
 
 
 def test_zip_of_another_layout(folder):
     write_zip(folder / "images_background.zip", {"1.png": drawing(slice(0, 2))})
     with pytest.raises(ValueError, match=r"images_background\.zip holds no drawings"):
+        load_omniglot(folder, counts={})
+
+
+def test_the_published_counts_are_expected(folder):
+    message = r"evaluation\.zip holds 1 characters and 1 drawings, expected 659 and 13,180"
+    with pytest.raises(ValueError, match=message):
+        load_omniglot(folder, counts={"evaluation": (659, 13_180)})
+    with pytest.raises(ValueError, match="2 characters and 2 drawings, expected 136 and 2,720"):
         load_omniglot(folder)
+
+
+def test_download_of_the_full_set(folder, tmp_path, monkeypatch):
+    remotes = [
+        remote._replace(url=(folder / remote.name).as_uri(), md5=None)
+        for remote in omniglot._REMOTES
+    ]
+    monkeypatch.setattr(omniglot, "_REMOTES", remotes)
+    write_zip(
+        folder / "images_background.zip", {"Greek/character01/1_01.png": drawing(slice(0, 15))}
+    )
+    images = load_omniglot(tmp_path / "new", download=True, counts={})
+    assert images.class_names == ("Greek/character01", "Tengwar/character01")
 
 
 def test_size_must_be_positive(folder):
     with pytest.raises(ValueError, match="received 0"):
-        load_omniglot(folder, size=0)
+        load_omniglot(folder, size=0, counts={})
 
 
 @pytest.mark.skipif(not DEVELOPMENT_COPY.is_dir(), reason="no development copy of Omniglot")

@@ -1,0 +1,73 @@
+"""Cifar Collage, the synthetic benchmark of the GSP paper, made of CIFAR-100."""
+
+import os
+
+import numpy as np
+
+from gsp_tf.data.cifar100 import COUNTS, load_cifar100
+from gsp_tf.data.collage import CollageImages
+from gsp_tf.data.official import Counts
+
+_BACKGROUND = (
+    "flowers",
+    "large_man-made_outdoor_things",
+    "large_natural_outdoor_scenes",
+    "trees",
+)
+# Of the five classes of a super-class, in the order of their labels.
+_PARTS = {"train": slice(0, 2), "validation": slice(2, 3), "test": slice(3, 5)}
+
+
+def load_cifar_collage(
+    folder: str | os.PathLike, *, download: bool = False, counts: Counts = COUNTS
+) -> dict[str, CollageImages]:
+    """Makes collages of 2 x 2 images, one of a foreground class and three of background classes.
+
+    Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
+    4 of the 20 super-classes of CIFAR-100 are background, the other 16 foreground. Of the 5 classes
+    of each, 2 train, 1 validates and 2 test, so that test images are of classes never seen, before
+    a background of classes never seen. Which super-classes are background, and that the last two
+    classes test, is as in the authors' program; in it the label of an image is its super-class,
+    which here is its group.
+
+    Args:
+        folder: Where CIFAR-100 lies (see `load_cifar100`).
+        download: Whether to download it if it is missing.
+        counts: Classes and images of CIFAR-100 to expect, by default the published ones.
+
+    Returns:
+        `{"train": images, "validation": images, "test": images}`, of 64 x 64 pixels.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        OSError: If it cannot be downloaded.
+        ValueError: If a file is broken, a count is off, or a super-class has not five classes.
+
+    Example:
+        >>> load_cifar_collage("nowhere")
+        Traceback (most recent call last):
+        FileNotFoundError: nowhere/cifar-100-binary does not exist. CIFAR-100 needs the folder...
+    """
+    images = load_cifar100(folder, download=download, counts=counts)
+    groups = np.asarray(images.groups)
+    known, sizes = np.unique(groups, return_counts=True)
+    if not set(_BACKGROUND) < set(known) or (sizes != 5).any():
+        raise ValueError(
+            f"Cifar Collage needs super-classes of 5 classes each, {', '.join(_BACKGROUND)} among "
+            f"them; received {dict(zip(known.tolist(), sizes.tolist(), strict=True))}."
+        )
+
+    def classes(part, is_background):
+        return [
+            label
+            for group in known
+            if (group in _BACKGROUND) == is_background
+            for label in np.flatnonzero(groups == group)[part]
+        ]
+
+    return {
+        split: CollageImages(
+            images.subset(classes(part, False)), images.subset(classes(part, True)), grid=2
+        )
+        for split, part in _PARTS.items()
+    }

@@ -103,9 +103,9 @@ def convert_weights(path, architecture, out):
     if not Path(out).name.endswith(".weights.h5"):
         raise ValueError(f"The file to write must end in .weights.h5, received {out}.")
     known = _ARCHITECTURES[architecture]
-    model = known.build((None, None, 3))
-    variables = _variables(model, known.separator)
     with _open(path) as state:
+        model = known.build((None, None, 3))
+        variables = _variables(model, known.separator)
         left_out = sorted(set(state.shapes) - set(variables))
         _refuse(path, "lacks", set(variables) - set(state.shapes))
         _refuse(path, "also has", set(left_out) - known.heads - _counters(variables))

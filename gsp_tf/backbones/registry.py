@@ -1,5 +1,6 @@
 """The registry of backbones."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,14 @@ def _weights_path(name, weights, pretrained):
 
 
 def _load(model, path):
+    """Load weights; what Keras warns that it would leave fresh is refused."""
     try:
-        model.load_weights(path)
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always", UserWarning)
+            model.load_weights(path)
+        reason = str(notes[0].message) if notes else None
     except (ValueError, KeyError, OSError) as error:
-        raise ValueError(f"{path} does not fit the backbone {model.name!r}: {error}") from error
+        reason = str(error)
+    if reason is not None:
+        reason = " ".join(reason.split())[:300]
+        raise ValueError(f"{path} does not fit the backbone {model.name!r}: {reason}")

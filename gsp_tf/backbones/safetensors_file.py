@@ -8,6 +8,8 @@ from safetensors import SafetensorError, safe_open
 class SafetensorsFile:
     """The tensors of a `.safetensors` file, which are read one by one; to be used in `with`.
 
+    `shapes` has their shapes by name.
+
     Args:
         path: file.
 

@@ -17,7 +17,7 @@ class TorchFile:
 
     Nothing in the file is run, and nothing is unpacked: a compressed record, or records that
     together claim more bytes than the file has, are refused. Tensors are read one by one. To be
-    closed, or used in `with`.
+    closed, or used in `with`. `shapes` has their shapes by name.
 
     Args:
         path: file.
@@ -46,14 +46,10 @@ class TorchFile:
             self._root = self._checked_root()
             self._order = self._byte_order()
             self._tensors = read_torch_pickle(self._archive.read(f"{self._root}data.pkl"))
+            self.shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
         except (ValueError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
             self.close()
             raise ValueError(f"{path}: {error}") from error
-
-    @property
-    def shapes(self):
-        """Shapes of the tensors by name."""
-        return {name: tensor.shape for name, tensor in self._tensors.items()}
 
     def read(self, name):
         """One tensor.

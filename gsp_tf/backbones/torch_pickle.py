@@ -15,6 +15,7 @@ _TENSOR = "torch._utils _rebuild_tensor_v2"
 _PARAMETER = "torch._utils _rebuild_parameter"
 _GLOBALS = {*_DTYPES, _DICT, _TENSOR, _PARAMETER}
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_MAX_RANK = 8
 _VALUES = {"BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1"}
 
 
@@ -165,7 +166,7 @@ class _Machine:
 
 def _known(name):
     if name not in _GLOBALS:
-        raise ValueError(f"it names {name!r}, which is no part of a state dict")
+        raise ValueError(f"it names {name[:80]!r}, which is no part of a state dict")
     return _Global(name)
 
 
@@ -186,9 +187,8 @@ def _call(function, arguments):
         return arguments[0]
     if name == _TENSOR and len(arguments) >= 4:
         storage, offset, shape, strides = arguments[:4]
-        numbers = (offset, *shape, *strides)
-        is_sound = isinstance(storage, _Storage) and len(shape) == len(strides)
-        if is_sound and all(_is_count(number) for number in numbers):
+        is_sound = isinstance(storage, _Storage) and len(shape) == len(strides) <= _MAX_RANK
+        if is_sound and all(_is_count(number) for number in (offset, *shape, *strides)):
             return StoredTensor(
                 storage.record, storage.dtype, storage.size, offset, tuple(shape), tuple(strides)
             )

@@ -9,14 +9,11 @@ from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
     resnet_cifar,
 )
 from gsp_tf.backbones.convert import Conversion, convert_weights
-from gsp_tf.backbones.frozen import FrozenBatchNormalization, freeze_batch_normalization
-from gsp_tf.backbones.pixels import PixelNormalization
+from gsp_tf.backbones.frozen import freeze_batch_normalization
 from gsp_tf.backbones.registry import create, names, register
 
 __all__ = [
     "Conversion",
-    "FrozenBatchNormalization",
-    "PixelNormalization",
     "convert_weights",
     "create",
     "freeze_batch_normalization",

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import keras
 
-from gsp_tf.backbones.pixels import PixelNormalization, rgb_input
+from gsp_tf.backbones.pixels import rgb_input
 from gsp_tf.backbones.registry import register
+from gsp_tf.layers import PixelNormalization
 
 _CAFFE = {"mean": (103.939, 116.779, 123.68), "bgr": True}
 _ZERO_TO_ONE = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}

@@ -6,8 +6,9 @@ from typing import Literal
 import keras
 from keras import layers
 
-from gsp_tf.backbones.pixels import PixelNormalization, rgb_input
+from gsp_tf.backbones.pixels import rgb_input
 from gsp_tf.backbones.registry import register
+from gsp_tf.layers import PixelNormalization
 
 
 @dataclass(frozen=True)

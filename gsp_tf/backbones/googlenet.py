@@ -3,8 +3,9 @@
 import keras
 from keras import layers
 
-from gsp_tf.backbones.pixels import PixelNormalization, rgb_input
+from gsp_tf.backbones.pixels import rgb_input
 from gsp_tf.backbones.registry import register
+from gsp_tf.layers import PixelNormalization
 
 # Channels of 1x1; reduction and 3x3; reduction and the other 3x3; projection after pooling.
 _MODULES = {

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from gsp_tf import backbones
-from gsp_tf.backbones import FrozenBatchNormalization, freeze_batch_normalization
+from gsp_tf.backbones import freeze_batch_normalization
+from gsp_tf.layers import FrozenBatchNormalization
 
 
 def images_like(shape, seed=0):

@@ -13,7 +13,7 @@ from gsp_tf.recipe import BackboneRecipe, DataRecipe, PoolingRecipe, Recipe, loa
 LOAD_IN_ANOTHER_PROCESS = """
 import sys
 import keras, numpy as np
-import gsp_tf.backbones
+import gsp_tf.training
 model = keras.models.load_model(sys.argv[1])
 features = model(np.load(sys.argv[2]), training=True)
 np.save(sys.argv[3], features)

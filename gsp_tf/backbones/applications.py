@@ -36,7 +36,6 @@ _APPLICATIONS = {
         "ConvNeXtTiny", _IN_THE_MODEL, "convnext_tiny_stage_2_block_8_identity"
     ),
     "densenet121": _Application("DenseNet121", _ZERO_TO_ONE, "pool4_relu"),
-    "efficientnet_b0": _Application("EfficientNetB0", _IN_THE_MODEL, "block6a_expand_activation"),
     "inception_v3": _Application("InceptionV3", _MINUS_ONE_TO_ONE, "mixed7", minimum=75),
     "mobilenet_v2": _Application("MobileNetV2", _MINUS_ONE_TO_ONE, "block_13_expand_relu"),
     "resnet50": _Application("ResNet50", _CAFFE, "conv4_block6_out"),

@@ -7,7 +7,6 @@ from gsp_tf import backbones
 MAPS = {
     "convnext_tiny": (384, 768),
     "densenet121": (1024, 1024),
-    "efficientnet_b0": (672, 1280),
     "inception_v3": (768, 2048),
     "mobilenet_v2": (576, 1280),
     "resnet50": (1024, 2048),

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import warnings
+from typing import Literal
 
 from jsonargparse import ArgumentParser
 
@@ -40,7 +41,7 @@ def main(arguments=None):
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.showwarning = _note
             code = _COMMANDS[command](options[command], commands[command])
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         _refuse(error)
     except KeyboardInterrupt:
         print("gsp-tf: interrupted", file=sys.stderr)
@@ -128,12 +129,41 @@ def _parser():
     report.add_argument(
         "--out", type=str, default="tables", help="Folder for table.md, table.csv and table.tex."
     )
-    commands = {"train": train, "evaluate": evaluate, "report": report, "demo": demo}
+    convert = ArgumentParser(
+        description="Turn a PyTorch state dict into Keras weights, for backbone.weights. "
+        "Nothing in the file is run.",
+        exit_on_error=False,
+    )
+    convert.add_argument(
+        "state_dict",
+        type=str,
+        help="A .safetensors file, or a .pth file of PyTorch 1.6 or later, of bn_inception of the "
+        "package pretrainedmodels or of googlenet of torchvision.",
+    )
+    convert.add_argument(
+        "--architecture",
+        type=Literal["bn_inception", "googlenet"],
+        required=True,
+        help="The network whose state dict it is.",
+    )
+    convert.add_argument(
+        "--out", type=str, required=True, help="File to write; its name ends in .weights.h5."
+    )
+    commands = {
+        "train": train,
+        "evaluate": evaluate,
+        "report": report,
+        "demo": demo,
+        "convert-weights": convert,
+    }
     subcommands = parser.add_subcommands(required=True)
     subcommands.add_subcommand("train", train, help="Train as a recipe says.")
     subcommands.add_subcommand("evaluate", evaluate, help="Evaluate a run again.")
     subcommands.add_subcommand("report", report, help="Compare runs in one table.")
     subcommands.add_subcommand("demo", demo, help="Compare GAP and GSP in a few minutes.")
+    subcommands.add_subcommand(
+        "convert-weights", convert, help="Turn PyTorch weights of a backbone into Keras weights."
+    )
     return parser, commands
 
 
@@ -223,6 +253,17 @@ def _demo(options, parser):
     return _exit_code([RunFolder(path) for path in paths])
 
 
+def _convert_weights(options, parser):
+    from gsp_tf.backbones import convert_weights
+
+    conversion = convert_weights(options.state_dict, options.architecture, options.out)
+    print(f"{conversion.path}: {conversion.num_tensors} tensors of {options.architecture}")
+    if conversion.left_out:
+        shown = ", ".join(key for key in conversion.left_out if "num_batches" not in key)
+        print(f"Left out, for the backbone does not have them: {shown or 'counters of batches'}")
+    return 0
+
+
 def _exit_code(folders):
     statuses = {folder.metrics()["status"] for folder in folders}
     if "diverged" in statuses:
@@ -235,7 +276,13 @@ def _exit_code(folders):
     return 130 if "interrupted" in statuses else 0
 
 
-_COMMANDS = {"train": _train, "evaluate": _evaluate, "report": _report, "demo": _demo}
+_COMMANDS = {
+    "train": _train,
+    "evaluate": _evaluate,
+    "report": _report,
+    "demo": _demo,
+    "convert-weights": _convert_weights,
+}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def replacing(path):
         path: file to write; replaced in one step if it exists.
 
     Returns:
-        context manager that gives a `pathlib.Path` with the suffix of `path`.
+        context manager that gives a `pathlib.Path` with all suffixes of `path`.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ def replacing(path):
         ['note.txt']
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
     try:
         yield temporary
         with open(temporary, "rb") as file:

@@ -167,10 +167,17 @@ class BackboneRecipe:
     """The network from an image to its local features.
 
     Args:
-        name: registered name, such as conv4, resnet20 or resnetv2_20.
+        name: registered name, such as conv4, resnet20, bn_inception, googlenet or resnet50.
+        weights: weights to start from: the path of a .weights.h5 file, such as gsp-tf
+            convert-weights writes, or the name of weights that are downloaded, imagenet for the
+            networks of keras.applications; null is random ones.
+        freeze_batch_normalization: whether batch normalisation keeps the statistics, scales and
+            offsets that it starts with.
     """
 
     name: str = "resnet20"
+    weights: str | None = None
+    freeze_batch_normalization: bool = False
 
 
 @dataclass

@@ -1,13 +1,31 @@
 """The registry of backbones."""
 
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+
 _BUILDERS = {}
 
 
-def register(name):
+@dataclass(frozen=True)
+class _Entry:
+    build: Any
+    intermediate: str | None
+    pretrained: tuple
+
+
+def register(name, intermediate=None, pretrained=()):
     """Make a function that builds a backbone known by a name.
 
     Args:
         name: name under which `create` finds it.
+        intermediate: name of the layer whose output is the intermediate map; `None` if there is
+            none.
+        pretrained: names of the weights that the function loads itself, in a second argument
+            `weights`, which is `None` for fresh ones; empty if it has no such argument.
 
     Returns:
         decorator for `build(input_shape) -> keras.Model`, from images with pixels in [0, 255] to
@@ -17,7 +35,6 @@ def register(name):
         ValueError: if the name is taken.
 
     Example:
-        >>> import keras
         >>> @register("identity")
         ... def identity(input_shape):
         ...     images = keras.Input(input_shape)
@@ -30,33 +47,61 @@ def register(name):
         raise ValueError(f"A backbone named {name!r} is registered already.")
 
     def decorate(build):
-        _BUILDERS[name] = build
+        _BUILDERS[name] = _Entry(build, intermediate, tuple(pretrained))
         return build
 
     return decorate
 
 
-def create(name, input_shape=(None, None, 3)):
-    """Build a backbone with fresh weights.
+def create(name, input_shape=(None, None, 3), weights=None, intermediate=False):
+    """Build a backbone.
 
     Args:
         name: one of `names()`.
-        input_shape: `(H, W, channels)` of the images; H and W may be `None`.
+        input_shape: `(H, W, channels)` of the images; H and W may be `None` for most.
+        weights: `None` for fresh ones, the name of weights that come with the backbone
+            ("imagenet" for those of keras.applications, which downloads them), or the path of a
+            `.weights.h5` file of this backbone, such as `gsp-tf convert-weights` writes.
+        intermediate: also return an earlier feature map, for heads that take local features from
+            it.
 
     Returns:
         Keras model from images `(B, H, W, channels)`, pixels in [0, 255], to features
-        `(B, H', W', C)`.
+        `(B, H', W', C)`, or to tokens `(B, n, C)` for a vision transformer. With `intermediate` to
+        the list of the earlier features and the last ones.
 
     Raises:
-        ValueError: if there is no backbone of that name.
+        ValueError: if there is no backbone of that name, it has no intermediate map or no weights
+            of that name, or the file does not fit.
+        FileNotFoundError: if there is no such file.
 
     Example:
         >>> create("resnet20", (32, 32, 3)).output_shape
         (None, 8, 8, 64)
+        >>> model = create("bn_inception", (64, 64, 3), intermediate=True)
+        >>> model.output_shape
+        [(None, 2, 2, 1056), (None, 2, 2, 1024)]
     """
     if name not in _BUILDERS:
         raise ValueError(f"Unknown backbone {name!r}, known are {', '.join(names())}.")
-    return _BUILDERS[name](tuple(input_shape))
+    entry = _BUILDERS[name]
+    input_shape = tuple(input_shape)
+    if len(input_shape) != 3 or input_shape[-1] is None:
+        raise ValueError(f"input_shape must be (H, W, channels), received {input_shape}.")
+    if intermediate and entry.intermediate is None:
+        known = ", ".join(key for key in names() if _BUILDERS[key].intermediate)
+        raise ValueError(f"Backbone {name!r} has no intermediate map, those that do are {known}.")
+    path = _weights_path(name, weights, entry.pretrained)
+    if path is None and weights is not None:
+        model = entry.build(input_shape, weights)
+    else:
+        model = entry.build(input_shape)
+    if path is not None:
+        _load(model, path)
+    if intermediate:
+        outputs = [model.get_layer(entry.intermediate).output, model.output]
+        model = keras.Model(model.input, outputs, name=model.name)
+    return model
 
 
 def names():
@@ -66,7 +111,40 @@ def names():
         list of str.
 
     Example:
-        >>> names()
-        ['conv4', 'resnet20', 'resnetv2_20']
+        >>> {"bn_inception", "conv4", "googlenet", "resnet20", "resnet50"} <= set(names())
+        True
     """
     return sorted(_BUILDERS)
+
+
+def _weights_path(name, weights, pretrained):
+    """The path that `weights` is, or `None` if it is none."""
+    if weights is None or weights in pretrained:
+        return None
+    path = Path(weights)
+    if not path.name.endswith(".weights.h5"):
+        accepted = [
+            "None",
+            *(f'"{known}"' for known in pretrained),
+            "the path of a .weights.h5 file",
+        ]
+        raise ValueError(
+            f"weights of backbone {name!r} must be {' or '.join(accepted)}, received {weights!r}."
+        )
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no weights file {path}.")
+    return path
+
+
+def _load(model, path):
+    """Load weights; what Keras warns that it would leave fresh is refused."""
+    try:
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always", UserWarning)
+            model.load_weights(path)
+        reason = str(notes[0].message) if notes else None
+    except (ValueError, KeyError, OSError) as error:
+        reason = str(error)
+    if reason is not None:
+        reason = " ".join(reason.split())[:300]
+        raise ValueError(f"{path} does not fit the backbone {model.name!r}: {reason}")

@@ -1,5 +1,7 @@
 """The models of a recipe."""
 
+import math
+
 import keras
 from keras import layers
 
@@ -23,7 +25,8 @@ def build_embedder(recipe, channels):
         or to embeddings and attributes `(B, m)` if the zero-shot loss has a weight.
 
     Raises:
-        ValueError: if the zero-shot loss is asked for without gsp.
+        ValueError: if the zero-shot loss is asked for without gsp, or the backbone cannot be had
+            as the recipe says.
 
     Example:
         >>> from gsp_tf.recipe import Recipe
@@ -38,10 +41,12 @@ def build_embedder(recipe, channels):
         )
     size = recipe.data.image_size
     images = keras.Input((size, size, channels), name="image")
-    x = backbones.create(recipe.backbone.name, (size, size, channels))(images)
+    x = _build_backbone(recipe.backbone, (size, size, channels))(images)
+    is_set = len(x.shape) == 3
     before = recipe.embedding.position == "before_pooling"
     if before:
-        x = layers.Conv2D(recipe.embedding.dim, 1, use_bias=False, name="embedding")(x)
+        convolution = layers.Conv1D if is_set else layers.Conv2D
+        x = convolution(recipe.embedding.dim, 1, use_bias=False, name="embedding")(x)
     attributes = None
     if recipe.pooling.name == "gsp":
         x = GeneralizedSumPooling(
@@ -55,11 +60,19 @@ def build_embedder(recipe, channels):
         if with_attributes:
             x, attributes = x
     else:
-        x = layers.GlobalAveragePooling2D(name="pooling")(x)
+        average = layers.GlobalAveragePooling1D if is_set else layers.GlobalAveragePooling2D
+        x = average(name="pooling")(x)
     if not before:
         x = layers.Dense(recipe.embedding.dim, use_bias=False, name="embedding")(x)
     x = L2Normalization(dtype="float32", name="normalization")(x)
     return keras.Model(images, [x, attributes] if with_attributes else x, name="embedder")
+
+
+def _build_backbone(recipe, input_shape):
+    backbone = backbones.create(recipe.name, input_shape, weights=recipe.weights)
+    if recipe.freeze_batch_normalization:
+        backbone = backbones.freeze_batch_normalization(backbone)
+    return backbone
 
 
 def build_learner(recipe, num_classes, channels):
@@ -168,4 +181,8 @@ def pooling_weights(embedder, images):
     features, pooling = features_model(embedder)
     if not hasattr(pooling, "pooling_weights"):
         return None
-    return keras.ops.convert_to_numpy(pooling.pooling_weights(features(images, training=False)))
+    weights = pooling.pooling_weights(features(images, training=False))
+    if len(weights.shape) == 2:  # the patches of a transformer, which form a square
+        side = math.isqrt(weights.shape[1])
+        weights = keras.ops.reshape(weights, (-1, side, side))
+    return keras.ops.convert_to_numpy(weights)

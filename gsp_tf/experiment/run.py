@@ -52,7 +52,7 @@ def train_recipe(recipe, path, splits=None):
     recipe = dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
     splits = splits or load_splits(recipe)
     _train(recipe, folder, splits)
-    evaluate_run(folder.path, splits)
+    _complete(folder, splits)
     return folder
 
 
@@ -82,10 +82,16 @@ def resume_run(path, splits=None):
     folder.remove_temporary_files()
     if not folder.is_trained():
         _train(recipe, folder, splits, resume=True)
-    folder.checkpoint_path.unlink(missing_ok=True)
+    _complete(folder, splits)
+    return folder
+
+
+def _complete(folder, splits):
+    """Drop the checkpoint of a run that is trained, and evaluate what was not."""
+    if folder.is_trained():
+        folder.checkpoint_path.unlink(missing_ok=True)
     if "test" not in folder.metrics():
         evaluate_run(folder.path, splits)
-    return folder
 
 
 def _train(recipe, folder, splits, resume=False):
@@ -267,8 +273,6 @@ def _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best
                 "diverged_at": divergence.diverged_at,
             }
         folder.update_metrics(**outcome)
-    if folder.is_trained():
-        folder.checkpoint_path.unlink(missing_ok=True)
 
 
 class _Clock:

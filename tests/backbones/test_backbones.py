@@ -126,7 +126,7 @@ def test_save_and_load(tmp_path, name, policy):
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match=f"Unknown backbone 'vgg', known are .*{', '.join(NAMES)}"):
+    with pytest.raises(ValueError, match="Unknown backbone 'vgg', known are bn_inception, conv4, "):
         backbones.create("vgg")
 
 
@@ -142,4 +142,4 @@ def test_register(monkeypatch):
     assert backbones.create("mine", (2, 3, 4)).output_shape == (None, 2, 3, 4)
     with pytest.raises(ValueError, match="A backbone named 'mine' is registered already"):
         backbones.register("mine")
-    assert registry._BUILDERS["mine"] is mine
+    assert registry._BUILDERS["mine"].build is mine

@@ -1,0 +1,61 @@
+"""Backbones of keras.applications, which load their own weights."""
+
+from dataclasses import dataclass
+
+import keras
+
+from gsp_tf.backbones.pixels import rgb_input
+from gsp_tf.backbones.registry import register
+from gsp_tf.layers import PixelNormalization
+
+_CAFFE = {"mean": (103.939, 116.779, 123.68), "bgr": True}
+_ZERO_TO_ONE = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
+_MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
+_IN_THE_MODEL = None
+
+
+@dataclass(frozen=True)
+class _Application:
+    """A function of keras.applications.
+
+    Args:
+        function: its name.
+        pixels: arguments of `PixelNormalization`; `None` if the network normalises pixels itself.
+        intermediate: layer of the last map of a 16th of the sides of the images.
+        minimum: smallest side of an image.
+    """
+
+    function: str
+    pixels: dict | None
+    intermediate: str
+    minimum: int = 32
+
+
+_APPLICATIONS = {
+    "convnext_tiny": _Application(
+        "ConvNeXtTiny", _IN_THE_MODEL, "convnext_tiny_stage_2_block_8_identity"
+    ),
+    "densenet121": _Application("DenseNet121", _ZERO_TO_ONE, "pool4_relu"),
+    "inception_v3": _Application("InceptionV3", _MINUS_ONE_TO_ONE, "mixed7", minimum=75),
+    "mobilenet_v2": _Application("MobileNetV2", _MINUS_ONE_TO_ONE, "block_13_expand_relu"),
+    "resnet50": _Application("ResNet50", _CAFFE, "conv4_block6_out"),
+    "resnet101": _Application("ResNet101", _CAFFE, "conv4_block23_out"),
+    "resnet152": _Application("ResNet152", _CAFFE, "conv4_block36_out"),
+    "resnet50v2": _Application("ResNet50V2", _MINUS_ONE_TO_ONE, "conv4_block6_preact_relu"),
+}
+
+
+def _register(name, application):
+    @register(name, intermediate=application.intermediate, pretrained=("imagenet",))
+    def build(input_shape=(None, None, 3), weights=None):
+        images, x = rgb_input(input_shape, application.minimum)
+        if application.pixels is not None:
+            x = PixelNormalization(**application.pixels, name="pixels")(x)
+        network = getattr(keras.applications, application.function)(
+            include_top=False, weights=weights, input_tensor=x, input_shape=(*input_shape[:2], 3)
+        )
+        return keras.Model(images, network.output, name=name)
+
+
+for _name, _application in _APPLICATIONS.items():
+    _register(_name, _application)

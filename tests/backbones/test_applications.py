@@ -1,0 +1,94 @@
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf import backbones
+
+MAPS = {
+    "convnext_tiny": (384, 768),
+    "densenet121": (1024, 1024),
+    "inception_v3": (768, 2048),
+    "mobilenet_v2": (576, 1280),
+    "resnet50": (1024, 2048),
+    "resnet50v2": (1024, 2048),
+}
+SIDES = {  # of images of 96 x 80, where they do not round up or pad
+    "convnext_tiny": ((6, 5), (3, 2)),
+    "densenet121": ((6, 5), (3, 2)),
+    "inception_v3": ((4, 3), (1, 1)),
+}
+PREPROCESSING = {
+    "densenet121": keras.applications.densenet,
+    "inception_v3": keras.applications.inception_v3,
+    "mobilenet_v2": keras.applications.mobilenet_v2,
+    "resnet50": keras.applications.resnet50,
+    "resnet50v2": keras.applications.resnet_v2,
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_both_maps(name):
+    model = backbones.create(name, (96, 80, 1), intermediate=True)
+    earlier, last = model.output_shape
+    assert (earlier[-1], last[-1]) == MAPS[name]
+    assert (earlier[1:3], last[1:3]) == SIDES.get(name, ((6, 5), (3, 3)))
+    anything = backbones.create(name)
+    assert anything.output_shape == (None, None, None, MAPS[name][1])
+
+
+def test_taps_of_resnet50():
+    model = backbones.create("resnet50", (64, 64, 3), intermediate=True)
+    layers = [model.get_layer(name) for name in ("conv4_block6_out", "conv5_block3_out")]
+    assert all(a is layer.output for a, layer in zip(model.outputs, layers, strict=True))
+
+
+@pytest.mark.parametrize("name", PREPROCESSING)
+def test_pixels_are_those_of_keras(name):
+    model = backbones.create(name, (96, 96, 3))
+    seen = keras.Model(model.input, model.get_layer("pixels").output)
+    images = np.random.default_rng(0).uniform(0, 255, (1, 96, 96, 3)).astype("float32")
+    expected = PREPROCESSING[name].preprocess_input(images.copy())
+    np.testing.assert_allclose(seen(images), expected, atol=2e-5)
+
+
+def test_a_pixel_by_hand():
+    model = backbones.create("resnet50", (32, 32, 3))
+    seen = keras.Model(model.input, model.get_layer("pixels").output)
+    pixel = seen(np.full((1, 32, 32, 3), (10.0, 20.0, 30.0)))[0, 0, 0]
+    np.testing.assert_allclose(pixel, (30 - 103.939, 20 - 116.779, 10 - 123.68), rtol=1e-6)
+
+
+def test_the_features_are_those_of_keras():
+    network = keras.applications.MobileNetV2(
+        include_top=False, weights=None, input_shape=(64, 64, 3)
+    )
+    model = backbones.create("mobilenet_v2", (64, 64, 3))
+    model.set_weights(network.get_weights())
+    images = np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype("float32")
+    expected = network(keras.applications.mobilenet_v2.preprocess_input(images.copy()))
+    np.testing.assert_allclose(model(images), expected, atol=1e-5)
+
+
+def test_imagenet_weights_go_to_keras(monkeypatch):
+    """Keras is asked for them, with colour images for grey ones; there is no network here."""
+    asked = {}
+
+    def resnet50(**arguments):
+        asked.update(arguments)
+        return build(**{**arguments, "weights": None})
+
+    build = keras.applications.ResNet50
+    monkeypatch.setattr(keras.applications, "ResNet50", resnet50)
+    backbones.create("resnet50", (64, 32, 1), weights="imagenet")
+    assert asked["weights"] == "imagenet" and asked["include_top"] is False
+    assert asked["input_shape"] == (64, 32, 3)
+    asked.clear()
+    backbones.create("resnet50", (64, 32, 1))
+    assert asked["weights"] is None
+
+
+def test_images_it_does_not_take():
+    with pytest.raises(ValueError, match="32 x 32 pixels or larger, received .*31"):
+        backbones.create("resnet50", (31, 64, 3))
+    with pytest.raises(ValueError, match="75 x 75 pixels or larger"):
+        backbones.create("inception_v3", (64, 64, 3))

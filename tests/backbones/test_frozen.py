@@ -1,0 +1,97 @@
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf import backbones
+from gsp_tf.backbones import freeze_batch_normalization
+from gsp_tf.layers import FrozenBatchNormalization
+
+
+def images_like(shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, shape).astype("float32")
+
+
+def with_statistics(model, seed=0):
+    """The model with random batch normalisation instead of the identity."""
+    random = np.random.default_rng(seed)
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.set_weights([random.uniform(0.5, 1.5, w.shape) for w in layer.get_weights()])
+    return model
+
+
+def normalizations(model):
+    return [x for x in model.layers if isinstance(x, keras.layers.BatchNormalization)]
+
+
+@pytest.fixture
+def model():
+    return with_statistics(backbones.create("resnet20", (16, 16, 1)))
+
+
+def test_the_copy_is_the_model_in_inference(model):
+    images = images_like((4, 16, 16, 1))
+    frozen = freeze_batch_normalization(model)
+    np.testing.assert_array_equal(frozen(images, training=True), model(images, training=False))
+    assert np.abs(model(images, training=True) - frozen(images)).max() > 0.01
+    names = [[layer.name for layer in m.layers[1:]] for m in (frozen, model)]
+    assert frozen.name == model.name and names[0] == names[1]
+    assert all(type(layer) is FrozenBatchNormalization for layer in normalizations(frozen))
+    assert not any(isinstance(x, FrozenBatchNormalization) for x in normalizations(model))
+
+
+def test_training_moves_the_convolutions_alone(model):
+    frozen = freeze_batch_normalization(model)
+    pooled = keras.layers.GlobalAveragePooling2D()(frozen.output)
+    trained = keras.Model(frozen.input, keras.layers.Dense(1)(pooled))
+    before = {w.path: w.numpy() for w in frozen.weights}
+    trained.compile("adam", loss="mse", run_eagerly=True)
+    trained.train_on_batch(images_like((8, 16, 16, 1)), np.arange(8.0))
+    for layer in frozen.layers:
+        for weight in layer.weights:
+            is_same = np.array_equal(weight, before[weight.path])
+            assert is_same == isinstance(layer, FrozenBatchNormalization), weight.path
+
+
+def test_it_stays_frozen_when_a_model_around_it_is_made_trainable(model):
+    """As the warm-up of an experiment does with the backbone."""
+    frozen = freeze_batch_normalization(model)
+    around = keras.Sequential([frozen])
+    for value in (False, True):
+        around.trainable = value
+        assert all(not layer.trainable for layer in normalizations(frozen))
+        assert not any(layer.trainable_weights for layer in normalizations(frozen))
+    assert around.trainable_weights
+    assert not any("batch_normalization" in weight.path for weight in around.trainable_weights)
+
+
+def test_it_stays_frozen_after_loading(tmp_path, model):
+    images = images_like((4, 16, 16, 1))
+    frozen = freeze_batch_normalization(model)
+    frozen.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(images, training=True), frozen(images))
+    assert len(loaded.trainable_weights) == len(frozen.trainable_weights)
+    assert all(type(layer) is FrozenBatchNormalization for layer in normalizations(loaded))
+
+
+def test_both_maps_of_a_pretrained_network():
+    model = with_statistics(backbones.create("bn_inception", (32, 32, 3), intermediate=True))
+    frozen = freeze_batch_normalization(model)
+    images = images_like((2, 32, 32, 3))
+    for found, expected in zip(frozen(images, training=True), model(images), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_nested_models(model):
+    inputs = keras.Input((16, 16, 1))
+    frozen = freeze_batch_normalization(keras.Model(inputs, model(inputs)))
+    images = images_like((4, 16, 16, 1))
+    np.testing.assert_array_equal(frozen(images, training=True), model(images))
+
+
+def test_nothing_to_freeze():
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs), name="dense")
+    with pytest.raises(ValueError, match="Model 'dense' has no batch normalisation to freeze"):
+        freeze_batch_normalization(model)

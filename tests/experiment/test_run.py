@@ -168,7 +168,7 @@ def test_manifest_with_splits(digits, recipe, tmp_path):
         (["--training.epochs", "many"], "training.epochs"),
         (["--pooling.name", "attention"], "pooling.name"),
         (["--pooling.transport_ratio", "0"], "transport_ratio must lie in (0, 1], received 0"),
-        (["--backbone.name", "vgg"], "Unknown backbone 'vgg', known are conv4"),
+        (["--backbone.name", "vgg"], "Unknown backbone 'vgg', known are bn_inception, conv4"),
         (["--pooling.name", "gap"], "zero_shot.weight > 0 needs the attributes"),
         (["--data.path", "no/such/folder"], "no/such/folder"),
         (["--data.path", "null"], "data.path is needed for data.name=folder"),

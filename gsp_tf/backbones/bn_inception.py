@@ -6,6 +6,7 @@ from typing import Literal
 import keras
 from keras import layers
 
+from gsp_tf.backbones.ceil_pooling import ceil_max_pooling
 from gsp_tf.backbones.pixels import rgb_input
 from gsp_tf.backbones.registry import register
 from gsp_tf.layers import PixelNormalization
@@ -73,10 +74,10 @@ def bn_inception(input_shape=(None, None, 3)):
     images, x = rgb_input(input_shape, minimum=7)
     x = PixelNormalization(mean=(104.0, 117.0, 128.0), bgr=True, name="pixels")(x)
     x = _convolve(x, 64, 7, "conv1_7x7_s2", strides=2)
-    x = _halve(x, "pool1_3x3_s2", padding=1)
+    x = ceil_max_pooling(x, "pool1_3x3_s2")
     x = _convolve(x, 64, 1, "conv2_3x3_reduce")
     x = _convolve(x, 192, 3, "conv2_3x3")
-    x = _halve(x, "pool2_3x3_s2", padding=1)
+    x = ceil_max_pooling(x, "pool2_3x3_s2")
     for name, module in _MODULES.items():
         branches = (_halving_branches if isinstance(module, _Reduction) else _branches)(
             x, name, module
@@ -99,7 +100,7 @@ def _halving_branches(x, name, module):
     return [
         _three(x, name, module.three, strides=2),
         _double(x, name, module.double, strides=2),
-        _halve(x, f"{name}_pool", padding=2),
+        ceil_max_pooling(x, f"{name}_pool", padding=2),
     ]
 
 
@@ -122,15 +123,6 @@ def _convolve(x, filters, size, name, strides=1):
     x = layers.Conv2D(filters, size, strides, padding, kernel_initializer="he_normal", name=name)(x)
     x = layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=f"{name}_bn")(x)
     return layers.ReLU(name=f"{name}_relu")(x)
-
-
-def _halve(x, name, padding):
-    """Max pooling 3x3 by 2 whose last window may reach beyond the map.
-
-    Features are not negative, so that zeros outside change no maximum.
-    """
-    x = layers.ZeroPadding2D(((0, padding), (0, padding)), name=f"{name}_padding")(x)
-    return layers.MaxPooling2D(3, 2, name=name)(x)
 
 
 def _average(x, name):

@@ -3,6 +3,7 @@
 import keras
 from keras import layers
 
+from gsp_tf.backbones.ceil_pooling import ceil_max_pooling
 from gsp_tf.backbones.pixels import rgb_input
 from gsp_tf.backbones.registry import register
 from gsp_tf.layers import PixelNormalization
@@ -49,13 +50,13 @@ def googlenet(input_shape=(None, None, 3)):
     x = PixelNormalization(mean=127.5, std=127.5, name="pixels")(x)
     x = layers.ZeroPadding2D(3, name="conv1_padding")(x)
     x = _convolve(x, 64, 7, "conv1", strides=2, padding="valid")
-    x = _halve(x, "maxpool1")
+    x = ceil_max_pooling(x, "maxpool1")
     x = _convolve(x, 64, 1, "conv2")
     x = _convolve(x, 192, 3, "conv3")
-    x = _halve(x, "maxpool2")
+    x = ceil_max_pooling(x, "maxpool2")
     for name, channels in _MODULES.items():
         if name == "inception4a":
-            x = _halve(x, "maxpool3")
+            x = ceil_max_pooling(x, "maxpool3")
         elif name == "inception5a":
             x = layers.MaxPooling2D(2, 2, "same", name="maxpool4")(x)
         x = _inception(x, name, *channels)
@@ -88,12 +89,3 @@ def _convolve(x, filters, size, name, strides=1, padding="same"):
     )(x)
     x = layers.BatchNormalization(momentum=0.9, epsilon=1e-3, name=f"{name}_bn")(x)
     return layers.ReLU(name=f"{name}_relu")(x)
-
-
-def _halve(x, name):
-    """Max pooling 3x3 by 2 whose last window may reach beyond the map.
-
-    Features are not negative, so that zeros outside change no maximum.
-    """
-    x = layers.ZeroPadding2D(((0, 1), (0, 1)), name=f"{name}_padding")(x)
-    return layers.MaxPooling2D(3, 2, name=name)(x)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 
 
@@ -10,7 +11,8 @@ def replacing(path):
     """A temporary name beside a file, which is renamed to it when the block ends well.
 
     Whatever happens - an error, a full disk, a killed process - the file is the old one or the new
-    one. An error removes the temporary file.
+    one. An error removes the temporary file. Several threads or processes may write the file at
+    once: the last one to end wins.
 
     Args:
         path: file to write; replaced in one step if it exists.
@@ -27,7 +29,7 @@ def replacing(path):
         ['note.txt']
     """
     path = Path(path)
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    temporary = path.with_name(f".{os.getpid()}-{threading.get_ident()}.{path.name}")
     try:
         yield temporary
         with open(temporary, "rb") as file:

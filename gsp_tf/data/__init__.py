@@ -7,7 +7,7 @@ from gsp_tf.data.cifar100 import load_cifar100
 from gsp_tf.data.cifar_collage import load_cifar_collage
 from gsp_tf.data.collage import CollageImages, collage_splits
 from gsp_tf.data.cub200 import load_cub200
-from gsp_tf.data.decode import UnreadableImageError, find_unreadable, read_image
+from gsp_tf.data.decode import UnreadableImageError, read_image
 from gsp_tf.data.folder import load_folder
 from gsp_tf.data.glyphs import load_glyphs
 from gsp_tf.data.image_set import ArrayImages, FileImages, ImageSet
@@ -16,6 +16,8 @@ from gsp_tf.data.manifest import load_manifest
 from gsp_tf.data.mnist import load_mnist
 from gsp_tf.data.omniglot import load_omniglot
 from gsp_tf.data.pipeline import evaluation_dataset, training_dataset
+from gsp_tf.data.readable import find_unreadable
+from gsp_tf.data.reduced_images import ReducedImages, reduce_images
 from gsp_tf.data.samplers import ClassBalancedSampler
 from gsp_tf.data.sop import load_sop
 from gsp_tf.data.splits import split_classes
@@ -26,6 +28,7 @@ __all__ = [
     "CollageImages",
     "FileImages",
     "ImageSet",
+    "ReducedImages",
     "UnreadableImageError",
     "as_arrays",
     "collage_splits",
@@ -44,6 +47,7 @@ __all__ = [
     "load_omniglot",
     "load_sop",
     "read_image",
+    "reduce_images",
     "split_classes",
     "training_dataset",
 ]

@@ -4,9 +4,9 @@ import os
 import warnings
 from pathlib import Path
 
-from gsp_tf.data.decode import check_readable
 from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.messages import listed
+from gsp_tf.data.readable import check_readable
 
 _EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 

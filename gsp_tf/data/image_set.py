@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from gsp_tf.data.decode import read_image
+from gsp_tf.data.jpeg import decode_jpeg_window, is_upright_jpeg
 
 
 class ImageSet(abc.ABC):
@@ -76,6 +77,24 @@ class ImageSet(abc.ABC):
         Returns:
             uint8 `(H, W, channels)`.
         """
+
+    def load_window(self, index: tf.Tensor, seed: tf.Tensor, choose, min_side: int) -> tf.Tensor:
+        """Reads a part of one image; runs inside a `tf.data` graph.
+
+        Args:
+            index: Scalar int64, which image.
+            seed: Integers `(2,)`, as for `load`.
+            choose: Function from the size of the image `(2,)`, height and width, to int32 `(4,)`:
+                top, left, height and width of the part.
+            min_side: Pixels that each side of the part has to keep, where a reduced copy of it is
+                cheaper to read.
+
+        Returns:
+            uint8 `(height, width, channels)`, or a reduction of it.
+        """
+        image = self.load(index, seed)
+        top, left, height, width = tf.unstack(choose(tf.shape(image)[:2]))
+        return image[top : top + height, left : left + width]
 
     @abc.abstractmethod
     def subset(self, classes: Sequence[int]) -> "ImageSet":
@@ -165,6 +184,8 @@ class ArrayImages(ImageSet):
 class FileImages(ImageSet):
     """Images in files, decoded when they are needed; their sizes may differ.
 
+    Of a JPEG only the part that is needed is decoded.
+
     Args:
         paths: `N` file names.
         labels: Integers `(N,)`.
@@ -189,10 +210,20 @@ class FileImages(ImageSet):
                 f"paths and labels must be as many; received {len(self.paths)} paths and "
                 f"{len(self.labels)} labels."
             )
+        with tf.device("CPU"):
+            self._path_tensor = tf.constant([os.fsencode(path) for path in self.paths], tf.string)
 
     def load(self, index, seed):
         image = tf.numpy_function(self._read, [index], tf.uint8, stateful=False)
         return tf.ensure_shape(image, (None, None, self.channels))
+
+    def load_window(self, index, seed, choose, min_side):
+        contents = tf.io.read_file(tf.gather(self._path_tensor, index))
+        return tf.cond(
+            is_upright_jpeg(contents),
+            lambda: decode_jpeg_window(contents, choose, min_side, self.channels),
+            lambda: super(FileImages, self).load_window(index, seed, choose, min_side),
+        )
 
     def subset(self, classes):
         kept, description = self._select(classes)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf.data.decode import check_readable
 from gsp_tf.data.image_set import FileImages, ImageSet
 from gsp_tf.data.messages import bulleted
+from gsp_tf.data.readable import check_readable
 
 _SPLITS = ("train", "validation", "test", "query", "gallery")
 _WITHOUT_SPLIT = "all"

@@ -1,6 +1,5 @@
 """`tf.data` pipelines from image sets to batches."""
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ def training_dataset(
     seed: int,
     horizontal_flip: bool = False,
     min_crop_area: float = 1.0,
+    resize: int | None = None,
     first_batch: int = 0,
 ) -> tf.data.Dataset:
     """Endless class-balanced batches with random crops and flips, fixed by the seed.
@@ -31,17 +31,19 @@ def training_dataset(
         images_per_class: K, images of each of them.
         seed: Fixes the batches, the crops, the flips, and the collages if `images` draws any.
         horizontal_flip: Whether to mirror half of the images.
-        min_crop_area: Smallest share of the image area that a random crop keeps, in (0, 1]. Crops
-            have aspect ratios from 3/4 to 4/3, or as near as the image allows. With 1 nothing is
-            cropped at random: the central square is resized to S, as in evaluation.
+        min_crop_area: Smallest area of a random crop, as a share of the area of the central square,
+            in (0, 1]. Areas are uniform from there to 1, aspect ratios log-uniform from 3/4 to 4/3
+            or as near as the image allows, places uniform; the crop is resized to S x S. With 1
+            nothing is cropped at random: training sees what evaluation sees.
+        resize: R, as in `evaluation_dataset`; random crops do not depend on it.
         first_batch: Number of batches of the sequence to leave out, to go on where training was.
 
     Returns:
         Batches `(images, labels)`: float32 `(P*K, S, S, channels)` in [0, 255] and int32 `(P*K,)`.
 
     Raises:
-        ValueError: If `image_size`, `min_crop_area` or `first_batch` is out of range, or the set
-            cannot fill such batches (see `ClassBalancedSampler`).
+        ValueError: If a size, `min_crop_area` or `first_batch` is out of range, or the set cannot
+            fill such batches (see `ClassBalancedSampler`).
 
     Example:
         >>> import numpy as np
@@ -51,7 +53,7 @@ def training_dataset(
         ...     print(batch.shape, labels.shape)
         (4, 16, 16, 3) (4,)
     """
-    _check_image_size(image_size)
+    _check_sizes(image_size, resize)
     if not 0 < min_crop_area <= 1:
         raise ValueError(f"min_crop_area must lie in (0, 1]; received {min_crop_area}.")
     if first_batch < 0:
@@ -64,20 +66,20 @@ def training_dataset(
 
     def prepare(counter, index):
         image_seed = tf.stack([tf.constant(seed, tf.int64), counter])
-        image = images.load(index, image_seed)
-        if min_crop_area < 1:
-            image = _random_crop(image, min_crop_area, tf.random.fold_in(image_seed, 1))
-            image = _resize(image, image_size, image_size)
-        else:
-            image = _fit(image, image_size)
+        draws = tf.random.stateless_uniform((5,), tf.random.fold_in(image_seed, 1))
+
+        def choose(size):
+            if min_crop_area < 1:
+                return _random_window(size, min_crop_area, draws[:4])
+            return _central_window(size, image_size, resize)
+
+        window = images.load_window(index, image_seed, choose, image_size)
         if horizontal_flip:
-            image = tf.image.stateless_random_flip_left_right(
-                image, tf.random.fold_in(image_seed, 2)
-            )
-        return _finish(image, image_size, images.channels), tf.gather(labels, index)
+            window = tf.cond(draws[4] < 0.5, lambda: tf.reverse(window, [1]), lambda: window)
+        return _resize(window, image_size, images.channels), tf.gather(labels, index)
 
     indices = tf.data.Dataset.from_generator(
-        lambda: itertools.islice(sampler, first_batch, None),
+        lambda: sampler.batches(first_batch),
         output_signature=tf.TensorSpec((batch_size,), tf.int64),
     )
     counted = indices.unbatch().enumerate(start=first_batch * batch_size)
@@ -90,20 +92,23 @@ def evaluation_dataset(
     image_size: int,
     batch_size: int,
     indices: Sequence[int] | None = None,
+    resize: int | None = None,
 ) -> tf.data.Dataset:
-    """Every image once, or those of given indices, in order: its central square, resized.
+    """Every image once, or those of given indices, in order: its centre, resized.
 
     Args:
         images: The set to evaluate.
         image_size: S, side of the images in pixels.
         batch_size: B, images in a batch; the last batch may hold fewer.
         indices: Integers `(n,)`, which images, in this order; all of them by default.
+        resize: R, pixels of the shorter side of the images from which the central S x S are taken;
+            `None` is S, the whole central square. Of the files only that part is read.
 
     Returns:
         Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`.
 
     Raises:
-        ValueError: If `image_size` or `batch_size` is below 1.
+        ValueError: If `image_size` or `batch_size` is below 1, or `resize` below `image_size`.
 
     Example:
         >>> import numpy as np
@@ -112,15 +117,19 @@ def evaluation_dataset(
         >>> [batch.shape for batch, _ in evaluation_dataset(images, 4, batch_size=2)]
         [TensorShape([2, 4, 4, 1]), TensorShape([1, 4, 4, 1])]
     """
-    _check_image_size(image_size)
+    _check_sizes(image_size, resize)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; received {batch_size}.")
     labels = _label_tensor(images)
 
     def prepare(index):
-        image = images.load(index, tf.stack([tf.constant(0, tf.int64), index]))
-        image = _fit(image, image_size)
-        return _finish(image, image_size, images.channels), tf.gather(labels, index)
+        seed = tf.stack([tf.constant(0, tf.int64), index])
+
+        def choose(size):
+            return _central_window(size, image_size, resize)
+
+        window = images.load_window(index, seed, choose, image_size)
+        return _resize(window, image_size, images.channels), tf.gather(labels, index)
 
     if indices is None:
         chosen = tf.data.Dataset.range(len(images))
@@ -130,9 +139,13 @@ def evaluation_dataset(
     return _with_options(dataset.batch(batch_size))
 
 
-def _check_image_size(image_size: int) -> None:
+def _check_sizes(image_size: int, resize: int | None) -> None:
     if image_size < 1:
         raise ValueError(f"image_size must be at least 1 pixel; received {image_size}.")
+    if resize is not None and resize < image_size:
+        raise ValueError(
+            f"resize must be None, or image_size ({image_size}) or more; received {resize}."
+        )
 
 
 def _label_tensor(images: ImageSet) -> tf.Tensor:
@@ -140,11 +153,11 @@ def _label_tensor(images: ImageSet) -> tf.Tensor:
         return tf.constant(images.labels, tf.int32)
 
 
-def _random_crop(image: tf.Tensor, min_area: float, seed: tf.Tensor) -> tf.Tensor:
-    """Keeps a random part of the image: area uniform, aspect ratio log-uniform, place uniform."""
-    size = tf.cast(tf.shape(image)[:2], tf.float32)
-    area, aspect, place = tf.split(tf.random.stateless_uniform((4,), seed), (1, 1, 2))
-    area = (min_area + (1 - min_area) * area) * tf.reduce_prod(size)
+def _random_window(size: tf.Tensor, min_area: float, draws: tf.Tensor) -> tf.Tensor:
+    """A part of an image by four numbers from [0, 1), for its area, its aspect and its place."""
+    size = tf.cast(size, tf.float32)
+    area, aspect, place = tf.split(draws, (1, 1, 2))
+    area = (min_area + (1 - min_area) * area) * tf.reduce_min(size) ** 2
     # A crop of that area fits the image only between these ratios of width to height.
     fits = area / size[0] ** 2, size[1] ** 2 / area
     narrowest, widest = (tf.clip_by_value([ratio], *fits) for ratio in _ASPECT_RATIOS)
@@ -152,29 +165,29 @@ def _random_crop(image: tf.Tensor, min_area: float, seed: tf.Tensor) -> tf.Tenso
     wanted = tf.sqrt(tf.concat([area / aspect, area * aspect], axis=0))
     crop = tf.clip_by_value(tf.round(wanted), 1, size)
     start = tf.floor(place * (size - crop + 1))
-    start, crop = tf.cast(start, tf.int32), tf.cast(crop, tf.int32)
-    return tf.slice(image, tf.pad(start, [[0, 1]]), tf.pad(crop, [[0, 1]], constant_values=-1))
+    return tf.cast(tf.concat([start, crop], axis=0), tf.int32)
 
 
-def _fit(image: tf.Tensor, image_size: int) -> tf.Tensor:
-    """Keeps the central square, resized to `image_size`.
+def _central_window(size: tf.Tensor, image_size: int, resize: int | None) -> tf.Tensor:
+    """The square in the middle that is S wide where the shorter side is R wide."""
+    share = image_size / (resize or image_size)
+    side = tf.cast(tf.round(share * tf.cast(tf.reduce_min(size), tf.float32)), tf.int32)
+    side = tf.maximum(side, 1)
+    return tf.concat([(size - side) // 2, [side, side]], axis=0)
 
-    The crop comes first: resizing all of a thin image could take any amount of memory.
+
+def _resize(image: tf.Tensor, image_size: int, channels: int) -> tf.Tensor:
+    """float32 `(S, S, channels)`, bilinear.
+
+    Where that would pass over pixels, for there are more than two for one, it is antialiased.
     """
-    if image.shape[:2] == (image_size, image_size):
-        return image
-    height, width = tf.unstack(tf.shape(image)[:2])
-    side = tf.minimum(height, width)
-    top, left = (height - side) // 2, (width - side) // 2
-    return _resize(image[top : top + side, left : left + side], image_size, image_size)
-
-
-def _resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor) -> tf.Tensor:
-    return tf.image.resize(image, (height, width), antialias=True)
-
-
-def _finish(image: tf.Tensor, image_size: int, channels: int) -> tf.Tensor:
-    return tf.ensure_shape(tf.cast(image, tf.float32), (image_size, image_size, channels))
+    size = (image_size, image_size)
+    resized = tf.cond(
+        tf.reduce_max(tf.shape(image)[:2]) > 2 * image_size,
+        lambda: tf.image.resize(image, size, antialias=True),
+        lambda: tf.image.resize(image, size),
+    )
+    return tf.ensure_shape(resized, (*size, channels))
 
 
 def _with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -1,5 +1,6 @@
 """Batches with several images of each of several classes."""
 
+import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -78,11 +79,21 @@ class ClassBalancedSampler:
         self._members = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
 
     def __iter__(self) -> Iterator[np.ndarray]:
+        return self.batches()
+
+    def batches(self, first: int = 0) -> Iterator[np.ndarray]:
+        """Image indices of the batches `(classes_per_batch * images_per_class,)`, without end.
+
+        Args:
+            first: Number of batches to leave out; they cost next to nothing.
+        """
         rng = np.random.default_rng(self.seed)
         waiting = rng.permutation(len(self._members))
-        while True:
+        for number in itertools.count():
             batch, waiting = self._next_classes(waiting, rng)
-            yield np.concatenate([self._draw(self._members[c], rng) for c in batch])
+            if number >= first:
+                images = np.random.default_rng((self.seed, number))
+                yield np.concatenate([self._draw(self._members[c], images) for c in batch])
 
     def _next_classes(self, waiting, rng):
         """Takes distinct classes from the waiting ones, refilled when they run out."""

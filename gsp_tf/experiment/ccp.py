@@ -1,6 +1,6 @@
 """CCP training as a recipe describes it."""
 
-from gsp_tf.data import evaluation_dataset
+from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.training import ChanceConstrainedTrainer, ProxyPool
 
 
@@ -56,8 +56,6 @@ def proxy_pool(recipe, images):
     """
     return ProxyPool(
         images.labels,
-        lambda indices: evaluation_dataset(
-            images, recipe.data.image_size, recipe.evaluation.batch_size, indices
-        ),
+        lambda indices: evaluation_batches(recipe, images, indices),
         recipe.seed,
     )

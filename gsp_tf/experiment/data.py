@@ -102,6 +102,33 @@ def load_folds(recipe):
     ]
 
 
+def evaluation_batches(recipe, images, indices=None):
+    """Images of a recipe as evaluation sees them.
+
+    Args:
+        recipe: `gsp_tf.recipe.Recipe`.
+        images: `ImageSet`.
+        indices: integers `(n,)`, which images; all of them by default.
+
+    Returns:
+        `tf.data.Dataset` of `evaluation_dataset`.
+
+    Example:
+        >>> from gsp_tf.recipe import DataRecipe, Recipe
+        >>> recipe = Recipe(data=DataRecipe(image_size=24))
+        >>> images, _ = next(iter(evaluation_batches(recipe, load_splits(recipe).test, [0, 5])))
+        >>> images.shape
+        TensorShape([2, 24, 24, 1])
+    """
+    return data.evaluation_dataset(
+        images,
+        recipe.data.image_size,
+        recipe.evaluation.batch_size,
+        indices=indices,
+        resize=recipe.data.resize,
+    )
+
+
 def _files(load):
     """Loader of a recipe whose images are files."""
     return lambda recipe: load(recipe.path, recipe.channels, recipe.skip_unreadable)
@@ -149,9 +176,18 @@ def _load(recipe):
             f"itself; received {recipe.collage.grid}."
         )
     loaded = _LOADERS[recipe.name](recipe)
+    if recipe.cache is not None:
+        loaded = _reduce(loaded, recipe)
     if isinstance(loaded, ImageSet):
         return loaded, None
     return (loaded["all"], None) if "all" in loaded else (None, loaded)
+
+
+def _reduce(loaded, recipe):
+    """The same images, or sets of them, read from reduced copies."""
+    if isinstance(loaded, dict):
+        return {name: _reduce(images, recipe) for name, images in loaded.items()}
+    return data.reduce_images(loaded, recipe.cache, recipe.resize or recipe.image_size)
 
 
 def _tile_size(recipe):

@@ -4,10 +4,9 @@ import hashlib
 
 import numpy as np
 
-from gsp_tf.data import evaluation_dataset
 from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation import retrieval_metrics
-from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.training import embed
 
@@ -75,7 +74,7 @@ def embed_test_images(folder, recipe, splits):
         if images is None:
             embedded += [None, None]
             continue
-        batches = evaluation_dataset(images, size, recipe.evaluation.batch_size)
+        batches = evaluation_batches(recipe, images)
         embedded += embed(
             embedder, show_progress(batches, f"Embedding the {name} images", len(batches))
         )

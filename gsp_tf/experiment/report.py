@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gsp_tf.data import evaluation_dataset
-from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.model import features_model
 from gsp_tf.recipe import recipe_text
@@ -49,6 +48,17 @@ def report_runs(paths, report_path, title, splits=None):
     return write_report(Path(report_path), title, runs)
 
 
+_TEST_IMAGES = (
+    "name",
+    "path",
+    "image_size",
+    "resize",
+    "split_fractions",
+    "split_seed",
+    "collage",
+)
+
+
 def _check_same_images(recipes):
     for recipe in recipes[1:]:
         if _test_half(recipe.protocol) != _test_half(recipes[0].protocol):
@@ -57,7 +67,7 @@ def _check_same_images(recipes):
                 f"{recipe.name} is {recipe.protocol.name}, of {recipes[0].name} "
                 f"{recipes[0].protocol.name}."
             )
-        for name in ("name", "path", "image_size", "split_fractions", "split_seed", "collage"):
+        for name in _TEST_IMAGES:
             ours, theirs = getattr(recipe.data, name), getattr(recipes[0].data, name)
             if ours != theirs:
                 raise ValueError(
@@ -73,7 +83,7 @@ def _test_half(protocol):
 
 def _summarize(folder, recipe, test, shown):
     embedder = folder.learner(compile=False).embedder
-    dataset = evaluation_dataset(test, recipe.data.image_size, recipe.evaluation.batch_size)
+    dataset = evaluation_batches(recipe, test)
     images, weights = [], []
     embeddings, labels = embed(embedder, _keep_shown(dataset, shown, embedder, images, weights))
     metrics = folder.metrics()

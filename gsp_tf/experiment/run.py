@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 import gsp_tf
-from gsp_tf.data import evaluation_dataset, training_dataset
+from gsp_tf.data import training_dataset
 from gsp_tf.experiment.ccp import ccp_trainer, proxy_pool
-from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.evaluate import evaluate_run, fingerprint
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.losses import complete_arguments
@@ -137,6 +137,7 @@ def _batches(recipe, images, first_epoch):
         seed=recipe.seed,
         horizontal_flip=data.horizontal_flip,
         min_crop_area=data.min_crop_area,
+        resize=data.resize,
         first_batch=first_epoch * recipe.training.steps_per_epoch,
     )
 
@@ -158,15 +159,14 @@ def _check_retrieval(splits):
 
 
 def _evaluation(recipe, splits):
-    size, batch_size = recipe.data.image_size, recipe.evaluation.batch_size
     gallery = splits.validation_gallery
     recall_at = recipe.evaluation.recall_at
     if recipe.protocol.monitor == "val_recall_at_1":
         recall_at = sorted({1, *recall_at})
     return RetrievalEvaluation(
-        evaluation_dataset(splits.validation, size, batch_size),
+        evaluation_batches(recipe, splits.validation),
         recall_at=recall_at,
-        references=None if gallery is None else evaluation_dataset(gallery, size, batch_size),
+        references=None if gallery is None else evaluation_batches(recipe, gallery),
     )
 
 

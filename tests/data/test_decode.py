@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from gsp_tf.data import UnreadableImageError, find_unreadable, read_image
-from gsp_tf.data.decode import check_readable
+from gsp_tf.data.readable import check_readable
 
 COLOURS = np.array(
     [[[255, 0, 0], [0, 255, 0], [0, 0, 255]], [[9, 8, 7], [0, 0, 0], [255] * 3]], "uint8"

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import (
     ArrayImages,
@@ -159,6 +160,7 @@ def test_files_of_different_sizes(tmp_path):
     ("arguments", "message"),
     [
         ({"image_size": 0}, "image_size must be at least 1 pixel; received 0"),
+        ({"resize": 7}, r"resize must be None, or image_size \(8\) or more; received 7"),
         ({"min_crop_area": 0.0}, r"\(0, 1\]; received 0.0"),
         ({"min_crop_area": 1.5}, r"\(0, 1\]; received 1.5"),
         ({"classes_per_batch": 9}, "at most the number of classes, 3; received 9"),
@@ -177,21 +179,60 @@ def test_evaluation_refuses(image_size, batch_size):
 
 
 @pytest.mark.parametrize(("height", "width"), [(60, 60), (40, 160), (160, 40), (1, 300)])
-@pytest.mark.parametrize("min_area", [0.3, 0.9])
-def test_a_random_crop_keeps_the_share_of_the_area_it_promises(height, width, min_area):
-    image = tf.zeros((height, width, 1), tf.uint8)
-    for seed in range(40):
-        crop = pipeline._random_crop(image, min_area, tf.constant([0, seed]))
-        share = crop.shape[0] * crop.shape[1] / (height * width)
-        rounding = 0.5 / crop.shape[0] + 0.5 / crop.shape[1]
-        assert share >= min_area * (1 - rounding) - 1e-3
+@pytest.mark.parametrize("min_area", [0.02, 0.3, 0.9])
+def test_a_random_crop_keeps_the_share_of_the_central_square_it_promises(height, width, min_area):
+    for draws in np.random.default_rng(0).random((40, 4), np.float32):
+        top, left, rows, columns = pipeline._random_window([height, width], min_area, draws).numpy()
+        assert 0 <= top <= height - rows and 0 <= left <= width - columns
+        share = rows * columns / min(height, width) ** 2
+        rounding = 0.5 / rows + 0.5 / columns + 0.25 / (rows * columns)
+        assert min_area * (1 - rounding) <= share <= (1 + rounding) or min(height, width) == 1
+
+
+def test_sides_of_random_crops_of_256_pixels_go_from_40_to_256():
+    drawn = np.random.default_rng(0).random((400, 4), np.float32)
+    windows = np.stack([pipeline._random_window([256, 400], (40 / 256) ** 2, d) for d in drawn])
+    rows, columns = windows[:, 2], windows[:, 3]
+    sides, aspects = np.sqrt(rows * columns), columns / rows
+    assert 39 < sides.min() < 60 and 250 < sides.max() < 257
+    assert abs(np.mean(sides**2) - (40**2 + 256**2) / 2) < 0.07 * 256**2
+    assert 0.73 < aspects.min() < 0.8 and 1.28 < aspects.max() < 1.36
+    assert (
+        abs(np.mean(aspects[sides < 190] > 1) - 0.5) < 0.1
+    )  # larger ones are wide: so is the image
 
 
 def test_a_thin_image_costs_no_more_than_its_central_square():
-    image = np.zeros((1, 60_000, 1), np.uint8)
-    image[0, 29_999] = 200
-    resized = pipeline._fit(tf.constant(image), 64)
-    np.testing.assert_allclose(resized, np.full((64, 64, 1), 200.0), rtol=1e-5)
+    image = np.zeros((1, 1, 60_000, 1), np.uint8)
+    image[0, 0, 29_999] = 200
+    source = ArrayImages(image, [0], ["a"])
+    ((images, _),) = first(evaluation_dataset(source, 64, 1))
+    np.testing.assert_allclose(images, np.full((1, 64, 64, 1), 200.0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(375, 500), (500, 375), (256, 256), (700, 620)])
+def test_evaluation_sees_the_centre_of_the_resized_image(shape):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize(shape[::-1])
+    source = ArrayImages(np.asarray(photograph)[None], [0], ["a"])
+    ((images, _),) = first(evaluation_dataset(source, 226, 1, resize=256))
+    scale = 256 / min(shape)
+    whole = tf.image.resize(photograph, [round(side * scale) for side in shape]).numpy()
+
+    def difference(down, right):
+        top, left = ((side - 226) // 2 for side in whole.shape[:2])
+        part = whole[top + down : top + down + 226, left + right : left + right + 226]
+        return np.abs(images[0] - part).mean()
+
+    shifted = [difference(*by) for by in ((-1, 0), (1, 0), (0, -1), (0, 1))]
+    assert difference(0, 0) < min(4, *shifted)
+
+
+def test_without_random_crops_training_sees_what_evaluation_sees():
+    source = noise(height=40, width=30)
+    ((images, labels),) = first(training_dataset(source, 16, 3, 4, seed=0, resize=20), 1)
+    ((expected, _),) = first(evaluation_dataset(source, 16, 12, resize=20))
+    for image in images:
+        assert np.abs(expected - image).max(axis=(1, 2, 3)).min() == 0
 
 
 def test_evaluation_of_chosen_images_keeps_their_order():

@@ -99,3 +99,10 @@ def test_many_classes_are_cheap():
     for _ in range(400):
         next(batches)
     assert (time.process_time() - started) / 400 < 0.01
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 40])
+def test_the_first_batches_can_be_left_out(count):
+    sampler = ClassBalancedSampler(np.repeat(np.arange(7), 3), 5, 2, seed=3)
+    later = list(itertools.islice(sampler.batches(count), 3))
+    np.testing.assert_array_equal(later, take(sampler, count + 3)[count:])

@@ -1,0 +1,159 @@
+"""What the training pipeline costs, as ratios taken in one run.
+
+`.venv/bin/python benchmarks/pipeline.py` makes JPEG files of 500 x 375 pixels from photographs, and
+prints the throughput of the training view (random crop, 227 x 227, flip, batches of 32) relative to
+a bare `tf.io.decode_jpeg` of the same files by as many threads; the share of the time for which
+training steps of resnet20 wait for data; and what the class-balanced sampler costs at the size of
+Stanford Online Products.
+"""
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from PIL import Image
+from rich.console import Console
+from sklearn.datasets import load_sample_images
+
+from gsp_tf import backbones
+from gsp_tf.data import ClassBalancedSampler, FileImages, reduce_images, training_dataset
+from gsp_tf.layers import L2Normalization
+from gsp_tf.losses import ContrastiveLoss
+
+NUM_FILES = 256
+BATCH_SIZE = 32
+ROUNDS = 20
+WARM_UP_BATCHES = 8
+ROUND_BATCHES = 24
+STEPS = 20
+
+
+def write_photographs(folder):
+    """JPEG files of 500 x 375 pixels, windows of two photographs."""
+    rng = np.random.default_rng(0)
+    photographs = [Image.fromarray(image) for image in load_sample_images().images]
+    paths = []
+    for number in range(NUM_FILES):
+        photograph = photographs[number % len(photographs)]
+        width = int(rng.integers(400, photograph.height * 4 // 3))
+        height = width * 3 // 4
+        left = int(rng.integers(0, photograph.width - width))
+        top = int(rng.integers(0, photograph.height - height))
+        part = photograph.crop((left, top, left + width, top + height))
+        paths.append(Path(folder) / f"{number}.jpg")
+        part.resize((500, 375), Image.Resampling.LANCZOS).save(paths[-1], quality=90)
+    return paths
+
+
+def bare_decoding(paths):
+    """Every file decoded by as many threads, no pixel looked at."""
+
+    def decode(path):
+        return tf.shape(tf.io.decode_jpeg(tf.io.read_file(path), channels=3))
+
+    dataset = tf.data.Dataset.from_tensor_slices([str(path) for path in paths]).repeat()
+    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH_SIZE)
+    options = tf.data.Options()
+    options.threading.max_intra_op_parallelism = 1
+    return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def training_view(images):
+    return training_dataset(
+        images,
+        image_size=227,
+        classes_per_batch=8,
+        images_per_class=4,
+        seed=0,
+        horizontal_flip=True,
+        min_crop_area=(40 / 256) ** 2,
+        resize=256,
+    )
+
+
+def seconds_per_round(datasets):
+    """Seconds for `ROUND_BATCHES` batches; every data set in turn, each time from its beginning."""
+    times = {name: [] for name in datasets}
+    for round_number in range(ROUNDS + 1):
+        for name, dataset in datasets.items():
+            iterator = iter(dataset)
+            for _ in range(WARM_UP_BATCHES):
+                next(iterator)
+            started = time.perf_counter()
+            for _ in range(ROUND_BATCHES):
+                next(iterator)
+            if round_number >= 1:
+                times[name].append(time.perf_counter() - started)
+            del iterator  # else it goes on fetching
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def waiting_share(dataset):
+    """Share of the time of training steps in which the model waits for its batch."""
+    model = keras.Sequential(
+        [
+            backbones.create("resnet20", (227, 227, 3)),
+            keras.layers.GlobalAveragePooling2D(),
+            L2Normalization(),
+        ]
+    )
+    model.compile("adam", loss=ContrastiveLoss())
+    iterator = iter(dataset)
+    for _ in range(3):
+        model.train_on_batch(*next(iterator))
+    waited, started = 0.0, time.perf_counter()
+    for _ in range(STEPS):
+        asked = time.perf_counter()
+        batch = next(iterator)
+        waited += time.perf_counter() - asked
+        model.train_on_batch(*batch)
+    return waited / (time.perf_counter() - started)
+
+
+def sampler_times():
+    """Seconds until the first batch of 11,318 classes, and for each of the next ones."""
+    labels = np.repeat(np.arange(11_318), 5)
+    started = time.perf_counter()
+    batches = ClassBalancedSampler(labels, 8, 4, seed=0).batches()
+    next(batches)
+    first = time.perf_counter() - started
+    times = []
+    for _ in range(3000):
+        started = time.perf_counter()
+        next(batches)
+        times.append(time.perf_counter() - started)
+    return first, statistics.median(times), max(times)
+
+
+def main():
+    console = Console()
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_photographs(folder)
+        files = FileImages(paths, np.arange(NUM_FILES) % 32, [str(c) for c in range(32)])
+        copies = reduce_images(files, Path(folder) / "copies", 256)
+        times = seconds_per_round(
+            {
+                "bare decode_jpeg": bare_decoding(paths),
+                "training view": training_view(files),
+                "training view, reduced copies": training_view(copies),
+            }
+        )
+        for name, seconds in times.items():
+            throughput = ROUND_BATCHES * BATCH_SIZE / seconds
+            ratio = times["bare decode_jpeg"] / seconds
+            console.print(f"{name}: {throughput:.0f} images/s, {ratio:.2f} of bare decoding")
+        share = waiting_share(training_view(files))
+        console.print(f"resnet20 at 227: waits for data {100 * share:.1f}% of the time")
+    first, typical, longest = sampler_times()
+    console.print(
+        f"sampler of 11,318 classes: first batch after {first:.3f} s, then {1e3 * typical:.2f} ms "
+        f"each, {1e3 * longest:.1f} ms at most"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Image folders that are broken, or change while a run trains."""
+
+import json
+import os
+import re
+
+import pytest
+from PIL import Image
+
+from gsp_tf.cli import main
+from gsp_tf.experiment import RunFolder
+from gsp_tf.training import StopOnNaN
+
+RECIPE = """
+name: faults
+data:
+  name: folder
+  path: {path}
+  image_size: 16
+  resize: 18
+  min_crop_area: 0.3
+  split_fractions: [0.4, 0.3, 0.3]
+  classes_per_batch: 4
+  images_per_class: 4
+backbone: {{name: conv4}}
+embedding: {{dim: 8}}
+pooling: {{name: gap}}
+training: {{epochs: 3, steps_per_epoch: 12}}
+"""
+
+
+@pytest.fixture
+def images(tmp_path, digits):
+    """Folder of the digits as JPEG files."""
+    for path in digits.glob("*/*.png"):
+        copy = tmp_path / "images" / path.parent.name / f"{path.stem}.jpg"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        Image.open(path).convert("RGB").resize((40, 30)).save(copy)
+    return tmp_path / "images"
+
+
+@pytest.fixture
+def run(tmp_path, images, capfd):
+    """Function that trains with options: the exit code, what was said, and the folder."""
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(RECIPE.format(path=images), encoding="utf-8")
+    folder = RunFolder(tmp_path / "run")
+
+    def train(*options, resume=False):
+        what = ["--resume", folder.path] if resume else [recipe, "--run", folder.path]
+        with pytest.raises(SystemExit) as exit:
+            main([str(argument) for argument in ["train", *what, *options]])
+        return exit.value.code, capfd.readouterr().err, folder
+
+    return train
+
+
+def truncate(path, size):
+    with open(path, "r+b") as file:
+        file.truncate(size)
+
+
+@pytest.mark.parametrize("fault", ["missing", "truncated", "not an image"])
+def test_a_file_that_breaks_while_training_is_named_and_the_run_goes_on_when_mended(
+    fault, run, images, monkeypatch
+):
+    whole = {path: path.read_bytes() for path in images.glob("*/*.jpg")}
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == 1:
+            for path in whole:
+                if fault == "missing":
+                    os.unlink(path)
+                elif fault == "truncated":
+                    truncate(path, 300)
+                else:
+                    path.write_text("<html>404</html>")
+
+    monkeypatch.setattr(StopOnNaN, "on_epoch_end", on_epoch_end, raising=False)
+    code, said, folder = run()
+    assert code == 1 and re.search(r"gsp-tf: error: .*bild \d+\.jpg", said), said
+    assert folder.metrics()["status"] == "failed" and folder.checkpoint_path.exists()
+    monkeypatch.undo()
+    for path, contents in whole.items():
+        path.write_bytes(contents)
+    code, said, folder = run(resume=True)
+    assert code == 0 and folder.metrics()["status"] == "finished"
+    assert len(folder.history()["loss"]) == 3
+
+
+def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images):
+    broken = sorted(images.glob("*/*.jpg"))[::70]
+    for path in broken:
+        truncate(path, 300)
+    code, said, folder = run("--skip-unreadable")
+    assert code == 0 and folder.metrics()["status"] == "finished"
+    assert f"{len(broken)} of 200 files cannot be read as images and are left out" in said
+    assert all(path.name in said for path in broken)
+
+
+def test_reduced_copies_in_a_run(run, images, tmp_path):
+    broken = sorted(images.glob("*/*.jpg"))[7]
+    whole = broken.read_bytes()
+    truncate(broken, 300)
+    code, said, folder = run("--data.cache", tmp_path / "copies")
+    assert code == 1 and "1 of 200 files cannot be read" in said and broken.name in said
+    assert not folder.path.exists()
+    broken.write_bytes(whole)
+    code, said, folder = run("--data.cache", tmp_path / "copies")
+    assert code == 0 and len(list((tmp_path / "copies").glob("*/*.tensor"))) == 200
+    assert json.loads(folder.metrics_path.read_text())["test"]["num_queries"] == 60

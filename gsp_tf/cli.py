@@ -236,7 +236,7 @@ def _train(options, parser):
 
 def _check(options, parser):
     recipe, path = _recipe(options, parser)
-    from gsp_tf.experiment.check import check_recipe
+    from gsp_tf.experiment import check_recipe
 
     check = check_recipe(recipe, path)
     print(check.text())

@@ -46,8 +46,7 @@ def check(miniatures, published, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def check(*files, options=()):
-        name = load_recipe(files[0]).data.name
-        options = ["--data.path", miniatures / name, *options]
+        options = ["--data.path", miniatures / files[0].stem, *options]
         with pytest.raises(SystemExit) as exit:
             main([str(argument) for argument in ("check", *files, *options)])
         assert list(tmp_path.iterdir()) == []

@@ -1,15 +1,23 @@
 """The command line, `gsp-tf`."""
 
 import argparse
+import itertools
 import os
 import signal
 import sys
 import warnings
+from pathlib import Path
 from typing import Literal
 
 from jsonargparse import ArgumentParser
 
-from gsp_tf.recipe import Recipe, add_recipe_arguments, parsed_recipe
+from gsp_tf.recipe import (
+    Recipe,
+    add_recipe_arguments,
+    config_options,
+    located,
+    parsed_recipe,
+)
 
 
 def main(arguments=None):
@@ -25,13 +33,13 @@ def main(arguments=None):
         SystemExit: 1
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments[:1] == ["train"] and len(arguments) > 1 and not arguments[1].startswith("-"):
-        arguments.insert(1, "--config")
-    parser, commands = _parser()
+    files = _recipe_files(arguments)
+    arguments[1 : 1 + len(files)] = config_options(files)
+    parser, commands = _parser(files)
     try:
         options = parser.parse_args(arguments)
     except (argparse.ArgumentError, UnicodeDecodeError) as error:
-        _refuse(error)
+        _refuse(located(error, files))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     stops = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
     handlers = {stop: signal.signal(stop, signal.default_int_handler) for stop in stops}
@@ -49,18 +57,20 @@ def main(arguments=None):
     except Exception as error:
         if not _is_from_tensorflow(error):
             raise
-        _refuse(_reason(error))
+        from gsp_tf.experiment.errors import reason
+
+        _refuse(reason(error))
     finally:
         for stop, handler in handlers.items():
             signal.signal(stop, handler)
     sys.exit(code)
 
 
-def _reason(error):
-    """The line of a TensorFlow error that says what happened: that of the exception behind it."""
-    lines = [line.strip() for line in error.message.splitlines() if line.strip()]
-    causes = [line for line in lines if "Error: " in line]
-    return (causes or lines)[0]
+def _recipe_files(arguments):
+    """The recipe files among the arguments: those before the first option."""
+    if arguments[:1] not in (["train"], ["check"]):
+        return []
+    return list(itertools.takewhile(lambda text: not text.startswith("-"), arguments[1:]))
 
 
 def _is_from_tensorflow(error):
@@ -77,32 +87,20 @@ def _refuse(error):
     sys.exit(1)
 
 
-def _parser():
-    """The parser, and those of the commands by name."""
+def _parser(files):
+    """The parser, and those of the commands by name; `files` are the recipes they will read."""
     parser = ArgumentParser(
         prog="gsp-tf",
         description="Deep metric learning: train, evaluate and compare image embeddings.",
         exit_on_error=False,
     )
-    train = ArgumentParser(
-        description="Train as a recipe says and evaluate on unseen classes. "
-        "Usage: gsp-tf train RECIPE [--FIELD VALUE ...]; a field on the command line wins over "
-        "the recipe, and the recipe over the defaults shown here.",
-        exit_on_error=False,
-    )
-    add_recipe_arguments(train)
-    train.add_argument(
-        "--skip-unreadable",
-        action="store_true",
-        help="Go on without image files that cannot be read; the same as data.skip_unreadable.",
-    )
-    train.add_argument(
-        "--deterministic",
-        action="store_true",
-        help="The same numbers each time; the same as training.deterministic.",
-    )
-    train.add_argument(
-        "--run", type=str | None, help="Run folder to create; null is runs/NAME-SEED."
+    train = _recipe_parser("train", "Train as a recipe says and evaluate on unseen classes.", files)
+    check = _recipe_parser(
+        "check",
+        "Say what train with the same arguments would run, and all that it lacks: load the data, "
+        "build the model, compute the loss of one batch. Writes and downloads nothing; exit code "
+        "1 if something is missing.",
+        files,
     )
     train.add_argument(
         "--resume", type=str | None, help="Run folder to go on with, by the recipe in it."
@@ -151,6 +149,7 @@ def _parser():
     )
     commands = {
         "train": train,
+        "check": check,
         "evaluate": evaluate,
         "report": report,
         "demo": demo,
@@ -158,6 +157,7 @@ def _parser():
     }
     subcommands = parser.add_subcommands(required=True)
     subcommands.add_subcommand("train", train, help="Train as a recipe says.")
+    subcommands.add_subcommand("check", check, help="Say what train would run and what it lacks.")
     subcommands.add_subcommand("evaluate", evaluate, help="Evaluate a run again.")
     subcommands.add_subcommand("report", report, help="Compare runs in one table.")
     subcommands.add_subcommand("demo", demo, help="Compare GAP and GSP in a few minutes.")
@@ -167,16 +167,55 @@ def _parser():
     return parser, commands
 
 
-def _train(options, parser):
-    recipe = parsed_recipe(parser, options)
+def _recipe_parser(command, description, files):
+    """The parser of a command that takes recipe files and all their fields."""
+    parser = ArgumentParser(
+        description=f"{description} Usage: gsp-tf {command} RECIPE ... [--FIELD VALUE ...]; of "
+        "several recipe files later ones win field by field, a field on the command line wins over "
+        "them, and they over the defaults shown here.",
+        exit_on_error=False,
+    )
+    add_recipe_arguments(parser, files)
+    parser.add_argument(
+        "--skip-unreadable",
+        action="store_true",
+        help="Go on without image files that cannot be read; the same as data.skip_unreadable.",
+    )
+    parser.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="The same numbers each time; the same as training.deterministic.",
+    )
+    parser.add_argument(
+        "--run",
+        type=str | None,
+        help="Run folder to create; null is runs/NAME-SEED, or with several recipe files "
+        "runs/FIRST-NAME-SEED, whose NAME is that of the others, unless one of them says it.",
+    )
+    return parser
+
+
+def _recipe(options, parser):
+    """The recipe of a command's options, and the path of its run folder."""
+    files = [str(file) for file in options.config or ()]
+    try:
+        recipe = parsed_recipe(parser, options)
+    except ValueError as error:
+        raise located(error, files) from error
     recipe.data.skip_unreadable |= options.skip_unreadable
     recipe.training.deterministic |= options.deterministic
+    first = [Path(files[0]).stem] if len(files) > 1 else []
+    return recipe, options.run or "runs/" + "-".join([*first, recipe.name, str(recipe.seed)])
+
+
+def _train(options, parser):
+    recipe, path = _recipe(options, parser)
     if options.resume is not None and (recipe != Recipe() or options.run is not None):
         raise ValueError("--resume takes the recipe of its run folder and no other option.")
     from gsp_tf import experiment
 
     if options.resume is None:
-        folder = experiment.RunFolder(options.run or f"runs/{recipe.name}-{recipe.seed}")
+        folder = experiment.RunFolder(path)
         folder.refuse_existing()
     else:
         folder = experiment.RunFolder(options.resume)
@@ -193,6 +232,15 @@ def _train(options, parser):
     else:
         resume(folder.path, splits)
     return _exit_code(_show(folder, recipe, splits))
+
+
+def _check(options, parser):
+    recipe, path = _recipe(options, parser)
+    from gsp_tf.experiment import check_recipe
+
+    check = check_recipe(recipe, path)
+    print(check.text())
+    return 1 if check.missing else 0
 
 
 def _evaluate(options, parser):
@@ -278,6 +326,7 @@ def _exit_code(folders):
 
 _COMMANDS = {
     "train": _train,
+    "check": _check,
     "evaluate": _evaluate,
     "report": _report,
     "demo": _demo,

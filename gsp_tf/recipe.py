@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from argparse import ArgumentError
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import Literal
 
 from jsonargparse import ArgumentParser
@@ -580,11 +582,13 @@ def _check(name, value, is_accepted, accepted):
         raise ValueError(f"{name} must be {accepted}, received {value}.")
 
 
-def add_recipe_arguments(parser):
+def add_recipe_arguments(parser, files=()):
     """Give a parser `--config` and one option for every field of a recipe.
 
     Args:
         parser: `jsonargparse.ArgumentParser`.
+        files: recipe files that it will be given, by which several of them are named where they do
+            not name themselves: `composed_name`.
 
     Example:
         >>> parser = ArgumentParser(exit_on_error=False)
@@ -592,8 +596,30 @@ def add_recipe_arguments(parser):
         >>> parser.parse_args(["--pooling.transport_ratio", "0.2"]).pooling.transport_ratio
         0.2
     """
-    parser.add_argument("--config", action="config", help="Recipe (YAML) to start from.")
+    parser.add_argument(
+        "--config",
+        action="config",
+        help="Recipe (YAML) to start from; of several, later ones win field by field.",
+    )
     parser.add_class_arguments(Recipe)
+    if len(files) > 1:
+        parser.set_defaults(name=composed_name(files))
+
+
+def composed_name(files):
+    """What a recipe of several files is called: as all of them but the first, the data set's.
+
+    Args:
+        files: their paths.
+
+    Returns:
+        str.
+
+    Example:
+        >>> composed_name(["benchmarks/cub200.yaml", "methods/c2.yaml", "methods/gsp.yaml"])
+        'c2-gsp'
+    """
+    return "-".join(Path(file).stem for file in files[1:])
 
 
 def parsed_recipe(parser, namespace):
@@ -606,12 +632,19 @@ def parsed_recipe(parser, namespace):
     Returns:
         `Recipe`.
 
+    Raises:
+        ValueError: if a value is not accepted.
+
     Example:
         >>> parser = ArgumentParser(exit_on_error=False)
         >>> add_recipe_arguments(parser)
         >>> parsed_recipe(parser, parser.parse_args(["--seed", "3"])).seed
         3
     """
+    for path in namespace.config or ():
+        empty = list(_empty_sections(Recipe, parser.parse_path(str(path), defaults=False)))
+        if empty:
+            raise ValueError(f"{empty[0]} must have fields, received null.")
     try:
         values = vars(parser.instantiate(namespace))
     except TypeError as error:
@@ -619,33 +652,101 @@ def parsed_recipe(parser, namespace):
     return Recipe(**{field.name: values[field.name] for field in fields(Recipe)})
 
 
-def load_recipe(path, overrides=()):
+def _empty_sections(section, given):
+    """Names of the parts of a section of recipes that a file names and leaves empty.
+
+    Their fields would go back to the defaults, whatever the files before said.
+    """
+    for part in fields(section):
+        if is_dataclass(part.default_factory) and part.name in given:
+            if given[part.name] is None:
+                yield part.name
+            else:
+                names = _empty_sections(part.default_factory, given[part.name])
+                yield from (f"{part.name}.{name}" for name in names)
+
+
+def load_recipe(files, overrides=()):
     """Read a recipe and change fields of it.
 
     Args:
-        path: YAML file; fields it leaves out keep their defaults.
-        overrides: command-line options such as `["--pooling.name", "gap"]`.
+        files: YAML file, or several of them, of which later ones win field by field; a list or a
+            dict is one field. Fields that none of them names keep their defaults; the name of
+            several files is then `composed_name`.
+        overrides: command-line options such as `["--pooling.name", "gap"]`, which win over all.
 
     Returns:
         `Recipe`.
 
     Raises:
-        ValueError: naming the file, and an unknown field or a value that is not accepted.
+        ValueError: naming the file that is at fault, if it is one, and an unknown field or a value
+            that is not accepted.
 
     Example:
-        >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
-        ...     save_recipe(Recipe(name="mine"), Path(folder) / "recipe.yaml")
-        ...     load_recipe(Path(folder) / "recipe.yaml", ["--seed", "3"]).seed
-        3
+        ...     data, method = Path(folder) / "data.yaml", Path(folder) / "method.yaml"
+        ...     _ = data.write_text("data: {name: cub200, image_size: 227}")
+        ...     _ = method.write_text("data: {image_size: 224}")
+        ...     recipe = load_recipe([data, method], ["--seed", "3"])
+        >>> recipe.data.name, recipe.data.image_size, recipe.seed, recipe.name
+        ('cub200', 224, 3, 'method')
     """
-    parser = ArgumentParser(exit_on_error=False)
-    add_recipe_arguments(parser)
+    files = [files] if isinstance(files, str | os.PathLike) else list(files)
     try:
-        return parsed_recipe(parser, parser.parse_args(["--config", str(path), *overrides]))
-    except (ArgumentError, UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+        return _read(files, overrides)
+    except _ERRORS as error:
+        raise located(error, files) from error
+
+
+_ERRORS = (ArgumentError, UnicodeDecodeError, ValueError)
+
+
+def _read(files, overrides=()):
+    parser = ArgumentParser(exit_on_error=False)
+    add_recipe_arguments(parser, files)
+    return parsed_recipe(parser, parser.parse_args([*config_options(files), *overrides]))
+
+
+def config_options(files):
+    """Recipe files as options of a parser with `add_recipe_arguments`.
+
+    Args:
+        files: their paths.
+
+    Returns:
+        list of str.
+
+    Example:
+        >>> config_options(["a.yaml", "b.yaml"])
+        ['--config', 'a.yaml', '--config', 'b.yaml']
+    """
+    return [option for file in files for option in ("--config", str(file))]
+
+
+def located(error, files):
+    """An error of a recipe that names the file that is at fault.
+
+    Args:
+        error: what reading the files, and perhaps options after them, raised.
+        files: their paths, in the order in which they were read.
+
+    Returns:
+        `ValueError`: with the file at whose end reading them begins to fail, or none if they can be
+        read.
+
+    Example:
+        >>> located(ValueError("seed must be ..."), [])
+        ValueError('seed must be ...')
+    """
+    faulty = None
+    for count in range(len(files), 0, -1):
+        try:
+            _read(files[:count])
+            break
+        except _ERRORS:
+            faulty = files[count - 1]
+    return ValueError(str(error) if faulty is None else f"{faulty}: {error}")
 
 
 def recipe_text(recipe):

@@ -17,6 +17,16 @@ def default_keras_state():
 
 
 @pytest.fixture
+def published(monkeypatch):
+    """Function that makes the counts of a miniature the ones that a loader expects."""
+
+    def publish(load, counts):
+        monkeypatch.setitem(load.__kwdefaults__, "counts", counts)
+
+    return publish
+
+
+@pytest.fixture
 def oracle():
     def load(name):
         return dict(np.load(ORACLES / f"{name}.npz"))

@@ -2,8 +2,19 @@ from pathlib import Path
 
 import pytest
 
+from gsp_tf.cli import main
 from gsp_tf.experiment import build_learner
-from gsp_tf.recipe import Recipe, ScheduleRecipe, TrainingRecipe, load_recipe, save_recipe
+from gsp_tf.recipe import (
+    CCPRecipe,
+    CollageRecipe,
+    DataRecipe,
+    LossRecipe,
+    Recipe,
+    ScheduleRecipe,
+    TrainingRecipe,
+    load_recipe,
+    save_recipe,
+)
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
@@ -53,6 +64,93 @@ def test_multipliers_on_the_command_line_replace_those_of_the_file(tmp_path):
     assert load_recipe(path).training.learning_rate_multipliers == {"proxies": 100.0}
     options = ["--training.learning_rate_multipliers", "{bias: 2}"]
     assert load_recipe(path, options).training.learning_rate_multipliers == {"bias": 2.0}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Function that writes recipe files, `name=text`, and gives their paths."""
+
+    def write(**texts):
+        for name, text in texts.items():
+            (tmp_path / f"{name}.yaml").write_text(text)
+        return [tmp_path / f"{name}.yaml" for name in texts]
+
+    return write
+
+
+def test_later_files_win_field_by_field(write):
+    files = write(
+        images="data: {name: cub200, image_size: 227, collage: {grid: 2}}\nccp: {pool_size: 7}",
+        loss="loss: {name: multi_similarity, arguments: {alpha: 14.35, base: 0.66}}",
+        other="data: {image_size: 224}\nloss: {name: contrastive, arguments: {negative_margin: 1}}",
+    )
+    recipe = load_recipe(files, ["--ccp.patience", "9"])
+    assert recipe.data == DataRecipe("cub200", image_size=224, collage=CollageRecipe(grid=2))
+    assert recipe.loss == LossRecipe("contrastive", {"negative_margin": 1})
+    assert recipe.ccp == CCPRecipe(pool_size=7, patience=9)
+    options = ["--data.image_size", "64", "--loss.arguments.positive_margin", "0.1"]
+    recipe = load_recipe(files, options)
+    assert recipe.data.image_size == 64
+    assert recipe.loss.arguments == {"negative_margin": 1, "positive_margin": 0.1}
+
+
+def test_the_name_of_several_files(write):
+    files = write(cub200="data: {name: cub200}", c2="{seed: 1}", gsp="{seed: 2}")
+    assert load_recipe(files).name == "c2-gsp"
+    assert load_recipe(files, ["--name", "mine"]).name == "mine"
+    assert load_recipe([files[0]]).name == load_recipe(files[0]).name == Recipe().name
+    assert load_recipe([*files, *write(named="name: Ours")]).name == "Ours"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pooling: {sharpness: 3}", "sharpness"),
+        ("training: {epochs: 0}", "training.epochs must be 1 or more, received 0"),
+        ("trainer: ccp", "training.patience must be null with trainer=ccp"),
+        ("training: {schedule: null}", "training.schedule must have fields, received null"),
+        ("seed: 3\ndata:", "data must have fields, received null"),
+        ("x: [1", "Problems parsing config"),
+        ("", "Unexpected config"),
+    ],
+)
+@pytest.mark.parametrize("place", [1, 2])
+def test_an_error_names_its_file(write, text, message, place):
+    good = write(first="training: {patience: 3}", last="{seed: 1}", other="{seed: 2}")
+    files = [*good[:place], *write(bad=text), *good[place:]]
+    with pytest.raises(ValueError, match=f"^{files[place]}: .*{message}"):
+        load_recipe(files)
+
+
+def test_an_error_of_the_command_line_names_no_file(write):
+    files = write(first="training: {patience: 3}", last="{seed: 1}")
+    with pytest.raises(ValueError, match="^training.epochs must be 1 or more"):
+        load_recipe(files, ["--training.epochs", "0"])
+
+
+def test_a_missing_file_is_named(write, tmp_path):
+    with pytest.raises(ValueError, match=f"^{tmp_path}/none.yaml: .*does not exist"):
+        load_recipe([*write(first="{seed: 1}"), tmp_path / "none.yaml"])
+
+
+def test_a_fault_that_a_later_file_mends(write):
+    files = write(first="training: {optimizer: adamw}", last="training: {weight_decay: 0.1}")
+    assert load_recipe(files).training.weight_decay == 0.1
+    with pytest.raises(ValueError, match="above 0 with training.optimizer=adamw"):
+        load_recipe(files[:1])
+
+
+def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
+    files = write(first="data: {name: cub200}", bad="training: {epochs: 0}", last="seed: 4")
+    with pytest.raises(SystemExit, match="1"):
+        main(["train", *map(str, files)])
+    assert f"error: {files[1]}: training.epochs must be" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/first-last-4").mkdir(parents=True)
+    (tmp_path / "runs/first-last-4/mine.txt").touch()
+    with pytest.raises(SystemExit, match="1"):
+        main(["train", str(files[0]), str(files[2])])
+    assert "The run folder runs/first-last-4 exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
 )
 from gsp_tf.backbones.convert import Conversion, convert_weights
 from gsp_tf.backbones.frozen import freeze_batch_normalization
-from gsp_tf.backbones.registry import create, names, register
+from gsp_tf.backbones.registry import create, names, pretrained, register
 
 __all__ = [
     "Conversion",
@@ -18,5 +18,6 @@ __all__ = [
     "create",
     "freeze_batch_normalization",
     "names",
+    "pretrained",
     "register",
 ]

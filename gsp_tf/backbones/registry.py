@@ -82,9 +82,7 @@ def create(name, input_shape=(None, None, 3), weights=None, intermediate=False):
         >>> model.output_shape
         [(None, 2, 2, 1056), (None, 2, 2, 1024)]
     """
-    if name not in _BUILDERS:
-        raise ValueError(f"Unknown backbone {name!r}, known are {', '.join(names())}.")
-    entry = _BUILDERS[name]
+    entry = _entry(name)
     input_shape = tuple(input_shape)
     if len(input_shape) != 3 or input_shape[-1] is None:
         raise ValueError(f"input_shape must be (H, W, channels), received {input_shape}.")
@@ -115,6 +113,31 @@ def names():
         True
     """
     return sorted(_BUILDERS)
+
+
+def pretrained(name):
+    """Names of the weights that come with a backbone, downloaded when `create` asks for them.
+
+    Args:
+        name: one of `names()`.
+
+    Returns:
+        tuple of str.
+
+    Raises:
+        ValueError: if there is no backbone of that name.
+
+    Example:
+        >>> pretrained("resnet50"), pretrained("bn_inception")
+        (('imagenet',), ())
+    """
+    return _entry(name).pretrained
+
+
+def _entry(name):
+    if name not in _BUILDERS:
+        raise ValueError(f"Unknown backbone {name!r}, known are {', '.join(names())}.")
+    return _BUILDERS[name]
 
 
 def _weights_path(name, weights, pretrained):

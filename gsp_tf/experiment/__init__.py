@@ -1,5 +1,6 @@
 """From a recipe to a run folder with a trained, evaluated model and its report."""
 
+from gsp_tf.experiment.check import check_recipe
 from gsp_tf.experiment.comparison import Comparison
 from gsp_tf.experiment.data import Splits, load_folds, load_splits
 from gsp_tf.experiment.ensemble import (
@@ -20,6 +21,7 @@ __all__ = [
     "Splits",
     "build_embedder",
     "build_learner",
+    "check_recipe",
     "evaluate_ensemble",
     "evaluate_run",
     "load_folds",

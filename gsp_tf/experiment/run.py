@@ -98,9 +98,9 @@ def _train(recipe, folder, splits, resume=False):
     if recipe.training.deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(recipe.seed)
-    batches = functools.partial(_batches, recipe, splits.train)
+    batches = functools.partial(training_batches, recipe, splits.train)
     initial_batches = batches(0)  # refuses images that cannot fill them, before all else
-    _check_retrieval(splits)
+    check_retrieval(splits)
     learner = build_learner(recipe, len(splits.train.class_names), splits.train.channels)
     evaluation = _evaluation(recipe, splits)
     trainer, train_with = None, learner.fit
@@ -127,7 +127,20 @@ def _train(recipe, folder, splits, resume=False):
     _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best, first_epoch)
 
 
-def _batches(recipe, images, first_epoch):
+def training_batches(recipe, images, first_epoch=0):
+    """The batches that a recipe trains on.
+
+    Args:
+        recipe: `gsp_tf.recipe.Recipe`.
+        images: `ImageSet` of the training classes.
+        first_epoch: epoch to begin with, from 0.
+
+    Returns:
+        endless `tf.data.Dataset` of `(images, labels)`.
+
+    Raises:
+        ValueError: if the images cannot fill such batches.
+    """
     data = recipe.data
     return training_dataset(
         images,
@@ -142,7 +155,15 @@ def _batches(recipe, images, first_epoch):
     )
 
 
-def _check_retrieval(splits):
+def check_retrieval(splits):
+    """Refuse images that cannot be evaluated.
+
+    Args:
+        splits: `Splits`.
+
+    Raises:
+        ValueError: if no validation or test image has another of its class to find.
+    """
     for name, gallery in (("validation", splits.validation_gallery), ("test", splits.gallery)):
         images = getattr(splits, name)
         if gallery is None and np.bincount(images.labels).max() < 2:

@@ -1,6 +1,6 @@
+import miniatures
 import numpy as np
 import pytest
-from PIL import Image
 
 from gsp_tf.experiment import load_folds, load_splits
 from gsp_tf.recipe import DataRecipe, ProtocolRecipe, Recipe
@@ -9,22 +9,7 @@ from gsp_tf.recipe import DataRecipe, ProtocolRecipe, Recipe
 @pytest.fixture
 def save_image():
     """Function that saves a small image of one colour, and makes its folder."""
-
-    def save(path, value=0):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 6), (value, value, value)).save(path, "JPEG")
-
-    return save
-
-
-@pytest.fixture
-def published(monkeypatch):
-    """Function that makes the counts of a miniature the ones that a loader expects."""
-
-    def publish(load, counts):
-        monkeypatch.setitem(load.__kwdefaults__, "counts", counts)
-
-    return publish
+    return miniatures.save_image
 
 
 @pytest.fixture

@@ -1,29 +1,16 @@
 import numpy as np
 import pytest
-import scipy.io
+from miniatures import CAR_FIELDS, write_car_annotations, write_cars196
 
 from gsp_tf.data import load_cars196
 
 COUNTS = {"train": (10, 20), "test": (3, 6)}
-FIELDS = ("relative_im_path", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
-
-
-def write_annotations(folder, labels, num_classes=13, fields=FIELDS):
-    """Writes cars_annos.mat: a 1 x N struct of 1 x 1 matrices, and a cell of names."""
-    cars = np.empty((1, len(labels)), [(field, object) for field in fields])
-    for i, label in enumerate(labels):
-        row = [f"car_ims/{i + 1:06}.jpg", *np.uint8([[1], [2], [9], [8]]), np.uint8([[label]]), 0]
-        cars[0, i] = tuple(row[FIELDS.index(field)] for field in fields)
-    names = np.array([[f"Car {i} Coupé" for i in range(1, num_classes + 1)]], object)
-    scipy.io.savemat(folder / "cars_annos.mat", {"annotations": cars, "class_names": names})
 
 
 @pytest.fixture
-def cars(tmp_path, save_image):
-    labels = np.repeat(np.arange(1, 14), 2)
-    write_annotations(tmp_path, labels)
-    for i in range(26):
-        save_image(tmp_path / f"car_ims/{i + 1:06}.jpg", i * 5)
+def cars(tmp_path):
+    """Thirteen models with two images each."""
+    write_cars196(tmp_path)
     return tmp_path
 
 
@@ -74,14 +61,14 @@ def test_missing_images_are_listed(cars):
     ],
 )
 def test_counts(cars, labels, message):
-    write_annotations(cars, labels)
+    write_car_annotations(cars, labels)
     with pytest.raises(ValueError, match=message):
         load_cars196(cars, counts=COUNTS)
 
 
 def test_annotations_without_classes(cars):
     """As those of cars_test_annos.mat."""
-    write_annotations(cars, [1] * 26, fields=FIELDS[:5])
+    write_car_annotations(cars, [1] * 26, fields=CAR_FIELDS[:5])
     with pytest.raises(ValueError, match=r"cars_annos\.mat is broken.*relative_im_path and class"):
         load_cars196(cars, counts=COUNTS)
 

@@ -3,44 +3,15 @@ import tarfile
 
 import numpy as np
 import pytest
+from miniatures import SUPER_NAMES, cifar_record, write_cifar100
 
 from gsp_tf.data import cifar10, load_cifar10, load_cifar100, load_cifar_collage
 from gsp_tf.experiment import load_splits
 from gsp_tf.recipe import CollageRecipe, DataRecipe, ProtocolRecipe, Recipe
 
 TEN = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
-SUPER_NAMES = [
-    "aquatic_mammals",
-    "fish",
-    "flowers",
-    "food_containers",
-    "fruit_and_vegetables",
-    "household_electrical_devices",
-    "household_furniture",
-    "insects",
-    "large_carnivores",
-    "large_man-made_outdoor_things",
-    "large_natural_outdoor_scenes",
-    "large_omnivores_and_herbivores",
-    "medium_mammals",
-    "non-insect_invertebrates",
-    "people",
-    "reptiles",
-    "small_mammals",
-    "trees",
-    "vehicles_1",
-    "vehicles_2",
-]
 BACKGROUND = {SUPER_NAMES[i] for i in (2, 9, 10, 17)}
 COUNTS_10, COUNTS_100 = {"all": (10, 60)}, {"all": (100, 300)}
-
-
-def record(*labels, colour=(0, 0, 0)):
-    """A record with one colour, but its top left pixel is 255 in red only."""
-    planes = np.empty((3, 32, 32), np.uint8)
-    planes[:] = np.reshape(colour, (3, 1, 1))
-    planes[:, 0, 0] = 255, 0, 0
-    return bytes(labels) + planes.tobytes()
 
 
 @pytest.fixture
@@ -49,23 +20,14 @@ def ten(tmp_path):
     root.mkdir()
     (root / "batches.meta.txt").write_text("\n".join(TEN) + "\n\n")
     for i, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
-        content = b"".join(record(label, colour=(i, label, 9)) for label in range(10))
+        content = b"".join(cifar_record(label, colour=(i, label, 9)) for label in range(10))
         (root / f"{name}.bin").write_bytes(content)
     return tmp_path
 
 
 @pytest.fixture
 def hundred(tmp_path):
-    """Class i of super-class i % 20, with three images of colour (i, i % 20, number)."""
-    root = tmp_path / "cifar-100-binary"
-    root.mkdir()
-    (root / "fine_label_names.txt").write_text("".join(f"fine_{i:02}\n" for i in range(100)))
-    (root / "coarse_label_names.txt").write_text("\n".join(SUPER_NAMES) + "\n")
-    for name, numbers in (("train", (0, 1)), ("test", (2,))):
-        content = b"".join(
-            record(i % 20, i, colour=(i, i % 20, number)) for number in numbers for i in range(100)
-        )
-        (root / f"{name}.bin").write_bytes(content)
+    write_cifar100(tmp_path)
     return tmp_path
 
 
@@ -120,13 +82,13 @@ def test_a_truncated_file(ten):
 
 
 def test_a_label_out_of_range(ten):
-    (ten / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(record(11))
+    (ten / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(cifar_record(11))
     with pytest.raises(ValueError, match=r"labels up to \[11\] for \[10\] names"):
         load_cifar10(ten, counts=COUNTS_10)
 
 
 def test_a_class_of_two_super_classes(hundred):
-    (hundred / "cifar-100-binary" / "test.bin").write_bytes(record(1, 0))
+    (hundred / "cifar-100-binary" / "test.bin").write_bytes(cifar_record(1, 0))
     with pytest.raises(ValueError, match="100 classes occur in 101 pairs"):
         load_cifar100(hundred, counts=COUNTS_100)
 

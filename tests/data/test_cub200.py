@@ -1,6 +1,7 @@
 import tarfile
 
 import pytest
+from miniatures import write_cub200
 
 from gsp_tf.data import UnreadableImageError, cub200, load_cub200
 
@@ -8,21 +9,9 @@ COUNTS = {"train": (10, 20), "test": (3, 6)}
 
 
 @pytest.fixture
-def birds(tmp_path, save_image):
-    """Thirteen species with two images each, the lists in the official format."""
-    root = tmp_path / "CUB_200_2011"
-    names = [f"{label:03}.Bird_{label}" for label in range(1, 14)]
-    images = [f"{name}/{name[4:]}_000{i}_{i}.jpg" for name in names for i in (1, 2)]
-    for value, image in enumerate(images):
-        save_image(root / "images" / image, value * 5)
-    lists = {
-        "classes": [f"{i} {name}" for i, name in enumerate(names, 1)],
-        "images": [f"{i} {image}" for i, image in enumerate(images, 1)],
-        "image_class_labels": [f"{i} {int(image[:3])}" for i, image in enumerate(images, 1)],
-        "train_test_split": [f"{i} {i % 2}" for i in range(1, 27)],
-    }
-    for name, lines in lists.items():
-        (root / f"{name}.txt").write_text("\n".join(lines) + "\n")
+def birds(tmp_path):
+    """Thirteen species with two images each."""
+    write_cub200(tmp_path)
     return tmp_path
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from miniatures import write_in_shop, write_in_shop_list
 
 from gsp_tf.data import load_in_shop
 from gsp_tf.recipe import DataRecipe
@@ -8,25 +9,10 @@ COUNTS = {"train": (10, 20), "query": (3, 3), "gallery": (3, 6)}
 
 
 @pytest.fixture(params=["Img", "."])
-def clothes(request, tmp_path, save_image):
-    """Ten items to train, three to search: the list in the official, padded format."""
-    items = [(i, "train", 2) for i in range(1, 20, 2)]
-    items += [(i, status, n) for i in (6, 2, 4) for status, n in (("query", 1), ("gallery", 2))]
-    rows = []
-    for item, status, count in items:
-        for i in range(count):
-            kind = ("MEN/Denim", "WOMEN/Dresses")[item % 2]
-            path = f"img/{kind}/id_{item:08}/0{i + 1}_1_{status}.jpg"
-            save_image(tmp_path / request.param / path, len(rows) * 5)
-            rows.append(f"{path:<70} id_{item:08} {status}")
-    write_list(tmp_path, rows)
+def clothes(request, tmp_path):
+    """Ten items to train, three to search."""
+    write_in_shop(tmp_path, images=request.param)
     return tmp_path
-
-
-def write_list(folder, rows, announced=None, header="image_name item_id evaluation_status"):
-    (folder / "Eval").mkdir(exist_ok=True)
-    lines = [str(len(rows) if announced is None else announced), header, *rows]
-    (folder / "Eval/list_eval_partition.txt").write_text("\n".join(lines) + "\n")
 
 
 def rows_of(folder):
@@ -74,33 +60,33 @@ def test_missing_images_are_listed(clothes):
 
 
 def test_a_list_that_was_cut_off(clothes):
-    write_list(clothes, rows_of(clothes)[:-1], announced=29)
+    write_in_shop_list(clothes, rows_of(clothes)[:-1], announced=29)
     with pytest.raises(ValueError, match="lists 28 images, but its first line says '29'"):
         load_in_shop(clothes, counts=COUNTS)
 
 
 def test_an_unknown_set(clothes):
     rows = rows_of(clothes)
-    write_list(clothes, [rows[0].replace("train", "val"), *rows[1:]])
+    write_in_shop_list(clothes, [rows[0].replace("train", "val"), *rows[1:]])
     with pytest.raises(ValueError, match="not train, query or gallery:\n.* id_00000001 val"):
         load_in_shop(clothes, counts=COUNTS)
 
 
 def test_a_broken_line(clothes):
-    write_list(clothes, [rows_of(clothes)[0], "img/1.jpg train"])
+    write_in_shop_list(clothes, [rows_of(clothes)[0], "img/1.jpg train"])
     with pytest.raises(ValueError, match="line 4: expected 'image_name item_id evaluation_status'"):
         load_in_shop(clothes, counts=COUNTS)
 
 
 def test_the_list_of_another_benchmark(clothes):
-    write_list(clothes, rows_of(clothes), header="image_name evaluation_status")
+    write_in_shop_list(clothes, rows_of(clothes), header="image_name evaluation_status")
     with pytest.raises(ValueError, match="line 2: expected 'image_name item_id evaluation_status'"):
         load_in_shop(clothes, counts=COUNTS)
 
 
 def test_an_item_that_trains_and_tests(clothes):
     rows = rows_of(clothes)
-    write_list(clothes, [rows[0].replace("00000001 train", "00000006 train"), *rows[1:]])
+    write_in_shop_list(clothes, [rows[0].replace("00000001 train", "00000006 train"), *rows[1:]])
     with pytest.raises(ValueError, match="same classes:\n  id_00000006\n"):
         load_in_shop(clothes, counts={**COUNTS, "train": (11, 20)})
 

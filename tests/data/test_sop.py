@@ -3,27 +3,16 @@ import zipfile
 
 import numpy as np
 import pytest
+from miniatures import SOP_HEADER, write_sop
 
 from gsp_tf.data import load_sop, sop
 
 COUNTS = {"train": (10, 20), "test": (3, 9)}
-HEADER = "image_id class_id super_class_id path"
 
 
 @pytest.fixture
-def products(tmp_path, save_image):
-    """Products of two kinds; the numbers go on from the training list to the test list."""
-    root, number = tmp_path / "Stanford_Online_Products", 0
-    for split, classes, count in (("train", range(1, 11), 2), ("test", range(11, 14), 3)):
-        lines = [HEADER]
-        for label in classes:
-            kind, name = ((1, "bicycle"), (12, "toaster"))[label % 2]
-            for i in range(count):
-                number += 1
-                path = f"{name}_final/1110851228{label:02}_{i}.JPG"
-                save_image(root / path, number * 5)
-                lines.append(f"{number} {label} {kind} {path}")
-        (root / f"Ebay_{split}.txt").write_text("\n".join(lines) + "\n")
+def products(tmp_path):
+    write_sop(tmp_path)
     return tmp_path
 
 
@@ -69,7 +58,12 @@ def test_a_missing_list(products):
 @pytest.mark.parametrize(
     ("split", "old", "new", "message"),
     [
-        ("train", HEADER, "", r"Ebay_train\.txt, line 1: expected 'image_id class_id super_class"),
+        (
+            "train",
+            SOP_HEADER,
+            "",
+            r"Ebay_train\.txt, line 1: expected 'image_id class_id super_class",
+        ),
         ("train", "3 2 1 b", "3 b", r"Ebay_train\.txt, line 4: expected .*; received '3 b"),
         ("test", "21 11 12 t", "x 11 12 t", r"Ebay_test\.txt, line 2: expected"),
         ("test", "21 11 12 t", "21 14 12 t", "test: 4 classes and 9 images, expected 3"),
@@ -121,7 +115,7 @@ def test_many_images_take_seconds(tmp_path):
         ("test", 11_319, (11_316, 60_502)),
     ):
         rows = (f"{i + 1} {start + i % classes} 8 mug_final/1.JPG" for i in range(images))
-        (root / f"Ebay_{split}.txt").write_text("\n".join([HEADER, *rows]))
+        (root / f"Ebay_{split}.txt").write_text("\n".join([SOP_HEADER, *rows]))
     started = time.process_time()
     sets = load_sop(tmp_path)
     assert time.process_time() - started < 10

@@ -1,0 +1,26 @@
+"""What is said about an error of TensorFlow."""
+
+
+def reason(error):
+    """The line of an error that says what happened.
+
+    Args:
+        error: exception; of one of TensorFlow, the line of the exception behind it.
+
+    Returns:
+        str.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> lines = "2 errors found.\\n (0) UNKNOWN: ValueError: a.png is broken\\nTraceback"
+        >>> reason(tf.errors.UnknownError(None, None, lines))
+        '(0) UNKNOWN: ValueError: a.png is broken'
+        >>> reason(ValueError("epochs must be 1 or more"))
+        'epochs must be 1 or more'
+    """
+    message = getattr(error, "message", None)
+    if message is None:
+        return str(error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    causes = [line for line in lines if "Error: " in line]
+    return (causes or lines)[0]

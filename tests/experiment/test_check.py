@@ -1,0 +1,186 @@
+from pathlib import Path
+
+import pytest
+from miniatures import write_cars196, write_cifar100, write_cub200, write_in_shop, write_sop
+
+from gsp_tf import backbones, data
+from gsp_tf.cli import main
+from gsp_tf.recipe import load_recipe
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+BENCHMARKS = EXPERIMENTS / "benchmarks"
+METHODS = EXPERIMENTS / "methods"
+DATA_SETS = ("cub200", "cars196", "sop", "in_shop", "cifar_collage")
+WRITERS = {
+    "cub200": lambda folder: write_cub200(folder, 44),
+    "cars196": lambda folder: write_cars196(folder, 44),
+    "sop": lambda folder: write_sop(folder, 44),
+    "in_shop": lambda folder: write_in_shop(folder, 44),
+    "cifar_collage": write_cifar100,
+}
+COUNTS = {
+    "cub200": {"train": (44, 88), "test": (3, 6)},
+    "cars196": {"train": (44, 88), "test": (3, 6)},
+    "sop": {"train": (44, 88), "test": (3, 9)},
+    "in_shop": {"train": (44, 88), "query": (3, 3), "gallery": (3, 6)},
+    "cifar_collage": {"all": (100, 300)},
+}
+SMALL = ["--backbone.name", "conv4", "--backbone.weights", "null", "--data.image_size"]
+
+
+@pytest.fixture(scope="module")
+def miniatures(tmp_path_factory):
+    """Folder of a miniature of every data set, under its name."""
+    root = tmp_path_factory.mktemp("miniatures")
+    for name, write in WRITERS.items():
+        (root / name).mkdir()
+        write(root / name)
+    return root
+
+
+@pytest.fixture
+def check(miniatures, published, tmp_path, monkeypatch, capsys):
+    """Function that checks files of `experiments` on a miniature: exit code and what is printed."""
+    for name in DATA_SETS:
+        published(getattr(data, f"load_{name}"), COUNTS[name])
+    monkeypatch.chdir(tmp_path)
+
+    def check(*files, options=()):
+        options = ["--data.path", miniatures / files[0].stem, *options]
+        with pytest.raises(SystemExit) as exit:
+            main([str(argument) for argument in ("check", *files, *options)])
+        assert list(tmp_path.iterdir()) == []
+        return exit.value.code, capsys.readouterr().out
+
+    return check
+
+
+def small(name):
+    return [*SMALL, "64" if name == "cifar_collage" else "24"]
+
+
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_every_data_set(check, name):
+    code, output = check(BENCHMARKS / f"{name}.yaml", METHODS / "pa.yaml", options=small(name))
+    assert code == 0 and "Nothing is missing." in output
+
+
+def test_every_data_set_is_tested():
+    assert {path.stem for path in BENCHMARKS.iterdir()} == set(DATA_SETS)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(METHODS.rglob("*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_every_method(check, path):
+    name = "cub200" if path.parent == METHODS else path.parent.name
+    files = BENCHMARKS / f"{name}.yaml", METHODS / "c1.yaml", path
+    code, output = check(*files, options=[*small(name), "--protocol.fold", "0"])
+    assert code == 0 and "Nothing is missing." in output
+
+
+@pytest.mark.parametrize("name", ["resnet50", "bn_inception"])
+@pytest.mark.parametrize("large", [[], ["large"]])
+def test_the_conventional_protocol(check, name, large):
+    names = [name, *large]
+    protocol = [EXPERIMENTS / "conventional" / f"{part}.yaml" for part in names]
+    files = BENCHMARKS / "cub200.yaml", *protocol, METHODS / "c1.yaml"
+    code, output = check(*files, options=small("cub200"))
+    assert code == 0 and "512 dimensions" in output and "val_recall_at_1" in output
+
+
+def test_the_conventional_protocol_starts_from_resnet50():
+    files = BENCHMARKS / "cub200.yaml", EXPERIMENTS / "conventional/resnet50.yaml"
+    backbone = load_recipe(files).backbone
+    assert backbone.name == "resnet50" and backbone.freeze_batch_normalization
+    assert backbone.weights in backbones.pretrained(backbone.name)
+
+
+def test_all_that_would_run(check, tmp_path_factory):
+    """A row of the papers with BN-Inception and weights of it; the images alone are smaller."""
+    weights = tmp_path_factory.mktemp("weights") / "bn_inception.weights.h5"
+    backbones.create("bn_inception", (64, 64, 3)).save_weights(weights)
+    files = BENCHMARKS / "cub200.yaml", METHODS / "c2.yaml", METHODS / "gsp.yaml"
+    options = ["--backbone.weights", weights, "--data.image_size", "64"]
+    code, output = check(*files, options=options)
+    facts = dict(line.split("  ", 1) for line in output.splitlines() if "  " in line)
+    facts = {name: fact.strip() for name, fact in facts.items()}
+    assert code == 0
+    assert facts["name"] == "c2-gsp" and facts["run folder"] == "runs/cub200-c2-gsp-0"
+    assert facts["fold 3: train"] == "66 images of 33 classes"
+    assert facts["fold 3: validation"] == "22 images of 11 classes"
+    assert facts["test"] == "6 images of 3 classes"
+    assert facts["backbone"].startswith(f"bn_inception, weights {weights}, batch normalisation fro")
+    assert facts["pooling"].startswith("gsp(num_prototypes=64, transport_ratio=0.3, entropy_smooth")
+    assert facts["embedding"].startswith("128 dimensions")
+    assert "negative_margin=0.3841" in facts["loss"]
+    assert facts["batch"] == "8 classes x 4 images = 32 images"
+    assert facts["training"] == "at most 10,000 epochs x 100 steps, patience 15"
+    assert facts["models"] == "4"
+    total, trainable = facts["parameters of backbone"].split(", trainable ")
+    assert int(total.replace(",", "")) > int(trainable.replace(",", "")) > 10_000_000
+    assert float(facts["first batch"].removeprefix("loss ")) > 0
+
+
+def test_a_gallery_is_counted(check):
+    code, output = check(BENCHMARKS / "in_shop.yaml", options=small("in_shop"))
+    assert code == 0 and "gallery" in output and "6 images of 3 classes" in output
+
+
+def test_all_that_is_missing_is_said_at_once(check, tmp_path_factory):
+    run = tmp_path_factory.mktemp("run")
+    (run / "mine.txt").write_text("precious")
+    options = ["--data.path", "nowhere", "--backbone.weights", "no.weights.h5", "--run", run]
+    options += ["--zero_shot.weight", "0.1", "--data.image_size", "32"]
+    code, output = check(BENCHMARKS / "cub200.yaml", METHODS / "c1.yaml", options=options)
+    assert code == 1 and "Missing (4):" in output
+    assert "nowhere/CUB_200_2011 does not exist" in output
+    assert "There is no weights file no.weights.h5." in output
+    assert "zero_shot.weight > 0 needs the attributes of pooling.name=gsp" in output
+    assert f"The run folder {run} exists." in output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--backbone.name", "mit_b1", "--data.image_size", "32"], 'pip install "gsp_tf[hub]"'),
+        (["--backbone.name", "vgg"], "Unknown backbone 'vgg'"),
+        (["--backbone.weights", "imagenet"], "weights of backbone 'conv4' must be None or"),
+        (["--data.classes_per_batch", "34"], "at most the number of classes, 33; received 34"),
+        (["--loss.arguments", "{margin: 1}"], "loss.arguments must be among temperature"),
+        (["--trainer", "ccp", "--training.patience", "null", "--loss.name", "proxy_nca"], "pair"),
+        (["--data.path", "nowhere", "--data.download", "true"], "training would download it"),
+        (["--training.learning_rate_multipliers", "{centres: 2}"], "['centres'] match none"),
+    ],
+)
+def test_what_is_missing(check, options, message):
+    options = [*small("cub200"), *options]
+    code, output = check(BENCHMARKS / "cub200.yaml", options=options)
+    assert code == 1 and "Missing (1):" in output and message in output
+
+
+def test_weights_that_would_be_downloaded_are_not(check, monkeypatch):
+    monkeypatch.setattr(backbones.registry, "_BUILDERS", dict(backbones.registry._BUILDERS))
+
+    @backbones.register("pretrained", pretrained=["imagenet"])
+    def build(input_shape, weights=None):
+        assert weights is None
+        return backbones.create("conv4", input_shape)
+
+    options = [*small("cub200"), "--backbone.name", "pretrained", "--backbone.weights", "imagenet"]
+    code, output = check(BENCHMARKS / "cub200.yaml", METHODS / "c1.yaml", options=options)
+    assert code == 0 and "weights imagenet (Keras downloads them" in output
+
+
+def test_a_broken_image_and_a_loss_that_is_not_finite(check, miniatures, tmp_path_factory):
+    broken = tmp_path_factory.mktemp("broken")
+    write_cub200(broken, 44)
+    for path in broken.rglob("*.jpg"):
+        path.write_bytes(b"no image")
+    files = BENCHMARKS / "cub200.yaml", METHODS / "c1.yaml"
+    code, output = check(*files, options=[*small("cub200"), "--data.path", broken])
+    assert code == 1 and "Missing (1):" in output and "not an image" in output
+    files = BENCHMARKS / "cub200.yaml", METHODS / "pnca.yaml"
+    options = [*small("cub200"), "--loss.arguments.temperature", "1e-45"]
+    code, output = check(*files, options=options)
+    assert code == 1 and "The loss of the first batch is not finite" in output

@@ -94,7 +94,7 @@ class _Obstacles:
 def _load(recipe):
     """The splits of every model."""
     data = recipe.data
-    recipe = dataclasses.replace(recipe, data=dataclasses.replace(data, download=False))
+    recipe = dataclasses.replace(recipe, data=dataclasses.replace(data, download=False, cache=None))
     try:
         return load_folds(recipe) if recipe.protocol.is_ensemble else [load_splits(recipe)]
     except FileNotFoundError as error:
@@ -156,7 +156,8 @@ def _data_facts(recipe, folds):
     data, protocol = recipe.data, recipe.protocol
     place = "" if data.path is None else f" in {data.path}"
     facts = {
-        "data set": f"{data.name}{place}, images of {data.image_size} x {data.image_size}",
+        "data set": f"{data.name}{place}",
+        "view": _view(data),
         "protocol": f"{protocol.name}, models are chosen by {protocol.monitor}",
     }
     for number, splits in enumerate(folds):
@@ -168,6 +169,14 @@ def _data_facts(recipe, folds):
         if folds[0].gallery is not None:
             facts["gallery"] = _counted(folds[0].gallery)
     return facts
+
+
+def _view(data):
+    side = data.image_size
+    centre = "" if data.resize is None else f" of a shorter side of {data.resize}"
+    crops = "" if data.min_crop_area == 1 else f", random crops from {data.min_crop_area} of it on"
+    copies = "" if data.cache is None else f", copies in {data.cache}"
+    return f"central {side} x {side}{centre}{crops}{copies}"
 
 
 def _counted(images):

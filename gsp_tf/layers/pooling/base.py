@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from gsp_tf.ops.precision import at_least_float32
+
 
 class LocalFeaturePooling(keras.layers.Layer):
     """Base of the layers that pool local features, `(B, H, W, C)` or a set `(B, n, C)`.
@@ -44,6 +46,8 @@ class LocalFeaturePooling(keras.layers.Layer):
         The places are `(H, W)` of a map or `(n,)` of a set. Features that the mask leaves out are
         set to 0, whatever they were.
         """
+        features = ops.convert_to_tensor(features)
+        self.num_channels(features.shape)
         if self._is_channels_first(features.shape):
             features = ops.transpose(features, (0, 2, 3, 1))
         shape = ops.shape(features)
@@ -53,8 +57,53 @@ class LocalFeaturePooling(keras.layers.Layer):
             features = ops.where(ops.cast(mask, "bool")[..., None], features, 0)
         return features, mask, shape[1:-1]
 
+    def as_weighted_set(self, features, mask=None):
+        """As `as_set` in at least float32, with the weights of average pooling for a mask."""
+        features, mask, places = self.as_set(features, mask)
+        features = at_least_float32(features)
+        return features, average_weights(features, mask), places
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_channels(input_shape))
+
+    def compute_mask(self, inputs, mask=None):
+        return None
+
     def _is_channels_first(self, shape):
         return len(shape) == 4 and self.data_format == "channels_first"
 
     def get_config(self):
         return {**super().get_config(), "data_format": self.data_format}
+
+
+def average_weights(features, mask=None):
+    """Weights `(B, n)` of average pooling: 1/n for the n features that are there, 0 for others.
+
+    Args:
+        features: float tensor `(B, n, C)`.
+        mask: optional boolean mask `(B, n)`.
+
+    Example:
+        >>> import numpy as np
+        >>> average_weights(np.ones((1, 3, 2), "float32"), [[True, True, False]]).numpy()
+        array([[0.5, 0.5, 0. ]], dtype=float32)
+    """
+    present = ops.ones_like(features[..., 0])
+    if mask is not None:
+        present = ops.cast(mask, present.dtype)
+    return present / ops.maximum(ops.sum(present, axis=-1, keepdims=True), 1.0)
+
+
+def as_distribution(weights, average):
+    """Scale non-negative weights to sum 1; where all are 0, the weights of average pooling.
+
+    Args:
+        weights: float tensor `(B, n)`, 0 for the features that are not there.
+        average: `average_weights` of the features.
+
+    Example:
+        >>> as_distribution([[1.0, 3.0], [0.0, 0.0]], [[0.5, 0.5], [0.5, 0.5]]).numpy().tolist()
+        [[0.25, 0.75], [0.5, 0.5]]
+    """
+    total = ops.sum(weights, axis=-1, keepdims=True)
+    return ops.where(total > 0, ops.divide_no_nan(weights, total), average)

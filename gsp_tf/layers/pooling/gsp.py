@@ -1,16 +1,13 @@
 """Generalized sum pooling (Gürbüz, Şener, Alatan, ICCV 2023)."""
 
 import keras
-import numpy as np
 from keras import ops
 
+from gsp_tf.layers.pooling.adapt import cover, sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.ops.distances import pairwise_distances
-from gsp_tf.ops.k_center import greedy_k_center
 from gsp_tf.ops.normalization import lipschitz_normalize
 from gsp_tf.ops.transport import check_transport, partial_transport
-
-_ADAPT_POOL_SIZE = 2**16
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -87,7 +84,7 @@ class GeneralizedSumPooling(LocalFeaturePooling):
     def call(self, features, mask=None):
         features, mask, _ = self.as_set(features, mask)
         plan = self._plan(features, mask)
-        pooled = ops.einsum("bn,bnc->bc", self._weights(plan), ops.cast(features, plan.dtype))
+        pooled = self._pool(ops.cast(features, plan.dtype), self._weights(plan), mask)
         pooled = ops.cast(pooled, self.compute_dtype)
         if not self.return_attributes:
             return pooled
@@ -158,34 +155,12 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             >>> gsp.prototypes.numpy().round(1).tolist()
             [[0.7, 0.0], [0.0, 0.9]]
         """
-        if hasattr(features, "shape"):
-            features = [features]
-        rng = np.random.default_rng(seed)
-        pool, keys = [], []
-        for batch in features:
-            batch = batch[0] if isinstance(batch, (tuple, list)) else batch
-            local, mask, _ = self._prepare(batch, getattr(batch, "_keras_mask", None))
-            local = ops.convert_to_numpy(lipschitz_normalize(local))
-            kept = slice(None) if mask is None else ops.convert_to_numpy(mask).astype(bool)
-            local = local[kept].reshape(-1, local.shape[-1])
-            pool = np.concatenate([pool, local]) if len(pool) else local
-            keys = np.concatenate([keys, rng.random(len(local))])
-            if len(pool) > _ADAPT_POOL_SIZE:
-                kept = np.sort(np.argpartition(keys, _ADAPT_POOL_SIZE)[:_ADAPT_POOL_SIZE])
-                pool, keys = pool[kept], keys[kept]
-        if len(pool) < self.num_prototypes:
-            raise ValueError(
-                f"adapt needs at least num_prototypes={self.num_prototypes} local features, "
-                f"received {len(pool)}."
-            )
-        if not np.isfinite(pool).all():
-            raise ValueError("adapt needs finite features, received NaN or infinity.")
-        mean = pool.mean(axis=0, keepdims=True)
-        chosen = ops.convert_to_numpy(greedy_k_center(pool, mean, self.num_prototypes))
-        self.prototypes.assign(pool[chosen])
+        pool = sample_local_features(self, features, "num_prototypes", seed)
+        pool = ops.convert_to_numpy(lipschitz_normalize(pool))
+        self.prototypes.assign(cover(pool, self.num_prototypes))
 
     def compute_output_shape(self, input_shape):
-        pooled = (input_shape[0], self.num_channels(input_shape))
+        pooled = super().compute_output_shape(input_shape)
         return (pooled, (input_shape[0], self.num_prototypes)) if self.return_attributes else pooled
 
     def compute_mask(self, inputs, mask=None):
@@ -215,6 +190,10 @@ class GeneralizedSumPooling(LocalFeaturePooling):
         return partial_transport(
             cost, self.transport_ratio, self.entropy_smoothing, self.solver, mask=mask
         )[1]
+
+    def _pool(self, features, weights, mask):
+        """Pooled `(B, C)` of a set `(B, n, C)` whose features have the weights `(B, n)`."""
+        return ops.einsum("bn,bnc->bc", weights, features)
 
     def _weights(self, plan):
         return ops.sum(plan, axis=-2) / self.transport_ratio

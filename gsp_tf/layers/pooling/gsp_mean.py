@@ -1,0 +1,54 @@
+"""Generalized sum pooling within a generalised mean (Gürbüz, Şener, Alatan, ICCV 2023)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.pooling.base import average_weights
+from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
+from gsp_tf.layers.pooling.gsp import GeneralizedSumPooling
+from gsp_tf.ops.generalized_mean import generalized_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class GeneralizedSumMeanPooling(GeneralizedSumPooling):
+    """Power mean of the local features as generalized sum pooling weighs them.
+
+    GeMean+GSP of "Generalized Sum Pooling for Metric Learning": `((1/n) Σ_j (n w_j f_j)^p)^(1/p)`
+    with the weights w of GSP, as the authors' code computes it; values of `n w_j f_j` below 1e-6
+    count as 1e-6. For features that are not negative p = 1 is `GeneralizedSumPooling`; μ = 1 is
+    `GeneralizedMeanPooling`.
+
+    The other arguments, input, output and methods are those of `GeneralizedSumPooling`, the
+    weights and maps too.
+
+    Args:
+        p: power > 0 to start from. It is learned with the prototypes.
+
+    Weights: `prototypes (m, C)` and `power`, the scalar p.
+
+    Raises:
+        ValueError: if a parameter is out of range or the input is neither a map nor a set.
+
+    Example:
+        >>> import numpy as np
+        >>> pooling = GeneralizedSumMeanPooling(2, transport_ratio=1.0, p=2.0)
+        >>> pooling(np.array([[[3.0], [5.0]]], "float32")).numpy().round(3).tolist()
+        [[4.123]]
+    """
+
+    def __init__(self, *args, p=3.0, **kwargs):
+        super().__init__(*args, **kwargs)
+        check_power(p)
+        self.p = p
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.power = add_power(self, self.p)
+
+    def _pool(self, features, weights, mask):
+        average = average_weights(features, mask)
+        relative = ops.divide_no_nan(weights, average)[..., None]
+        return generalized_mean(relative * features, ops.cast(self.power, features.dtype), average)
+
+    def get_config(self):
+        return {**super().get_config(), "p": self.p}

@@ -1,0 +1,147 @@
+"""NetVLAD (Arandjelović, Gronat, Torii, Pajdla, Sivic, CVPR 2016)."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+from sklearn.cluster import KMeans
+
+from gsp_tf.layers.pooling.adapt import sample_local_features
+from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops.precision import at_least_float32
+
+# How much larger the assignment to the nearest centre is made than that to the second, on average.
+_NEAREST_TO_SECOND = 100.0
+# Below it the centres coincide as far as float32 can tell, and so do the shares.
+_SMALLEST_GAP = 1e-30
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class NetVLAD(LocalFeaturePooling):
+    """Residuals of the local features to cluster centres, summed by soft assignment.
+
+    "NetVLAD: CNN Architecture for Weakly Supervised Place Recognition" (CVPR 2016), eqs. 3 and 4:
+    `V_k = Σ_j a_kj (f_j - c_k)` with `a_kj = softmax_k(w_kᵀ f_j + b_k)`, where w, b and c are
+    separate weights. Every V_k is L2-normalised ("intra-normalisation"), then the whole. The
+    residuals `(B, n, K, C)` are never formed.
+
+    Args:
+        num_clusters: K, number of clusters.
+        centers_initializer: initialiser of the centres; `adapt` takes all weights from data.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Weights: `centers (K, C)`, `assignment_kernel (C, K)`, `assignment_bias (K,)`.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: `(B, K * C)`, cluster by cluster, of length 1. With a linear map to D / K channels
+    before it, the embedding has D dimensions, as in the comparison of the GSP paper.
+
+    Raises:
+        ValueError: if K is out of range or the input is neither a map nor a set.
+
+    Example:
+        >>> import keras
+        >>> features = keras.Input((7, 7, 16))
+        >>> NetVLAD(num_clusters=4)(features).shape
+        (None, 64)
+    """
+
+    def __init__(
+        self,
+        num_clusters=64,
+        centers_initializer="glorot_uniform",
+        data_format=None,
+        **kwargs,
+    ):
+        super().__init__(data_format=data_format, **kwargs)
+        if num_clusters != int(num_clusters) or num_clusters < 1:
+            raise ValueError(
+                f"num_clusters must be an integer of at least 1, received {num_clusters}."
+            )
+        self.num_clusters = num_clusters
+        self.centers_initializer = keras.initializers.get(centers_initializer)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        channels = self.num_channels(input_shape)
+        self.centers = self.add_weight(
+            name="centers",
+            shape=(self.num_clusters, channels),
+            initializer=self.centers_initializer,
+            autocast=False,
+        )
+        self.assignment_kernel = self.add_weight(
+            name="assignment_kernel",
+            shape=(channels, self.num_clusters),
+            initializer="glorot_uniform",
+            autocast=False,
+        )
+        self.assignment_bias = self.add_weight(
+            name="assignment_bias",
+            shape=(self.num_clusters,),
+            initializer="zeros",
+            autocast=False,
+        )
+
+    def call(self, features, mask=None):
+        features, average, _ = self.as_weighted_set(features, mask)
+        features, centers, kernel, bias = at_least_float32(
+            features, self.centers, self.assignment_kernel, self.assignment_bias
+        )
+        assignment = ops.softmax(ops.matmul(features, kernel) + bias, axis=-1)
+        assignment = ops.where(average[..., None] > 0, assignment, 0.0)
+        residuals = ops.einsum("bnk,bnc->bkc", assignment, features)
+        residuals = residuals - ops.sum(assignment, axis=1)[..., None] * centers
+        pooled = ops.reshape(l2_normalize(residuals), (ops.shape(features)[0], -1))
+        return ops.cast(l2_normalize(pooled), self.compute_dtype)
+
+    def adapt(self, features, seed=0):
+        """Take centres and assignment from data, as the paper initialises them (section 3.1).
+
+        The centres are those of k-means over local features, `w_k = 2 α c_k` and
+        `b_k = -α ||c_k||²`, so that the assignment is `softmax_k(-α ||f - c_k||²)`, with α such
+        that the nearest centre has a hundred times the share of the second, in geometric mean. Of
+        more than 65,536 local features a random sample of that many is used.
+
+        Args:
+            features: array of maps or sets as for the layer, or an iterable of them such as a
+                `tf.data.Dataset`; of tuples the first entry counts. What a Keras mask leaves out
+                does not count.
+            seed: seed of the sample and of k-means.
+
+        Raises:
+            ValueError: if there are fewer local features than clusters, or one is not finite.
+
+        Example:
+            >>> import numpy as np
+            >>> vlad = NetVLAD(num_clusters=2)
+            >>> vlad.adapt(np.array([[[0.0], [0.2], [1.0], [1.2]]], "float32"))
+            >>> sorted(vlad.centers.numpy().round(1).ravel().tolist())
+            [0.1, 1.1]
+        """
+        pool = sample_local_features(self, features, "num_clusters", seed)
+        clusters = KMeans(self.num_clusters, n_init=1, random_state=seed).fit(pool)
+        centers = clusters.cluster_centers_
+        sharpness = 1.0
+        if self.num_clusters > 1:
+            nearest, second = np.sort(clusters.transform(pool) ** 2, axis=1)[:, :2].T
+            gap = np.mean(second - nearest)
+            if gap > _SMALLEST_GAP:
+                sharpness = math.log(_NEAREST_TO_SECOND) / gap
+        self.centers.assign(centers)
+        self.assignment_kernel.assign(2 * sharpness * centers.T)
+        self.assignment_bias.assign(-sharpness * np.sum(centers**2, axis=1))
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_clusters * self.num_channels(input_shape))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_clusters": self.num_clusters,
+            "centers_initializer": keras.initializers.serialize(self.centers_initializer),
+        }

@@ -1,0 +1,67 @@
+"""WELDON pooling (Durand, Thome, Cord, CVPR 2016)."""
+
+import math
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.pooling.base import LocalFeaturePooling
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class WeldonPooling(LocalFeaturePooling):
+    """Sum of the largest and of the smallest values of every channel.
+
+    "WELDON: Weakly Supervised Learning of Deep Convolutional Neural Networks" (CVPR 2016), section
+    3: the k_max highest scores are the evidence for a channel, the k_min lowest that against it.
+    The values are added, not averaged, as in the comparison of the GSP paper. Of fewer features
+    than k_max (or k_min) all are taken.
+
+    Args:
+        k_max: number of largest values, at least 1.
+        k_min: number of smallest values, at least 0.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: `(B, C)`.
+
+    Raises:
+        ValueError: if a number is out of range or the input is neither a map nor a set.
+
+    Example:
+        >>> import numpy as np
+        >>> features = np.array([[[1.0], [2.0], [4.0], [8.0]]])
+        >>> WeldonPooling(k_max=2, k_min=1)(features).numpy().tolist()
+        [[13.0]]
+    """
+
+    def __init__(self, k_max=3, k_min=3, data_format=None, **kwargs):
+        super().__init__(data_format=data_format, **kwargs)
+        if k_max != int(k_max) or k_min != int(k_min) or k_max < 1 or k_min < 0:
+            raise ValueError(
+                "k_max must be an integer of at least 1 and k_min one of at least 0, "
+                f"received {k_max} and {k_min}."
+            )
+        self.k_max = k_max
+        self.k_min = k_min
+        self.supports_masking = True
+
+    def call(self, features, mask=None):
+        features, average, _ = self.as_weighted_set(features, mask)
+        present = average[..., None] > 0
+        pooled = _sum_of_largest(features, present, self.k_max)
+        pooled = pooled - _sum_of_largest(-features, present, self.k_min)
+        return ops.cast(pooled, self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "k_max": self.k_max, "k_min": self.k_min}
+
+
+def _sum_of_largest(features, present, k):
+    """Sum `(B, C)` of the k largest present values of a set `(B, n, C)`, or of all if fewer."""
+    values = ops.where(present, features, -math.inf)
+    values = ops.pad(values, ((0, 0), (0, k), (0, 0)), constant_values=-math.inf)
+    largest = ops.top_k(ops.swapaxes(values, 1, 2), k)[0]
+    return ops.sum(ops.where(largest > -math.inf, largest, 0.0), axis=-1)

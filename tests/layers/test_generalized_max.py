@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+
+from gsp_tf.layers import GeneralizedMaxPooling
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0, 1e3])
+@pytest.mark.parametrize("channels", [4, 40])
+def test_solves_the_least_squares_problem_at_every_scale(scale, channels):
+    features = np.random.default_rng(0).normal(size=(2, 30, channels)).astype("float32") * scale
+    pooled = GeneralizedMaxPooling(regularization=0.1)(features)
+    for row in range(2):
+        u, s, v = np.linalg.svd(features[row].astype("float64"), full_matrices=False)
+        expected = v.T @ (s / (s**2 + 0.1) * u.sum(0))
+        np.testing.assert_allclose(pooled[row], expected, 1e-5, 1e-6 * np.abs(expected).max())
+
+
+def test_is_equally_similar_to_rare_and_frequent_features():
+    rare, frequent = np.random.default_rng(0).uniform(size=(2, 6)).astype("float32")
+    features = np.stack([rare] + 50 * [frequent])[None]
+    pooled = GeneralizedMaxPooling(regularization=1e-6)(features)[0].numpy()
+    np.testing.assert_allclose([pooled @ rare, pooled @ frequent], 1, rtol=1e-4)
+
+
+def test_is_the_sum_for_strong_regularization():
+    features = np.random.default_rng(0).normal(size=(2, 7, 4)).astype("float32")
+    pooled = GeneralizedMaxPooling(regularization=1e8)(features)
+    np.testing.assert_allclose(1e8 * pooled.numpy(), features.sum(1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("regularization", [0.0, -1.0, np.inf, np.nan])
+def test_refuses_a_regularization_out_of_range(regularization):
+    with pytest.raises(ValueError, match="regularization must be positive and finite, received"):
+        GeneralizedMaxPooling(regularization)

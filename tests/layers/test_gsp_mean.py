@@ -1,0 +1,35 @@
+import numpy as np
+import pytest
+
+from gsp_tf.layers import (
+    GeneralizedMeanPooling,
+    GeneralizedSumMeanPooling,
+    GeneralizedSumPooling,
+)
+
+FEATURES = np.abs(np.random.default_rng(0).normal(size=(2, 3, 4, 5))).astype("float32")
+
+
+def test_is_the_power_mean_of_weighted_features():
+    layer = GeneralizedSumMeanPooling(6, p=2.5, return_attributes=True)
+    pooled, attributes = layer(FEATURES)
+    weights = layer.pooling_weights(FEATURES).numpy()
+    for row, channel in np.ndindex(2, 5):
+        values = (12 * weights[row] * FEATURES[row, ..., channel]).ravel().astype("float64")
+        expected = (sum(max(value, 1e-6) ** 2.5 for value in values) / 12) ** 0.4
+        assert float(pooled[row, channel]) == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(np.sum(attributes, axis=1), 1, rtol=1e-5)
+
+
+def test_is_gsp_at_power_1_and_the_power_mean_at_transport_ratio_1():
+    layer, gsp = GeneralizedSumMeanPooling(6, p=1.0), GeneralizedSumPooling(6)
+    for pooling in (layer, gsp):
+        pooling.adapt(FEATURES)
+    np.testing.assert_allclose(layer(FEATURES), gsp(FEATURES), rtol=1e-5)
+    layer = GeneralizedSumMeanPooling(6, transport_ratio=1.0)
+    np.testing.assert_allclose(layer(FEATURES), GeneralizedMeanPooling()(FEATURES), rtol=1e-5)
+
+
+def test_refuses_a_power_without_a_mean():
+    with pytest.raises(ValueError, match="p must be positive and finite, received 0"):
+        GeneralizedSumMeanPooling(p=0.0)

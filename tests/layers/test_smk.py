@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.layers import SMKPooling
+
+FEATURES = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+MASK = np.random.default_rng(1).uniform(size=(2, 3, 4)) < 0.7
+
+
+@pytest.mark.parametrize("mask", [np.ones_like(MASK), MASK], ids=["all", "masked"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_equals_the_sum_of_smoothed_features_by_attention(size, mask):
+    layer = SMKPooling(size, dtype="float64")
+    features = tf.constant(FEATURES)
+    with tf.GradientTape() as tape:
+        tape.watch(features)
+        pooled = layer(features, mask=mask)
+    gradient = tape.gradient(pooled, features)
+    expected, expected_gradient = np.zeros((2, 5)), np.zeros_like(FEATURES)
+    before, after = (size - 1) // 2, size // 2
+    for row in range(2):
+        places = [(y, x) for y, x in np.ndindex(3, 4) if mask[row, y, x]]
+        norms = {place: np.linalg.norm(FEATURES[row][place]) for place in places}
+        for y, x in places:
+            weight = norms[y, x] / sum(norms.values())
+            near = [
+                (v, u) for v, u in places if -before <= v - y <= after and -before <= u - x <= after
+            ]
+            for place in near:
+                expected[row] += weight * FEATURES[row][place] / len(near)
+                expected_gradient[row][place] += weight / len(near)
+        weights = layer.pooling_weights(FEATURES, mask=mask)[row].numpy()
+        for place in places:
+            assert weights[place] == pytest.approx(norms[place] / sum(norms.values()))
+    np.testing.assert_allclose(pooled, expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-12, atol=1e-14)
+
+
+def test_pools_sets_without_smoothing_alone():
+    features = FEATURES.reshape(2, 12, 5).astype("float32")
+    expected = SMKPooling(1)(FEATURES.astype("float32"))
+    np.testing.assert_allclose(SMKPooling(1)(features), expected, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"\(2, 12, 5\); with smoothing_size=1 it pools sets"):
+        SMKPooling()(features)
+
+
+@pytest.mark.parametrize("size", [0, 2.5])
+def test_refuses_a_size_out_of_range(size):
+    with pytest.raises(ValueError, match=f"integer of at least 1, received {size}"):
+        SMKPooling(size)

@@ -27,7 +27,7 @@ class LocalFeaturePooling(keras.layers.Layer):
         """Channels C of an input shape; refuses shapes that are neither a map nor a set."""
         if len(input_shape) not in (3, 4):
             raise ValueError(
-                f"{type(self).__name__} pools maps (B, H, W, C) or sets (B, n, C), "
+                f"{type(self).__name__} takes maps (B, H, W, C) or sets (B, n, C), "
                 f"received shape {tuple(input_shape)}."
             )
         channels = input_shape[1 if self._is_channels_first(input_shape) else -1]
@@ -52,6 +52,13 @@ class LocalFeaturePooling(keras.layers.Layer):
             mask = ops.reshape(mask, ops.shape(features)[:2])
             features = ops.where(ops.cast(mask, "bool")[..., None], features, 0)
         return features, mask, shape[1:-1]
+
+    def _prepare(self, features, mask=None):
+        """`as_set` for methods that are called before the layer may have been."""
+        features = ops.convert_to_tensor(features)
+        if not self.built:
+            self.build(tuple(features.shape))
+        return self.as_set(features, mask)
 
     def _is_channels_first(self, shape):
         return len(shape) == 4 and self.data_format == "channels_first"

@@ -23,7 +23,7 @@ def masked_softmax(scores, mask=None):
     """
     scores = at_least_float32(scores)
     if mask is None:
-        return ops.softmax(scores, axis=-1)
+        return ops.exp(ops.log_softmax(scores, axis=-1))
     mask = ops.cast(mask, "bool")
-    lowest = float(np.finfo("float32").min)
-    return ops.where(mask, ops.softmax(ops.where(mask, scores, lowest), axis=-1), 0.0)
+    scores = ops.where(mask, scores, float(np.finfo("float32").min))
+    return ops.where(mask, ops.exp(ops.log_softmax(scores, axis=-1)), 0.0)

@@ -1,36 +1,48 @@
 """Keras layers for embeddings."""
 
 from gsp_tf.layers.frozen_batch_normalization import FrozenBatchNormalization
+from gsp_tf.layers.global_local import GlobalLocalEmbedding
 from gsp_tf.layers.normalization import L2Normalization, LipschitzNormalization
 from gsp_tf.layers.pixel_normalization import PixelNormalization
 from gsp_tf.layers.pooling import (
     AverageMaxPooling,
+    CBAMPooling,
     CrowPooling,
+    DelfPooling,
     GeneralizedMaxPooling,
     GeneralizedMeanPooling,
     GeneralizedSumMaxPooling,
     GeneralizedSumMeanPooling,
     GeneralizedSumPooling,
+    GSoPPooling,
     NetVLAD,
     OptimalTransportPooling,
     SMKPooling,
+    SolarPooling,
     WeldonPooling,
 )
+from gsp_tf.layers.second_order_attention import SecondOrderAttention
 
 __all__ = [
     "AverageMaxPooling",
+    "CBAMPooling",
     "CrowPooling",
+    "DelfPooling",
     "FrozenBatchNormalization",
+    "GSoPPooling",
     "GeneralizedMaxPooling",
     "GeneralizedMeanPooling",
     "GeneralizedSumMaxPooling",
     "GeneralizedSumMeanPooling",
     "GeneralizedSumPooling",
+    "GlobalLocalEmbedding",
     "L2Normalization",
     "LipschitzNormalization",
     "NetVLAD",
     "OptimalTransportPooling",
     "PixelNormalization",
     "SMKPooling",
+    "SecondOrderAttention",
+    "SolarPooling",
     "WeldonPooling",
 ]

@@ -177,12 +177,6 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             "prototypes_initializer": keras.initializers.serialize(self.prototypes_initializer),
         }
 
-    def _prepare(self, features, mask=None):
-        features = ops.convert_to_tensor(features)
-        if not self.built:
-            self.build(tuple(features.shape))
-        return self.as_set(features, mask)
-
     def _plan(self, features, mask):
         """Plan π `(B, m, n)` of problem (P2) for a set `(B, n, C)`."""
         prototypes = lipschitz_normalize(self.prototypes)

@@ -1,0 +1,116 @@
+"""Convolutional block attention, then the average (Woo, Park, Lee, Kweon, ECCV 2018)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.ops.masked_softmax import masked_softmax
+from gsp_tf.ops.precision import at_least_float32
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class CBAMPooling(LocalFeaturePooling):
+    """Average of the features of a map, refined by channel attention and then by spatial attention.
+
+    "CBAM: Convolutional Block Attention Module", section 3. The map F becomes `F' = M_c ⊗ F` and
+    `F'' = M_s ⊗ F'` (eq. 1), of which the average is taken:
+
+        M_c = σ(W_1 ReLU(W_0 F_avg) + W_1 ReLU(W_0 F_max))      (eq. 2, averages over places)
+        M_s = σ(f([F'_avg; F'_max]))                            (eq. 3, averages over channels)
+
+    with the same W_0 and W_1 for both and a convolution f without bias.
+
+    Args:
+        reduction: r, channels divided by the hidden units of the channel attention.
+        kernel_size: side of the kernel of f; the comparison in the GSP paper took 3.
+        data_format: layout of the maps, `None` for Keras' global setting.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first").
+
+    Output: pooled `(B, C)`.
+
+    Raises:
+        ValueError: if an argument is no positive integer or the input is no map.
+
+    Example:
+        >>> import numpy as np
+        >>> CBAMPooling(reduction=2)(np.ones((2, 5, 5, 8), "float32")).shape
+        TensorShape([2, 8])
+    """
+
+    def __init__(self, reduction=16, kernel_size=7, data_format=None, **kwargs):
+        super().__init__(data_format=data_format, **kwargs)
+        for name, value in {"reduction": reduction, "kernel_size": kernel_size}.items():
+            if value != int(value) or value < 1:
+                raise ValueError(f"{name} must be an integer of at least 1, received {value}.")
+        self.reduction = reduction
+        self.kernel_size = kernel_size
+
+    def build(self, input_shape):
+        if len(input_shape) != 4:
+            raise ValueError(
+                f"CBAMPooling takes maps (B, H, W, C), received shape {tuple(input_shape)}."
+            )
+        channels = self.num_channels(input_shape)
+        hidden = max(channels // self.reduction, 1)
+        arguments = {"use_bias": False, "dtype": self.dtype_policy}
+        self.reduce = keras.layers.Dense(hidden, activation="relu", name="reduce", **arguments)
+        self.expand = keras.layers.Dense(channels, name="expand", **arguments)
+        self.spatial = keras.layers.Conv2D(
+            1,
+            self.kernel_size,
+            padding="same",
+            data_format="channels_last",
+            name="spatial",
+            **arguments,
+        )
+        self.reduce.build((None, channels))
+        self.expand.build((None, hidden))
+        self.spatial.build((None, None, None, 2))
+
+    def call(self, features):
+        features, _, places = self.as_set(features)
+        refined, scores = self._attend(features, places)
+        pooled = ops.mean(ops.sigmoid(scores)[..., None] * refined, axis=1)
+        return ops.cast(pooled, self.compute_dtype)
+
+    def pooling_weights(self, features):
+        """Weight of every place in the pooled feature: spatial attention M_s, scaled to sum to 1.
+
+        Args:
+            features: map, as for the layer.
+
+        Returns:
+            `(B, H, W)`; each sums to 1.
+
+        Example:
+            >>> import numpy as np
+            >>> weights = CBAMPooling().pooling_weights(np.ones((1, 4, 4, 2), "float32"))
+            >>> weights.shape, round(float(weights.numpy().sum()), 3)
+            (TensorShape([1, 4, 4]), 1.0)
+        """
+        features, _, places = self._prepare(features)
+        scores = self._attend(features, places)[1]
+        weights = masked_softmax(ops.log_sigmoid(scores))
+        return ops.reshape(weights, (ops.shape(features)[0], *places))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "reduction": self.reduction,
+            "kernel_size": self.kernel_size,
+        }
+
+    def _attend(self, features, places):
+        """Features F' `(B, n, C)` of a set, and the scores `(B, n)` whose sigmoid is M_s."""
+        features = at_least_float32(features)
+        scores = self._channel_scores(ops.mean(features, axis=1))
+        scores += self._channel_scores(ops.max(features, axis=1))
+        refined = ops.sigmoid(scores)[:, None] * features
+        summary = ops.stack([ops.mean(refined, axis=-1), ops.max(refined, axis=-1)], axis=-1)
+        summary = ops.reshape(summary, (ops.shape(features)[0], *places, 2))
+        scores = ops.reshape(self.spatial(summary), ops.shape(features)[:2])
+        return refined, at_least_float32(scores)
+
+    def _channel_scores(self, descriptors):
+        return at_least_float32(self.expand(self.reduce(descriptors)))

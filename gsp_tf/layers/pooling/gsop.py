@@ -1,0 +1,100 @@
+"""Second-order channel attention, then the average (Gao, Xie, Wang, Li, CVPR 2019)."""
+
+import keras
+from keras import backend, ops
+
+from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.ops.masked_softmax import masked_softmax
+from gsp_tf.ops.precision import at_least_float32
+
+_FILTERS_PER_ROW = 4
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class GSoPPooling(LocalFeaturePooling):
+    """Average of the local features, each channel scaled by what the covariance of channels tells.
+
+    "Global Second-order Pooling Convolutional Networks", section 3, the channel-wise block:
+
+        X = ReLU(BN(V f + a)), reduced to c channels      Σ = covariance of X over places (c, c)
+        r = row-wise convolution of BN(Σ)                 s = σ(W max(r, 0.1 r) + b)
+
+    and the output is `s ⊗ mean_j f_j`. Both the normalisation and the convolution of Σ are
+    row-wise: each row has its own mean and variance, and its own 4 filters over all c columns. The
+    position-wise block, which the comparison in the GSP paper added, is bound to the size of the
+    map and is left out.
+
+    Args:
+        reduced_dim: c, channels whose covariance is taken.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: pooled `(B, C)`.
+
+    Raises:
+        ValueError: if `reduced_dim` is no positive integer or the input is neither a map nor a set.
+
+    Example:
+        >>> import numpy as np
+        >>> GSoPPooling(reduced_dim=4)(np.ones((2, 5, 5, 8), "float32")).shape
+        TensorShape([2, 8])
+    """
+
+    def __init__(self, reduced_dim=128, data_format=None, **kwargs):
+        super().__init__(data_format=data_format, **kwargs)
+        if reduced_dim != int(reduced_dim) or reduced_dim < 1:
+            raise ValueError(
+                f"reduced_dim must be an integer of at least 1, received {reduced_dim}."
+            )
+        self.reduced_dim = reduced_dim
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        channels = self.num_channels(input_shape)
+        batch_normalization = {"momentum": 0.9, "epsilon": 1e-5}
+        self.reduction = keras.layers.Dense(
+            self.reduced_dim, dtype=self.dtype_policy, name="reduction"
+        )
+        self.reduction_normalization = keras.layers.BatchNormalization(
+            dtype=self.dtype_policy, name="reduction_normalization", **batch_normalization
+        )
+        # A covariance has the square of the features' scale, which half precision may not hold.
+        wide = backend.result_type(self.compute_dtype, "float32")
+        self.row_normalization = keras.layers.BatchNormalization(
+            axis=1, dtype=wide, name="row_normalization", **batch_normalization
+        )
+        self.row_convolution = keras.layers.EinsumDense(
+            "bij,ijk->bik",
+            output_shape=(self.reduced_dim, _FILTERS_PER_ROW),
+            bias_axes="ik",
+            kernel_initializer=keras.initializers.RandomNormal(stddev=self.reduced_dim**-0.5),
+            dtype=wide,
+            name="row_convolution",
+        )
+        self.excitation = keras.layers.Dense(
+            channels, activation="sigmoid", dtype=wide, name="excitation"
+        )
+        self.reduction.build((None, channels))
+        self.reduction_normalization.build((None, None, self.reduced_dim))
+        self.row_normalization.build((None, self.reduced_dim, self.reduced_dim))
+        self.row_convolution.build((None, self.reduced_dim, self.reduced_dim))
+        self.excitation.build((None, _FILTERS_PER_ROW * self.reduced_dim))
+
+    def call(self, features, mask=None, training=None):
+        features, mask, _ = self.as_set(features, mask)
+        reduced = self.reduction_normalization(
+            self.reduction(features), mask=mask, training=training
+        )
+        reduced, features = at_least_float32(ops.relu(reduced), features)
+        shares = masked_softmax(ops.zeros_like(features[..., 0]), mask)[..., None]
+        centred = reduced - ops.sum(shares * reduced, axis=1, keepdims=True)
+        covariance = ops.matmul(ops.swapaxes(shares * centred, -1, -2), centred)
+        rows = self.row_convolution(self.row_normalization(covariance, training=training))
+        rows = ops.reshape(rows, (-1, _FILTERS_PER_ROW * self.reduced_dim))
+        scale = self.excitation(ops.maximum(rows, 0.1 * rows))
+        return ops.cast(scale * ops.sum(shares * features, axis=1), self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "reduced_dim": self.reduced_dim}

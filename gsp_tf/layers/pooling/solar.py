@@ -1,0 +1,71 @@
+"""Second-order attention, then the generalised mean (Ng, Balntas, Tian, Mikolajczyk, ECCV 2020)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
+from gsp_tf.layers.second_order_attention import SecondOrderAttention
+from gsp_tf.ops.generalized_mean import generalized_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SolarPooling(LocalFeaturePooling):
+    """Generalised mean of local features that second-order attention has enhanced.
+
+    "SOLAR: Second-Order Loss and Attention for Image Retrieval", section 3:
+    `(mean_j (f_so)_j^p)^(1/p)` with the features `f_so = f + ψ(z v)` of `SecondOrderAttention`, its
+    scale `key_dim ** -0.5` and its batch normalisation. It starts as the generalised mean of f.
+
+    Args:
+        key_dim: channels of the queries, keys and values; `None` for half of those of the features,
+            as SOLAR's model has after its last stage; the comparison in the GSP paper took all.
+        p: exponent to start from; it is learned.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Weight: `power`, the scalar p.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: pooled `(B, C)`.
+
+    Raises:
+        ValueError: if an argument is not positive or the input is neither a map nor a set.
+
+    Example:
+        >>> import numpy as np
+        >>> SolarPooling()(np.ones((2, 5, 5, 8), "float32")).shape
+        TensorShape([2, 8])
+    """
+
+    def __init__(self, key_dim=None, p=3.0, data_format=None, **kwargs):
+        super().__init__(data_format=data_format, **kwargs)
+        if key_dim is not None and (key_dim != int(key_dim) or key_dim < 1):
+            raise ValueError(f"key_dim must be an integer of at least 1, received {key_dim}.")
+        check_power(p)
+        self.key_dim = key_dim
+        self.p = p
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        key_dim = self.key_dim or max(self.num_channels(input_shape) // 2, 1)
+        self.attention = SecondOrderAttention(
+            key_dim,
+            scale=key_dim**-0.5,
+            batch_normalization=True,
+            data_format=self.data_format,
+            dtype=self.dtype_policy,
+            name="attention",
+        )
+        self.attention.build(input_shape)
+        self.power = add_power(self, self.p)
+
+    def call(self, features, mask=None, training=None):
+        enhanced = self.attention(features, mask=mask, training=training)
+        enhanced, average, _ = self.as_weighted_set(enhanced, mask)
+        pooled = generalized_mean(enhanced, ops.cast(self.power, enhanced.dtype), average)
+        return ops.cast(pooled, self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "key_dim": self.key_dim, "p": self.p}

@@ -1,0 +1,132 @@
+"""Second-order attention between local features (Ng et al. 2020; Ebrahimpour et al. 2022)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.ops.masked_softmax import masked_softmax
+from gsp_tf.ops.precision import at_least_float32
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SecondOrderAttention(LocalFeatureLayer):
+    """Adds to every local feature what the features that correlate with it have to say.
+
+    "Multi-Head Deep Metric Learning Using Global and Local Representations" (WACV 2022), eqs. 1 to
+    3, after "SOLAR: Second-Order Loss and Attention for Image Retrieval" (ECCV 2020). With queries
+    q, keys k and values v, each a 1 x 1 convolution of the features f,
+
+        z = softmax(scale · qᵀk),      f_so = f + ψ(z v),
+
+    where row i of z, over the n places, sums to 1 and ψ is a 1 x 1 convolution back to C channels.
+    ψ starts at 0, as in SOLAR's model, so that the layer starts as the identity. Memory grows with
+    n².
+
+    Args:
+        key_dim: channels of q, k and v.
+        scale: factor of the correlations; SOLAR takes `key_dim ** -0.5`.
+        batch_normalization: normalise q and k by the batch and cut them at 0, as SOLAR's model
+            does.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out: none is attended to, and their own are set to 0
+    first.
+
+    Output: of the shape of the input.
+
+    Raises:
+        ValueError: if `key_dim` is no positive integer or the input is neither a map nor a set.
+
+    Example:
+        >>> import numpy as np
+        >>> features = np.ones((2, 5, 5, 8), "float32")
+        >>> SecondOrderAttention(key_dim=4)(features).shape
+        TensorShape([2, 5, 5, 8])
+    """
+
+    def __init__(self, key_dim, scale=1.0, batch_normalization=False, data_format=None, **kwargs):
+        super().__init__(data_format=data_format, **kwargs)
+        if key_dim != int(key_dim) or key_dim < 1:
+            raise ValueError(f"key_dim must be an integer of at least 1, received {key_dim}.")
+        self.key_dim = key_dim
+        self.scale = scale
+        self.batch_normalization = batch_normalization
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        channels = self.num_channels(input_shape)
+        self.query = self._convolution(self.key_dim, channels, "query")
+        self.key = self._convolution(self.key_dim, channels, "key")
+        self.value = self._convolution(self.key_dim, channels, "value")
+        self.psi = self._convolution(channels, self.key_dim, "psi", kernel_initializer="zeros")
+        if self.batch_normalization:
+            self.query_normalization = self._normalization("query_normalization")
+            self.key_normalization = self._normalization("key_normalization")
+
+    def call(self, features, mask=None, training=None):
+        local, mask, places = self.as_set(features, mask)
+        attention = self._attention(local, mask, training)
+        attended = ops.matmul(ops.cast(attention, self.compute_dtype), self.value(local))
+        enhanced = local + self.psi(attended)
+        enhanced = ops.reshape(enhanced, (ops.shape(local)[0], *places, local.shape[-1]))
+        if self._is_channels_first(features.shape):
+            return ops.transpose(enhanced, (0, 3, 1, 2))
+        return enhanced
+
+    def attention_maps(self, features, mask=None):
+        """Share of the attention of all places that each place receives: the mean of z over rows.
+
+        Args:
+            features: map or set, as for the layer.
+            mask: optional boolean mask of a set, `(B, n)`.
+
+        Returns:
+            `(B, H, W)` for a map, `(B, n)` for a set; each sums to 1.
+
+        Example:
+            >>> import numpy as np
+            >>> attention = SecondOrderAttention(key_dim=2)
+            >>> attention.attention_maps(np.ones((1, 2, 2, 3), "float32")).numpy().tolist()
+            [[[0.25, 0.25], [0.25, 0.25]]]
+        """
+        features, mask, places = self._prepare(features, mask)
+        attention = self._attention(features, mask, training=False)
+        # Every row counts alike, but for those that the mask leaves out.
+        rows = masked_softmax(ops.zeros_like(attention[..., 0]), mask)
+        received = ops.einsum("bi,bij->bj", rows, attention)
+        return ops.reshape(received, (ops.shape(features)[0], *places))
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "key_dim": self.key_dim,
+            "scale": self.scale,
+            "batch_normalization": self.batch_normalization,
+        }
+
+    def _attention(self, features, mask, training):
+        """z `(B, n, n)` of a set `(B, n, C)`."""
+        queries, keys = self.query(features), self.key(features)
+        if self.batch_normalization:
+            arguments = {"mask": mask, "training": training}
+            queries = ops.relu(self.query_normalization(queries, **arguments))
+            keys = ops.relu(self.key_normalization(keys, **arguments))
+        queries, keys = at_least_float32(queries, keys)
+        scores = self.scale * ops.matmul(queries, ops.swapaxes(keys, -1, -2))
+        return masked_softmax(scores, None if mask is None else mask[:, None])
+
+    def _convolution(self, filters, channels, name, **arguments):
+        layer = keras.layers.Dense(filters, dtype=self.dtype_policy, name=name, **arguments)
+        layer.build((None, channels))
+        return layer
+
+    def _normalization(self, name):
+        layer = keras.layers.BatchNormalization(
+            momentum=0.9, epsilon=1e-5, dtype=self.dtype_policy, name=name
+        )
+        layer.build((None, None, self.key_dim))
+        return layer

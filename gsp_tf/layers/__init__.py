@@ -2,6 +2,7 @@
 
 from gsp_tf.layers.frozen_batch_normalization import FrozenBatchNormalization
 from gsp_tf.layers.global_local import GlobalLocalEmbedding
+from gsp_tf.layers.grouping import AttentiveGrouping, ChannelGrouping, GateGrouping, LinearGrouping
 from gsp_tf.layers.normalization import L2Normalization, LipschitzNormalization
 from gsp_tf.layers.pixel_normalization import PixelNormalization
 from gsp_tf.layers.pooling import (
@@ -24,12 +25,15 @@ from gsp_tf.layers.pooling import (
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 
 __all__ = [
+    "AttentiveGrouping",
     "AverageMaxPooling",
     "CBAMPooling",
+    "ChannelGrouping",
     "CrowPooling",
     "DelfPooling",
     "FrozenBatchNormalization",
     "GSoPPooling",
+    "GateGrouping",
     "GeneralizedMaxPooling",
     "GeneralizedMeanPooling",
     "GeneralizedSumMaxPooling",
@@ -37,6 +41,7 @@ __all__ = [
     "GeneralizedSumPooling",
     "GlobalLocalEmbedding",
     "L2Normalization",
+    "LinearGrouping",
     "LipschitzNormalization",
     "NetVLAD",
     "OptimalTransportPooling",

@@ -4,12 +4,14 @@ from gsp_tf.losses.angular import AngularLoss
 from gsp_tf.losses.arc_face import ArcFaceLoss
 from gsp_tf.losses.binomial_deviance import BinomialDevianceLoss
 from gsp_tf.losses.circle import CircleLoss
+from gsp_tf.losses.class_margin import ClassMarginLoss
 from gsp_tf.losses.contrastive import ContrastiveLoss
 from gsp_tf.losses.cos_face import CosFaceLoss
 from gsp_tf.losses.cosine_contrastive import CosineContrastiveLoss
 from gsp_tf.losses.cross_batch_memory import CrossBatchMemory
 from gsp_tf.losses.fast_ap import FastAPLoss
 from gsp_tf.losses.group_diversity import GroupDiversityLoss
+from gsp_tf.losses.grouped import GroupedLoss
 from gsp_tf.losses.hybrid import HybridLoss
 from gsp_tf.losses.lifted_structure import LiftedStructureLoss
 from gsp_tf.losses.margin import MarginLoss
@@ -45,6 +47,7 @@ __all__ = [
     "ArcFaceLoss",
     "BinomialDevianceLoss",
     "CircleLoss",
+    "ClassMarginLoss",
     "ContrastiveLoss",
     "CosFaceLoss",
     "CosineContrastiveLoss",
@@ -52,6 +55,7 @@ __all__ = [
     "DistanceWeightedMiner",
     "FastAPLoss",
     "GroupDiversityLoss",
+    "GroupedLoss",
     "HardNegativeMiner",
     "HybridLoss",
     "LiftedStructureLoss",

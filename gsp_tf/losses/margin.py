@@ -14,8 +14,9 @@ class MarginLoss(PairLoss):
     `[α + d_ap - β]_+ + [α + β - d_an]_+` over all triplets of an anchor, a positive and a negative,
     divided by the number of terms that are not 0; Euclidean distances d. Both terms of a triplet
     depend on one pair only, so the sum over triplets is a sum over pairs. "Sampling Matters in Deep
-    Embedding Learning" (ICCV 2017), eq. 10; its sampling is `DistanceWeightedMiner`. The GSP
-    authors' code averages each kind of term by itself; this follows the paper.
+    Embedding Learning" (ICCV 2017), eq. 10; its sampling is `DistanceWeightedMiner`, and
+    `ClassMarginLoss` learns β. The GSP authors' code averages each kind of term by itself; this
+    follows the paper.
 
     Args:
         margin: α, half the width of the band around the boundary.
@@ -39,18 +40,39 @@ class MarginLoss(PairLoss):
         self.beta = beta
 
     def pairs_loss(self, pairs):
-        num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)
-        num_negatives = ops.sum(pairs.negatives, axis=1, keepdims=True)
-        terms = ops.concatenate(
-            [
-                ops.relu(self.margin + pairs.distances - self.beta),
-                ops.relu(self.margin + self.beta - pairs.distances),
-            ]
-        )
-        triplets = ops.concatenate(
-            [pairs.positives * num_negatives, pairs.negatives * num_positives]
-        )
-        return mean_of_nonzero(terms, triplets)
+        return mean_of_nonzero(*margin_terms(pairs, self.margin, self.beta))
 
     def get_config(self):
         return {**super().get_config(), "margin": self.margin, "beta": self.beta}
+
+
+def margin_terms(pairs, margin, beta):
+    """What every pair costs in the margin-based loss, and in how many triplets it costs that.
+
+    Args:
+        pairs: `Pairs` of A anchors and R references.
+        margin: α.
+        beta: β, a number, or one for each anchor `(A, 1)`.
+
+    Returns:
+        terms `(2 A, R)`, those of positive pairs before those of negative ones, and the weights of
+        the triplets, of the same shape.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses.pairs import Pairs
+        >>> x, labels = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
+        >>> terms, triplets = margin_terms(Pairs(x, x, labels, labels, True), 0.25, 1.0)
+        >>> float(ops.sum(terms * triplets))
+        0.75
+    """
+    num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)
+    num_negatives = ops.sum(pairs.negatives, axis=1, keepdims=True)
+    terms = ops.concatenate(
+        [
+            ops.relu(margin + pairs.distances - beta),
+            ops.relu(margin + beta - pairs.distances),
+        ]
+    )
+    triplets = ops.concatenate([pairs.positives * num_negatives, pairs.negatives * num_positives])
+    return terms, triplets

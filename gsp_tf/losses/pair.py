@@ -133,9 +133,13 @@ class PairLoss(keras.losses.Loss):
 
     def mined_loss(self, pairs):
         """Loss, a scalar, of the pairs that the miner leaves of `Pairs`."""
+        return self.pairs_loss(self.mined(pairs))
+
+    def mined(self, pairs):
+        """The `Pairs` with the weights that the miner gives them."""
         if self.miner is not None:
             pairs.positives, pairs.negatives = map(ops.stop_gradient, self.miner(pairs))
-        return self.pairs_loss(pairs)
+        return pairs
 
     def pairs_loss(self, pairs):
         """Loss, a scalar, of `Pairs`."""

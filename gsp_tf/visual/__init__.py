@@ -1,5 +1,6 @@
 """Pictures of embeddings, retrieval, pooling weights and training, and the page that joins them."""
 
+from gsp_tf.visual.attention import overlay_groups
 from gsp_tf.visual.curves import training_curves
 from gsp_tf.visual.embedding_map import embedding_map, project
 from gsp_tf.visual.gallery import neighbour_gallery
@@ -11,6 +12,7 @@ __all__ = [
     "RunSummary",
     "embedding_map",
     "neighbour_gallery",
+    "overlay_groups",
     "overlay_weights",
     "project",
     "training_curves",

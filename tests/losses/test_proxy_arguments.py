@@ -6,6 +6,7 @@ import pytest
 
 from gsp_tf.losses import (
     ArcFaceLoss,
+    ClassMarginLoss,
     ContrastiveLoss,
     CosFaceLoss,
     CrossBatchMemory,
@@ -34,6 +35,13 @@ WITH_PROXIES = {
     NormalizedSoftmaxLoss: {"temperature": 0.2},
     ArcFaceLoss: {"margin_degrees": 20.0, "scale": 30.0},
     CosFaceLoss: {"margin": 0.2, "scale": 30.0},
+    ClassMarginLoss: {
+        "margin": 0.3,
+        "beta": 1.1,
+        "nu": 0.01,
+        "normalize": False,
+        "miner": None,
+    },
     HybridLoss: {
         "proxy_weight": 0.5,
         "alpha": 3.0,
@@ -113,6 +121,10 @@ NAN = float("nan")
         ),
         (lambda: ArcFaceLoss(2, scale=0.0), "scale must be positive, received 0.0"),
         (lambda: CosFaceLoss(2, scale=-1.0), "scale must be positive, received -1.0"),
+        *(
+            (lambda nu=nu: ClassMarginLoss(2, nu=nu), f"nu must not be negative, received {nu}")
+            for nu in (-1.0, NAN)
+        ),
         (lambda: HybridLoss(2, proxy_weight=-1), "proxy_weight must not be negative, received -1"),
         (lambda: HybridLoss(2, beta=0.0), "alpha and beta must be positive, received 2.0 and 0.0"),
         (lambda: HybridLoss(2, proxy_alpha=0.0), "alpha must be positive, received 0.0"),
@@ -174,7 +186,7 @@ def test_refuses_bad_arguments(make, message):
 )
 @pytest.mark.parametrize(
     "make_loss",
-    ["proxy_anchor", "soft_triple", "hybrid", "proxy_synthesis", "virtual_class"],
+    ["proxy_anchor", "soft_triple", "class_margin", "hybrid", "proxy_synthesis", "virtual_class"],
     indirect=True,
 )
 def test_labels_that_are_no_class_are_refused(make_loss, labels, message):

@@ -24,7 +24,12 @@ WITH_PROXIES = [
     "proxy_synthesis",
     "virtual_class",
 ]
-NOT_RANDOM = [*(name for name in WITH_PROXIES if name != "proxy_synthesis"), "memory", "levels"]
+NOT_RANDOM = [
+    *(name for name in WITH_PROXIES if name != "proxy_synthesis"),
+    "class_margin",
+    "memory",
+    "levels",
+]
 
 
 def batch(rows=10, columns=5, seed=0):
@@ -192,7 +197,10 @@ def test_float32_under_every_global_policy(make_loss, with_weights, policy):
     ("make_loss", "jit_compile"),
     [
         *((name, False) for name in NOT_RANDOM),
-        *((name, True) for name in ("soft_triple", "hybrid", "virtual_class", "levels")),
+        *(
+            (name, True)
+            for name in ("soft_triple", "class_margin", "hybrid", "virtual_class", "levels")
+        ),
     ],
     indirect=["make_loss"],
 )

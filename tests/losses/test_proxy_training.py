@@ -18,6 +18,7 @@ def embedder(columns, units=4):
     [
         ("proxy_anchor", {"proxies": (4, 6)}, {}),
         ("soft_triple", {"proxies": (12, 6)}, {}),
+        ("class_margin", {"betas": (4,)}, {}),
         ("hybrid", {"proxies": (4, 6)}, {}),
         ("proxy_synthesis", {"proxies": (4, 6)}, {}),
         ("virtual_class", {"proxies": (4, 6)}, {}),

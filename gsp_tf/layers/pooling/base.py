@@ -3,6 +3,7 @@
 from keras import ops
 
 from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.ops.average_weights import average_weights
 from gsp_tf.ops.precision import at_least_float32
 
 
@@ -20,24 +21,6 @@ class LocalFeaturePooling(LocalFeatureLayer):
 
     def compute_mask(self, inputs, mask=None):
         return None
-
-
-def average_weights(features, mask=None):
-    """Weights `(B, n)` of average pooling: 1/n for the n features that are there, 0 for others.
-
-    Args:
-        features: float tensor `(B, n, C)`.
-        mask: optional boolean mask `(B, n)`.
-
-    Example:
-        >>> import numpy as np
-        >>> average_weights(np.ones((1, 3, 2), "float32"), [[True, True, False]]).numpy()
-        array([[0.5, 0.5, 0. ]], dtype=float32)
-    """
-    present = ops.ones_like(features[..., 0])
-    if mask is not None:
-        present = ops.cast(mask, present.dtype)
-    return present / ops.maximum(ops.sum(present, axis=-1, keepdims=True), 1.0)
 
 
 def as_distribution(weights, average):

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.layers.pooling.base import average_weights
 from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
 from gsp_tf.layers.pooling.gsp import GeneralizedSumPooling
+from gsp_tf.ops.average_weights import average_weights
 from gsp_tf.ops.generalized_mean import generalized_mean
 
 

@@ -1,0 +1,73 @@
+"""Attentive grouping, A-grouping (Xu, Wang, Deng, Yuan, Ji, TPAMI 2022)."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from gsp_tf.layers.grouping.base import LocalFeatureGrouping, check_sizes
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class AttentiveGrouping(LocalFeatureGrouping):
+    """Attention pooling with one learned query for each group.
+
+    "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping". With keys
+    `k_j = K x_j` and values `v_j = V x_j` of the n local features x_j, group g is `Σ_j a_gj v_j`,
+    `a_gj = softmax_j(q_gᵀ k_j)`, without a scale of the scores. It does not depend on the order of
+    the features (theorem 1). The linear map that one of the authors' two modules puts after the sum
+    is part of V here: the two are one linear map.
+
+    The maps are applied in the cheaper order, `x_jᵀ (Kᵀ q_g)` and `V (Σ_j a_gj x_j)`: no key and no
+    value is held for any place.
+
+    Args:
+        num_groups: P, number of groups.
+        group_dim: dimension of each group.
+        key_dim: dimension of keys and queries; the authors take C / 8.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Weights: `key_kernel (C, key_dim)`, `value_kernel (C, group_dim)`, `queries (P, key_dim)`.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: `(B, P, group_dim)`.
+
+    Raises:
+        ValueError: if a size is no integer of at least 1 or the input is neither a map nor a set.
+
+    Example:
+        >>> import numpy as np
+        >>> layer = AttentiveGrouping(num_groups=3, group_dim=8, key_dim=4)
+        >>> layer(np.ones((2, 5, 5, 16), "float32")).shape
+        TensorShape([2, 3, 8])
+        >>> layer.attention_maps(np.ones((2, 5, 5, 16), "float32")).shape
+        TensorShape([2, 5, 5, 3])
+    """
+
+    def __init__(self, num_groups, group_dim, key_dim, data_format=None, **kwargs):
+        super().__init__(num_groups, group_dim, data_format, **kwargs)
+        check_sizes(key_dim=key_dim)
+        self.key_dim = key_dim
+
+    def build(self, input_shape):
+        channels = self.num_channels(input_shape)
+        self.key_kernel = self.add_kernel("key_kernel", (channels, self.key_dim))
+        self.value_kernel = self.add_kernel("value_kernel", (channels, self.group_dim))
+        self.queries = self.add_kernel("queries", (self.num_groups, self.key_dim))
+
+    def pool_groups(self, features, mask):
+        attended = ops.einsum("bng,bnc->bgc", self.attention(features, mask), features)
+        return ops.matmul(attended, self.value_kernel)
+
+    def attention(self, features, mask):
+        directions = ops.matmul(self.key_kernel, ops.transpose(self.queries))
+        scores = ops.matmul(features, directions)
+        if mask is None:
+            return ops.softmax(scores, axis=1)
+        left = ops.cast(mask, "bool")[..., None]
+        lowest = np.finfo(keras.backend.standardize_dtype(scores.dtype)).min
+        return ops.where(left, ops.softmax(ops.where(left, scores, lowest), axis=1), 0.0)
+
+    def get_config(self):
+        return {**super().get_config(), "key_dim": self.key_dim}

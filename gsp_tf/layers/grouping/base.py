@@ -1,0 +1,144 @@
+"""What every grouping layer shares: its groups, and the map of where each one looks."""
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.ops.average_weights import average_weights
+from gsp_tf.ops.precision import at_least_float32
+
+
+class LocalFeatureGrouping(LocalFeatureLayer):
+    """Base of the layers that pool local features once for each of several groups.
+
+    Group g weighs the n local features x_j, channel by channel, and maps their sum linearly:
+    `V_g (Σ_j w_gj ⊙ x_j)`. A subclass implements `pool_groups(features, mask)`, and
+    `attention(features, mask)` unless its weights are the same at every place; the features they
+    are given are a set `(B, n, C)` of at least 32 bits.
+
+    Args:
+        num_groups: number of groups P.
+        group_dim: dimension of each group.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Raises:
+        ValueError: if a size is no integer of at least 1.
+    """
+
+    def __init__(self, num_groups, group_dim, data_format=None, **kwargs):
+        super().__init__(data_format=data_format, **kwargs)
+        check_sizes(num_groups=num_groups, group_dim=group_dim)
+        self.num_groups = num_groups
+        self.group_dim = group_dim
+        self.supports_masking = True
+
+    def add_kernel(self, name, shape, initializer="glorot_uniform"):
+        """Add a weight that keeps its type under mixed precision.
+
+        Args:
+            name: name of the weight.
+            shape: its shape.
+            initializer: its initialiser.
+
+        Returns:
+            Keras variable.
+        """
+        return self.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)
+
+    def call(self, features, mask=None):
+        features, mask, _ = self.as_set(features, mask)
+        groups = self.pool_groups(at_least_float32(features), mask)
+        return ops.cast(groups, self.compute_dtype)
+
+    def attention_maps(self, features, mask=None):
+        """Share of every place in what a group weighs: `Σ_c |w_gjc| / Σ_jc |w_gjc|`.
+
+        Args:
+            features: map or set, as for the layer.
+            mask: optional boolean mask of a set, `(B, n)`.
+
+        Returns:
+            `(B, H, W, groups)` for a map, `(B, n, groups)` for a set; each group sums to 1 over the
+            places.
+        """
+        features = ops.convert_to_tensor(features, dtype=self.compute_dtype)
+        if not self.built:
+            self.build(tuple(features.shape))
+        features, mask, dimensions = self.as_set(features, mask)
+        attention = self.attention(at_least_float32(features), mask)
+        return ops.reshape(attention, (ops.shape(features)[0], *dimensions, self.num_groups))
+
+    def pool_groups(self, features, mask):
+        """Groups `(B, groups, group_dim)` of a set `(B, n, C)` with a mask `(B, n)` or `None`."""
+        raise NotImplementedError
+
+    def attention(self, features, mask):
+        """Attention `(B, n, groups)` of a set `(B, n, C)` with a mask `(B, n)` or `None`."""
+        return ops.repeat(average_weights(features, mask)[..., None], self.num_groups, axis=-1)
+
+    def compute_output_shape(self, input_shape):
+        self.num_channels(input_shape)
+        return (input_shape[0], self.num_groups, self.group_dim)
+
+    def compute_mask(self, inputs, mask=None):
+        return None
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_groups": self.num_groups,
+            "group_dim": self.group_dim,
+        }
+
+
+def check_sizes(**sizes):
+    """Refuse sizes that are no integer of at least 1.
+
+    Args:
+        sizes: the sizes by name.
+
+    Raises:
+        ValueError: with the name of the first that is none.
+
+    Example:
+        >>> check_sizes(num_groups=3, group_dim=170)
+    """
+    for name, size in sizes.items():
+        if size != int(size) or size < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, received {size}.")
+
+
+def average(features, mask):
+    """Average of the features that the mask leaves.
+
+    Args:
+        features: float tensor `(B, n, C)`.
+        mask: mask `(B, n)` or `None`.
+
+    Returns:
+        float tensor `(B, C)`, 0 if nothing is left.
+
+    Example:
+        >>> average(ops.array([[[1.0], [3.0], [8.0]]]), [[True, True, False]]).numpy().tolist()
+        [[2.0]]
+    """
+    return ops.einsum("bn,bnc->bc", average_weights(features, mask), features)
+
+
+def glorot_for_each_group(shape, dtype=None):
+    """Glorot's initialisation of a stack of kernels, each by its own size.
+
+    Args:
+        shape: `(groups, inputs, outputs)`.
+        dtype: type of the kernels.
+
+    Returns:
+        tensor of that shape.
+
+    Example:
+        >>> glorot_for_each_group((3, 4, 2)).shape
+        TensorShape([3, 4, 2])
+    """
+    return ops.stack(
+        [keras.initializers.GlorotUniform()(shape[1:], dtype) for _ in range(shape[0])]
+    )

@@ -1,0 +1,70 @@
+"""Channel grouping, a baseline of A-grouping (Xu et al., TPAMI 2022)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.grouping.base import (
+    LocalFeatureGrouping,
+    average,
+    check_sizes,
+    glorot_for_each_group,
+)
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ChannelGrouping(LocalFeatureGrouping):
+    """Global average pooling whose channels every group weighs by squeeze and excitation.
+
+    `V (s_g ⊙ x̄) + b`, `s_g = sigmoid(E_g relu(S_g x̄))`, `x̄ = mean_j x_j`. The baseline "channel"
+    of "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping", with
+    "Squeeze-and-Excitation Networks" (Hu, Shen, Sun, CVPR 2018), eq. 3. The weights are those of
+    channels, the same at every place: its attention maps are uniform.
+
+    Args:
+        num_groups: P, number of groups.
+        group_dim: dimension of each group.
+        hidden_dim: number of channels after squeezing; the authors take C / 5.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Weights: `squeeze_kernels (P, C, hidden_dim)`, `excite_kernels (P, hidden_dim, C)`, and of all
+    groups together `kernel (C, group_dim)` and `bias (group_dim,)`.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: `(B, P, group_dim)`.
+
+    Raises:
+        ValueError: if a size is no integer of at least 1 or the input is neither a map nor a set.
+
+    Example:
+        >>> import numpy as np
+        >>> layer = ChannelGrouping(num_groups=3, group_dim=8, hidden_dim=4)
+        >>> layer(np.ones((2, 5, 5, 16), "float32")).shape
+        TensorShape([2, 3, 8])
+    """
+
+    def __init__(self, num_groups, group_dim, hidden_dim, data_format=None, **kwargs):
+        super().__init__(num_groups, group_dim, data_format, **kwargs)
+        check_sizes(hidden_dim=hidden_dim)
+        self.hidden_dim = hidden_dim
+
+    def build(self, input_shape):
+        groups, channels, hidden = self.num_groups, self.num_channels(input_shape), self.hidden_dim
+        self.squeeze_kernels = self.add_kernel(
+            "squeeze_kernels", (groups, channels, hidden), glorot_for_each_group
+        )
+        self.excite_kernels = self.add_kernel(
+            "excite_kernels", (groups, hidden, channels), glorot_for_each_group
+        )
+        self.kernel = self.add_kernel("kernel", (channels, self.group_dim))
+        self.bias = self.add_kernel("bias", (self.group_dim,), "zeros")
+
+    def pool_groups(self, features, mask):
+        pooled = average(features, mask)
+        squeezed = ops.relu(ops.einsum("bc,gch->bgh", pooled, self.squeeze_kernels))
+        scales = ops.sigmoid(ops.einsum("bgh,ghc->bgc", squeezed, self.excite_kernels))
+        return ops.add(ops.matmul(scales * pooled[:, None], self.kernel), self.bias)
+
+    def get_config(self):
+        return {**super().get_config(), "hidden_dim": self.hidden_dim}

@@ -1,0 +1,84 @@
+"""Gate grouping, a baseline of A-grouping (Xu et al., TPAMI 2022)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.grouping.base import (
+    LocalFeatureGrouping,
+    average,
+    average_weights,
+    check_sizes,
+    glorot_for_each_group,
+)
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class GateGrouping(LocalFeatureGrouping):
+    """Global average pooling of features that every group multiplies by gates of its own.
+
+    `V mean_j (w_gj ⊙ x_j)`, `w_gj = G_g h_j + b_g`, `h_j = S x_j + b`: gates of any sign, one for
+    each place and channel. The baseline "gate" of "Towards Improved and Interpretable Deep Metric
+    Learning via Attentive Grouping".
+
+    The sum over places is taken first, as `mean_j h_j x_jᵀ`: no gate is held. Its attention maps
+    are the mean magnitude of the gates of a place, scaled to sum 1.
+
+    Args:
+        num_groups: P, number of groups.
+        group_dim: dimension of each group.
+        hidden_dim: dimension of h; the authors take C / 8.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Weights: `shared_kernel (C, hidden_dim)`, `shared_bias (hidden_dim,)`,
+    `group_kernels (P, hidden_dim, C)`, `group_biases (P, C)`, and of all groups together
+    `kernel (C, group_dim)`.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: `(B, P, group_dim)`.
+
+    Raises:
+        ValueError: if a size is no integer of at least 1 or the input is neither a map nor a set.
+
+    Example:
+        >>> import numpy as np
+        >>> layer = GateGrouping(num_groups=3, group_dim=8, hidden_dim=4)
+        >>> layer(np.ones((2, 5, 5, 16), "float32")).shape
+        TensorShape([2, 3, 8])
+    """
+
+    def __init__(self, num_groups, group_dim, hidden_dim, data_format=None, **kwargs):
+        super().__init__(num_groups, group_dim, data_format, **kwargs)
+        check_sizes(hidden_dim=hidden_dim)
+        self.hidden_dim = hidden_dim
+
+    def build(self, input_shape):
+        groups, channels, hidden = self.num_groups, self.num_channels(input_shape), self.hidden_dim
+        self.shared_kernel = self.add_kernel("shared_kernel", (channels, hidden))
+        self.shared_bias = self.add_kernel("shared_bias", (hidden,), "zeros")
+        self.group_kernels = self.add_kernel(
+            "group_kernels", (groups, hidden, channels), glorot_for_each_group
+        )
+        self.group_biases = self.add_kernel("group_biases", (groups, channels), "zeros")
+        self.kernel = self.add_kernel("kernel", (channels, self.group_dim))
+
+    def pool_groups(self, features, mask):
+        weighted = average_weights(features, mask)[..., None] * self._hidden(features)
+        products = ops.einsum("bnh,bnc->bhc", weighted, features)
+        gated = ops.einsum("bhc,ghc->bgc", products, self.group_kernels)
+        gated = gated + ops.multiply(average(features, mask)[:, None], self.group_biases)
+        return ops.matmul(gated, self.kernel)
+
+    def attention(self, features, mask):
+        gates = ops.einsum("bnh,ghc->bngc", self._hidden(features), self.group_kernels)
+        magnitudes = ops.mean(ops.abs(ops.add(gates, self.group_biases)), axis=-1)
+        magnitudes = average_weights(features, mask)[..., None] * magnitudes
+        total = ops.sum(magnitudes, axis=1, keepdims=True)
+        return magnitudes / ops.where(total > 0, total, 1.0)
+
+    def _hidden(self, features):
+        return ops.add(ops.matmul(features, self.shared_kernel), self.shared_bias)
+
+    def get_config(self):
+        return {**super().get_config(), "hidden_dim": self.hidden_dim}

@@ -1,0 +1,44 @@
+"""Linear grouping, the plainest baseline of A-grouping (Xu et al., TPAMI 2022)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.grouping.base import LocalFeatureGrouping, average
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class LinearGrouping(LocalFeatureGrouping):
+    """Global average pooling and one linear map for each group: `V_g mean_j x_j`.
+
+    The baseline "linear" of "Towards Improved and Interpretable Deep Metric Learning via Attentive
+    Grouping". Every group looks at every place alike: its attention maps are uniform.
+
+    Args:
+        num_groups: P, number of groups.
+        group_dim: dimension of each group.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Weight: `kernel (C, P * group_dim)`, group by group.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: `(B, P, group_dim)`.
+
+    Raises:
+        ValueError: if a size is no integer of at least 1 or the input is neither a map nor a set.
+
+    Example:
+        >>> import numpy as np
+        >>> LinearGrouping(num_groups=3, group_dim=8)(np.ones((2, 5, 5, 16), "float32")).shape
+        TensorShape([2, 3, 8])
+    """
+
+    def build(self, input_shape):
+        self.kernel = self.add_kernel(
+            "kernel", (self.num_channels(input_shape), self.num_groups * self.group_dim)
+        )
+
+    def pool_groups(self, features, mask):
+        groups = ops.matmul(average(features, mask), self.kernel)
+        return ops.reshape(groups, (-1, self.num_groups, self.group_dim))

@@ -1,0 +1,134 @@
+"""The objective of grouped embeddings (Xu et al., TPAMI 2022)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.losses.group_diversity import GroupDiversityLoss
+from gsp_tf.losses.labels import check_labels
+from gsp_tf.losses.loss_layer import LossLayer
+from gsp_tf.losses.pair import PairLoss
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class GroupedLoss(LossLayer):
+    """A loss applied to each group of an embedding and summed, plus the diversity of the groups.
+
+    `Σ_g L(labels, e_g) + λ L_div(e_1, ..., e_P)`, where the embedding is the P groups e_g one after
+    the other. "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu
+    et al.), eq. 14, whose third term, weight decay, belongs to the optimizer. The authors' code
+    takes the mean over groups in the place of the sum and P / 2 times this diversity, so its λ
+    stands for λ P² / 2 here.
+
+    A loss without weights is the same for all groups. A loss with weights is copied, so that every
+    group learns its own, as the authors do with the boundaries of the margin-based loss.
+
+    Args:
+        loss: any pair loss, or any loss layer.
+        num_groups: P.
+        diversity_weight: λ; 0 leaves the diversity out.
+        diversity: a `GroupDiversityLoss`; `None` for one with the parameters of the paper.
+
+    Weights: those of the loss, P times.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, P * group_dim)`; a
+    scalar.
+
+    Raises:
+        ValueError: if an argument is out of range, or the embeddings do not divide into P groups.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> loss = GroupedLoss(ContrastiveLoss(), num_groups=2)
+        >>> one_direction = np.ones((2, 8), "float32")
+        >>> round(float(loss(np.array([0, 1]), one_direction)), 3)  # 2 · 0.5 + 0.1 · 25
+        3.5
+    """
+
+    def __init__(self, loss, num_groups, diversity_weight=0.1, diversity=None, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(loss, (PairLoss, LossLayer)):
+            raise ValueError(
+                "GroupedLoss takes a pair loss such as ContrastiveLoss() or a loss layer such as "
+                f"ProxyAnchorLoss(num_classes), received {loss!r}."
+            )
+        if num_groups < 1:
+            raise ValueError(f"num_groups must be at least 1, received {num_groups}.")
+        if not diversity_weight >= 0:
+            raise ValueError(f"diversity_weight must not be negative, received {diversity_weight}.")
+        diversity = GroupDiversityLoss() if diversity is None else diversity
+        if not isinstance(diversity, GroupDiversityLoss):
+            raise ValueError(f"diversity must be a GroupDiversityLoss, received {diversity!r}.")
+        self.num_groups = num_groups
+        self.diversity_weight = diversity_weight
+        self.diversity = diversity
+        self.group_losses = one_for_each_group(loss, num_groups)
+        if isinstance(loss, PairLoss):
+            self.seed_generator = loss.seed_generator
+
+    def build(self, labels_shape, embeddings_shape):
+        group_shape = (embeddings_shape[0], self._group_dim(embeddings_shape))
+        for loss in self.group_losses:
+            if isinstance(loss, LossLayer) and not loss.built:
+                loss.build(labels_shape, group_shape)
+
+    def call(self, labels, embeddings):
+        check_labels(labels, embeddings)
+        group_dim = self._group_dim(embeddings.shape)
+        groups = ops.reshape(embeddings, (-1, self.num_groups, group_dim))
+        total = sum(loss(labels, groups[:, g]) for g, loss in enumerate(self.group_losses))
+        if self.diversity_weight:
+            total = total + self.diversity_weight * self.diversity(labels, groups)
+        return total
+
+    def _group_dim(self, embeddings_shape):
+        dim = embeddings_shape[-1]
+        if dim % self.num_groups:
+            raise ValueError(
+                f"Embeddings of {dim} columns do not divide into num_groups={self.num_groups} "
+                "groups."
+            )
+        return dim // self.num_groups
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "loss": serialize(self.group_losses[0]),
+            "num_groups": self.num_groups,
+            "diversity_weight": self.diversity_weight,
+            "diversity": serialize(self.diversity),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        parts = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("loss", "diversity")
+        }
+        return cls(**{**config, **parts})
+
+
+def one_for_each_group(loss, num_groups):
+    """Losses of the groups: copies of a loss with weights, a loss without any itself.
+
+    Args:
+        loss: a pair loss or a loss layer.
+        num_groups: number of groups.
+
+    Returns:
+        list of losses, the given one first.
+
+    Example:
+        >>> from gsp_tf.losses import ProxyNCALoss
+        >>> [loss.name for loss in one_for_each_group(ProxyNCALoss(5, name="proxy_nca"), 3)]
+        ['proxy_nca', 'proxy_nca_1', 'proxy_nca_2']
+    """
+    if not isinstance(loss, LossLayer):
+        return [loss] * num_groups
+    config = loss.get_config()
+    copies = (
+        type(loss).from_config({**config, "name": f"{loss.name}_{group}"})
+        for group in range(1, num_groups)
+    )
+    return [loss, *copies]

@@ -1,0 +1,105 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.losses import ClassMarginLoss, DistanceWeightedMiner, MarginLoss
+from gsp_tf.training import MetricLearner, with_learning_rate_multipliers
+
+BETAS = np.array([0.7, 1.0, 1.3])
+
+
+def batch(rows=9, columns=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.arange(rows) % 3, rng.normal(size=(rows, columns))
+
+
+def defined_loss(labels, embeddings, betas, margin, nu):
+    """The definition, over all triplets."""
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    distances = np.linalg.norm(unit[:, None] - unit, axis=2)
+    total = count = 0.0
+    for a, p, n in np.ndindex(*3 * [len(labels)]):
+        if a != p and labels[a] == labels[p] != labels[n]:
+            beta = betas[labels[a]]
+            hinges = margin + distances[a, p] - beta, margin + beta - distances[a, n]
+            total += nu * beta + sum(hinge for hinge in hinges if hinge > 0)
+            count += sum(hinge > 0 for hinge in hinges)
+    return total / count
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.3])
+def test_equals_the_definition(with_weights, value_and_gradients, nu):
+    labels, embeddings = batch()
+    loss = with_weights(ClassMarginLoss(3, 0.3, nu=nu, dtype="float64"), columns=4)
+    loss.betas.assign(BETAS)
+    value, gradient, betas_gradient = value_and_gradients(loss, labels, embeddings)
+    assert value == pytest.approx(defined_loss(labels, embeddings, BETAS, 0.3, nu), rel=1e-9)
+    for index in np.ndindex(*embeddings.shape):
+        shift = np.zeros_like(embeddings)
+        shift[index] = 1e-6
+        values = [defined_loss(labels, embeddings + s * shift, BETAS, 0.3, nu) for s in (1, -1)]
+        assert gradient[index] == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5, abs=1e-8)
+    for index in range(3):
+        shift = 1e-6 * np.eye(3)[index]
+        values = [defined_loss(labels, embeddings, BETAS + s * shift, 0.3, nu) for s in (1, -1)]
+        assert betas_gradient[index] == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5)
+
+
+@pytest.mark.parametrize("miner", [None, DistanceWeightedMiner(seed=3)])
+def test_starts_as_the_margin_loss(value_and_gradients, value_and_gradient, miner):
+    labels, embeddings = batch()
+    config = keras.saving.serialize_keras_object(miner)
+    twin = keras.saving.deserialize_keras_object(config)
+    loss = ClassMarginLoss(3, 0.4, 0.875, miner=miner, dtype="float64")
+    loss.build((None,), (None, 4))
+    value, gradient, _ = value_and_gradients(loss, labels, embeddings)
+    expected = value_and_gradient(MarginLoss(0.4, 0.875, miner=twin), labels, embeddings)
+    assert value == pytest.approx(float(expected[0]), rel=1e-12)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-12)
+
+
+def test_equals_pytorch_metric_learning(oracle):
+    case = oracle("losses_pml")
+    labels, name = case["labels"], "margin_0.2_beta1.2"
+    loss = ClassMarginLoss(int(labels.max()) + 1)
+    with tf.GradientTape() as tape:
+        embeddings = tf.constant(case["embeddings"])
+        tape.watch(embeddings)
+        value = loss(labels, embeddings)
+    assert float(value) == pytest.approx(float(case[f"{name}_loss"]), rel=1e-5)
+    gradient = tape.gradient(value, embeddings)
+    np.testing.assert_allclose(gradient, case[f"{name}_grad"], rtol=1e-3, atol=1e-6)
+
+
+def test_zero_where_no_pair_violates_its_margin(value_and_gradients):
+    embeddings = np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]])
+    loss = ClassMarginLoss(2, margin=0.2, beta=1.0, nu=0.5)
+    value, *gradients = value_and_gradients(loss, np.array([0, 0, 1, 1]), embeddings)
+    assert value == 0
+    assert not any(g.any() for g in gradients)
+
+
+def test_boundaries_have_a_learning_rate_of_their_own():
+    labels, embeddings = batch()
+    moved = []
+    for factor in (1.0, 5.0):
+        keras.utils.set_random_seed(0)
+        embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
+        learner = MetricLearner(embedder, ClassMarginLoss(3))
+        optimizer = with_learning_rate_multipliers(keras.optimizers.SGD(0.01), {"betas": factor})
+        learner.compile(optimizer)
+        learner.fit(embeddings, labels, verbose=0)
+        moved.append(np.asarray(learner.embedding_loss.betas) - np.float32(1.2))
+    np.testing.assert_allclose(moved[1], 5 * moved[0], rtol=1e-3)
+    assert np.abs(moved[0]).min() > 1e-4
+
+
+def test_config_keeps_the_miner():
+    loss = ClassMarginLoss(3, miner=DistanceWeightedMiner(0.4, seed=2))
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
+    twin = keras.saving.deserialize_keras_object(config)
+    assert twin.margin_loss.miner.get_config() == loss.margin_loss.miner.get_config()
+    assert twin.get_config() == loss.get_config()

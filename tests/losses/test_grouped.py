@@ -1,0 +1,135 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf.losses import (
+    ClassMarginLoss,
+    ContrastiveLoss,
+    CosineContrastiveLoss,
+    CrossBatchMemory,
+    DistanceWeightedMiner,
+    GroupDiversityLoss,
+    GroupedLoss,
+    MarginLoss,
+    ProxyNCALoss,
+)
+from gsp_tf.training import MetricLearner
+
+
+def batch(rows=8, columns=12, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.arange(rows) % 4, rng.normal(size=(rows, columns))
+
+
+def test_sums_the_groups_and_adds_their_diversity(
+    pair_loss, value_and_gradients, value_and_gradient
+):
+    labels, embeddings = batch()
+    inner, diversity = pair_loss[1](), GroupDiversityLoss(1.0, 0.2, 3.0)
+    loss = GroupedLoss(inner, 3, 0.7, diversity, dtype="float64")
+    value, gradient = value_and_gradients(loss, labels, embeddings)
+    expected, expected_gradient = value_and_gradient(
+        lambda y, x: (
+            sum(inner(y, x[:, 4 * g : 4 * g + 4]) for g in range(3))
+            + 0.7 * diversity(None, keras.ops.reshape(x, (8, 3, 4)))
+        ),
+        labels,
+        embeddings,
+    )
+    assert value == pytest.approx(float(expected), rel=1e-7)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-5, atol=1e-9)
+
+
+def test_every_group_learns_weights_of_its_own(with_weights, value_and_gradients):
+    labels, embeddings = batch()
+    loss = with_weights(
+        GroupedLoss(ClassMarginLoss(4, dtype="float64"), 3, 0.0, dtype="float64"), columns=12
+    )
+    assert [(w.name, tuple(w.shape)) for w in loss.trainable_weights] == 3 * [("betas", (4,))]
+    assert len({w.path for w in loss.trainable_weights}) == 3
+    value, _, *gradients = value_and_gradients(loss, labels, embeddings)
+    total = 0.0
+    for g, gradient in enumerate(gradients):
+        alone = with_weights(ClassMarginLoss(4, dtype="float64"), columns=4)
+        alone.betas.assign(loss.trainable_weights[g])
+        part, _, expected = value_and_gradients(alone, labels, embeddings[:, 4 * g : 4 * g + 4])
+        total += part
+        np.testing.assert_allclose(gradient, expected, rtol=1e-9)
+    assert value == pytest.approx(total, rel=1e-9)
+
+
+def test_xla_gives_the_same(with_weights, value_and_gradients):
+    labels, embeddings = batch()
+    loss = with_weights(GroupedLoss(ClassMarginLoss(4, nu=0.1), 3), columns=12)
+    eager, compiled = (
+        value_and_gradients(loss, labels, embeddings, jit_compile) for jit_compile in (False, True)
+    )
+    for value, expected in zip(compiled, eager, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_copies_start_apart():
+    loss = GroupedLoss(ProxyNCALoss(4), 2)
+    loss.build((None,), (None, 6))
+    first, second = loss.trainable_weights
+    assert first.shape == second.shape == (4, 3) and not np.array_equal(first, second)
+
+
+def test_evaluation_leaves_the_memories():
+    labels, features = batch()
+    loss = GroupedLoss(CrossBatchMemory(CosineContrastiveLoss(), 30), 3)
+    learner = MetricLearner(keras.Sequential([keras.Input((12,)), keras.layers.Dense(12)]), loss)
+    learner.compile("adam")
+    learner.fit(features, labels, verbose=0)
+    learner.evaluate(features, labels, verbose=0)
+    assert [int(memory.num_enqueued) for memory in loss.group_losses] == [8, 8, 8]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ClassMarginLoss(4, nu=0.1, miner=DistanceWeightedMiner(seed=1), name="boundaries"),
+        MarginLoss(0.3, miner=DistanceWeightedMiner(seed=1)),
+    ],
+    ids=["with weights", "without"],
+)
+def test_config_round_trip(loss):
+    loss = GroupedLoss(loss, 3, 0.2, GroupDiversityLoss(1.0, 0.3, 5.0), name="of_groups")
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
+    twin = keras.saving.deserialize_keras_object(config)
+    assert twin.get_config() == loss.get_config()
+    assert (twin.name, twin.num_groups, twin.diversity_weight) == ("of_groups", 3, 0.2)
+    assert twin.diversity.get_config() == loss.diversity.get_config()
+    for copy, original in zip(twin.group_losses, loss.group_losses, strict=True):
+        assert type(copy) is type(original) and copy.get_config() == original.get_config()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GroupedLoss("margin", 3), "takes a pair loss .* received 'margin'"),
+        (lambda: GroupedLoss(GroupDiversityLoss(), 3), "takes a pair loss .* received <.*GroupDiv"),
+        (lambda: GroupedLoss(ContrastiveLoss(), 0), "num_groups must be at least 1, received 0"),
+        (
+            lambda: GroupedLoss(ContrastiveLoss(), 3, float("nan")),
+            "diversity_weight must not be negative, received nan",
+        ),
+        (
+            lambda: GroupedLoss(ContrastiveLoss(), 3, diversity=ContrastiveLoss()),
+            "diversity must be a GroupDiversityLoss, received",
+        ),
+        (
+            lambda: GroupedLoss(ContrastiveLoss(), 5)(*batch()),
+            "12 columns do not divide into num_groups=5",
+        ),
+        (
+            lambda: GroupedLoss(ClassMarginLoss(4), 5).build((None,), (None, 12)),
+            "12 columns do not divide into num_groups=5",
+        ),
+    ],
+)
+def test_refuses(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

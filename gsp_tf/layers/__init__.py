@@ -1,5 +1,7 @@
 """Keras layers for embeddings."""
 
+from gsp_tf.layers.coded_residual import CodedResidualTransform
+from gsp_tf.layers.coded_residual_branches import CodedResidualBranches
 from gsp_tf.layers.frozen_batch_normalization import FrozenBatchNormalization
 from gsp_tf.layers.global_local import GlobalLocalEmbedding
 from gsp_tf.layers.grouping import AttentiveGrouping, ChannelGrouping, GateGrouping, LinearGrouping
@@ -29,6 +31,8 @@ __all__ = [
     "AverageMaxPooling",
     "CBAMPooling",
     "ChannelGrouping",
+    "CodedResidualBranches",
+    "CodedResidualTransform",
     "CrowPooling",
     "DelfPooling",
     "FrozenBatchNormalization",

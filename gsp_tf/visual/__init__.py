@@ -1,6 +1,7 @@
 """Pictures of embeddings, retrieval, pooling weights and training, and the page that joins them."""
 
 from gsp_tf.visual.attention import overlay_groups
+from gsp_tf.visual.correlation_maps import correlation_maps
 from gsp_tf.visual.curves import training_curves
 from gsp_tf.visual.embedding_map import embedding_map, project
 from gsp_tf.visual.gallery import neighbour_gallery
@@ -10,6 +11,7 @@ from gsp_tf.visual.run_summary import RunSummary
 
 __all__ = [
     "RunSummary",
+    "correlation_maps",
     "embedding_map",
     "neighbour_gallery",
     "overlay_groups",

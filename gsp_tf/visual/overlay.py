@@ -38,7 +38,7 @@ def overlay_weights(image, weights):
         >>> overlay_weights(image, [[1.0, 0.0], [0.0, 0.0]])[0, 0]
         array([160,  28,  54], dtype=uint8)
     """
-    grey = rgb(image) @ LUMINANCE
+    image = rgb(image)
     weights = np.asarray(weights, dtype=np.float32)
     if weights.ndim != 2 or not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(
@@ -48,11 +48,46 @@ def overlay_weights(image, weights):
         )
     if not weights.sum() > 0:
         raise ValueError(f"weights must have a positive sum; received {weights.sum()}.")
-    relative = Image.fromarray(weights / weights.mean())
-    relative = relative.resize(grey.shape[::-1], Image.Resampling.BILINEAR)
+    relative = resized(weights / weights.mean(), image)
     octaves = np.log2(np.maximum(relative, 2.0**-OCTAVES)).clip(max=OCTAVES) / OCTAVES
-    tint = 255 * matplotlib.colormaps[COLOR_MAP](octaves / 2 + 0.5)[..., :3]
-    opacity = OPACITY * np.abs(octaves)[..., None]
+    return tinted(image, octaves)
+
+
+def resized(values, image):
+    """Values of the places `(h, w)` of an image, resized bilinearly to its pixels.
+
+    Args:
+        values: floats `(h, w)`.
+        image: array `(H, W, channels)`.
+
+    Returns:
+        float32 `(H, W)`.
+
+    Example:
+        >>> resized([[1.0, 3.0]], np.zeros((1, 4, 3))).tolist()
+        [[1.0, 1.5, 2.5, 3.0]]
+    """
+    picture = Image.fromarray(np.asarray(values, dtype=np.float32))
+    return np.asarray(picture.resize(image.shape[1::-1], Image.Resampling.BILINEAR))
+
+
+def tinted(image, strengths):
+    """A grey image, tinted red where a strength is positive and blue where it is negative.
+
+    Args:
+        image: uint8 `(H, W, 1)` or `(H, W, 3)`; its luminance is shown.
+        strengths: floats `(H, W)` in [-1, 1]; 0 leaves a pixel untinted.
+
+    Returns:
+        uint8 `(H, W, 3)`.
+
+    Example:
+        >>> tinted(np.full((1, 2, 1), 100, np.uint8), np.array([[0.0, 1.0]])).tolist()
+        [[[100, 100, 100], [160, 28, 54]]]
+    """
+    grey = rgb(image) @ LUMINANCE
+    tint = 255 * matplotlib.colormaps[COLOR_MAP](strengths / 2 + 0.5)[..., :3]
+    opacity = OPACITY * np.abs(strengths)[..., None]
     blended = (1 - opacity) * grey[..., None] + opacity * tint
     return np.rint(blended).astype(np.uint8)
 

@@ -1,0 +1,221 @@
+"""Coded residual transform (Kan et al., NeurIPS 2022)."""
+
+import keras
+from keras import ops
+
+from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.losses.prototype_diversity import prototype_diversity
+from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops.precision import at_least_float32
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class CodedResidualTransform(LocalFeatureLayer):
+    """Embeds how the local features differ from learned prototypes, seen from each prototype.
+
+    "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022). With the n
+    local features f_j, the prototypes c_k and their correlation coefficients
+    `a_jk = cos(f_j, c_k)`, the residuals weighted by correlation (eq. 1) are
+
+        r_k = (1/n) Σ_j a_jk (f_j - c_k) = (1/n) (Σ_j a_jk f_j - (Σ_j a_jk) c_k)
+
+    and the embedding (eq. 2) is the sum of what a network of each prototype makes of them,
+    `Σ_k W2_k gelu(W1_k r_k + b_k) + b`. In its second form r_k costs a matrix product: the
+    residuals `(B, n, K, C)` are never held, only the correlations `(B, n, K)` and r `(B, K, C)`.
+    The factor 1/n, which W1 could hold, makes embeddings independent of the number of places. All
+    is computed in float32 at least.
+
+    Args:
+        num_prototypes: K, number of prototypes.
+        embedding_dim: D, size of the embedding.
+        hidden_dim: width of the embedding networks.
+        shared_network: one network for all prototypes, in place of one for each.
+        diversity_weight: weight of `prototype_diversity` (eq. 3), which the layer adds to the loss
+            in training.
+        prototypes_initializer: initialiser of the prototypes.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Weights: `prototypes (K, C)`, `hidden_kernel (K, C, hidden_dim)`, `hidden_bias (K, hidden_dim)`,
+    `output_kernel (K, hidden_dim, D)`, `output_bias (D,)`; a shared network is without K.
+
+    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
+    whose Keras mask `(B, n)` leaves features out.
+
+    Output: `(B, D)`.
+
+    Raises:
+        ValueError: if a parameter is out of range or the input is neither a map nor a set.
+
+    Example:
+        >>> import keras
+        >>> images = keras.Input((32, 32, 3))
+        >>> features = keras.layers.Conv2D(16, 3)(images)
+        >>> CodedResidualTransform(num_prototypes=8, embedding_dim=4, hidden_dim=6)(features).shape
+        (None, 4)
+    """
+
+    def __init__(
+        self,
+        num_prototypes,
+        embedding_dim,
+        hidden_dim,
+        shared_network=False,
+        diversity_weight=1.0,
+        prototypes_initializer="glorot_uniform",
+        data_format=None,
+        **kwargs,
+    ):
+        super().__init__(data_format=data_format, **kwargs)
+        sizes = {
+            "num_prototypes": num_prototypes,
+            "embedding_dim": embedding_dim,
+            "hidden_dim": hidden_dim,
+        }
+        for name, size in sizes.items():
+            if size != int(size) or size < 1:
+                raise ValueError(f"{name} must be an integer of at least 1, received {size}.")
+        if not diversity_weight >= 0:
+            raise ValueError(f"diversity_weight must not be negative, received {diversity_weight}.")
+        self.num_prototypes = num_prototypes
+        self.embedding_dim = embedding_dim
+        self.hidden_dim = hidden_dim
+        self.shared_network = shared_network
+        self.diversity_weight = diversity_weight
+        self.prototypes_initializer = keras.initializers.get(prototypes_initializer)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        channels = self.num_channels(input_shape)
+        self.prototypes = self.add_weight(
+            name="prototypes",
+            shape=(self.num_prototypes, channels),
+            initializer=self.prototypes_initializer,
+            autocast=False,
+        )
+        self.hidden_kernel = self._kernel("hidden_kernel", channels, self.hidden_dim, 2.0)
+        self.hidden_bias = self.add_weight(
+            name="hidden_bias",
+            shape=(*self._networks, self.hidden_dim),
+            initializer="zeros",
+            autocast=False,
+        )
+        self.build_output()
+
+    def build_output(self):
+        """Make the weights of the last layer of the networks alone."""
+        self.output_kernel = self._kernel(
+            "output_kernel", self.hidden_dim, self.embedding_dim, 1.0 / self.num_prototypes
+        )
+        self.output_bias = self.add_weight(
+            name="output_bias", shape=(self.embedding_dim,), initializer="zeros", autocast=False
+        )
+        self.built = True
+
+    def call(self, features, mask=None, training=None):
+        return self.embed(self.encode(features, mask, training))
+
+    def encode(self, features, mask=None, training=None):
+        """Hidden layer of the network of each prototype.
+
+        Args:
+            features: map or set, as for the layer.
+            mask: optional boolean mask of a set, `(B, n)`.
+            training: whether to add the diversity of the prototypes to the loss.
+
+        Returns:
+            `(B, K, hidden_dim)`.
+        """
+        if training and self.diversity_weight:
+            self.add_loss(self.diversity_weight * prototype_diversity(self.prototypes))
+        features, mask, _ = self.as_set(features, mask)
+        residuals = self._residuals(features, mask)
+        residuals, kernel, bias = at_least_float32(residuals, self.hidden_kernel, self.hidden_bias)
+        return ops.gelu(ops.einsum(f"bkc,{self._k}ch->bkh", residuals, kernel) + bias, False)
+
+    def embed(self, hidden):
+        """Sum over the prototypes of the last layer of their networks.
+
+        Args:
+            hidden: float tensor `(B, K, hidden_dim)` of `encode`.
+
+        Returns:
+            `(B, D)`.
+        """
+        hidden, kernel, bias = at_least_float32(hidden, self.output_kernel, self.output_bias)
+        embeddings = ops.einsum(f"bkh,{self._k}hd->bd", hidden, kernel) + bias
+        return ops.cast(embeddings, self.compute_dtype)
+
+    def correlation_maps(self, features):
+        """Correlation of every local feature with every prototype, `a_jk = cos(f_j, c_k)`.
+
+        Args:
+            features: map or set, as for the layer.
+
+        Returns:
+            `(B, H, W, K)` for a map, `(B, n, K)` for a set; in [-1, 1], 0 for a zero feature.
+
+        Example:
+            >>> import numpy as np
+            >>> layer = CodedResidualTransform(1, 2, 2, prototypes_initializer="ones")
+            >>> maps = layer.correlation_maps(np.array([[[[2.0, 2.0], [-1.0, 1.0]]]]))
+            >>> maps.shape, maps.numpy().ravel().round(3).tolist()
+            (TensorShape([1, 1, 2, 1]), [1.0, 0.0])
+        """
+        features = ops.convert_to_tensor(features)
+        if not self.built:
+            self.build(tuple(features.shape))
+        features, _, dimensions = self.as_set(features)
+        correlations = self._correlations(features)
+        return ops.reshape(correlations, (ops.shape(features)[0], *dimensions, self.num_prototypes))
+
+    def _correlations(self, features):
+        """Correlations a `(B, n, K)` of a set `(B, n, C)`."""
+        features, prototypes = at_least_float32(features, self.prototypes)
+        return ops.matmul(l2_normalize(features), ops.transpose(l2_normalize(prototypes)))
+
+    def _residuals(self, features, mask):
+        """Weighted residuals r `(B, K, C)` of a set `(B, n, C)`."""
+        features, prototypes = at_least_float32(features, self.prototypes)
+        if mask is None:
+            count = ops.cast(ops.shape(features)[1], features.dtype)
+        else:
+            count = ops.sum(ops.cast(mask, features.dtype), axis=1)[:, None, None]
+        # What the mask leaves out is zero and correlates with nothing.
+        weights = self._correlations(features) / ops.maximum(count, 1)
+        totals = ops.sum(weights, axis=1)[..., None]
+        return ops.einsum("bnk,bnc->bkc", weights, features) - totals * prototypes
+
+    @property
+    def _networks(self):
+        """Leading dimensions of the weights of the networks."""
+        return () if self.shared_network else (self.num_prototypes,)
+
+    @property
+    def _k(self):
+        """Index of the networks in an einsum."""
+        return "" if self.shared_network else "k"
+
+    def _kernel(self, name, inputs, outputs, gain):
+        """Kernels of variance gain / inputs for each of the networks."""
+        shape = (*self._networks, inputs, outputs)
+        # Keras counts the networks among the inputs.
+        scale = gain if self.shared_network else gain * self.num_prototypes
+        initializer = keras.initializers.VarianceScaling(scale, mode="fan_in")
+        return self.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.embedding_dim)
+
+    def compute_mask(self, inputs, mask=None):
+        return None
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_prototypes": self.num_prototypes,
+            "embedding_dim": self.embedding_dim,
+            "hidden_dim": self.hidden_dim,
+            "shared_network": self.shared_network,
+            "diversity_weight": self.diversity_weight,
+            "prototypes_initializer": keras.initializers.serialize(self.prototypes_initializer),
+        }

@@ -1,0 +1,170 @@
+"""Two coded residual transforms that must agree (Kan et al., NeurIPS 2022)."""
+
+import keras
+
+from gsp_tf.layers.coded_residual import CodedResidualTransform
+from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.losses.similarity_consistency import similarity_consistency
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class CodedResidualBranches(LocalFeatureLayer):
+    """Two coded residual transforms of one feature map, which agree on what is similar.
+
+    "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022), section 3.3.
+    The branches differ in the number of prototypes K and the dimension D. In training the layer
+    adds to the loss how much the similarities among the batch differ between them
+    (`similarity_consistency`, eqs. 4 and 5), and each branch the diversity of its prototypes
+    (eq. 3). With a metric loss on both embeddings, that makes the total loss. Inference uses the
+    first.
+
+    Args:
+        num_prototypes: pair of K, numbers of prototypes.
+        embedding_dim: pair of D, sizes of the embeddings.
+        hidden_dim: width of the embedding networks.
+        shared_network: as in `CodedResidualTransform`.
+        share_weights: the branches share what does not depend on D: the branch with fewer
+            prototypes has the first of the other's, with their hidden layers.
+        diversity_weight: weight of the diversity of each branch's prototypes.
+        consistency_weight: weight of the consistency of the embeddings.
+        prototypes_initializer: initialiser of the prototypes.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Attributes: `first` and `second`, the two `CodedResidualTransform`.
+
+    Input: as `CodedResidualTransform`.
+
+    Output: the pair of first `(B, D_1)` and second `(B, D_2)`.
+
+    Raises:
+        ValueError: if a parameter is out of range, no pair where it must be, or the input is
+            neither a map nor a set.
+
+    Example:
+        >>> import keras
+        >>> from gsp_tf.losses import MultiSimilarityLoss
+        >>> from gsp_tf.training import MetricLearner
+        >>> images = keras.Input((32, 32, 3))
+        >>> features = keras.layers.Conv2D(16, 3)(images)
+        >>> branches = CodedResidualBranches((8, 6), (4, 5), hidden_dim=6)(features)
+        >>> embedder = keras.Model(images, branches)
+        >>> embedder.output_shape
+        [(None, 4), (None, 5)]
+        >>> loss = MultiSimilarityLoss()
+        >>> learner = MetricLearner(embedder, loss, attribute_loss=loss, attribute_weight=0.5)
+    """
+
+    def __init__(
+        self,
+        num_prototypes,
+        embedding_dim,
+        hidden_dim,
+        shared_network=False,
+        share_weights=False,
+        diversity_weight=1.0,
+        consistency_weight=1.0,
+        prototypes_initializer="glorot_uniform",
+        data_format=None,
+        **kwargs,
+    ):
+        super().__init__(data_format=data_format, **kwargs)
+        pairs = {"num_prototypes": num_prototypes, "embedding_dim": embedding_dim}
+        for name, pair in pairs.items():
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise ValueError(f"{name} must be a pair, one for each branch, received {pair!r}.")
+        if not consistency_weight >= 0:
+            raise ValueError(
+                f"consistency_weight must not be negative, received {consistency_weight}."
+            )
+        self.share_weights = share_weights
+        self.consistency_weight = consistency_weight
+        self.first, self.second = (
+            CodedResidualTransform(
+                count,
+                dim,
+                hidden_dim,
+                shared_network,
+                diversity_weight,
+                prototypes_initializer,
+                self.data_format,
+                dtype=self.dtype_policy,
+                name=name,
+            )
+            for name, count, dim in zip(
+                ("first", "second"), num_prototypes, embedding_dim, strict=True
+            )
+        )
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        self._wider.build(input_shape)
+        if self.share_weights:
+            self._narrower.build_output()
+        else:
+            self._narrower.build(input_shape)
+
+    def call(self, features, mask=None, training=None):
+        if self.share_weights:
+            hidden = self._wider.encode(features, mask, training)
+            first, second = (
+                branch.embed(hidden[:, : branch.num_prototypes])
+                for branch in (self.first, self.second)
+            )
+        else:
+            first, second = (
+                branch(features, mask=mask, training=training)
+                for branch in (self.first, self.second)
+            )
+        if training and self.consistency_weight:
+            self.add_loss(self.consistency_weight * similarity_consistency(first, second))
+        return first, second
+
+    def correlation_maps(self, features):
+        """Correlations of the local features with the prototypes of the first branch.
+
+        Args:
+            features: map or set, as for the layer.
+
+        Returns:
+            `(B, H, W, K_1)` for a map, `(B, n, K_1)` for a set.
+
+        Example:
+            >>> import numpy as np
+            >>> layer = CodedResidualBranches((3, 4), (2, 2), 2)
+            >>> layer.correlation_maps(np.ones((1, 5, 6, 7))).shape
+            TensorShape([1, 5, 6, 3])
+        """
+        if not self.built:
+            self.build(tuple(features.shape))
+        branch = self._wider if self.share_weights else self.first
+        return branch.correlation_maps(features)[..., : self.first.num_prototypes]
+
+    @property
+    def _wider(self):
+        """The branch with more prototypes."""
+        return max(self.first, self.second, key=lambda branch: branch.num_prototypes)
+
+    @property
+    def _narrower(self):
+        return self.first if self._wider is self.second else self.second
+
+    def compute_output_shape(self, input_shape):
+        return tuple((input_shape[0], b.embedding_dim) for b in (self.first, self.second))
+
+    def compute_mask(self, inputs, mask=None):
+        return None, None
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_prototypes": (self.first.num_prototypes, self.second.num_prototypes),
+            "embedding_dim": (self.first.embedding_dim, self.second.embedding_dim),
+            "hidden_dim": self.first.hidden_dim,
+            "shared_network": self.first.shared_network,
+            "share_weights": self.share_weights,
+            "diversity_weight": self.first.diversity_weight,
+            "consistency_weight": self.consistency_weight,
+            "prototypes_initializer": keras.initializers.serialize(
+                self.first.prototypes_initializer
+            ),
+        }

@@ -1,0 +1,168 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.layers import CodedResidualBranches, CodedResidualTransform
+from gsp_tf.losses import MultiSimilarityLoss, prototype_diversity, similarity_consistency
+from gsp_tf.training import MetricLearner, embed
+
+DIVERSITY, CONSISTENCY = 0.3, 0.7
+
+
+def features_like(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def branches(num_prototypes=(3, 5), **arguments):
+    return CodedResidualBranches(
+        num_prototypes,
+        (4, 6),
+        7,
+        diversity_weight=DIVERSITY,
+        consistency_weight=CONSISTENCY,
+        **arguments,
+    )
+
+
+def embedder(**arguments):
+    images = keras.Input((None, None, 1))
+    x = keras.layers.Conv2D(8, 3, activation="relu")(images)
+    return keras.Model(images, branches(**arguments)(x))
+
+
+def data():
+    """Noisy images of four classes: bars of four directions."""
+    bar = np.zeros((9, 9, 1), "float32")
+    bar[4] = 1
+    diagonal = np.eye(9, dtype="float32")[..., None]
+    patterns = np.stack([bar, bar.transpose(1, 0, 2), diagonal, diagonal[::-1]])
+    labels = np.arange(24) % 4
+    return patterns[labels] + 0.3 * features_like((24, 9, 9, 1)), labels
+
+
+def test_gives_what_the_two_transforms_give():
+    layer = branches()
+    features = features_like((2, 4, 3, 5))
+    outputs = layer(features)
+    for branch, output, count in ((layer.first, outputs[0], 3), (layer.second, outputs[1], 5)):
+        assert isinstance(branch, CodedResidualTransform) and branch.num_prototypes == count
+        np.testing.assert_array_equal(branch(features), output)
+    assert layer.compute_output_shape((None, 4, 3, 5)) == ((None, 4), (None, 6))
+    np.testing.assert_array_equal(
+        layer.correlation_maps(features), layer.first.correlation_maps(features)
+    )
+
+
+@pytest.mark.parametrize("num_prototypes", [(3, 5), (5, 3), (4, 4)])
+@pytest.mark.parametrize("shared_network", [False, True])
+def test_branches_that_share_weights_equal_separate_ones_with_the_same_weights(
+    num_prototypes, shared_network
+):
+    shared = branches(num_prototypes, share_weights=True, shared_network=shared_network)
+    separate = branches(num_prototypes, shared_network=shared_network)
+    features = features_like((2, 4, 3, 5))
+    shared(features), separate(features)
+    wide = max(shared.first, shared.second, key=lambda branch: branch.num_prototypes)
+    for name in ("first", "second"):
+        source, target = getattr(shared, name), getattr(separate, name)
+        k = target.num_prototypes
+        target.prototypes.assign(wide.prototypes[:k])
+        networks = slice(None) if shared_network else slice(k)
+        target.hidden_kernel.assign(wide.hidden_kernel[networks])
+        target.hidden_bias.assign(wide.hidden_bias[networks])
+        target.output_kernel.assign(source.output_kernel)
+        target.output_bias.assign(source.output_bias)
+    for value, expected in zip(shared(features), separate(features), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        shared.correlation_maps(features), separate.correlation_maps(features), atol=1e-6
+    )
+    assert len(separate.trainable_weights) - len(shared.trainable_weights) == 3
+
+
+@pytest.mark.parametrize("share_weights", [False, True])
+def test_adds_the_losses_in_training_alone(share_weights):
+    layer = branches(share_weights=share_weights)
+    features = features_like((4, 3, 3, 5))
+    first, second = layer(features, training=True)
+    diverse = [layer.second] if share_weights else [layer.first, layer.second]
+    expected = CONSISTENCY * float(similarity_consistency(first, second))
+    expected += DIVERSITY * sum(float(prototype_diversity(b.prototypes)) for b in diverse)
+    assert float(sum(layer.losses)) == pytest.approx(expected, rel=1e-5)
+    layer(features)
+    assert layer.losses == []
+
+
+def test_total_loss_in_keras_and_in_a_metric_learner():
+    model = embedder()
+    images, labels = data()
+    first, second = model(images, training=True)
+    added = float(sum(model.losses))
+    metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
+    assert added > 0
+    model.compile("sgd", loss=[MultiSimilarityLoss(), MultiSimilarityLoss()])
+    plain = model.fit(images, (labels, labels), batch_size=24, verbose=0).history["loss"][0]
+    assert plain == pytest.approx(sum(metric) + added, rel=1e-4)
+    for weight, value in zip(model.weights, embedder().weights, strict=True):
+        weight.assign(value)
+    first, second = model(images, training=True)
+    added = float(sum(model.losses))
+    metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
+    learner = MetricLearner(model, MultiSimilarityLoss(), MultiSimilarityLoss(), 0.5)
+    learner.compile("sgd")
+    total = learner.fit(images, labels, batch_size=24, verbose=0).history["loss"][0]
+    assert total == pytest.approx(sum(metric) / 2 + added, rel=1e-4)
+
+
+@pytest.mark.parametrize("share_weights", [False, True])
+def test_learner_trains_and_loads_and_infers_with_the_first_branch(tmp_path, share_weights):
+    images, labels = data()
+    learner = MetricLearner(
+        embedder(share_weights=share_weights), MultiSimilarityLoss(), MultiSimilarityLoss(), 0.5
+    )
+    learner.compile(keras.optimizers.Adam(0.003), jit_compile=share_weights)
+    history = learner.fit(images, labels, batch_size=24, epochs=100, verbose=0).history
+    for name in ("loss", "embedding_loss", "attribute_loss"):
+        assert history[name][-1] < 0.8 * history[name][0], name
+    learner.save(tmp_path / "learner.keras")
+    loaded = keras.models.load_model(tmp_path / "learner.keras")
+    for value, expected in zip(loaded(images), learner(images), strict=True):
+        np.testing.assert_array_equal(value, expected)
+    assert len(loaded.trainable_weights) == len(learner.trainable_weights)
+    batches = tf.data.Dataset.from_tensor_slices((images, labels)).batch(12)
+    embeddings, _ = embed(loaded, batches)
+    np.testing.assert_allclose(embeddings, learner(images)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("data_format", ["channels_first", "channels_last"])
+def test_mask_dtype_and_data_format_reach_the_branches(data_format):
+    layer = branches(dtype="mixed_bfloat16", data_format=data_format)
+    features = features_like((2, 4, 5))
+    outputs = layer(features, mask=np.array([[1, 1, 0, 0]] * 2, bool))
+    for output, expected in zip(outputs, layer(features[:, :2]), strict=True):
+        assert output.dtype == "bfloat16"
+        np.testing.assert_array_equal(output, expected)
+    assert layer.first.data_format == data_format and layer.first.prototypes.dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_prototypes": 5}, "num_prototypes must be a pair, one for each branch, received 5"),
+        ({"embedding_dim": (1, 2, 3)}, r"embedding_dim must be a pair.*received \(1, 2, 3\)"),
+        ({"consistency_weight": -1.0}, "consistency_weight must not be negative, received -1.0"),
+    ],
+)
+def test_refuses_bad_arguments(arguments, message):
+    defaults = {"num_prototypes": (2, 3), "embedding_dim": (4, 5), "hidden_dim": 6}
+    with pytest.raises(ValueError, match=message):
+        CodedResidualBranches(**{**defaults, **arguments})
+
+
+def test_config_round_trip():
+    layer = CodedResidualBranches(
+        (5, 6), (4, 3), 2, True, True, 0.2, 0.3, "orthogonal", "channels_first", name="crt"
+    )
+    twin = CodedResidualBranches.from_config(layer.get_config())
+    assert twin.get_config() == layer.get_config()

@@ -223,21 +223,48 @@ class EmbeddingRecipe:
         _check("embedding.dim", self.dim, self.dim >= 1, "1 or more")
 
 
+Arguments = dict[str, bool | int | float | str | list[float] | None]
+PoolingName = Literal[
+    "average_max",
+    "cbam",
+    "crow",
+    "delf",
+    "gap",
+    "generalized_max",
+    "generalized_mean",
+    "gsop",
+    "gsp",
+    "gsp_max",
+    "gsp_mean",
+    "max",
+    "net_vlad",
+    "optimal_transport",
+    "smk",
+    "solar",
+    "weldon",
+]
+
+
 @dataclass
 class PoolingRecipe:
-    """The pooling of local features.
+    """The pooling of local features, with head.name=pooling.
 
     Args:
-        name: gap (global average pooling) or gsp (generalized sum pooling).
+        name: gap (global average pooling), gsp (generalized sum pooling), or another one;
+            docs/poolings.md lists them. gsp_max and gsp_mean are gsp with the maximum and within
+            the generalised mean.
+        arguments: arguments of the class of another pooling, such as {p: 4.0} of
+            generalized_mean; those left out have the defaults of the class.
         num_prototypes: m of gsp.
         transport_ratio: μ of gsp, share of the local features to keep, in (0, 1].
         entropy_smoothing: ε of gsp, larger chooses more sharply.
         solver: solver of gsp, newton or fixed_point.
-        adapt_batches: training batches from whose local features gsp takes its prototypes at the
-            start, by greedy k-center; 0 keeps random prototypes.
+        adapt_batches: training batches from whose local features gsp, net_vlad and
+            optimal_transport take their prototypes at the start; 0 keeps random ones.
     """
 
-    name: Literal["gap", "gsp"] = "gsp"
+    name: PoolingName = "gsp"
+    arguments: Arguments = field(default_factory=dict)
     num_prototypes: int = 64
     transport_ratio: float = 0.3
     entropy_smoothing: float = 5.0
@@ -248,11 +275,50 @@ class PoolingRecipe:
         _check("pooling.adapt_batches", self.adapt_batches, self.adapt_batches >= 0, "0 or more")
 
 
+@dataclass
+class HeadRecipe:
+    """What stands between the backbone and the embedding.
+
+    Args:
+        name: pooling (embedding and pooling as their sections say); attentive_grouping,
+            linear_grouping, gate_grouping or channel_grouping (A-grouping and what it is compared
+            with, for loss.wrapper=grouped); coded_residual (two coded residual transforms, each
+            with the loss); or global_local (a global head on the last map of the backbone and a
+            local one on an intermediate map). embedding.dim is the size of all groups together, of
+            the first branch, or of both heads together.
+        arguments: arguments of the layer's class, such as {num_groups: 3, key_dim: 128}; those
+            left out have the defaults of the class. coded_residual takes num_prototypes: [K1, K2],
+            second_dim (size of the second branch's embedding), hidden_dim, and the weights of the
+            paper's total loss.
+    """
+
+    name: Literal[
+        "pooling",
+        "attentive_grouping",
+        "channel_grouping",
+        "coded_residual",
+        "gate_grouping",
+        "global_local",
+        "linear_grouping",
+    ] = "pooling"
+    arguments: Arguments = field(default_factory=dict)
+
+    def __post_init__(self):
+        given = self.arguments
+        _check(
+            "head.arguments",
+            given,
+            self.name != "pooling" or not given,
+            "empty with head.name=pooling, which has pooling.arguments",
+        )
+
+
 LossName = Literal[
     "angular",
     "arc_face",
     "binomial_deviance",
     "circle",
+    "class_margin",
     "contrastive",
     "cos_face",
     "cosine_contrastive",
@@ -277,11 +343,11 @@ MinerName = Literal[
 WrapperName = Literal[
     "none",
     "cross_batch_memory",
+    "grouped",
     "multi_level_distance_regularization",
     "proxy_synthesis",
     "virtual_class",
 ]
-Arguments = dict[str, bool | int | float | str | list[float] | None]
 
 
 @dataclass
@@ -296,7 +362,7 @@ class LossRecipe:
         miner_arguments: arguments of the miner's class.
         wrapper: what the loss is put into: cross_batch_memory or
             multi_level_distance_regularization for a loss over pairs, proxy_synthesis or
-            virtual_class for one with proxies.
+            virtual_class for one with proxies, grouped for any loss on the groups of a grouping.
         wrapper_arguments: arguments of the wrapper's class, such as {capacity: 8192}.
     """
 
@@ -541,6 +607,7 @@ class Recipe:
         protocol: which classes train, choose the model and test.
         backbone: network from an image to local features.
         embedding: map to the embedding space.
+        head: what stands between backbone and embedding.
         pooling: pooling of the local features.
         loss: loss on embeddings.
         zero_shot: zero-shot loss on attributes.
@@ -556,6 +623,7 @@ class Recipe:
     protocol: ProtocolRecipe = field(default_factory=ProtocolRecipe)
     backbone: BackboneRecipe = field(default_factory=BackboneRecipe)
     embedding: EmbeddingRecipe = field(default_factory=EmbeddingRecipe)
+    head: HeadRecipe = field(default_factory=HeadRecipe)
     pooling: PoolingRecipe = field(default_factory=PoolingRecipe)
     loss: LossRecipe = field(default_factory=LossRecipe)
     zero_shot: ZeroShotRecipe = field(default_factory=ZeroShotRecipe)

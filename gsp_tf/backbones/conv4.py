@@ -6,7 +6,7 @@ from keras import layers
 from gsp_tf.backbones.registry import register
 
 
-@register("conv4")
+@register("conv4", intermediate="block_2")
 def conv4(input_shape=(None, None, 3)):
     """Four blocks of 64 3x3 filters, batch normalisation and ReLU, halved after the first two.
 
@@ -18,7 +18,7 @@ def conv4(input_shape=(None, None, 3)):
 
     Returns:
         Keras model from images `(B, H, W, channels)`, pixels in [0, 255], to features
-        `(B, H/4, W/4, 64)`.
+        `(B, H/4, W/4, 64)`. The intermediate map is that of the second block, of the same shape.
 
     Example:
         >>> conv4((48, 48, 1)).output_shape
@@ -31,5 +31,5 @@ def conv4(input_shape=(None, None, 3)):
         x = layers.BatchNormalization(momentum=0.9)(x)
         x = layers.ReLU()(x)
         if block < 2:
-            x = layers.MaxPooling2D(2)(x)
+            x = layers.MaxPooling2D(2, name=f"block_{block + 1}")(x)
     return keras.Model(images, x, name="conv4")

@@ -9,7 +9,7 @@ _WIDTHS = (16, 32, 64)
 _BLOCKS_PER_STAGE = 3
 
 
-@register("resnet20")
+@register("resnet20", intermediate="stage_2")
 def resnet20(input_shape=(None, None, 3)):
     """ResNet-20: three stages of three blocks, 16, 32 and 64 channels.
 
@@ -21,7 +21,7 @@ def resnet20(input_shape=(None, None, 3)):
 
     Returns:
         Keras model from images `(B, H, W, channels)`, pixels in [0, 255], to features
-        `(B, H/4, W/4, 64)`.
+        `(B, H/4, W/4, 64)`. The intermediate map is that of the second stage, `(B, H/2, W/2, 32)`.
 
     Example:
         >>> resnet20((32, 32, 3)).output_shape
@@ -30,17 +30,17 @@ def resnet20(input_shape=(None, None, 3)):
     images = keras.Input(input_shape)
     x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
     x = layers.ReLU()(_normalize(_convolve(x, _WIDTHS[0])))
-    for width, strides in _blocks():
+    for width, strides, name in _blocks():
         shortcut = x
         x = layers.ReLU()(_normalize(_convolve(x, width, strides=strides)))
         x = _normalize(_convolve(x, width))
         if shortcut.shape[-1] != width or strides != 1:
             shortcut = _normalize(_convolve(shortcut, width, kernel_size=1, strides=strides))
-        x = layers.ReLU()(layers.Add()([x, shortcut]))
+        x = layers.ReLU(name=name)(layers.Add()([x, shortcut]))
     return keras.Model(images, x, name="resnet20")
 
 
-@register("resnetv2_20")
+@register("resnetv2_20", intermediate="stage_2")
 def resnetv2_20(input_shape=(None, None, 3)):
     """ResNet-20 with pre-activation blocks.
 
@@ -52,7 +52,7 @@ def resnetv2_20(input_shape=(None, None, 3)):
 
     Returns:
         Keras model from images `(B, H, W, channels)`, pixels in [0, 255], to features
-        `(B, H/4, W/4, 64)`.
+        `(B, H/4, W/4, 64)`. The intermediate map is that of the second stage, `(B, H/2, W/2, 32)`.
 
     Example:
         >>> resnetv2_20((32, 32, 3)).output_shape
@@ -61,23 +61,25 @@ def resnetv2_20(input_shape=(None, None, 3)):
     images = keras.Input(input_shape)
     x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
     x = _convolve(x, _WIDTHS[0])
-    for width, strides in _blocks():
+    for width, strides, name in _blocks():
         shortcut = x
         x = layers.ReLU()(_normalize(x))
         if shortcut.shape[-1] != width or strides != 1:
             shortcut = _convolve(x, width, kernel_size=1, strides=strides)
         x = _convolve(x, width, strides=strides)
         x = _convolve(layers.ReLU()(_normalize(x)), width)
-        x = layers.Add()([x, shortcut])
+        x = layers.Add(name=name)([x, shortcut])
     x = layers.ReLU()(_normalize(x))
     return keras.Model(images, x, name="resnetv2_20")
 
 
 def _blocks():
-    """Width and stride of each of the nine blocks."""
+    """Width and stride of each of the nine blocks, and the name of the last one of each stage."""
     for stage, width in enumerate(_WIDTHS):
         for block in range(_BLOCKS_PER_STAGE):
-            yield width, 2 if stage > 0 and block == 0 else 1
+            is_last = block == _BLOCKS_PER_STAGE - 1
+            stride = 2 if stage > 0 and block == 0 else 1
+            yield width, stride, f"stage_{stage + 1}" if is_last else None
 
 
 def _convolve(x, filters, kernel_size=3, strides=1):

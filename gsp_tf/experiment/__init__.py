@@ -11,7 +11,8 @@ from gsp_tf.experiment.ensemble import (
 )
 from gsp_tf.experiment.evaluate import evaluate_run
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.model import build_embedder, build_learner, pooling_weights
+from gsp_tf.experiment.model import build_embedder, build_learner
+from gsp_tf.experiment.place_maps import place_maps
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.run import resume_run, train_recipe
 
@@ -27,7 +28,7 @@ __all__ = [
     "load_folds",
     "load_splits",
     "model_folders",
-    "pooling_weights",
+    "place_maps",
     "report_runs",
     "resume_ensemble",
     "resume_run",

@@ -14,6 +14,7 @@ from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import build_learner
+from gsp_tf.experiment.poolings import ATTRIBUTED
 from gsp_tf.experiment.run import check_retrieval, training_batches
 
 
@@ -184,19 +185,14 @@ def _counted(images):
 
 
 def _model_facts(recipe, learner):
-    backbone, embedding, loss = recipe.backbone, recipe.embedding, recipe.loss
+    backbone, loss = recipe.backbone, recipe.loss
     weights = "random weights" if backbone.weights is None else f"weights {backbone.weights}"
     if _is_downloaded(backbone):
         weights += " (Keras downloads them; not looked at here)"
     frozen = ", batch normalisation frozen" if backbone.freeze_batch_normalization else ""
-    pooling = recipe.pooling.name
-    if pooling == "gsp":
-        arguments = ("num_prototypes", "transport_ratio", "entropy_smoothing")
-        pooling = _call(pooling, {name: getattr(recipe.pooling, name) for name in arguments})
     facts = {
         "backbone": f"{backbone.name}, {weights}{frozen}",
-        "pooling": pooling,
-        "embedding": f"{embedding.dim} dimensions, mapped {embedding.position.replace('_', ' ')}",
+        **_head_facts(recipe),
         "loss": _call(loss.name, loss.arguments),
     }
     for name, part, arguments in (
@@ -218,6 +214,21 @@ def _model_facts(recipe, learner):
                 f"{_size(model.weights):,}, trainable {_size(model.trainable_weights):,}"
             )
     return facts
+
+
+def _head_facts(recipe):
+    head, pooling, embedding = recipe.head, recipe.pooling, recipe.embedding
+    dimensions = f"{embedding.dim} dimensions"
+    if head.name != "pooling":
+        return {"head": _call(head.name, head.arguments), "embedding": dimensions}
+    arguments = dict(pooling.arguments)
+    if pooling.name in ATTRIBUTED:
+        for name in ("num_prototypes", "transport_ratio", "entropy_smoothing"):
+            arguments[name] = getattr(pooling, name)
+    return {
+        "pooling": _call(pooling.name, arguments) if arguments else pooling.name,
+        "embedding": f"{dimensions}, mapped {embedding.position.replace('_', ' ')}",
+    }
 
 
 def _size(variables):

@@ -4,12 +4,14 @@ import dataclasses
 import inspect
 
 from gsp_tf import losses
+from gsp_tf.experiment.arguments import complete
 
 LOSSES = {
     "angular": losses.AngularLoss,
     "arc_face": losses.ArcFaceLoss,
     "binomial_deviance": losses.BinomialDevianceLoss,
     "circle": losses.CircleLoss,
+    "class_margin": losses.ClassMarginLoss,
     "contrastive": losses.ContrastiveLoss,
     "cos_face": losses.CosFaceLoss,
     "cosine_contrastive": losses.CosineContrastiveLoss,
@@ -36,19 +38,29 @@ MINERS = {
 }
 WRAPPERS = {
     "cross_batch_memory": losses.CrossBatchMemory,
+    "grouped": losses.GroupedLoss,
     "multi_level_distance_regularization": losses.MultiLevelDistanceRegularization,
     "proxy_synthesis": losses.ProxySynthesis,
     "virtual_class": losses.VirtualClass,
 }
-NOT_FROM_RECIPE = {"self", "name", "num_classes", "miner", "loss", "proxy_loss"}
+FILLED_IN = {
+    "name",
+    "num_classes",
+    "num_groups",
+    "miner",
+    "loss",
+    "proxy_loss",
+    "diversity",
+}
 
 
-def build_loss(recipe, num_classes):
+def build_loss(recipe, num_classes, num_groups=None):
     """The loss that a recipe describes.
 
     Args:
         recipe: `gsp_tf.recipe.LossRecipe`.
         num_classes: number of training classes.
+        num_groups: groups of the embedding, for wrapper grouped; `None` if it has none.
 
     Returns:
         a loss for `MetricLearner`.
@@ -62,22 +74,29 @@ def build_loss(recipe, num_classes):
         >>> build_loss(LossRecipe("triplet", {"margin": 0.2}), num_classes=5).margin
         0.2
     """
+    if (num_groups is not None) != (recipe.wrapper == "grouped"):
+        raise ValueError(
+            "A head that gives groups needs loss.wrapper=grouped, which compares each group by "
+            f"itself, and no other head does; received loss.wrapper={recipe.wrapper} with "
+            f"{'no' if num_groups is None else num_groups} groups."
+        )
     recipe = complete_arguments(recipe)
     loss_class = LOSSES[recipe.name]
+    takes = inspect.signature(loss_class.__init__).parameters
     arguments = dict(recipe.arguments)
-    if issubclass(loss_class, losses.PairLoss):
-        if recipe.miner != "none":
-            arguments["miner"] = MINERS[recipe.miner](**recipe.miner_arguments)
-    elif recipe.miner != "none":
-        raise ValueError(
-            f"loss.miner={recipe.miner} chooses pairs, and {recipe.name} is no pair loss."
-        )
-    else:
+    if "num_classes" in takes:
         arguments["num_classes"] = num_classes
+    if recipe.miner != "none":
+        if "miner" not in takes:
+            raise ValueError(
+                f"loss.miner={recipe.miner} chooses pairs, and {recipe.name} is no pair loss."
+            )
+        arguments["miner"] = MINERS[recipe.miner](**recipe.miner_arguments)
     loss = loss_class(**arguments)
     if recipe.wrapper == "none":
         return loss
-    return WRAPPERS[recipe.wrapper](loss, **recipe.wrapper_arguments)
+    groups = {} if num_groups is None else {"num_groups": num_groups}
+    return WRAPPERS[recipe.wrapper](loss, **groups, **recipe.wrapper_arguments)
 
 
 def complete_arguments(recipe):
@@ -99,39 +118,14 @@ def complete_arguments(recipe):
     """
     return dataclasses.replace(
         recipe,
-        arguments=_complete("loss.arguments", LOSSES[recipe.name], recipe.arguments),
-        miner_arguments=_complete(
-            "loss.miner_arguments", MINERS.get(recipe.miner), recipe.miner_arguments
+        arguments=complete("loss.arguments", LOSSES[recipe.name], recipe.arguments, FILLED_IN),
+        miner_arguments=complete(
+            "loss.miner_arguments", MINERS.get(recipe.miner), recipe.miner_arguments, FILLED_IN
         ),
-        wrapper_arguments=_complete(
-            "loss.wrapper_arguments", WRAPPERS.get(recipe.wrapper), recipe.wrapper_arguments
+        wrapper_arguments=complete(
+            "loss.wrapper_arguments",
+            WRAPPERS.get(recipe.wrapper),
+            recipe.wrapper_arguments,
+            FILLED_IN,
         ),
     )
-
-
-def _complete(field, of_class, given):
-    parameters = inspect.signature(of_class.__init__).parameters if of_class else {}
-    parameters = {
-        name: parameter
-        for name, parameter in parameters.items()
-        if name not in NOT_FROM_RECIPE and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    }
-    for name, value in given.items():
-        if name not in parameters:
-            accepted = ", ".join(parameters) or "none"
-            raise ValueError(f"{field} must be among {accepted}, received {name}.")
-        default = parameters[name].default
-        if isinstance(default, float) and type(value) is int:
-            continue
-        if isinstance(default, (bool, int, float, str)) and type(value) is not type(default):
-            raise ValueError(
-                f"{field}.{name} must be of the type of {default!r}, received {value!r}."
-            )
-    missing = [
-        name
-        for name, parameter in parameters.items()
-        if parameter.default is parameter.empty and name not in given
-    ]
-    if missing:
-        raise ValueError(f"{field} must give {', '.join(missing)}.")
-    return {name: given.get(name, parameter.default) for name, parameter in parameters.items()}

@@ -6,7 +6,7 @@ import numpy as np
 
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.model import features_model
+from gsp_tf.experiment.place_maps import place_maps
 from gsp_tf.recipe import recipe_text
 from gsp_tf.training import embed
 from gsp_tf.visual import RunSummary, write_report
@@ -84,8 +84,8 @@ def _test_half(protocol):
 def _summarize(folder, recipe, test, shown):
     embedder = folder.learner(compile=False).embedder
     dataset = evaluation_batches(recipe, test)
-    images, weights = [], []
-    embeddings, labels = embed(embedder, _keep_shown(dataset, shown, embedder, images, weights))
+    images, maps = [], []
+    embeddings, labels = embed(embedder, _keep_shown(dataset, shown, embedder, images, maps))
     metrics = folder.metrics()
     return RunSummary(
         name=recipe.name,
@@ -95,16 +95,20 @@ def _summarize(folder, recipe, test, shown):
         labels=labels[shown],
         class_names=test.class_names,
         embeddings=embeddings[shown],
-        pooling_weights=np.concatenate(weights) if weights else None,
+        pooling_weights=_joined([batch.weights for batch in maps]),
+        correlations=_joined([batch.correlations for batch in maps]),
         recipe=recipe_text(recipe),
         projections=metrics.get("projections", []),
         notes=_notes(recipe, metrics, test, shown),
     )
 
 
-def _keep_shown(dataset, shown, embedder, images, weights):
-    """Pass batches on; keep the images that are shown, and the weights they are pooled with."""
-    features, pooling = features_model(embedder)
+def _joined(batches):
+    return None if batches[0] is None else np.concatenate(batches)
+
+
+def _keep_shown(dataset, shown, embedder, images, maps):
+    """Pass batches on; keep the images that are shown, and where their embeddings come from."""
     is_shown = np.zeros(shown[-1] + 1, bool)
     is_shown[shown] = True
     start = 0
@@ -114,8 +118,7 @@ def _keep_shown(dataset, shown, embedder, images, weights):
         start += len(batch)
         if len(kept):
             images.append(np.clip(np.rint(kept), 0, 255).astype("uint8"))
-            if hasattr(pooling, "pooling_weights"):
-                weights.append(pooling.pooling_weights(features(kept, training=False)).numpy())
+            maps.append(place_maps(embedder, kept))
         yield batch, labels
 
 

@@ -121,7 +121,7 @@ def _train(recipe, folder, splits, resume=False):
         )
     else:
         first_epoch = None
-        if recipe.pooling.name == "gsp" and recipe.pooling.adapt_batches:
+        if recipe.pooling.adapt_batches:
             adapt_prototypes(learner.embedder, initial_batches.take(recipe.pooling.adapt_batches))
         _start(recipe, folder, splits, learner, evaluation, best, resume)
     _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best, first_epoch)

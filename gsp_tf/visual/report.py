@@ -9,12 +9,14 @@ from markupsafe import Markup
 
 from gsp_tf.evaluation import ExactSearch
 from gsp_tf.files import replace_text
+from gsp_tf.visual.attention import overlay_groups
+from gsp_tf.visual.correlation_maps import correlation_maps
 from gsp_tf.visual.curves import training_curves
 from gsp_tf.visual.embedding_map import FEWEST_FOR_TSNE, embedding_map, project
 from gsp_tf.visual.gallery import neighbour_gallery
 from gsp_tf.visual.images import inline_svg, png_uri, thumbnail
 from gsp_tf.visual.metric_names import display_name, is_retrieval_share
-from gsp_tf.visual.overlay import color_scale, overlay_weights
+from gsp_tf.visual.overlay import color_scale
 from gsp_tf.visual.selection import class_by_class, few_classes, telling_queries
 from gsp_tf.visual.style import CLASS_COLORS, run_style
 
@@ -75,6 +77,7 @@ def write_report(path, title, runs, seed=0):
         projections=_projections(runs),
         has_validation_loss=any("val_loss" in run.history for run in runs),
         overlays=_overlays(runs, order[:OVERLAYS]),
+        correlations=_correlations(runs, order[:OVERLAYS]),
         scale=color_scale(),
         gallery=_gallery(runs, order),
         maps=_maps(runs, seed),
@@ -169,29 +172,37 @@ def _projections(runs):
 
 
 def _overlays(runs, indices):
-    rows = [
-        (
-            run.name,
-            [
-                png_uri(
-                    overlay_weights(
-                        thumbnail(run.images[i], OVERLAY_PIXELS), run.pooling_weights[i]
-                    )
-                )
-                for i in indices
-            ],
-        )
-        for run in runs
-        if run.pooling_weights is not None
-    ]
+    first = runs[0]
+    thumbnails = [thumbnail(first.images[i], OVERLAY_PIXELS) for i in indices]
+    rows = []
+    for run in runs:
+        if run.pooling_weights is None:
+            continue
+        pictures = [
+            overlay_groups(picture, run.pooling_weights[i])
+            for picture, i in zip(thumbnails, indices, strict=True)
+        ]
+        for number, row in enumerate(zip(*pictures, strict=True), start=1):
+            name = run.name if len(pictures[0]) == 1 else f"{run.name}, group {number}"
+            rows.append((name, [png_uri(picture) for picture in row]))
     if not rows:
         return None
-    first = runs[0]
     return {
-        "rows": [("Image", [png_uri(thumbnail(first.images[i], OVERLAY_PIXELS)) for i in indices])]
-        + rows,
+        "rows": [("Image", [png_uri(picture) for picture in thumbnails]), *rows],
         "classes": [first.class_name(first.labels[i]) for i in indices],
     }
+
+
+def _correlations(runs, indices):
+    """Name and figure of each run whose embeddings come from prototypes' correlations."""
+    return [
+        (
+            run.name,
+            Markup(inline_svg(correlation_maps(run.images[indices], run.correlations[indices]))),
+        )
+        for run in runs
+        if run.correlations is not None
+    ]
 
 
 def _gallery(runs, order):

@@ -20,7 +20,10 @@ class RunSummary:
         labels: integers `(N,)`.
         class_names: sequence or mapping that gives the name of each label.
         embeddings: floats `(N, D)`.
-        pooling_weights: None, or non-negative floats `(N, h, w)`.
+        pooling_weights: None, or non-negative floats `(N, h, w)`, or `(N, h, w, maps)` for several
+            maps of each image, such as those of groups.
+        correlations: None, or floats `(N, h, w, K)`, the correlations of local features with
+            prototypes.
         recipe: the resolved recipe as text.
         projections: the problems of CCP training as `ChanceConstrainedTrainer` writes them down;
             empty for other training.
@@ -44,6 +47,7 @@ class RunSummary:
     class_names: Sequence[str] | Mapping[int, str]
     embeddings: np.ndarray
     pooling_weights: np.ndarray | None = None
+    correlations: np.ndarray | None = None
     recipe: str = ""
     projections: list[dict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -63,17 +67,24 @@ class RunSummary:
                 f"{len(self.images)} images."
             )
         if self.pooling_weights is not None:
-            self.pooling_weights = np.asarray(self.pooling_weights)
-            if self.pooling_weights.ndim != 3 or len(self.pooling_weights) != len(self.images):
-                raise ValueError(
-                    f"pooling_weights must have shape ({len(self.images)}, h, w); "
-                    f"received {self.pooling_weights.shape}."
-                )
+            self.pooling_weights = self._checked_maps("pooling_weights", (3, 4))
+            if self.pooling_weights.ndim == 3:
+                self.pooling_weights = self.pooling_weights[..., None]
+        if self.correlations is not None:
+            self.correlations = self._checked_maps("correlations", (4,))
         self._check_names()
 
     def class_name(self, label):
         """The name of a label, as text."""
         return str(self.class_names[int(label)])
+
+    def _checked_maps(self, name, accepted_ndim):
+        maps = np.asarray(getattr(self, name))
+        if maps.ndim not in accepted_ndim or len(maps) != len(self.images):
+            raise ValueError(
+                f"{name} must have shape ({len(self.images)}, h, w, maps); received {maps.shape}."
+            )
+        return maps
 
     def _check_names(self):
         named = self.class_names

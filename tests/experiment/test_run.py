@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from gsp_tf.cli import main
-from gsp_tf.experiment import RunFolder, load_splits, pooling_weights
+from gsp_tf.experiment import RunFolder, load_splits, place_maps
 from gsp_tf.experiment import run as experiment_run
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
@@ -96,8 +96,9 @@ def test_splits_are_disjoint_and_the_model_has_pooling_weights(recipe, tmp_path)
     splits = load_splits(folder.recipe())
     names = [set(images.class_names) for images in splits[:3]]
     assert not (names[0] & names[1] or names[0] & names[2] or names[1] & names[2])
-    weights = pooling_weights(folder.learner().embedder, np.zeros((2, 16, 16, 1), "float32"))
-    np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-5)
+    maps = place_maps(folder.learner().embedder, np.zeros((2, 16, 16, 1), "float32"))
+    assert maps.correlations is None
+    np.testing.assert_allclose(maps.weights.sum((1, 2)), [[1], [1]], rtol=1e-5)
 
 
 def test_the_seed_decides_the_initial_weights(recipe, tmp_path):

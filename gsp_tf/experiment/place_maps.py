@@ -1,0 +1,65 @@
+"""Where in an image its embedding comes from."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from keras import ops
+
+from gsp_tf.experiment.model import features_model
+
+
+class PlaceMaps(NamedTuple):
+    """What an embedder says about the places of images.
+
+    Args:
+        weights: array `(B, H, W, maps)`, each map sums to 1: the weights of a pooling, the
+            attention of each group of a grouping, or the attention that places receive in
+            second-order attention, of the local head where there are two; `None` if it has none.
+        correlations: array `(B, H, W, K)` with the prototypes of a coded residual transform; `None`
+            if it has none.
+    """
+
+    weights: np.ndarray | None = None
+    correlations: np.ndarray | None = None
+
+
+def place_maps(embedder, images):
+    """Where in images their embeddings come from.
+
+    Args:
+        embedder: model of `build_embedder`.
+        images: float array `(B, S, S, channels)`, pixels in [0, 255].
+
+    Returns:
+        `PlaceMaps`.
+
+    Example:
+        >>> from gsp_tf.experiment.model import build_embedder
+        >>> from gsp_tf.recipe import Recipe
+        >>> embedder = build_embedder(Recipe(), channels=1)
+        >>> place_maps(embedder, np.zeros((2, 48, 48, 1))).weights.shape
+        (2, 12, 12, 1)
+    """
+    features, head = features_model(embedder)
+    local = features(images, training=False)
+    if hasattr(head, "correlation_maps"):
+        return PlaceMaps(correlations=_on_grid(head.correlation_maps(local), num_dims=4))
+    if hasattr(head, "pooling_weights"):
+        maps = head.pooling_weights(local)
+    elif hasattr(head, "attention_maps"):
+        return PlaceMaps(_on_grid(head.attention_maps(local), num_dims=4))
+    elif hasattr(head, "attention"):
+        maps = head.attention.attention_maps(local[0] if isinstance(local, list) else local)
+    else:
+        return PlaceMaps()
+    return PlaceMaps(_on_grid(maps, num_dims=3)[..., None])
+
+
+def _on_grid(maps, num_dims):
+    """Maps as an array; the patches of a transformer, which form a square, as a grid."""
+    maps = ops.convert_to_numpy(maps)
+    if maps.ndim == num_dims:
+        return maps
+    side = math.isqrt(maps.shape[1])
+    return maps.reshape(len(maps), side, side, *maps.shape[2:])

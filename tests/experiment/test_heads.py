@@ -1,0 +1,166 @@
+"""Every pooling and every head of a recipe, built, trained for a step, and looked at."""
+
+from typing import get_args
+
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf.experiment.heads import GROUPINGS
+from gsp_tf.experiment.model import build_embedder, build_learner
+from gsp_tf.experiment.place_maps import place_maps
+from gsp_tf.experiment.poolings import OF_KERAS, POOLINGS
+from gsp_tf.recipe import (
+    BackboneRecipe,
+    DataRecipe,
+    EmbeddingRecipe,
+    HeadRecipe,
+    LossRecipe,
+    PoolingName,
+    PoolingRecipe,
+    Recipe,
+    ZeroShotRecipe,
+)
+
+WIDE = ("net_vlad", "optimal_transport")
+GROUPED = LossRecipe("class_margin", miner="distance_weighted", wrapper="grouped")
+BRANCHES = HeadRecipe(
+    "coded_residual", {"num_prototypes": [4, 3], "second_dim": 6, "hidden_dim": 5}
+)
+
+
+def recipe(dim=12, **sections):
+    return Recipe(
+        data=DataRecipe(image_size=16),
+        backbone=BackboneRecipe("conv4"),
+        **{"embedding": EmbeddingRecipe(dim), **sections},
+    )
+
+
+def grouping(name):
+    arguments = {"attentive_grouping": {"key_dim": 4}, "linear_grouping": {}}
+    return HeadRecipe(name, {"num_groups": 3, **arguments.get(name, {"hidden_dim": 4})})
+
+
+def batch():
+    images = np.random.default_rng(0).uniform(0, 255, (8, 16, 16, 1)).astype("float32")
+    return images, np.arange(8) % 4
+
+
+def trained(recipe):
+    """A learner after one step, in which every trainable weight of its head has moved."""
+    keras.utils.set_random_seed(0)
+    learner = build_learner(recipe, num_classes=4, channels=1)
+    before = [variable.numpy() for variable in learner.trainable_variables]
+    history = learner.fit(*batch(), batch_size=8, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    moved = [
+        not np.array_equal(variable, old)
+        for variable, old in zip(learner.trainable_variables, before, strict=True)
+    ]
+    assert np.mean(moved) > 0.5
+    return learner, history
+
+
+def test_every_pooling_has_a_name():
+    assert set(get_args(PoolingName)) == {*POOLINGS, *OF_KERAS}
+
+
+@pytest.mark.parametrize("name", get_args(PoolingName))
+def test_every_pooling_trains(name):
+    position = "after_pooling" if name in WIDE else "before_pooling"
+    learner, _ = trained(
+        recipe(embedding=EmbeddingRecipe(12, position), pooling=PoolingRecipe(name))
+    )
+    embeddings = learner.predict(batch()[0], verbose=0)
+    assert embeddings.shape == (8, 12)
+    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=1e-5)
+    weights = place_maps(learner.embedder, batch()[0]).weights
+    if weights is not None:
+        assert weights.shape == (8, 4, 4, 1)
+        np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_pooling_that_makes_more_values_needs_a_map_after_it(name):
+    with pytest.raises(ValueError, match=rf"{name} makes 768 values of 12: it needs embedding.pos"):
+        build_embedder(recipe(pooling=PoolingRecipe(name)), channels=1)
+
+
+@pytest.mark.parametrize("name", ["gsp", "gsp_max", "gsp_mean"])
+def test_attributes_of_gsp_and_its_combinations(name):
+    learner, history = trained(recipe(pooling=PoolingRecipe(name), zero_shot=ZeroShotRecipe(0.1)))
+    assert learner.embedder.output_shape == [(None, 12), (None, 64)] and history["attribute_loss"]
+
+
+@pytest.mark.parametrize(
+    "sections", [{"pooling": PoolingRecipe("crow")}, {"head": grouping("linear_grouping")}]
+)
+def test_attributes_of_anything_else_are_refused(sections):
+    with pytest.raises(ValueError, match="needs the attributes of pooling.name=gsp, gsp_max"):
+        build_embedder(recipe(zero_shot=ZeroShotRecipe(0.1), **sections), channels=1)
+
+
+@pytest.mark.parametrize("name", GROUPINGS)
+def test_every_grouping_trains_on_its_groups(name):
+    learner, _ = trained(recipe(head=grouping(name), loss=GROUPED))
+    assert len([v for v in learner.trainable_variables if v.path.endswith("betas")]) == 3
+    groups = learner.predict(batch()[0], verbose=0).reshape(8, 3, 4)
+    np.testing.assert_allclose(np.linalg.norm(groups, axis=-1), 3**-0.5, rtol=1e-5)
+    weights = place_maps(learner.embedder, batch()[0]).weights
+    assert weights.shape == (8, 4, 4, 3)
+    np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
+
+
+def test_both_branches_train_and_the_loss_is_half_of_the_total_loss():
+    losses = {}
+    for weight in (0.0, 1.0):
+        weights = {"diversity_weight": weight, "consistency_weight": weight}
+        head = HeadRecipe("coded_residual", {**BRANCHES.arguments, **weights})
+        learner, history = trained(recipe(head=head, loss=LossRecipe("multi_similarity")))
+        losses[weight] = {name: values[0] for name, values in history.items()}
+    assert learner.embedder.output_shape == [(None, 12), (None, 6)]
+    metric = (losses[0.0]["embedding_loss"] + losses[0.0]["attribute_loss"]) / 2
+    np.testing.assert_allclose(losses[0.0]["loss"], metric, rtol=1e-5)
+    layer = learner.embedder.get_layer("pooling")
+    assert (layer.consistency_weight, layer.first.diversity_weight) == (0.5, 0.5)
+    assert losses[1.0]["loss"] > losses[0.0]["loss"] + 1e-3
+    correlations = place_maps(learner.embedder, batch()[0]).correlations
+    assert correlations.shape == (8, 4, 4, 4)
+
+
+@pytest.mark.parametrize("backbone", ["conv4", "resnet20", "resnetv2_20"])
+def test_the_two_heads_train(backbone):
+    sections = recipe(head=HeadRecipe("global_local", {"key_dim": 4}), loss=LossRecipe("hybrid"))
+    sections.backbone.name = backbone
+    learner, _ = trained(sections)
+    side = 4 if backbone == "conv4" else 8
+    assert place_maps(learner.embedder, batch()[0]).weights.shape == (8, side, side, 1)
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"head": grouping("linear_grouping")}, "needs loss.wrapper=grouped.*wrapper=none with 3"),
+        ({"loss": GROUPED}, "received loss.wrapper=grouped with no groups"),
+        (
+            {"head": HeadRecipe("linear_grouping", {"num_groups": 5}), "loss": GROUPED},
+            "embedding.dim=12 does not divide into head.arguments.num_groups=5",
+        ),
+        (
+            {"head": HeadRecipe("linear_grouping", {"key_dim": 5}), "loss": GROUPED},
+            "head.arguments must be among num_groups, received key_dim",
+        ),
+        ({"head": HeadRecipe("coded_residual")}, "head.arguments must give num_prototypes, hid"),
+        ({"pooling": PoolingRecipe("weldon", {"k": 5})}, "must be among k_max, k_min, received k"),
+        ({"pooling": PoolingRecipe("gap", {"k": 5})}, "must be among none, received k"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(sections, message):
+    with pytest.raises(ValueError, match=message):
+        build_learner(recipe(**sections), num_classes=4, channels=1)
+
+
+def test_a_pooling_has_its_arguments_in_its_own_section():
+    with pytest.raises(ValueError, match="empty with head.name=pooling, which has pooling.arg"):
+        HeadRecipe("pooling", {"p": 3.0})

@@ -223,7 +223,7 @@ class EmbeddingRecipe:
         _check("embedding.dim", self.dim, self.dim >= 1, "1 or more")
 
 
-Arguments = dict[str, bool | int | float | str | list[float] | None]
+Arguments = dict[str, bool | int | float | str | list[int] | list[float] | None]
 PoolingName = Literal[
     "average_max",
     "cbam",

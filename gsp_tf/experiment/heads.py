@@ -115,7 +115,6 @@ def _branches(recipe):
     arguments = _arguments(recipe, arguments)
     for name in ("diversity_weight", "consistency_weight"):
         arguments[name] *= 0.5
-    arguments["num_prototypes"] = [int(number) for number in arguments["num_prototypes"]]
     return layers.CodedResidualBranches(
         embedding_dim=(recipe.embedding.dim, second_dim), **arguments, name="pooling"
     )

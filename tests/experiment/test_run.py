@@ -14,7 +14,6 @@ from PIL import Image
 
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder, load_splits, place_maps
-from gsp_tf.experiment import run as experiment_run
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
@@ -355,20 +354,6 @@ def test_a_gallery_of_other_classes_is_refused_at_once(digits, recipe, tmp_path,
     assert run("train", recipe, "--run", tmp_path / "run", *options) == 1
     assert "none of the 60 queries is of a class of the 40 gallery" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-
-
-def test_a_file_that_goes_missing_during_training(recipe, tmp_path, digits, capsys, monkeypatch):
-    images = shutil.copytree(digits, tmp_path / "images")
-    monkeypatch.setattr(
-        "gsp_tf.experiment.run._fit",
-        lambda *arguments, fit=experiment_run._fit: (shutil.rmtree(images), fit(*arguments)),
-    )
-    folder = RunFolder(tmp_path / "run")
-    assert run("train", recipe, "--run", folder.path, "--data.path", images) == 1
-    error = capsys.readouterr().err
-    assert "bild" in error and "no such file" in error and "Traceback" not in error
-    assert folder.metrics()["status"] == "failed"
-    assert folder.learner().embedder.output_shape
 
 
 @pytest.mark.parametrize("skip", [False, True])

@@ -66,5 +66,5 @@ def test_a_row_of_the_papers_is_a_recipe(name, files):
     assert (recipe.loss.wrapper == "cross_batch_memory") == ("methods/xbm.yaml" in files)
 
 
-def test_the_papers_have_19_rows_that_are_listed_file_by_file():
-    assert len(rows_of_the_papers()) == 19
+def test_the_papers_have_24_rows_that_are_listed_file_by_file():
+    assert len(rows_of_the_papers()) == 24

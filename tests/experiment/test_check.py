@@ -80,7 +80,7 @@ def test_every_method(check, path):
 
 
 @pytest.mark.parametrize("name", ["resnet50", "bn_inception"])
-@pytest.mark.parametrize("large", [[], ["large"]])
+@pytest.mark.parametrize("large", [[], ["large"], ["gsp"]])
 def test_the_conventional_protocol(check, name, large):
     names = [name, *large]
     protocol = [EXPERIMENTS / "conventional" / f"{part}.yaml" for part in names]

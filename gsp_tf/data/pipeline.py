@@ -78,10 +78,12 @@ def training_dataset(
             window = tf.cond(draws[4] < 0.5, lambda: tf.reverse(window, [1]), lambda: window)
         return _resize(window, image_size, images.channels), tf.gather(labels, index)
 
-    indices = tf.data.Dataset.from_generator(
-        lambda: sampler.batches(first_batch),
-        output_signature=tf.TensorSpec((batch_size,), tf.int64),
-    )
+    def draw(number):
+        indices = tf.numpy_function(sampler.batch, [number], tf.int64, stateful=False)
+        return tf.ensure_shape(indices, (batch_size,))
+
+    # Not from_generator: it has the process give freed memory back at once, which is slow.
+    indices = tf.data.Dataset.counter(first_batch).map(draw)
     counted = indices.unbatch().enumerate(start=first_batch * batch_size)
     dataset = counted.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
     return _with_options(dataset.batch(batch_size, drop_remainder=True))

@@ -1,6 +1,7 @@
 """Batches with several images of each of several classes."""
 
 import itertools
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -77,23 +78,38 @@ class ClassBalancedSampler:
         self.images_per_class = images_per_class
         self.seed = seed
         self._members = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
+        self._lock = threading.Lock()
+        self._next, self._classes = 0, self._class_batches()
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        return self.batches()
+        return map(self.batch, itertools.count())
 
-    def batches(self, first: int = 0) -> Iterator[np.ndarray]:
-        """Image indices of the batches `(classes_per_batch * images_per_class,)`, without end.
+    def batch(self, number: int) -> np.ndarray:
+        """Image indices of one batch of the sequence.
 
         Args:
-            first: Number of batches to leave out; they cost next to nothing.
+            number: Which batch, from 0. The one after the last that was asked for takes constant
+                time; others take time to find which classes they hold, not to draw images.
+
+        Returns:
+            int64 `(classes_per_batch * images_per_class,)`.
         """
+        with self._lock:
+            if number < self._next:
+                self._next, self._classes = 0, self._class_batches()
+            for _ in range(number - self._next):
+                next(self._classes)
+            classes = next(self._classes)
+            self._next = number + 1
+        rng = np.random.default_rng((self.seed, number))
+        return np.concatenate([self._draw(self._members[c], rng) for c in classes])
+
+    def _class_batches(self):
         rng = np.random.default_rng(self.seed)
         waiting = rng.permutation(len(self._members))
-        for number in itertools.count():
+        while True:
             batch, waiting = self._next_classes(waiting, rng)
-            if number >= first:
-                images = np.random.default_rng((self.seed, number))
-                yield np.concatenate([self._draw(self._members[c], images) for c in batch])
+            yield batch
 
     def _next_classes(self, waiting, rng):
         """Takes distinct classes from the waiting ones, refilled when they run out."""

@@ -7,7 +7,8 @@ import pytest
 
 from gsp_tf import backbones
 from gsp_tf.experiment import build_learner
-from gsp_tf.experiment.model import build_embedder, pooling_weights
+from gsp_tf.experiment.model import build_embedder
+from gsp_tf.experiment.place_maps import place_maps
 from gsp_tf.recipe import BackboneRecipe, DataRecipe, PoolingRecipe, Recipe, load_recipe
 
 LOAD_IN_ANOTHER_PROCESS = """
@@ -73,8 +74,8 @@ def test_weights_that_do_not_fit(tmp_path, converted):
 
 
 def test_other_arguments_that_are_refused():
-    with pytest.raises(ValueError, match="'conv4' has no intermediate map, .* bn_inception"):
-        backbones.create("conv4", intermediate=True)
+    with pytest.raises(ValueError, match="'mit_b1' has no intermediate map, .* bn_inception"):
+        backbones.create("mit_b1", (64, 64, 3), intermediate=True)
     for shape in ((32, 32), (32, 32, None)):
         with pytest.raises(ValueError, match=r"input_shape must be \(H, W, channels\), received"):
             backbones.create("conv4", shape)
@@ -120,9 +121,9 @@ def test_tokens_are_pooled_as_a_set(monkeypatch, pooling, position):
     embedder = build_embedder(recipe, channels=3)
     images = images_like((2, 12, 12, 3))
     assert embedder(images).shape == (2, 64)
-    weights = pooling_weights(embedder, images)
+    weights = place_maps(embedder, images).weights
     if pooling == "gsp":
-        assert weights.shape == (2, 3, 3)
+        assert weights.shape == (2, 3, 3, 1)
         np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-5)
     else:
         assert weights is None

@@ -101,8 +101,9 @@ def test_many_classes_are_cheap():
     assert (time.process_time() - started) / 400 < 0.01
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 40])
-def test_the_first_batches_can_be_left_out(count):
-    sampler = ClassBalancedSampler(np.repeat(np.arange(7), 3), 5, 2, seed=3)
-    later = list(itertools.islice(sampler.batches(count), 3))
-    np.testing.assert_array_equal(later, take(sampler, count + 3)[count:])
+def test_batches_in_any_order():
+    labels = np.repeat(np.arange(7), 3)
+    expected = take(ClassBalancedSampler(labels, 5, 2, seed=3), 41)
+    sampler = ClassBalancedSampler(labels, 5, 2, seed=3)
+    for number in (0, 40, 7, 8, 8, 0, 1):
+        np.testing.assert_array_equal(sampler.batch(number), expected[number])

@@ -86,6 +86,8 @@ files.os.replace = replace
 main(arguments)
 """
 
+EVIDENCE = pytest.mark.evidence
+
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory, digits):
@@ -142,9 +144,9 @@ def results(folder):
     [
         pytest.param("", "step", 6, 1, id="warm-up, in an epoch"),
         pytest.param("", "checkpoint.npz", 5, 3, id="plateau, writing the checkpoint"),
-        pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch"),
+        pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch", marks=EVIDENCE),
         pytest.param(CCP, "model.keras", 3, None, id="ccp, writing the best model"),
-        pytest.param(CCP, "step", 22, 5, id="ccp, in a later problem"),
+        pytest.param(CCP, "step", 22, 5, id="ccp, in a later problem", marks=EVIDENCE),
         pytest.param(CCP, "full disk at checkpoint.npz", 4, 2, id="ccp, disk full at checkpoint"),
     ],
 )

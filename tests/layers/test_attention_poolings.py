@@ -149,7 +149,7 @@ def solar_equations(layer, features, training):
     assert layer.attention.scale == layer.attention.key_dim**-0.5
     enhanced = attention_equations(layer.attention, features, training)
     p = layer.power.numpy()
-    return np.mean(np.maximum(enhanced, 0) ** p, (1, 2)) ** (1 / p)
+    return np.mean(np.maximum(enhanced, 1e-6) ** p, (1, 2)) ** (1 / p)
 
 
 EQUATIONS = {
@@ -377,7 +377,7 @@ def test_default_widths():
         (lambda: DelfPooling(hidden_dim=0), "hidden_dim must be an integer of at least 1"),
         (lambda: GSoPPooling(reduced_dim=-1), "reduced_dim must be .*, received -1"),
         (lambda: SolarPooling(key_dim=0), "key_dim must be an integer of at least 1, received 0"),
-        (lambda: SolarPooling(p=0.0), "p must be positive, received 0.0"),
+        (lambda: SolarPooling(p=0.0), "p must be positive and finite, received 0.0"),
         (lambda: SecondOrderAttention(key_dim=2.5), "key_dim must be .*, received 2.5"),
         (lambda: attention()(np.ones((2, 3))), "takes maps .* or sets .*, received shape"),
     ],

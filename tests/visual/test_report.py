@@ -155,7 +155,7 @@ def test_refuses_runs_that_cannot_be_compared(tmp_path):
         ({"labels": np.zeros(23, int)}, r"labels .* \(23,\)"),
         ({"embeddings": np.zeros((23, 2))}, "received 23 for 24 images"),
         ({"embeddings": np.full((24, 2), np.nan)}, "24 of 24 rows"),
-        ({"pooling_weights": np.ones((24, 9))}, r"\(24, h, w\); received \(24, 9\)"),
+        ({"pooling_weights": np.ones((24, 9))}, r"\(24, h, w, maps\); received \(24, 9\)"),
         ({"class_names": ["a", "b"]}, "2 names and none for 2, 3"),
         ({"class_names": {0: "a"}}, "1 names and none for 1, 2, 3"),
     ],

@@ -47,10 +47,7 @@ def check_readable(paths: Sequence[str], skip_unreadable: bool) -> set[str]:
     """
     errors = find_unreadable(paths)
     if errors and not skip_unreadable:
-        raise ValueError(
-            f"{len(errors)} of {len(paths)} files cannot be read as images; repair or remove "
-            f"them, or go on without them (skip_unreadable, --skip-unreadable):\n{bulleted(errors)}"
-        )
+        raise refusal(errors, len(paths))
     if errors:
         warnings.warn(
             f"{len(errors)} of {len(paths)} files cannot be read as images and are left out:\n"
@@ -58,6 +55,28 @@ def check_readable(paths: Sequence[str], skip_unreadable: bool) -> set[str]:
             stacklevel=3,
         )
     return set(paths) - {error.path for error in errors}
+
+
+def refusal(errors: Sequence[UnreadableImageError], num_files: int) -> ValueError:
+    """The error about the unreadable files of a set, which lists them.
+
+    Args:
+        errors: One for each unreadable file.
+        num_files: How many files were read.
+
+    Returns:
+        `ValueError`.
+
+    Example:
+        >>> print(refusal([UnreadableImageError("cat.jpg", "the file is empty")], 8))
+        1 of 8 files cannot be read as images; repair or remove them, or go on without them
+        (skip_unreadable, --skip-unreadable):
+          cat.jpg: the file is empty
+    """
+    return ValueError(
+        f"{len(errors)} of {num_files} files cannot be read as images; repair or remove "
+        f"them, or go on without them (skip_unreadable, --skip-unreadable):\n{bulleted(errors)}"
+    )
 
 
 def _failure(path: str | os.PathLike) -> UnreadableImageError | None:

@@ -12,8 +12,8 @@ from PIL import Image
 
 from gsp_tf.data.decode import UnreadableImageError, read_image
 from gsp_tf.data.image_set import FileImages, ImageSet
-from gsp_tf.data.messages import bulleted
 from gsp_tf.data.progress import show_progress
+from gsp_tf.data.readable import refusal
 from gsp_tf.files import replacing
 
 
@@ -134,11 +134,7 @@ def _make(missing: Sequence[tuple[str, Path]], folder: Path, channels: int, shor
                 "Free space, or choose another folder or none for the copies (data.cache)."
             ) from error
     if unreadable:
-        raise ValueError(
-            f"{len(unreadable)} of {len(missing)} files cannot be read as images; repair or remove "
-            "them, or go on without them (skip_unreadable, --skip-unreadable):\n"
-            f"{bulleted(unreadable)}"
-        )
+        raise refusal(unreadable, len(missing))
 
 
 def _reduce(pixels: np.ndarray, shorter_side: int) -> np.ndarray:

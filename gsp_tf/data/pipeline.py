@@ -79,7 +79,8 @@ def training_dataset(
         return _resize(window, image_size, images.channels), tf.gather(labels, index)
 
     def draw(number):
-        indices = tf.numpy_function(sampler.batch, [number], tf.int64, stateful=False)
+        # Stateful, so that tf.data asks for one batch after the other: any other order is slow.
+        indices = tf.numpy_function(sampler.batch, [number], tf.int64, stateful=True)
         return tf.ensure_shape(indices, (batch_size,))
 
     # Not from_generator: it has the process give freed memory back at once, which is slow.

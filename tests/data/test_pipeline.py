@@ -6,6 +6,7 @@ from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import (
     ArrayImages,
+    ClassBalancedSampler,
     CollageImages,
     FileImages,
     evaluation_dataset,
@@ -263,3 +264,16 @@ def test_training_goes_on_where_it_was(count):
 def test_a_negative_first_batch_is_refused():
     with pytest.raises(ValueError, match="first_batch must not be negative; received -1"):
         training_dataset(noise(), 8, 2, 2, seed=0, first_batch=-1)
+
+
+def test_batches_are_drawn_one_after_the_other(monkeypatch):
+    asked = []
+
+    def batch(self, number, original=ClassBalancedSampler.batch):
+        asked.append(int(number))
+        return original(self, number)
+
+    monkeypatch.setattr(ClassBalancedSampler, "batch", batch)
+    for _ in training_dataset(noise(), 8, 2, 2, seed=0, first_batch=5).take(200):
+        pass
+    assert asked == list(range(5, 5 + len(asked))) and len(asked) >= 200

@@ -26,6 +26,14 @@ class ReducedImages(ImageSet):
         class_names: The name of every class.
         groups: The super-class of every class, or `None`.
         channels: 1 or 3, what the files hold.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pixels = tf.io.serialize_tensor(tf.zeros((8, 16, 3), tf.uint8))
+        ...     tf.io.write_file(f"{folder}/black.tensor", pixels)
+        ...     ReducedImages([f"{folder}/black.tensor"], [0], ["black"]).image(0).shape
+        (8, 16, 3)
     """
 
     def __init__(self, paths, labels, class_names, groups=None, channels=3):

@@ -42,7 +42,25 @@ def place_maps(embedder, images):
         (2, 12, 12, 1)
     """
     features, head = features_model(embedder)
-    local = features(images, training=False)
+    return maps_of_head(head, features(images, training=False))
+
+
+def maps_of_head(head, local):
+    """Where the embeddings of local features come from.
+
+    Args:
+        head: the pooling layer of an embedder, or the layer that a head has in its place.
+        local: local features `(B, H, W, C)` or tokens `(B, n, C)` that it takes; for two heads the
+            list of the intermediate and the last ones.
+
+    Returns:
+        `PlaceMaps`.
+
+    Example:
+        >>> from gsp_tf.layers import CrowPooling
+        >>> maps_of_head(CrowPooling(), np.ones((2, 3, 3, 4), "float32")).weights.shape
+        (2, 3, 3, 1)
+    """
     if hasattr(head, "correlation_maps"):
         return PlaceMaps(correlations=_on_grid(head.correlation_maps(local), num_dims=4))
     if hasattr(head, "pooling_weights"):

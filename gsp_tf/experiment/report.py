@@ -6,7 +6,8 @@ import numpy as np
 
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.place_maps import place_maps
+from gsp_tf.experiment.model import features_model
+from gsp_tf.experiment.place_maps import maps_of_head
 from gsp_tf.recipe import recipe_text
 from gsp_tf.training import embed
 from gsp_tf.visual import RunSummary, write_report
@@ -109,6 +110,7 @@ def _joined(batches):
 
 def _keep_shown(dataset, shown, embedder, images, maps):
     """Pass batches on; keep the images that are shown, and where their embeddings come from."""
+    features, head = features_model(embedder)
     is_shown = np.zeros(shown[-1] + 1, bool)
     is_shown[shown] = True
     start = 0
@@ -118,7 +120,7 @@ def _keep_shown(dataset, shown, embedder, images, maps):
         start += len(batch)
         if len(kept):
             images.append(np.clip(np.rint(kept), 0, 255).astype("uint8"))
-            maps.append(place_maps(embedder, kept))
+            maps.append(maps_of_head(head, features(kept, training=False)))
         yield batch, labels
 
 

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.losses.prototype_diversity import prototype_diversity
 from gsp_tf.ops.normalization import l2_normalize
 from gsp_tf.ops.precision import at_least_float32
@@ -66,14 +67,9 @@ class CodedResidualTransform(LocalFeatureLayer):
         **kwargs,
     ):
         super().__init__(data_format=data_format, **kwargs)
-        sizes = {
-            "num_prototypes": num_prototypes,
-            "embedding_dim": embedding_dim,
-            "hidden_dim": hidden_dim,
-        }
-        for name, size in sizes.items():
-            if size != int(size) or size < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, received {size}.")
+        check_sizes(
+            num_prototypes=num_prototypes, embedding_dim=embedding_dim, hidden_dim=hidden_dim
+        )
         if not diversity_weight >= 0:
             raise ValueError(f"diversity_weight must not be negative, received {diversity_weight}.")
         self.num_prototypes = num_prototypes

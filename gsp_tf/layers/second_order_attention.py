@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.masked_softmax import masked_softmax
 from gsp_tf.ops.precision import at_least_float32
 
@@ -47,8 +48,7 @@ class SecondOrderAttention(LocalFeatureLayer):
 
     def __init__(self, key_dim, scale=1.0, batch_normalization=False, data_format=None, **kwargs):
         super().__init__(data_format=data_format, **kwargs)
-        if key_dim != int(key_dim) or key_dim < 1:
-            raise ValueError(f"key_dim must be an integer of at least 1, received {key_dim}.")
+        check_sizes(key_dim=key_dim)
         self.key_dim = key_dim
         self.scale = scale
         self.batch_normalization = batch_normalization

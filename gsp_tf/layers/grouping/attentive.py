@@ -4,7 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.layers.grouping.base import LocalFeatureGrouping, check_sizes
+from gsp_tf.layers.grouping.base import LocalFeatureGrouping
+from gsp_tf.layers.sizes import check_sizes
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.average_weights import average_weights
 from gsp_tf.ops.precision import at_least_float32
 
@@ -89,23 +90,6 @@ class LocalFeatureGrouping(LocalFeatureLayer):
             "num_groups": self.num_groups,
             "group_dim": self.group_dim,
         }
-
-
-def check_sizes(**sizes):
-    """Refuse sizes that are no integer of at least 1.
-
-    Args:
-        sizes: the sizes by name.
-
-    Raises:
-        ValueError: with the name of the first that is none.
-
-    Example:
-        >>> check_sizes(num_groups=3, group_dim=170)
-    """
-    for name, size in sizes.items():
-        if size != int(size) or size < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, received {size}.")
 
 
 def average(features, mask):

@@ -6,9 +6,9 @@ from keras import ops
 from gsp_tf.layers.grouping.base import (
     LocalFeatureGrouping,
     average,
-    check_sizes,
     glorot_for_each_group,
 )
+from gsp_tf.layers.sizes import check_sizes
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -7,9 +7,9 @@ from gsp_tf.layers.grouping.base import (
     LocalFeatureGrouping,
     average,
     average_weights,
-    check_sizes,
     glorot_for_each_group,
 )
+from gsp_tf.layers.sizes import check_sizes
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.masked_softmax import masked_softmax
 from gsp_tf.ops.precision import at_least_float32
 
@@ -40,9 +41,7 @@ class CBAMPooling(LocalFeaturePooling):
 
     def __init__(self, reduction=16, kernel_size=7, data_format=None, **kwargs):
         super().__init__(data_format=data_format, **kwargs)
-        for name, value in {"reduction": reduction, "kernel_size": kernel_size}.items():
-            if value != int(value) or value < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, received {value}.")
+        check_sizes(reduction=reduction, kernel_size=kernel_size)
         self.reduction = reduction
         self.kernel_size = kernel_size
 

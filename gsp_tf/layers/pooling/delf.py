@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.masked_softmax import masked_softmax
 from gsp_tf.ops.precision import at_least_float32
 
@@ -37,8 +38,7 @@ class DelfPooling(LocalFeaturePooling):
 
     def __init__(self, hidden_dim=512, data_format=None, **kwargs):
         super().__init__(data_format=data_format, **kwargs)
-        if hidden_dim != int(hidden_dim) or hidden_dim < 1:
-            raise ValueError(f"hidden_dim must be an integer of at least 1, received {hidden_dim}.")
+        check_sizes(hidden_dim=hidden_dim)
         self.hidden_dim = hidden_dim
         self.supports_masking = True
 

@@ -4,6 +4,7 @@ import keras
 from keras import backend, ops
 
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.masked_softmax import masked_softmax
 from gsp_tf.ops.precision import at_least_float32
 
@@ -44,10 +45,7 @@ class GSoPPooling(LocalFeaturePooling):
 
     def __init__(self, reduced_dim=128, data_format=None, **kwargs):
         super().__init__(data_format=data_format, **kwargs)
-        if reduced_dim != int(reduced_dim) or reduced_dim < 1:
-            raise ValueError(
-                f"reduced_dim must be an integer of at least 1, received {reduced_dim}."
-            )
+        check_sizes(reduced_dim=reduced_dim)
         self.reduced_dim = reduced_dim
         self.supports_masking = True
 

@@ -5,6 +5,7 @@ from keras import ops
 
 from gsp_tf.layers.pooling.adapt import cover, sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.distances import pairwise_distances
 from gsp_tf.ops.normalization import lipschitz_normalize
 from gsp_tf.ops.transport import check_transport, partial_transport
@@ -60,10 +61,7 @@ class GeneralizedSumPooling(LocalFeaturePooling):
         **kwargs,
     ):
         super().__init__(data_format=data_format, **kwargs)
-        if num_prototypes != int(num_prototypes) or num_prototypes < 1:
-            raise ValueError(
-                f"num_prototypes must be an integer of at least 1, received {num_prototypes}."
-            )
+        check_sizes(num_prototypes=num_prototypes)
         check_transport(transport_ratio, entropy_smoothing, solver)
         self.num_prototypes = num_prototypes
         self.transport_ratio = transport_ratio

@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 
 from gsp_tf.layers.pooling.adapt import sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.normalization import l2_normalize
 from gsp_tf.ops.precision import at_least_float32
 
@@ -58,10 +59,7 @@ class NetVLAD(LocalFeaturePooling):
         **kwargs,
     ):
         super().__init__(data_format=data_format, **kwargs)
-        if num_clusters != int(num_clusters) or num_clusters < 1:
-            raise ValueError(
-                f"num_clusters must be an integer of at least 1, received {num_clusters}."
-            )
+        check_sizes(num_clusters=num_clusters)
         self.num_clusters = num_clusters
         self.centers_initializer = keras.initializers.get(centers_initializer)
         self.supports_masking = True

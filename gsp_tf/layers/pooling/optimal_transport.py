@@ -5,6 +5,7 @@ from keras import ops
 
 from gsp_tf.layers.pooling.adapt import cover, sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.balanced_transport import balanced_transport
 from gsp_tf.ops.distances import pairwise_distances
 from gsp_tf.ops.normalization import l2_normalize
@@ -57,12 +58,7 @@ class OptimalTransportPooling(LocalFeaturePooling):
         **kwargs,
     ):
         super().__init__(data_format=data_format, **kwargs)
-        for name, number in (
-            ("num_prototypes", num_prototypes),
-            ("num_iterations", num_iterations),
-        ):
-            if number != int(number) or number < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, received {number}.")
+        check_sizes(num_prototypes=num_prototypes, num_iterations=num_iterations)
         if not 0.0 < entropy_smoothing < float("inf"):
             raise ValueError(
                 f"entropy_smoothing must be positive and finite, received {entropy_smoothing}."

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.layers.pooling.base import LocalFeaturePooling, as_distribution
+from gsp_tf.layers.sizes import check_sizes
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -41,10 +42,7 @@ class SMKPooling(LocalFeaturePooling):
 
     def __init__(self, smoothing_size=3, data_format=None, **kwargs):
         super().__init__(data_format=data_format, **kwargs)
-        if smoothing_size != int(smoothing_size) or smoothing_size < 1:
-            raise ValueError(
-                f"smoothing_size must be an integer of at least 1, received {smoothing_size}."
-            )
+        check_sizes(smoothing_size=smoothing_size)
         self.smoothing_size = smoothing_size
         self.supports_masking = True
 

@@ -6,6 +6,7 @@ from keras import ops
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.generalized_mean import generalized_mean
 
 
@@ -42,8 +43,8 @@ class SolarPooling(LocalFeaturePooling):
 
     def __init__(self, key_dim=None, p=3.0, data_format=None, **kwargs):
         super().__init__(data_format=data_format, **kwargs)
-        if key_dim is not None and (key_dim != int(key_dim) or key_dim < 1):
-            raise ValueError(f"key_dim must be an integer of at least 1, received {key_dim}.")
+        if key_dim is not None:
+            check_sizes(key_dim=key_dim)
         check_power(p)
         self.key_dim = key_dim
         self.p = p

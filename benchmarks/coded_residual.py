@@ -7,16 +7,11 @@ with the residuals `(B, HW, K, C)` written out. A second table compares one embe
 all prototypes with one for each.
 """
 
-import multiprocessing
-import re
-import statistics
-import time
-from concurrent.futures import ProcessPoolExecutor
-
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
+from measure import in_fresh_processes, medians, peak_bytes
 from rich.console import Console
 from rich.table import Table
 
@@ -58,12 +53,6 @@ FORMS = {
 }
 
 
-def status(field):
-    """Bytes of a field of this process' status, such as VmRSS."""
-    with open("/proc/self/status") as file:
-        return 1024 * int(re.search(rf"{field}:\s+(\d+) kB", file.read())[1])
-
-
 def cost(form, places, num_prototypes, shared_network):
     """Peak bytes of value and gradient, median milliseconds without and with XLA, weights."""
     rng = np.random.default_rng(0)
@@ -79,31 +68,10 @@ def cost(form, places, num_prototypes, shared_network):
 
     graph = tf.function(run, input_signature=[tf.TensorSpec((None, None, CHANNELS))])
     graph(features[:1, :1])
-    before = status("VmRSS")
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # resets VmHWM, the largest VmRSS
-    graph(features)
-    peak = status("VmHWM") - before
-    compiled = tf.function(run, jit_compile=True)
-    times = (milliseconds(function, features) for function in (graph, compiled))
-    return peak, *times, layer.count_params()
-
-
-def milliseconds(function, features):
-    times = []
-    for _ in range(ROUNDS + 2):
-        started = time.perf_counter()
-        function(features)[0].numpy()
-        times.append(time.perf_counter() - started)
-    return 1e3 * statistics.median(times[2:])
-
-
-def in_fresh_processes(tasks):
-    """`cost` of every task, each in a process that has allocated nothing yet."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gsp_tf.layers"])
-    with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as pool:
-        return list(pool.map(cost, *zip(*tasks, strict=True)))
+    peak = peak_bytes(lambda: graph(features)[0].numpy())
+    functions = {"graph": graph, "XLA": tf.function(run, jit_compile=True)}
+    times = medians(functions, [features], ROUNDS)
+    return peak, *times.values(), layer.count_params()
 
 
 def print_growth(console):
@@ -111,9 +79,8 @@ def print_growth(console):
     for column in ("HW", "K", "form", "MiB", "floats per share", "ms", "ms, XLA"):
         table.add_column(column, justify="left" if column == "form" else "right")
     tasks = [(form, *size, True) for size in SIZES for form in FORMS]
-    for (form, places, k, _), (peak, ms, ms_xla, _) in zip(
-        tasks, in_fresh_processes(tasks), strict=True
-    ):
+    costs = in_fresh_processes(cost, tasks)
+    for (form, places, k, _), (peak, ms, ms_xla, _) in zip(tasks, costs, strict=True):
         share = BATCH * (places * CHANNELS + places * k + k * CHANNELS)
         times = f"{ms:.1f}", f"{ms_xla:.1f}"
         table.add_row(
@@ -129,7 +96,7 @@ def print_networks(console):
     table = Table(title="49 places, 49 prototypes")
     for column in ("embedding network", "weights", "ms", "ms, XLA"):
         table.add_column(column, justify="left" if column == "embedding network" else "right")
-    costs = in_fresh_processes([("CRT", 49, 49, shared) for shared in (True, False)])
+    costs = in_fresh_processes(cost, [("CRT", 49, 49, shared) for shared in (True, False)])
     for name, (_, *times, weights) in zip(("shared", "for each"), costs, strict=True):
         table.add_row(name, f"{weights:,}", *(f"{time:.1f}" for time in times))
     console.print(table)

@@ -5,11 +5,9 @@ against the matrix product it needs, and every pair loss against the distance ma
 gradient each.
 """
 
-import statistics
-import time
-
 import numpy as np
 import tensorflow as tf
+from measure import medians
 from rich.console import Console
 from rich.table import Table
 
@@ -25,7 +23,7 @@ def value_and_gradient(loss, jit_compile):
         with tf.GradientTape() as tape:
             tape.watch(embeddings)
             value = loss(labels, embeddings)
-        return value, tape.gradient(value, embeddings)
+        return tape.gradient(value, embeddings), value
 
     return tf.function(run, jit_compile=jit_compile)
 
@@ -37,19 +35,6 @@ def batch(size, num_classes, seed=0):
     return tf.constant(rng.integers(0, num_classes, size)), tf.constant(embeddings)
 
 
-def medians(functions, arguments):
-    """Milliseconds of each function, all of them in turn in every round."""
-    times = {name: [] for name in functions}
-    for round_number in range(ROUNDS + 3):
-        for name, function in functions.items():
-            started = time.perf_counter()
-            value, gradient = function(*arguments)
-            value.numpy(), gradient.numpy()
-            if round_number >= 3:
-                times[name].append(time.perf_counter() - started)
-    return {name: 1e3 * statistics.median(taken) for name, taken in times.items()}
-
-
 def memory_functions(size, capacity, num_classes, jit_compile):
     _, stored = batch(capacity, num_classes, seed=1)
 
@@ -58,7 +43,7 @@ def memory_functions(size, capacity, num_classes, jit_compile):
             tape.watch(embeddings)
             similarities = tf.matmul(embeddings, stored, transpose_b=True)
         gradient = tape.gradient(similarities, embeddings, output_gradients=similarities)
-        return similarities[0, 0], gradient
+        return gradient, similarities[0, 0]
 
     functions = {"matrix product": tf.function(product, jit_compile=jit_compile)}
     for loss in (
@@ -108,11 +93,11 @@ def main():
         tables = {}
         for column, jit_compile in (("XLA", True), ("no XLA", False)):
             functions = memory_functions(size, 44_800, 11_318, jit_compile)
-            tables[column] = medians(functions, batch(size, 11_318))
+            tables[column] = medians(functions, batch(size, 11_318), ROUNDS)
         print_ratios(console, f"Memory of 44,800 x {DIM}, batch of {size}", tables)
     tables = {}
     for column, jit_compile in (("XLA", True), ("no XLA", False)):
-        tables[column] = medians(pair_functions(jit_compile), batch(512, 128))
+        tables[column] = medians(pair_functions(jit_compile), batch(512, 128), ROUNDS)
     print_ratios(console, f"Pair losses, batch of 512 x {DIM}", tables)
 
 

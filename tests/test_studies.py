@@ -1,0 +1,34 @@
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+RESULTS = sorted((EXPERIMENTS / "results/studies").glob("*.csv"))
+
+
+@pytest.fixture(scope="module")
+def records():
+    return runpy.run_path(str(EXPERIMENTS / "studies/records.py"))
+
+
+def test_records_are_read_as_they_were_written(records, tmp_path):
+    rows = [("a", 0, "x", 1.0), ("a", 1, "x", 3.0), ("a", 0, "y", 0.25), ("b", 0, "x", -2e-7)]
+    path = tmp_path / "new" / "study.csv"
+    records["write"](path, rows)
+    assert records["read"](path) == {
+        "a": {"x": {0: 1, 1: 3}, "y": {0: 0.25}},
+        "b": {"x": {0: -2e-7}},
+    }
+    assert records["table"](path).splitlines() == [
+        "| variant | x | y | seeds |",
+        "| --- | --- | --- | --- |",
+        "| a | 2 ± 1.4 | 0.25 | 0, 1 |",
+        "| b | -2e-07 |  | 0 |",
+    ]
+    assert [file.name for file in path.parent.iterdir()] == ["study.csv"]
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_the_tables_of_the_studies_are_what_the_results_say(records, path):
+    assert records["table"](path) in (EXPERIMENTS / "README.md").read_text("utf-8")

@@ -19,7 +19,8 @@ class CollageRecipe:
     """Collages of labelled and background tiles (GSP paper, section 5.1).
 
     Args:
-        grid: tiles along each side of an image; 0 makes no collages.
+        grid: tiles along each side of an image; 0 makes no collages, 1 leaves the labelled tile
+            alone, of the same classes.
         background_groups: names of the super-classes (scripts, alphabets) that the background tiles
             come from; null chooses about a fifth of them by the split seed, [] a fifth of the
             classes whatever their super-class.
@@ -29,7 +30,7 @@ class CollageRecipe:
     background_groups: list[str] | None = None
 
     def __post_init__(self):
-        _check("data.collage.grid", self.grid, self.grid == 0 or self.grid >= 2, "0, or 2 or more")
+        _check("data.collage.grid", self.grid, self.grid >= 0, "0 or more")
 
 
 DataName = Literal[

@@ -75,18 +75,35 @@ class CollageImages(ImageSet):
     def subset(self, classes):
         return CollageImages(self.foreground.subset(classes), self.background, self.grid)
 
-    def foreground_mask(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Tells which tile `load(index, seed)` gives to the labelled class.
+    def foreground_masks(self, indices: Sequence[int] | None = None) -> np.ndarray:
+        """Tells where the labelled tile of each collage lies, as evaluation sees them.
 
         Args:
-            index: Scalar integer, which image. The place depends on the seed alone.
-            seed: Integers `(2,)`, as given to `load`; `(0, index)` in evaluation.
+            indices: Integers `(n,)`, which collages; all of them by default.
 
         Returns:
-            int32 `(2,)`: row and column of the tile, counted in tiles.
+            bool `(n, grid, grid)`, true at one tile of each collage.
+
+        Raises:
+            IndexError: If an index is not one of a collage.
+
+        Example:
+            >>> ink = ArrayImages(np.full((3, 4, 4, 1), 255, "uint8"), [0, 1, 1], ["a", "b"])
+            >>> blank = ArrayImages(np.zeros((2, 4, 4, 1), "uint8"), [0, 1], ["c", "d"])
+            >>> collages = CollageImages(ink, blank, grid=2)
+            >>> (collages.image(2)[::4, ::4, 0] > 0) == collages.foreground_masks([2])[0]
+            array([[ True,  True],
+                   [ True,  True]])
         """
-        place, _ = self._draw(seed)
-        return tf.stack([place // self.grid, place % self.grid])
+        indices = np.arange(len(self)) if indices is None else np.asarray(indices)
+        unknown = indices[(indices < 0) | (indices >= len(self))]
+        if len(unknown):
+            raise IndexError(f"indices must lie in [0, {len(self)}); received {unknown.tolist()}.")
+        with tf.device("CPU"):
+            places = [int(self._draw(tf.constant([0, i], tf.int64))[0]) for i in indices]
+        masks = np.zeros((len(indices), self.grid**2), bool)
+        masks[np.arange(len(indices)), places] = True
+        return masks.reshape(-1, self.grid, self.grid)
 
     def _draw(self, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the place of the labelled tile and the background images of the others."""

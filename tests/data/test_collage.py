@@ -37,8 +37,20 @@ def test_exactly_one_tile_is_of_the_label(grid):
         (place,) = np.flatnonzero(tiles[:, 0] > 100)
         assert tiles[place, 0] == 101 + index
         assert set(np.delete(tiles[:, 0], place)) <= {1, 2, 3, 4, 5}
-        row, column = collages.foreground_mask(index, tf.constant([0, index], tf.int64)).numpy()
-        assert (row, column) == divmod(place, grid)
+        (mask,) = collages.foreground_masks([index])
+        assert mask.shape == (grid, grid) and mask.sum() == 1
+        assert mask[divmod(place, grid)]
+
+
+def test_masks_of_all_collages():
+    collages = CollageImages(flat([100] * 9), flat(range(5)), 2)
+    masks = collages.foreground_masks()
+    assert masks.shape == (9, 2, 2) and masks.dtype == bool
+    for image, mask in zip(map(collages.image, range(9)), masks, strict=True):
+        np.testing.assert_array_equal(image[::SIZE, ::SIZE, 0] == 100, mask)
+    np.testing.assert_array_equal(collages.foreground_masks([8, 3]), masks[[8, 3]])
+    with pytest.raises(IndexError, match=r"in \[0, 9\); received \[9\]"):
+        collages.foreground_masks([1, 9])
 
 
 def test_evaluation_is_fixed_and_training_varies():

@@ -118,6 +118,18 @@ def test_collages_have_a_protocol_of_their_own():
         load_splits(Recipe(data=data, protocol=ProtocolRecipe("conventional")))
 
 
+def test_a_grid_of_one_is_the_labelled_tile_alone():
+    def splits(grid):
+        return load_splits(
+            Recipe(data=DataRecipe(image_size=24 * grid, collage=CollageRecipe(grid)))
+        )
+
+    for alone, collages in zip(splits(1)[:3], splits(2)[:3], strict=True):
+        assert alone.class_names == collages.class_names
+        np.testing.assert_array_equal(alone.labels, collages.labels)
+        np.testing.assert_array_equal(alone.image(5), collages.foreground.image(5))
+
+
 def test_the_images_of_mlrc_are_those_of_a_fold():
     with pytest.raises(ValueError, match="need protocol.fold"):
         load_splits(Recipe(protocol=ProtocolRecipe("mlrc")))

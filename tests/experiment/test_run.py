@@ -176,7 +176,7 @@ def test_manifest_with_splits(digits, recipe, tmp_path):
         (["--data.split_fractions", "[0.5, 0.1, 0.1]"], "three positive shares"),
         (["--data.split_fractions", "[0.5, 0.5]"], "data.split_fractions"),
         (["--data.image_size", "0"], "data.image_size must be 1 or more, received 0"),
-        (["--data.collage.grid", "1"], "data.collage.grid must be 0, or 2 or more, received 1"),
+        (["--data.collage.grid", "-1"], "data.collage.grid must be 0 or more, received -1"),
         (["--training.epochs", "0"], "training.epochs must be 1 or more, received 0"),
         (["--training.steps_per_epoch", "0"], "training.steps_per_epoch must be 1 or more"),
         (["--training.learning_rate", ".nan"], "training.learning_rate must be positive"),

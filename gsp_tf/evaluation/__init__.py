@@ -5,10 +5,12 @@ from gsp_tf.evaluation.clustering import clustering_metrics
 from gsp_tf.evaluation.covering_radius import covering_radius_curve
 from gsp_tf.evaluation.density import embedding_density
 from gsp_tf.evaluation.ensemble import ensemble_metrics
+from gsp_tf.evaluation.foreground import foreground_share
 from gsp_tf.evaluation.protocol import halve_classes, protocol_classes
 from gsp_tf.evaluation.retrieval import retrieval_metrics
 from gsp_tf.evaluation.search import ExactSearch, nearest_neighbours
 from gsp_tf.evaluation.spectrum import spectral_decay
+from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
 __all__ = [
     "ExactSearch",
@@ -17,9 +19,11 @@ __all__ = [
     "covering_radius_curve",
     "embedding_density",
     "ensemble_metrics",
+    "foreground_share",
     "halve_classes",
     "nearest_neighbours",
     "protocol_classes",
     "retrieval_metrics",
     "spectral_decay",
+    "zero_shot_prediction",
 ]

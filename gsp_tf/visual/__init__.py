@@ -6,12 +6,15 @@ from gsp_tf.visual.curves import training_curves
 from gsp_tf.visual.embedding_map import embedding_map, project
 from gsp_tf.visual.gallery import neighbour_gallery
 from gsp_tf.visual.overlay import overlay_weights
+from gsp_tf.visual.prototypes import attribute_histograms, dominant_prototypes
 from gsp_tf.visual.report import write_report
 from gsp_tf.visual.run_summary import RunSummary
 
 __all__ = [
     "RunSummary",
+    "attribute_histograms",
     "correlation_maps",
+    "dominant_prototypes",
     "embedding_map",
     "neighbour_gallery",
     "overlay_groups",

@@ -1,0 +1,177 @@
+"""GAP and GSP on collages, beside the labelled tile alone (GSP paper, Fig. 3b).
+
+python experiments/studies/collage.py [--runs FOLDER] [--seeds "[0, 1, 2]"]
+
+Takes the runs that are in the folder, as experiments/small_collage.sh leaves them there, and trains
+those that are missing. Writes retrieval on the test classes, in percent, and how much of the
+pooling weight falls on the labelled tile, with classes of training and with classes never seen.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import records
+from jsonargparse import auto_cli
+from matplotlib.patches import Rectangle
+
+from gsp_tf.evaluation import foreground_share
+from gsp_tf.experiment import RunFolder, load_splits, place_maps, train_recipe
+from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.files import replacing
+from gsp_tf.recipe import load_recipe
+from gsp_tf.visual import overlay_weights
+from gsp_tf.visual.images import rgb
+from gsp_tf.visual.style import HIT, INK, run_style, transparent_figure
+
+GAP, GSP, ZERO_SHOT, ALONE = "GAP", "GSP", "GSP + zero-shot", "GAP, tile alone"
+GSP_OPTIONS = [
+    "--pooling.name=gsp",
+    "--pooling.transport_ratio=0.25",
+    "--pooling.entropy_smoothing=10",
+    "--pooling.adapt_batches=8",
+]
+VARIANTS = {
+    GAP: ("pnca-gap", ["--pooling.name=gap"]),
+    GSP: ("pnca-gsp", GSP_OPTIONS),
+    ZERO_SHOT: ("pnca-gsp-zs", [*GSP_OPTIONS, "--zero_shot.weight=0.1"]),
+    ALONE: ("pnca-alone", ["--pooling.name=gap", "--data.collage.grid=1"]),
+}
+TRAINING, UNSEEN = "training classes", "unseen classes"
+SHOWN = 4
+
+
+def variant_recipe(recipe, variant, seed):
+    """Recipe of a variant; the tile alone is as large as a tile of the collage.
+
+    Args:
+        recipe: YAML file of the collage.
+        variant: a key of `VARIANTS`.
+        seed: seed of the run.
+    """
+    name, options = VARIANTS[variant]
+    if variant == ALONE:
+        data = load_recipe(recipe).data
+        options = [*options, f"--data.image_size={data.image_size // data.collage.grid}"]
+    return load_recipe(recipe, [f"--name={name}", f"--seed={seed}", *options])
+
+
+def trained(recipe, path, splits):
+    """The run folder `path`, trained as the recipe says if it is not there."""
+    folder = RunFolder(path)
+    if "test" in folder.metrics():
+        return folder
+    return train_recipe(recipe, path, splits)
+
+
+def weights_of(embedder, recipe, images, indices=None):
+    """Images `(N, S, S, channels)` and pooling weights `(N, h, w)`, which are uniform for GAP."""
+    batches = [batch.numpy() for batch, _ in evaluation_batches(recipe, images, indices)]
+    maps = [place_maps(embedder, batch).weights for batch in batches]
+    pixels = np.rint(np.concatenate(batches)).astype(np.uint8)
+    if maps[0] is None:
+        return pixels, np.full((len(pixels), 1, 1), 1.0)
+    return pixels, np.concatenate(maps)[..., 0]
+
+
+def study(recipe, runs, seeds):
+    """Rows of `records.write`, and pictures of the first seed.
+
+    Returns:
+        rows, and a dict from `TRAINING` and `UNSEEN` to a dict from variant to images, weights and
+        masks of `SHOWN` collages, without the variant that has none.
+    """
+    rows, shown = [], {TRAINING: {}, UNSEEN: {}}
+    splits = {}
+    for variant in VARIANTS:
+        for seed in seeds:
+            own = variant_recipe(recipe, variant, seed)
+            grid = own.data.collage.grid
+            if grid not in splits:
+                splits[grid] = load_splits(own)
+            folder = trained(own, Path(runs) / f"small_collage_{own.name}-{seed}", splits[grid])
+            test = folder.metrics()["test"]
+            rows.append((variant, seed, "P@1", 100 * test["precision_at_1"]))
+            rows.append((variant, seed, "MAP@R", 100 * test["map_at_r"]))
+            embedder = folder.learner(compile=False).embedder
+            for name, images in ((TRAINING, splits[grid].train), (UNSEEN, splits[grid].test)):
+                pixels, weights = weights_of(embedder, own, images)
+                masks = images.foreground_masks()
+                share = foreground_share(weights, masks).mean()
+                rows.append((variant, seed, f"weight on the tile, {name}", share))
+                if grid > 1 and seed == seeds[0]:
+                    chosen = np.linspace(0, len(images) - 1, SHOWN).astype(int)
+                    shown[name][variant] = pixels[chosen], weights[chosen], masks[chosen]
+    return rows, shown
+
+
+def picture(rows, shown):
+    """Weights over collages of classes of training and never seen, above the numbers."""
+    figure = transparent_figure(8.4, 5.8)
+    figure.set_layout_engine("constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=[2, 1])
+    for part, (name, by_variant) in zip(above.subfigures(1, 2), shown.items(), strict=True):
+        part.suptitle(name, color=INK, fontsize=10)
+        panels = part.subplots(len(by_variant), SHOWN, squeeze=False)
+        for line, (variant, drawn) in zip(panels, by_variant.items(), strict=True):
+            line[0].set_ylabel(variant, color=INK, fontsize=8)
+            for axes, image, weights, mask in zip(line, *drawn, strict=True):
+                _draw_collage(axes, image, weights, mask)
+    quantities = list(dict.fromkeys(quantity for _, _, quantity, _ in rows))
+    for axes, quantity in zip(below.subplots(1, len(quantities)), quantities, strict=True):
+        for position, variant in enumerate(VARIANTS):
+            values = [v for name, _, q, v in rows if (name, q) == (variant, quantity)]
+            color, marker = run_style(position)
+            axes.plot([position] * len(values), values, marker, color=color, ms=5, label=variant)
+        axes.set_title(quantity.replace(", ", ",\n"), color=INK, fontsize=8)
+        axes.margins(y=0.1)
+        axes.set(xlim=(-0.6, len(VARIANTS) - 0.4), xticks=[], ylim=(0, None), facecolor="none")
+        axes.tick_params(colors=INK, labelsize=7)
+        axes.spines[:].set_color(INK)
+        axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.6)
+    handles, names = axes.get_legend_handles_labels()
+    below.legend(
+        handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8,
+        labelcolor=INK,
+    )  # fmt: skip
+    return figure
+
+
+def _draw_collage(axes, image, weights, mask):
+    """A collage tinted by its pooling weights, the labelled tile framed."""
+    axes.imshow(overlay_weights(rgb(image), weights))
+    ((row, column),) = np.argwhere(mask)
+    height, width = np.array(image.shape[:2]) / mask.shape
+    corner = column * width - 0.5, row * height - 0.5
+    axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=HIT, linewidth=1.5))
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+
+
+def main(
+    recipe: str = "experiments/small_collage.yaml",
+    runs: str = "runs",
+    seeds: tuple[int, ...] = (0, 1, 2),
+    out: str = "experiments/results/studies/collage.csv",
+    figure: str = "docs/figures/collage.png",
+):
+    """GAP and GSP on collages, beside the labelled tile alone.
+
+    Args:
+        recipe: YAML file of the collage, with the loss and the budget.
+        runs: folder of the run folders `small_collage_NAME-SEED`.
+        seeds: seeds of the runs.
+        out: CSV file of the numbers.
+        figure: PNG file of the picture.
+    """
+    rows, shown = study(recipe, runs, seeds)
+    records.write(out, rows)
+    Path(figure).parent.mkdir(parents=True, exist_ok=True)
+    with replacing(figure) as temporary:
+        picture(rows, shown).savefig(
+            temporary, dpi=160, facecolor="white", metadata={"Software": None}
+        )
+    print(records.table(out))
+
+
+if __name__ == "__main__":
+    auto_cli(main, as_positional=False)

@@ -1,0 +1,203 @@
+"""GSP with eight prototypes, with and without the zero-shot loss (GSP paper, Fig. 5).
+
+python experiments/studies/zero_shot_prototypes.py [--runs FOLDER] [--seeds "[0, 1, 2]"]
+
+Trains both models with every seed, or takes those that are in the folder. Writes retrieval on the
+test classes, in percent, and the accuracy of predicting classes from attributes by a regression
+fitted on other classes, in percent, over random halves of the training and of the unseen classes.
+"""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import records
+import tensorflow as tf
+from collage import TRAINING, UNSEEN, trained
+from jsonargparse import auto_cli
+
+from gsp_tf.evaluation import zero_shot_prediction
+from gsp_tf.experiment import load_splits
+from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.experiment.model import features_model
+from gsp_tf.files import replacing
+from gsp_tf.losses import ZeroShotLoss
+from gsp_tf.recipe import load_recipe
+from gsp_tf.training import MetricLearner
+from gsp_tf.visual import attribute_histograms, dominant_prototypes
+from gsp_tf.visual.style import INK, run_style, transparent_figure
+
+GSP, ZERO_SHOT = "GSP", "GSP + zero-shot"
+ZERO_SHOT_OPTIONS = [
+    "--zero_shot.weight=0.5",
+    "--training.learning_rate_multipliers={class_embeddings: 10}",
+]
+VARIANTS = {GSP: ("gsp", []), ZERO_SHOT: ("gsp-zs", ZERO_SHOT_OPTIONS)}
+EMBEDDING_DIM = 64
+BATCH_SIZE = 256
+CLASSES_SHOWN, IMAGES_SHOWN = 6, 2
+
+
+def attributes_of(embedder, recipe, images):
+    """Images `(N, S, S, channels)`, attribute maps `(N, h, w, m)` and attributes `(N, m)`."""
+    features, pooling = features_model(embedder)
+    pixels, maps = [], []
+    for batch, _ in evaluation_batches(recipe, images):
+        pixels.append(np.rint(batch.numpy()).astype(np.uint8))
+        maps.append(pooling.attribute_maps(features(batch, training=False)).numpy())
+    maps = np.concatenate(maps)
+    return np.concatenate(pixels), maps, maps.sum(axis=(1, 2))
+
+
+def fit_class_embeddings(attributes, labels, steps, seed):
+    """Class embeddings `(C, D)` with which the attributes, as they are, have a low zero-shot loss.
+
+    Args:
+        attributes: floats `(N, m)`.
+        labels: integers `(N,)`, 0 to C - 1.
+        steps: batches to fit them on.
+        seed: seed of the first embeddings and the batches.
+    """
+    keras.utils.set_random_seed(seed)
+    loss = ZeroShotLoss(labels.max() + 1, EMBEDDING_DIM)
+    learner = MetricLearner(
+        keras.Sequential([keras.Input(attributes.shape[1:]), keras.layers.Identity()]), loss
+    )
+    learner.compile(keras.optimizers.Adam(1e-2))
+    data = tf.data.Dataset.from_tensor_slices((attributes, labels)).shuffle(len(labels), seed)
+    learner.fit(data.repeat().batch(BATCH_SIZE), steps_per_epoch=steps, verbose=0)
+    return loss.class_embeddings.numpy()
+
+
+def predictions(attributes, labels, splits, steps, seed):
+    """Zero-shot accuracies, with class embeddings that are fitted and with random ones.
+
+    The class embeddings are fitted on every second image; the others are predicted.
+
+    Returns:
+        dict from what the embeddings are to `zero_shot_prediction`.
+    """
+    turn = np.zeros(len(labels), int)
+    for label in np.unique(labels):
+        turn[labels == label] = np.arange(np.sum(labels == label))
+    fitted, held_out = turn % 2 == 0, turn % 2 == 1
+    embeddings = {
+        "fitted": fit_class_embeddings(attributes[fitted], labels[fitted], steps, seed),
+        "random": np.random.default_rng(seed).normal(size=(labels.max() + 1, EMBEDDING_DIM)),
+    }
+    return {
+        name: zero_shot_prediction(
+            attributes[held_out], labels[held_out], values, splits, seed=seed
+        )
+        for name, values in embeddings.items()
+    }
+
+
+def study(recipe, runs, seeds, splits, steps):
+    """Rows of `records.write`, and what the picture shows of the first seed.
+
+    Returns:
+        rows; a dict from variant to images, labels, attribute maps and attributes of the unseen
+        classes; and the names of these classes.
+    """
+    rows, shown, images = [], {}, None
+    for variant, (name, options) in VARIANTS.items():
+        for seed in seeds:
+            own = load_recipe(recipe, [f"--name={name}", f"--seed={seed}", *options])
+            images = images or load_splits(own)
+            folder = trained(own, Path(runs) / f"zero_shot_prototypes_{name}-{seed}", images)
+            test = folder.metrics()["test"]
+            rows.append((variant, seed, "P@1", 100 * test["precision_at_1"]))
+            rows.append((variant, seed, "MAP@R", 100 * test["map_at_r"]))
+            embedder = folder.learner(compile=False).embedder
+            for classes, part in ((TRAINING, images.train), (UNSEEN, images.test)):
+                pixels, maps, attributes = attributes_of(embedder, own, part)
+                found = predictions(attributes, part.labels, splits, steps, seed)
+                values = {**found["fitted"], "random": found["random"]["cosine"]}
+                rows += [(variant, seed, f"{k}, {classes}", 100 * v) for k, v in values.items()]
+            if seed == seeds[0]:
+                shown[variant] = pixels, part.labels, maps, attributes
+    return rows, shown, images.test.class_names
+
+
+def picture(rows, shown, class_names):
+    """Histograms of some unseen classes, prototypes over images of them, and the accuracies."""
+    figure = transparent_figure(9.0, 8.6)
+    figure.set_layout_engine("constrained")
+    above, middle, below = figure.subfigures(3, 1, height_ratios=[3, 3, 2])
+    labels = next(iter(shown.values()))[1]
+    classes = np.linspace(0, labels.max(), CLASSES_SHOWN).astype(int)
+    attributes = {variant: drawn[3] for variant, drawn in shown.items()}
+    attribute_histograms(attributes, labels, class_names, classes, figure=above)
+    chosen = np.concatenate([np.flatnonzero(labels == c)[:IMAGES_SHOWN] for c in classes])
+    panels = middle.subplots(len(shown), len(chosen))
+    for line, (variant, (pixels, _, maps, _)) in zip(panels, shown.items(), strict=True):
+        line[0].set_ylabel(variant, color=INK, fontsize=8)
+        for axes, tinted in zip(
+            line, dominant_prototypes(pixels[chosen], maps[chosen]), strict=True
+        ):
+            axes.imshow(tinted)
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+    for axes, classes in zip(below.subplots(1, 2, sharey=True), (TRAINING, UNSEEN), strict=True):
+        _draw_accuracies(axes, rows, classes)
+    handles, names = axes.get_legend_handles_labels()
+    below.legend(
+        handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=8,
+        labelcolor=INK,
+    )  # fmt: skip
+    return figure
+
+
+def _draw_accuracies(axes, rows, classes):
+    """Dots of every seed for each rule of prediction, one colour a variant."""
+    rules = ("euclidean", "cosine", "random", "chance")
+    for position, variant in enumerate(VARIANTS):
+        color, marker = run_style(position)
+        points = [
+            (rules.index(quantity.partition(",")[0]) + 0.24 * position - 0.12, value)
+            for name, _, quantity, value in rows
+            if name == variant and quantity.endswith(f", {classes}")
+        ]
+        axes.plot(*zip(*points, strict=True), marker, color=color, ms=5, label=variant)
+    axes.set_title(f"Zero-shot accuracy (%), {classes}", color=INK, fontsize=9)
+    axes.margins(y=0.1)
+    axes.set(xlim=(-0.5, 3.5), xticks=range(4), ylim=(0, None), facecolor="none")
+    axes.set_xticklabels(["Euclidean", "cosine", "random embeddings,\ncosine", "chance"])
+    axes.tick_params(colors=INK, labelsize=7)
+    axes.spines[:].set_color(INK)
+    axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.6)
+
+
+def main(
+    recipe: str = "experiments/zero_shot_prototypes.yaml",
+    runs: str = "runs",
+    seeds: tuple[int, ...] = (0, 1, 2),
+    splits: int = 1000,
+    steps: int = 200,
+    out: str = "experiments/results/studies/zero_shot_prototypes.csv",
+    figure: str = "docs/figures/zero_shot_prototypes.png",
+):
+    """GSP with eight prototypes, with and without the zero-shot loss.
+
+    Args:
+        recipe: YAML file of the model without the loss.
+        runs: folder of the run folders `zero_shot_prototypes_NAME-SEED`.
+        seeds: seeds of the runs.
+        splits: how many times the classes are halved.
+        steps: batches that the class embeddings of the evaluation are fitted on.
+        out: CSV file of the numbers.
+        figure: PNG file of the picture.
+    """
+    rows, shown, class_names = study(recipe, runs, seeds, splits, steps)
+    records.write(out, rows)
+    Path(figure).parent.mkdir(parents=True, exist_ok=True)
+    with replacing(figure) as temporary:
+        picture(rows, shown, class_names).savefig(
+            temporary, dpi=160, facecolor="white", metadata={"Software": None}
+        )
+    print(records.table(out))
+
+
+if __name__ == "__main__":
+    auto_cli(main, as_positional=False)

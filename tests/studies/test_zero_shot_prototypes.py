@@ -1,0 +1,73 @@
+import importlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gsp_tf.data import ArrayImages
+from gsp_tf.evaluation import zero_shot_prediction
+from gsp_tf.experiment import RunFolder, Splits, build_embedder, build_learner
+from gsp_tf.recipe import load_recipe
+
+RECIPE = (
+    "{data: {image_size: 8, channels: 1}, backbone: {name: conv4}, "
+    "embedding: {position: after_pooling}, pooling: {num_prototypes: 3}}"
+)
+
+
+@pytest.fixture
+def script():
+    return importlib.import_module("zero_shot_prototypes")
+
+
+def noise(classes, seed):
+    pixels = np.random.default_rng(seed).integers(0, 256, (4 * classes, 8, 8, 1), np.uint8)
+    return ArrayImages(pixels, np.arange(4 * classes) % classes, [str(c) for c in range(classes)])
+
+
+def test_numbers_and_picture_of_runs_that_are_there(script, tmp_path, monkeypatch, capsys):
+    recipe = tmp_path / "tiny.yaml"
+    recipe.write_text(RECIPE)
+    splits = Splits(noise(8, 0), noise(2, 1), noise(7, 2))
+    monkeypatch.setattr(script, "load_splits", lambda recipe: splits)
+    for name, options in script.VARIANTS.values():
+        own = load_recipe(recipe, options)
+        folder = RunFolder.create(tmp_path / f"runs/zero_shot_prototypes_{name}-0", own)
+        build_learner(own, 8, 1).save(folder.model_path)
+        folder.update_metrics(test={"precision_at_1": 0.5, "map_at_r": 0.25})
+    out, figure = tmp_path / "results.csv", tmp_path / "figures/prototypes.png"
+    script.main(str(recipe), str(tmp_path / "runs"), (0,), 5, 2, str(out), str(figure))
+    values = script.records.read(out)
+    assert list(values) == [script.GSP, script.ZERO_SHOT]
+    for row in values.values():
+        assert row["P@1"] == {0: 50.0} and row["MAP@R"] == {0: 25.0}
+        assert row["chance, training classes"] == {0: 25.0}
+        # Halves of 3 and 4 classes, of as many images each: 2 in 7 by chance.
+        assert row["chance, unseen classes"][0] == pytest.approx(200 / 7, abs=1e-3)
+        for rule in ("euclidean", "cosine", "random"):
+            assert 0 <= row[f"{rule}, unseen classes"][0] <= 100
+    assert script.ZERO_SHOT in capsys.readouterr().out
+    with Image.open(figure) as picture:
+        assert min(picture.size) > 600 and len(picture.convert("RGB").getcolors(1 << 20)) > 50
+
+
+def test_attributes_are_those_of_the_model(script, tmp_path):
+    recipe = tmp_path / "tiny.yaml"
+    recipe.write_text(RECIPE)
+    own = load_recipe(recipe, ["--zero_shot.weight=0.5"])
+    embedder, images = build_embedder(own, 1), noise(3, 0)
+    pixels, maps, attributes = script.attributes_of(embedder, own, images)
+    np.testing.assert_array_equal(pixels, images.images)
+    assert maps.shape == (12, 2, 2, 3)
+    _, expected = embedder(images.images.astype("float32"), training=False)
+    np.testing.assert_allclose(attributes, expected, atol=1e-5)
+
+
+def test_fitted_embeddings_predict_where_random_ones_cannot(script):
+    rng = np.random.default_rng(0)
+    labels = np.arange(160) % 8
+    attributes = rng.dirichlet(np.full(4, 0.5), 8)[labels].astype("float32")
+    fitted = script.fit_class_embeddings(attributes, labels, steps=60, seed=0)
+    assert fitted.shape == (8, script.EMBEDDING_DIM)
+    found = zero_shot_prediction(attributes, labels, fitted, num_splits=50)
+    assert found["cosine"] > 0.6 and found["chance"] == 0.25

@@ -65,7 +65,7 @@ def fit_class_embeddings(attributes, labels, steps, seed):
     )
     learner.compile(keras.optimizers.Adam(1e-2))
     data = tf.data.Dataset.from_tensor_slices((attributes, labels)).shuffle(len(labels), seed)
-    learner.fit(data.repeat().batch(BATCH_SIZE), steps_per_epoch=steps, verbose=0)
+    learner.fit(data.repeat().batch(BATCH_SIZE), steps_per_epoch=steps, shuffle=False, verbose=0)
     return loss.class_embeddings.numpy()
 
 

@@ -113,7 +113,7 @@ def study(recipe, runs, seeds, splits, steps):
             for classes, part in ((TRAINING, images.train), (UNSEEN, images.test)):
                 pixels, maps, attributes = attributes_of(embedder, own, part)
                 found = predictions(attributes, part.labels, splits, steps, seed)
-                values = {**found["fitted"], "random": found["random"]["cosine"]}
+                values = {**found["fitted"], "random embeddings": found["random"]["cosine"]}
                 rows += [(variant, seed, f"{k}, {classes}", 100 * v) for k, v in values.items()]
             if seed == seeds[0]:
                 shown[variant] = pixels, part.labels, maps, attributes
@@ -122,13 +122,14 @@ def study(recipe, runs, seeds, splits, steps):
 
 def picture(rows, shown, class_names):
     """Histograms of some unseen classes, prototypes over images of them, and the accuracies."""
-    figure = transparent_figure(9.0, 8.6)
+    figure = transparent_figure(9.0, 7.6)
     figure.set_layout_engine("constrained")
-    above, middle, below = figure.subfigures(3, 1, height_ratios=[3, 3, 2])
+    above, middle, below = figure.subfigures(3, 1, height_ratios=[3, 2, 2])
     labels = next(iter(shown.values()))[1]
     classes = np.linspace(0, labels.max(), CLASSES_SHOWN).astype(int)
     attributes = {variant: drawn[3] for variant, drawn in shown.items()}
-    attribute_histograms(attributes, labels, class_names, classes, figure=above)
+    names = [name.replace("/", "\n") for name in class_names]
+    attribute_histograms(attributes, labels, names, classes, figure=above)
     chosen = np.concatenate([np.flatnonzero(labels == c)[:IMAGES_SHOWN] for c in classes])
     panels = middle.subplots(len(shown), len(chosen))
     for line, (variant, (pixels, _, maps, _)) in zip(panels, shown.items(), strict=True):
@@ -151,7 +152,7 @@ def picture(rows, shown, class_names):
 
 def _draw_accuracies(axes, rows, classes):
     """Dots of every seed for each rule of prediction, one colour a variant."""
-    rules = ("euclidean", "cosine", "random", "chance")
+    rules = ("euclidean", "cosine", "random embeddings", "chance")
     for position, variant in enumerate(VARIANTS):
         color, marker = run_style(position)
         points = [

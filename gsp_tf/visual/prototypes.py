@@ -70,10 +70,10 @@ def attribute_histograms(attributes, labels, class_names, classes=None, count=6,
                 error_kw={"ecolor": INK, "elinewidth": 0.8},
             )
             axes.set_facecolor("none")
-            axes.set_ylim(bottom=0)
             axes.tick_params(colors=INK, labelsize=7, bottom=False, labelbottom=False)
             axes.spines[:].set_color(INK)
             axes.spines[["top", "right"]].set_visible(False)
+        line[0].set_ylim(bottom=0)
     for label, axes in zip(classes, panels[0], strict=True):
         axes.set_title(str(class_names[label]), color=INK, fontsize=7)
     return figure
@@ -83,9 +83,9 @@ def dominant_prototypes(images, attribute_maps):
     """Colours each place of images by the prototype that takes most of it.
 
     After Fig. 5 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
-    Prototype i has the i-th of twelve colours, which then repeat. The colour is the stronger the
-    more of the place is pooled, relative to the place of the image that is pooled most; what is
-    left out stays grey.
+    Prototype i has the i-th of twelve colours, which then repeat. A place that is pooled with the
+    weight of average pooling or more has the full colour, one with less a fainter one; what is left
+    out stays grey.
 
     Args:
         images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`; their luminance is shown.
@@ -114,11 +114,11 @@ def dominant_prototypes(images, attribute_maps):
             f"{maps.shape}."
         )
     weights = maps.sum(axis=-1)
-    largest = weights.max(axis=(1, 2), keepdims=True)
-    if not np.isfinite(maps).all() or (maps < 0).any() or not (largest > 0).all():
+    average = weights.mean(axis=(1, 2), keepdims=True)
+    if not np.isfinite(maps).all() or (maps < 0).any() or not (average > 0).all():
         raise ValueError("attribute_maps must be finite and not negative, with positive sums.")
     colors = 255 * np.array([_color(i) for i in range(maps.shape[-1])])
-    tints, opacities = colors[maps.argmax(axis=-1)], OPACITY * weights / largest
+    tints, opacities = colors[maps.argmax(axis=-1)], OPACITY * (weights / average).clip(max=1)
     pictures = []
     for image, tint, opacity in zip(images, tints, opacities, strict=True):
         grey = (rgb(image) @ LUMINANCE)[..., None]

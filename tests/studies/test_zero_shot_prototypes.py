@@ -44,7 +44,7 @@ def test_numbers_and_picture_of_runs_that_are_there(script, tmp_path, monkeypatc
         assert row["chance, training classes"] == {0: 25.0}
         # Halves of 3 and 4 classes, of as many images each: 2 in 7 by chance.
         assert row["chance, unseen classes"][0] == pytest.approx(200 / 7, abs=1e-3)
-        for rule in ("euclidean", "cosine", "random"):
+        for rule in ("euclidean", "cosine", "random embeddings"):
             assert 0 <= row[f"{rule}, unseen classes"][0] <= 100
     assert script.ZERO_SHOT in capsys.readouterr().out
     with Image.open(figure) as picture:

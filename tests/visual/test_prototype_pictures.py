@@ -29,6 +29,7 @@ def test_bars_are_means_and_spreads_of_each_class():
         heights, spreads = drawn(axes)
         np.testing.assert_allclose(heights, attributes[label == LABELS].mean(axis=0))
         np.testing.assert_allclose(spreads, attributes[label == LABELS].std(axis=0))
+        assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > max(np.add(heights, spreads))
         colors = [bar.get_facecolor()[:3] for bar in axes.patches]
         np.testing.assert_allclose(colors, [to_rgb(c) for c in CLASS_COLORS[:3]])
 
@@ -61,7 +62,7 @@ def test_places_have_the_colour_of_their_prototype(channels):
     assert pictures.shape == (2, 12, 10, 3) and pictures.dtype == np.uint8
     weights = maps.sum(axis=-1)
     for i, row, column in np.ndindex(winners.shape):
-        share = 0.75 * weights[i, row, column] / weights[i].max()
+        share = 0.75 * min(1, weights[i, row, column] / weights[i].mean())
         color = 255 * np.array(to_rgb(CLASS_COLORS[winners[i, row, column] % 12]))
         cell = pictures[i, 4 * row : 4 * row + 4, 5 * column : 5 * column + 5]
         np.testing.assert_allclose(

@@ -87,7 +87,7 @@ def test_error_is_at_most_the_mean_distance_and_the_radius(seed, shape, count, o
     assert errors.max() <= partition.distances.max() + rounding
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=SEEDS, count=st.integers(1, 12))
 def test_radius_is_that_of_the_curve_for_prototypes_by_greedy_k_center(seed, count):
     features = np.random.default_rng(seed).normal(size=(4, 2, 3, 5)).astype("float32")

@@ -6,12 +6,19 @@ from gsp_tf.evaluation.covering_radius import covering_radius_curve
 from gsp_tf.evaluation.density import embedding_density
 from gsp_tf.evaluation.ensemble import ensemble_metrics
 from gsp_tf.evaluation.protocol import halve_classes, protocol_classes
+from gsp_tf.evaluation.prototypes import (
+    PrototypePartition,
+    average_pooling_error,
+    prototype_partition,
+)
 from gsp_tf.evaluation.retrieval import retrieval_metrics
 from gsp_tf.evaluation.search import ExactSearch, nearest_neighbours
 from gsp_tf.evaluation.spectrum import spectral_decay
 
 __all__ = [
     "ExactSearch",
+    "PrototypePartition",
+    "average_pooling_error",
     "class_wise_map",
     "clustering_metrics",
     "covering_radius_curve",
@@ -20,6 +27,7 @@ __all__ = [
     "halve_classes",
     "nearest_neighbours",
     "protocol_classes",
+    "prototype_partition",
     "retrieval_metrics",
     "spectral_decay",
 ]

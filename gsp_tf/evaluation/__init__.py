@@ -5,6 +5,7 @@ from gsp_tf.evaluation.clustering import clustering_metrics
 from gsp_tf.evaluation.covering_radius import covering_radius_curve
 from gsp_tf.evaluation.density import embedding_density
 from gsp_tf.evaluation.ensemble import ensemble_metrics
+from gsp_tf.evaluation.hull_overlap import hull_overlap
 from gsp_tf.evaluation.protocol import halve_classes, protocol_classes
 from gsp_tf.evaluation.prototypes import (
     PrototypePartition,
@@ -25,6 +26,7 @@ __all__ = [
     "embedding_density",
     "ensemble_metrics",
     "halve_classes",
+    "hull_overlap",
     "nearest_neighbours",
     "protocol_classes",
     "prototype_partition",

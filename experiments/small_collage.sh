@@ -31,7 +31,6 @@ for seed in ${*:-0 1 2}; do
       solar smk net_vlad optimal_transport gsp gsp_max gsp_mean; do
     train c2-$pooling "$seed" $c2 --pooling.name $pooling $(options $pooling)
   done
-  train c2-gsp-zs "$seed" $c2 --pooling.name gsp $(options gsp) --zero_shot.weight 0.1
   for pooling in gap gsp; do
     train pnca-$pooling "$seed" $pnca --pooling.name $pooling $(options $pooling)
   done

@@ -29,6 +29,11 @@ def test_records_are_read_as_they_were_written(records, tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["study.csv"]
 
 
+def test_many_seeds_in_a_row_are_shown_by_their_ends(records):
+    assert records["shown_seeds"]([2, 3, 4, 5]) == "2 to 5"
+    assert records["shown_seeds"]([0, 1, 2, 4]) == "0, 1, 2, 4"
+
+
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_the_tables_of_the_studies_are_what_the_results_say(records, path):
     assert records["table"](path) in (EXPERIMENTS / "README.md").read_text("utf-8")

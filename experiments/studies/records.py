@@ -61,6 +61,17 @@ def mean_and_deviation(values):
     return f"{mean} ± {statistics.stdev(values):.2g}" if len(values) > 1 else mean
 
 
+def shown_seeds(seeds):
+    """`0, 1, 2`, or `0 to 19` for more than three in a row.
+
+    Args:
+        seeds: sorted integers.
+    """
+    if len(seeds) > 3 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
 def table(path):
     """Markdown table of a file.
 
@@ -75,7 +86,7 @@ def table(path):
         cells = [
             mean_and_deviation(row[name].values()) if name in row else "" for name in quantities
         ]
-        lines.append([variant, *cells, ", ".join(map(str, seeds))])
+        lines.append([variant, *cells, shown_seeds(seeds)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -21,6 +21,7 @@ from gsp_tf.data.reduced_images import ReducedImages, reduce_images
 from gsp_tf.data.samplers import ClassBalancedSampler
 from gsp_tf.data.sop import load_sop
 from gsp_tf.data.splits import split_classes
+from gsp_tf.data.token_sets import synthetic_token_sets
 
 __all__ = [
     "ArrayImages",
@@ -49,5 +50,6 @@ __all__ = [
     "read_image",
     "reduce_images",
     "split_classes",
+    "synthetic_token_sets",
     "training_dataset",
 ]

@@ -6,7 +6,13 @@ from gsp_tf.evaluation.covering_radius import covering_radius_curve
 from gsp_tf.evaluation.density import embedding_density
 from gsp_tf.evaluation.ensemble import ensemble_metrics
 from gsp_tf.evaluation.foreground import foreground_share
+from gsp_tf.evaluation.hull_overlap import hull_overlap
 from gsp_tf.evaluation.protocol import halve_classes, protocol_classes
+from gsp_tf.evaluation.prototypes import (
+    PrototypePartition,
+    average_pooling_error,
+    prototype_partition,
+)
 from gsp_tf.evaluation.retrieval import retrieval_metrics
 from gsp_tf.evaluation.search import ExactSearch, nearest_neighbours
 from gsp_tf.evaluation.spectrum import spectral_decay
@@ -14,6 +20,8 @@ from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
 __all__ = [
     "ExactSearch",
+    "PrototypePartition",
+    "average_pooling_error",
     "class_wise_map",
     "clustering_metrics",
     "covering_radius_curve",
@@ -21,8 +29,10 @@ __all__ = [
     "ensemble_metrics",
     "foreground_share",
     "halve_classes",
+    "hull_overlap",
     "nearest_neighbours",
     "protocol_classes",
+    "prototype_partition",
     "retrieval_metrics",
     "spectral_decay",
     "zero_shot_prediction",

@@ -1,0 +1,109 @@
+"""Embedding density and spectral decay with and without CRT (Kan et al. 2022, Tables 1 and 2).
+
+python experiments/studies/crt_generalization.py [--runs FOLDER] [--seeds "[0, 1, 2]"]
+
+Reads the models that experiments/small_collage.sh has trained; the runs without CRT differ from
+those with it in what stands between the backbone and the embedding.
+"""
+
+from pathlib import Path
+
+from jsonargparse import auto_cli
+from matplotlib.ticker import MaxNLocator
+from records import read, write
+
+from gsp_tf.evaluation import embedding_density, retrieval_metrics, spectral_decay
+from gsp_tf.experiment import RunFolder, load_splits
+from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.files import replacing
+from gsp_tf.training import embed
+from gsp_tf.visual.style import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
+
+ROOT = Path(__file__).parent.parent.parent
+VARIANTS = {"without CRT (GAP)": "pnca-gap", "with CRT": "crt", "GSP": "pnca-gsp"}
+SPLITS = {"training classes": "train", "unseen classes": "test"}
+PANELS = ("density ratio", "spectral decay", "MAP@R (%)")
+
+
+def geometry(embeddings, labels):
+    """The numbers of one set of embeddings.
+
+    Args:
+        embeddings: floats `(N, D)`.
+        labels: integers `(N,)`.
+
+    Returns:
+        dict from quantity to float.
+    """
+    density = embedding_density(embeddings, labels)
+    return {
+        "within classes": density["intra"],
+        "between classes": density["inter"],
+        "density ratio": density["ratio"],
+        "spectral decay": spectral_decay(embeddings),
+        "MAP@R (%)": 100 * retrieval_metrics(embeddings, labels)["map_at_r"],
+    }
+
+
+def measure(runs, seeds):
+    """Rows for `records.write`, a variant for each model and split."""
+    for variant, name in VARIANTS.items():
+        for seed in seeds:
+            folder = RunFolder.open(Path(runs) / f"small_collage_{name}-{seed}")
+            recipe = folder.recipe()
+            splits, embedder = load_splits(recipe), folder.learner(compile=False).embedder
+            for title, split in SPLITS.items():
+                batches = evaluation_batches(recipe, getattr(splits, split))
+                for quantity, value in geometry(*embed(embedder, batches)).items():
+                    yield f"{variant}, {title}", seed, quantity, value
+
+
+def picture(values):
+    """A panel for each of `PANELS`, a mark for each seed.
+
+    Args:
+        values: as `records.read` returns.
+
+    Returns:
+        matplotlib Figure.
+    """
+    figure = transparent_figure(10, 3.2)
+    for axes, quantity in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
+        for place, title in enumerate(SPLITS):
+            for offset, variant in enumerate(VARIANTS):
+                points = list(values[f"{variant}, {title}"][quantity].values())
+                x = place + 0.2 * (offset - 1)
+                style = dict(color=RUN_COLORS[offset], marker=RUN_MARKERS[offset], linestyle="")
+                axes.plot([x] * len(points), points, label=None if place else variant, **style)
+        axes.set(xticks=range(len(SPLITS)), xticklabels=SPLITS, xlim=(-0.5, 1.5), title=quantity)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.tick_params(colors=INK)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
+    handles = axes.get_legend_handles_labels()
+    figure.legend(*handles, loc="lower center", ncols=len(VARIANTS), frameon=False)
+    return figure
+
+
+def main(
+    runs: str = "runs",
+    seeds: tuple[int, ...] = (0, 1, 2),
+    results: str = str(ROOT / "experiments/results/studies/crt_generalization.csv"),
+    figure: str = str(ROOT / "docs/figures/crt_generalization.png"),
+):
+    """Measures and draws.
+
+    Args:
+        runs: folder of the run folders.
+        seeds: seeds of the runs.
+        results: CSV file to write.
+        figure: picture to write.
+    """
+    write(results, measure(runs, seeds))
+    with replacing(figure) as path:
+        picture(read(results)).savefig(path, format="png", dpi=150, facecolor="white")
+
+
+if __name__ == "__main__":
+    auto_cli(main, as_positional=False)

@@ -1,0 +1,125 @@
+"""Average pooling as a convex combination of prototypes."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.metrics import pairwise_distances_argmin
+
+from gsp_tf.evaluation.checks import checked_embeddings
+
+BLOCK_NUMBERS = 2**22
+
+
+class PrototypePartition(NamedTuple):
+    """Partition of the local features of images by their nearest prototype.
+
+    Args:
+        assignments: int array `(B, H, W)` or `(B, n)`, index of the prototype of each feature.
+        distances: float64 array of the same shape, distance of each feature to its prototype.
+        histograms: float64 array `(B, m)`, share of an image's features that each prototype has;
+            each row sums to 1.
+    """
+
+    assignments: np.ndarray
+    distances: np.ndarray
+    histograms: np.ndarray
+
+
+def prototype_partition(features, prototypes):
+    """Assigns every local feature of images to its nearest prototype.
+
+    Feature f_j belongs to the prototype `argmin_i ||f_j - ω_i||`; of equally near ones, up to
+    rounding, to that of the lowest index. The largest of the distances is the covering radius δ of
+    the prototypes. Distances are taken of blocks of images, never of all features to all prototypes
+    at once.
+
+    Args:
+        features: float array-like, local features `(B, H, W, C)` or a set of them `(B, n, C)`.
+        prototypes: float array-like `(m, C)`.
+
+    Returns:
+        `PrototypePartition`.
+
+    Raises:
+        ValueError: if the features or the prototypes are not finite, or their shapes do not fit.
+        TypeError: if they are not real numbers.
+
+    Example:
+        >>> partition = prototype_partition([[[0.0], [1.0], [5.0], [9.0]]], [[0.0], [8.0]])
+        >>> partition.assignments.tolist(), partition.distances.tolist()
+        ([[0, 0, 1, 1]], [[0.0, 1.0, 3.0, 1.0]])
+        >>> partition.histograms.tolist()
+        [[0.5, 0.5]]
+    """
+    features, prototypes = _checked(features, prototypes)
+    sets = features.reshape(len(features), -1, features.shape[-1])
+    assignments = np.empty(sets.shape[:2], int)
+    distances = np.empty(sets.shape[:2])
+    block = max(1, BLOCK_NUMBERS // math.prod(sets.shape[1:]))
+    for start in range(0, len(sets), block):
+        part = slice(start, start + block)
+        points = sets[part].reshape(-1, sets.shape[-1]).astype(np.float64)
+        nearest = pairwise_distances_argmin(points, prototypes)
+        assignments[part] = nearest.reshape(-1, sets.shape[1])
+        lengths = np.linalg.norm(points - prototypes[nearest], axis=1)
+        distances[part] = lengths.reshape(-1, sets.shape[1])
+    counts = [np.bincount(row, minlength=len(prototypes)) for row in assignments]
+    shape = features.shape[:-1]
+    return PrototypePartition(
+        assignments.reshape(shape), distances.reshape(shape), np.array(counts) / sets.shape[1]
+    )
+
+
+def average_pooling_error(features, prototypes, histograms):
+    """How far global average pooling is from a convex combination of prototypes.
+
+    `||(1/n) Σ_j f_j - Σ_i p_i ω_i||` for each image. With the histograms p of
+    `prototype_partition` it is at most the mean of the image's distances, since both sums then run
+    over the same n features, and so at most the covering radius δ (Gürbüz, thesis 2022, Prop.
+    4.2.1).
+
+    Args:
+        features: float array-like, local features `(B, H, W, C)` or a set of them `(B, n, C)`.
+        prototypes: float array-like ω `(m, C)`.
+        histograms: float array-like p `(B, m)`, weights of the prototypes for each image.
+
+    Returns:
+        float64 array `(B,)`.
+
+    Raises:
+        ValueError: if an argument is not finite, or their shapes do not fit.
+        TypeError: if they are not real numbers.
+
+    Example:
+        >>> average_pooling_error([[[0.0], [1.0], [5.0], [9.0]]], [[0.0], [8.0]], [[0.5, 0.5]])
+        array([0.25])
+    """
+    features, prototypes = _checked(features, prototypes)
+    histograms = np.asarray(histograms, np.float64)
+    expected = len(features), len(prototypes)
+    if histograms.shape != expected or not np.isfinite(histograms).all():
+        raise ValueError(
+            f"histograms must be finite and have shape {expected}, one weight for each image and "
+            f"prototype; received shape {histograms.shape}."
+        )
+    pooled = features.mean(axis=tuple(range(1, features.ndim - 1)), dtype=np.float64)
+    return np.linalg.norm(pooled - histograms @ prototypes, axis=1)
+
+
+def _checked(features, prototypes):
+    """Features as float32 of their shape, prototypes as float64."""
+    features = np.asarray(features)
+    if features.ndim not in (3, 4) or 0 in features.shape:
+        raise ValueError(
+            "features must be a non-empty (B, H, W, C) or (B, n, C) array; "
+            f"received {features.shape}."
+        )
+    prototypes = checked_embeddings(prototypes, "prototypes")
+    if features.shape[-1] != prototypes.shape[1]:
+        raise ValueError(
+            f"features and prototypes must have as many channels; received {features.shape[-1]} "
+            f"and {prototypes.shape[1]}."
+        )
+    flat = checked_embeddings(features.reshape(-1, features.shape[-1]), "features")
+    return flat.reshape(features.shape), prototypes.astype(np.float64)

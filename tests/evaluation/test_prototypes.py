@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.evaluation import (
+    average_pooling_error,
+    covering_radius_curve,
+    prototype_partition,
+    prototypes,
+)
+from gsp_tf.ops import greedy_k_center
+
+SEEDS = st.integers(0, 10**6)
+FEATURES = np.random.default_rng(0).normal(size=(5, 4, 3, 6)).astype("float32")
+PROTOTYPES = np.random.default_rng(1).normal(size=(7, 6)).astype("float32")
+
+
+def test_by_hand_in_the_plane():
+    features = [[[0, 0], [0, 2], [5, 5]], [[5, 4], [5, 6], [5, 8]]]
+    partition = prototype_partition(features, [[0, 0], [9, 9], [5, 5]])
+    assert partition.assignments.tolist() == [[0, 0, 2], [2, 2, 2]]
+    assert partition.distances.tolist() == [[0, 2, 0], [1, 1, 3]]
+    np.testing.assert_allclose(partition.histograms, [[2 / 3, 0, 1 / 3], [0, 0, 1]])
+    # Averages (5, 7) / 3 and (5, 6), combinations (5, 5) / 3 and (5, 5).
+    errors = average_pooling_error(features, [[0, 0], [9, 9], [5, 5]], partition.histograms)
+    np.testing.assert_allclose(errors, [2 / 3, 1])
+
+
+def test_every_feature_is_with_the_nearest_prototype_in_blocks_of_any_size(monkeypatch):
+    apart = np.linalg.norm(FEATURES[..., None, :].astype(float) - PROTOTYPES, axis=-1)
+    histograms = (apart.argmin(axis=-1)[..., None] == np.arange(7)).mean(axis=(1, 2))
+    for block in (1, 2 * 4 * 3 * 6, 2**22):
+        monkeypatch.setattr(prototypes, "BLOCK_NUMBERS", block)
+        partition = prototype_partition(FEATURES, PROTOTYPES)
+        np.testing.assert_array_equal(partition.assignments, apart.argmin(axis=-1))
+        np.testing.assert_allclose(partition.distances, apart.min(axis=-1))
+        np.testing.assert_allclose(partition.histograms, histograms)
+
+
+def test_sets_and_tensors_are_maps_without_a_grid():
+    partition = prototype_partition(FEATURES, PROTOTYPES)
+    tokens = tf.reshape(FEATURES, (5, 12, 6))
+    of_tokens = prototype_partition(tokens, tf.constant(PROTOTYPES))
+    for a, b in zip(partition, of_tokens, strict=True):
+        np.testing.assert_array_equal(a.reshape(5, -1), b)
+    np.testing.assert_array_equal(
+        average_pooling_error(FEATURES, PROTOTYPES, partition.histograms),
+        average_pooling_error(tokens, tf.constant(PROTOTYPES), of_tokens.histograms),
+    )
+
+
+def test_a_tie_goes_to_the_lower_index():
+    assert prototype_partition([[[1.0]]], [[2.0], [0.0], [2.0]]).assignments.item() == 0
+
+
+def test_error_of_given_weights():
+    weights = np.random.default_rng(2).dirichlet(np.ones(7), 5)
+    expected = [
+        np.linalg.norm(
+            image.reshape(-1, 6).mean(axis=0)
+            - sum(p * w for p, w in zip(ps, PROTOTYPES, strict=True))
+        )
+        for image, ps in zip(FEATURES.astype(float), weights, strict=True)
+    ]
+    np.testing.assert_allclose(average_pooling_error(FEATURES, PROTOTYPES, weights), expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=SEEDS,
+    shape=st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(1, 5)),
+    count=st.integers(1, 8),
+    offset=st.sampled_from([0.0, 1000.0]),
+    scale=st.sampled_from([1e-6, 1.0, 1e6]),
+)
+def test_error_is_at_most_the_mean_distance_and_the_radius(seed, shape, count, offset, scale):
+    rng = np.random.default_rng(seed)
+    features = (scale * (rng.normal(size=shape) + offset)).astype("float32")
+    centres = (scale * (rng.normal(size=(count, shape[2])) + offset)).astype("float32")
+    partition = prototype_partition(features, centres)
+    errors = average_pooling_error(features, centres, partition.histograms)
+    rounding = 1e-12 * np.abs(features).max()
+    np.testing.assert_allclose(partition.histograms.sum(axis=1), 1)
+    assert (errors <= partition.distances.mean(axis=1) + rounding).all()
+    assert errors.max() <= partition.distances.max() + rounding
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=SEEDS, count=st.integers(1, 12))
+def test_radius_is_that_of_the_curve_for_prototypes_by_greedy_k_center(seed, count):
+    features = np.random.default_rng(seed).normal(size=(4, 2, 3, 5)).astype("float32")
+    points = features.reshape(-1, 5)
+    chosen = points[greedy_k_center(points, points[:0], count).numpy()]
+    radius = covering_radius_curve(points, count)[-1]
+    partition = prototype_partition(features, chosen)
+    np.testing.assert_allclose(partition.distances.max(), radius)
+    assert average_pooling_error(features, chosen, partition.histograms).max() <= radius
+
+
+def test_every_feature_a_prototype_gives_average_pooling():
+    points = FEATURES.reshape(-1, 6)
+    histograms = prototype_partition(FEATURES, points).histograms
+    assert average_pooling_error(FEATURES, points, histograms).max() < 1e-12
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 6), (1, 2, 2, 2, 6), (0, 4, 6)])
+def test_refuses_features_of_another_shape(shape):
+    with pytest.raises(ValueError, match=r"\(B, H, W, C\) or \(B, n, C\) array; received"):
+        prototype_partition(np.ones(shape), PROTOTYPES)
+
+
+def test_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="as many channels; received 6 and 5"):
+        prototype_partition(FEATURES, PROTOTYPES[:, :5])
+    with pytest.raises(ValueError, match="features must be finite"):
+        prototype_partition(np.full((1, 2, 6), np.nan), PROTOTYPES)
+    with pytest.raises(ValueError, match=r"have shape \(5, 7\).* received shape \(7, 5\)"):
+        average_pooling_error(FEATURES, PROTOTYPES, np.ones((7, 5)))
+    with pytest.raises(ValueError, match="histograms must be finite"):
+        average_pooling_error(FEATURES, PROTOTYPES, np.full((5, 7), np.inf))

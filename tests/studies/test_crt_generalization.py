@@ -1,0 +1,39 @@
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gsp_tf.experiment import train_recipe
+from gsp_tf.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+FILES = [ROOT / "experiments" / name for name in ("small_collage.yaml", "small_collage_crt.yaml")]
+TINY = ["--training.epochs=1", "--training.steps_per_epoch=1", "--data.image_size=16"]
+
+
+def test_the_numbers_are_those_of_the_run(tmp_path, monkeypatch):
+    script = importlib.import_module("crt_generalization")
+    recipe = load_recipe(FILES, [*TINY, "--data.path", str(ROOT.parent / "shared" / "data")])
+    run = train_recipe(recipe, tmp_path / "small_collage_crt-0")
+    monkeypatch.setattr(script, "VARIANTS", {"with CRT": "crt"})
+    results, figure = tmp_path / "crt.csv", tmp_path / "crt.png"
+    script.main(str(tmp_path), (0,), str(results), str(figure))
+    values = script.read(results)
+    assert list(values) == ["with CRT, training classes", "with CRT, unseen classes"]
+    unseen = values["with CRT, unseen classes"]
+    test = run.metrics()["test"]
+    assert unseen["MAP@R (%)"][0] == pytest.approx(100 * test["map_at_r"], rel=1e-4)
+    ratio = unseen["within classes"][0] / unseen["between classes"][0]
+    assert unseen["density ratio"][0] == pytest.approx(ratio, rel=1e-4)
+    assert figure.stat().st_size > 1000
+
+
+def test_the_geometry_of_two_opposite_classes():
+    script = importlib.import_module("crt_generalization")
+    embeddings = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    numbers = script.geometry(embeddings, [0, 0, 1, 1])
+    assert numbers["within classes"] == pytest.approx(np.sqrt(2))
+    assert numbers["between classes"] == pytest.approx(np.sqrt(2))
+    assert numbers["spectral decay"] == pytest.approx(0, abs=1e-12)
+    assert numbers["MAP@R (%)"] == pytest.approx(50)

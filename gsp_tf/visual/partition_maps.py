@@ -1,12 +1,11 @@
 """Local features of images, coloured by the prototype they belong to."""
 
 import numpy as np
-from matplotlib.colors import hsv_to_rgb, to_rgb
 from PIL import Image
 
 from gsp_tf.visual.images import rgb
 from gsp_tf.visual.overlay import LUMINANCE
-from gsp_tf.visual.style import CLASS_COLORS, INK, transparent_figure
+from gsp_tf.visual.style import INK, prototype_colors, transparent_figure
 
 CELL_INCHES = 1.1
 GAP = 0.06
@@ -15,7 +14,6 @@ ENTRY = 0.6
 FOOTER = 0.35
 PIXELS = 224
 OPACITY = 0.7
-GOLDEN = 0.618034
 
 
 def partition_maps(images, assignments):
@@ -65,7 +63,7 @@ def partition_maps(images, assignments):
     for column, (image, prototypes) in enumerate(zip(images, assignments, strict=True)):
         left = column * (1 + GAP)
         grey = _enlarged(np.rint(rgb(image) @ LUMINANCE).astype(np.uint8), side)
-        colors = _enlarged(_colors(prototypes), side)
+        colors = _enlarged(prototype_colors(prototypes), side)
         tinted = (1 - OPACITY) * grey[..., None] + OPACITY * colors
         axes.imshow(rgb(grey[..., None]), extent=(left, left + 1, side, 0), aspect="auto")
         extent = left, left + 1, 2 * side + GAP, side + GAP
@@ -74,20 +72,11 @@ def partition_maps(images, assignments):
     for position, prototype in enumerate(shown):
         row, column = divmod(position, per_row)
         y = bars + BAR + FOOTER * (row + 0.5)
-        color = _colors(prototype) / 255
+        color = prototype_colors(prototype) / 255
         axes.plot(column * ENTRY + 0.12, y, "s", color=color, markersize=8)
         axes.text(column * ENTRY + 0.22, y, str(prototype), color=INK, fontsize=8, va="center")
     axes.set(xlim=(0, width), ylim=(height, 0))
     return figure
-
-
-def _colors(prototypes):
-    """Colours of prototypes, uint8 `(..., 3)`: those of the classes, then hues in between."""
-    count = int(np.max(prototypes)) + 1
-    further = np.arange(max(0, count - len(CLASS_COLORS)))
-    hues = np.stack([further * GOLDEN % 1, 0.45 + further % 2 * 0.3, 0.8 - further % 3 * 0.2], -1)
-    palette = np.concatenate([[to_rgb(color) for color in CLASS_COLORS], hsv_to_rgb(hues)])
-    return np.rint(255 * palette[prototypes]).astype(np.uint8)
 
 
 def _enlarged(picture, side):
@@ -101,4 +90,4 @@ def _draw_histogram(axes, left, top, prototypes):
     shown, counts = np.unique(prototypes, return_counts=True)
     shares = counts / prototypes.size
     starts = left + np.cumsum(shares) - shares
-    axes.barh(top, shares, BAR, starts, align="edge", color=_colors(shown) / 255)
+    axes.barh(top, shares, BAR, starts, align="edge", color=prototype_colors(shown) / 255)

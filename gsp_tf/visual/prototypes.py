@@ -1,11 +1,10 @@
 """What the prototypes of generalised sum pooling stand for: by class, and by place."""
 
 import numpy as np
-from matplotlib.colors import to_rgb
 
 from gsp_tf.visual.images import rgb
 from gsp_tf.visual.overlay import LUMINANCE, OPACITY
-from gsp_tf.visual.style import CLASS_COLORS, INK, transparent_figure
+from gsp_tf.visual.style import INK, prototype_colors, transparent_figure
 
 PANEL_INCHES = 1.5
 
@@ -66,7 +65,7 @@ def attribute_histograms(attributes, labels, class_names, classes=None, count=6,
                 np.arange(row.shape[1]),
                 of_class.mean(axis=0),
                 yerr=of_class.std(axis=0),
-                color=[_color(i) for i in range(row.shape[1])],
+                color=prototype_colors(np.arange(row.shape[1])) / 255,
                 error_kw={"ecolor": INK, "elinewidth": 0.8},
             )
             axes.set_facecolor("none")
@@ -83,7 +82,7 @@ def dominant_prototypes(images, attribute_maps):
     """Colours each place of images by the prototype that takes most of it.
 
     After Fig. 5 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
-    Prototype i has the i-th of twelve colours, which then repeat. A place that is pooled with the
+    A prototype has the colour it has in `partition_maps`. A place that is pooled with the
     weight of average pooling or more has the full colour, one with less a fainter one; what is left
     out stays grey.
 
@@ -117,8 +116,8 @@ def dominant_prototypes(images, attribute_maps):
     average = weights.mean(axis=(1, 2), keepdims=True)
     if not np.isfinite(maps).all() or (maps < 0).any() or not (average > 0).all():
         raise ValueError("attribute_maps must be finite and not negative, with positive sums.")
-    colors = 255 * np.array([_color(i) for i in range(maps.shape[-1])])
-    tints, opacities = colors[maps.argmax(axis=-1)], OPACITY * (weights / average).clip(max=1)
+    tints = prototype_colors(maps.argmax(axis=-1))
+    opacities = OPACITY * (weights / average).clip(max=1)
     pictures = []
     for image, tint, opacity in zip(images, tints, opacities, strict=True):
         grey = (rgb(image) @ LUMINANCE)[..., None]
@@ -130,7 +129,3 @@ def dominant_prototypes(images, attribute_maps):
         share = opacity[places][..., None]
         pictures.append((1 - share) * grey + share * tint[places])
     return np.rint(pictures).astype(np.uint8)
-
-
-def _color(prototype):
-    return to_rgb(CLASS_COLORS[prototype % len(CLASS_COLORS)])

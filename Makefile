@@ -16,7 +16,7 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/python -m pytest -n 2
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
 
 check-addons: export TF_CPP_MIN_LOG_LEVEL = 3
 check-addons: $(INSTALLED) $(ADDONS)/.installed

@@ -31,7 +31,7 @@ for seed in ${*:-0 1 2}; do
       solar smk net_vlad optimal_transport gsp gsp_max gsp_mean; do
     train c2-$pooling "$seed" $c2 --pooling.name $pooling $(options $pooling)
   done
-  for pooling in gap gsp; do
+  for pooling in gap gsp cbam generalized_mean gsp_mean solar weldon; do
     train pnca-$pooling "$seed" $pnca --pooling.name $pooling $(options $pooling)
   done
   train pnca-gsp-zs "$seed" $pnca --pooling.name gsp $(options gsp) --zero_shot.weight 0.1

@@ -12,7 +12,13 @@ EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
 @pytest.mark.parametrize(
     ("name", "rows"),
-    [("omniglot_collage", 2), ("random_background", 2), ("demo", 2), ("omniglot_ccp", 12)],
+    [
+        ("omniglot_collage", 2),
+        ("random_background", 2),
+        ("demo", 2),
+        ("omniglot_ccp", 12),
+        ("small_collage", 28),
+    ],
 )
 def test_the_tables_are_what_the_results_say(name, rows):
     summarize = runpy.run_path(str(EXPERIMENTS / "summarize.py"))["summarize"]

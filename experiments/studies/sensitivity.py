@@ -21,8 +21,12 @@ from gsp_tf.visual.style import INK, RUN_COLORS, transparent_figure
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "experiments/small_collage.yaml"
 C2 = '--loss={"name":"contrastive","arguments":{"positive_margin":0.0,"negative_margin":0.5}}'
-GSP = [C2, "--pooling.name=gsp", "--pooling.adapt_batches=8"]
-CENTRE = ["--pooling.transport_ratio=0.25", "--pooling.entropy_smoothing=10"]
+GSP = [C2, "--pooling.name=gsp"]
+CENTRE = [
+    "--pooling.transport_ratio=0.25",
+    "--pooling.entropy_smoothing=10",
+    "--pooling.adapt_batches=8",
+]
 RATIOS = (0.1, 0.25, 0.4, 0.6, 0.8, 1.0)
 PROTOTYPES = (4, 16, 64, 128)
 SMOOTHINGS = (1.0, 5.0, 20.0, 100.0)

@@ -1,0 +1,74 @@
+import importlib
+import json
+
+import numpy as np
+import pytest
+
+from gsp_tf.recipe import load_recipe
+
+SWEEPS = {
+    "sensitivity": ("ratio_variants", "grid_variants", "screening_variants"),
+    "ccp": ("patience_variants", "batch_variants", "pool_variants"),
+}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_variant_is_a_recipe_of_its_own(name):
+    script = importlib.import_module(name)
+    recipes = {}
+    for variants in SWEEPS[name]:
+        for variant, options in getattr(script, variants)().items():
+            assert variant not in recipes
+            recipes[variant] = load_recipe(script.RECIPE, options)
+    texts = [repr(recipe) for recipe in recipes.values()]
+    default = 1 + (name == "ccp")  # the centre of a sweep is a point of another one
+    assert len(texts) - len(set(texts)) <= default
+    assert all(recipe.loss.name == "contrastive" for recipe in recipes.values())
+
+
+def test_effects_are_those_of_a_linear_model():
+    script = importlib.import_module("sensitivity")
+    slopes = np.arange(1.0, 8.0)
+    values = 5.0 + script.screening_levels() @ slopes / 2
+    effects = script.effects(values)
+    assert list(effects) == list(script.FACTORS)
+    np.testing.assert_allclose(list(effects.values()), slopes, atol=1e-12)
+    runs = np.array(
+        [
+            [flag in options for _, flag in script.FACTORS.values()]
+            for options in script.screening_variants().values()
+        ]
+    )
+    np.testing.assert_array_equal(runs, script.screening_levels() > 0)
+
+
+def test_complete_runs_are_not_trained_again(tmp_path):
+    script = importlib.import_module("sweep")
+    for seed in (0, 1):
+        (tmp_path / f"a-{seed}").mkdir()
+        metrics = {"test": {"precision_at_1": 0.5, "map_at_r": 0.1 * seed}}
+        (tmp_path / f"a-{seed}" / "metrics.json").write_text(json.dumps(metrics))
+    results = script.sweep("no such recipe.yaml", {"a": []}, (0, 1), tmp_path)
+    assert script.retrieval_rows(results) == [
+        ("a", 0, "P@1", 50.0),
+        ("a", 0, "MAP@R", 0.0),
+        ("a", 1, "P@1", 50.0),
+        ("a", 1, "MAP@R", 10.0),
+    ]
+
+
+def test_the_pictures_show_the_means():
+    sensitivity, ccp = map(importlib.import_module, ("sensitivity", "ccp"))
+    values = {name: {"MAP@R": {0: 1.0, 1: 3.0}} for name in sensitivity.ratio_variants()}
+    values |= {name: {"MAP@R": {0: 7.5}} for name in sensitivity.grid_variants()}
+    effects = dict(zip(sensitivity.FACTORS, range(-3, 4), strict=True))
+    left, middle, right = sensitivity.picture(values, effects).axes
+    np.testing.assert_array_equal(left.lines[-1].get_ydata(), 2.0)
+    assert {text.get_text() for text in middle.texts} == {"7.5"}
+    assert [bar.get_width() for bar in right.patches] == list(effects.values())[::-1]
+    names = [*ccp.patience_variants(), *ccp.batch_variants(), *ccp.pool_variants()]
+    values = {name: {"MAP@R": {0: 40.0, 1: 60.0}, ccp.STEPS: {0: 300, 1: 500}} for name in names}
+    left, middle, right = ccp.picture(values).axes
+    assert {tuple(line.get_xdata()) for line in left.lines} == {(300, 500)}
+    np.testing.assert_array_equal(middle.lines[0].get_ydata(), 50.0)
+    np.testing.assert_array_equal(right.lines[0].get_ydata(), 50.0)

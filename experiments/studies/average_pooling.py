@@ -15,6 +15,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pictures
 import records
 import tensorflow as tf
 from jsonargparse import auto_cli
@@ -26,7 +27,6 @@ from sklearn.decomposition import PCA
 from gsp_tf import backbones
 from gsp_tf.data import evaluation_dataset, load_omniglot, split_classes, training_dataset
 from gsp_tf.evaluation import average_pooling_error, prototype_partition, retrieval_metrics
-from gsp_tf.files import replacing
 from gsp_tf.layers import L2Normalization
 from gsp_tf.losses import ProxyNCALoss
 from gsp_tf.ops import greedy_k_center
@@ -149,7 +149,7 @@ def curves(path, counts):
     return figure
 
 
-def pictures(features, images):
+def drawings(features, images):
     """Yields names and figures: partitions of images of some classes, and hulls of classes.
 
     The plane of the hulls is that of the first two principal components of the averages.
@@ -168,15 +168,6 @@ def pictures(features, images):
     owners = np.repeat(labels, len(points) // len(labels))
     yield "hulls", class_hulls(plane.transform(averages), labels)
     yield "feature_hulls", class_hulls(plane.transform(averages), labels, points, owners)
-
-
-def save(figure, path):
-    """Write a PNG under a temporary name beside it, then rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        figure.savefig(
-            temporary, format="png", dpi=110, facecolor="white", metadata={"Software": None}
-        )
 
 
 def main(
@@ -208,11 +199,11 @@ def main(
         for variant, quantity, value in study(features, head, images, prototypes):
             rows.append((variant, seed, quantity, value))
         if seed == seeds[0]:
-            for name, figure in pictures(features["unseen"], unseen):
-                save(figure, folder / f"average_pooling_{name}.png")
+            for name, figure in drawings(features["unseen"], unseen):
+                pictures.save(figure, folder / f"average_pooling_{name}.png", dpi=110)
     path = Path(results, "average_pooling.csv")
     records.write(path, rows)
-    save(curves(path, prototypes), folder / "average_pooling.png")
+    pictures.save(curves(path, prototypes), folder / "average_pooling.png", dpi=110)
     print(records.table(path))
 
 

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pictures
 import records
 import tensorflow as tf
 from jsonargparse import auto_cli
 
-from gsp_tf.files import replacing
 from gsp_tf.ops import partial_transport
 from gsp_tf.visual.style import INK, run_style, transparent_figure
 
@@ -252,12 +252,7 @@ def main(
             rows += [(f"{name}, k = {k}", seed, *item) for item in numbers.items()]
     table = Path(out, "backward_cost.csv")
     records.write(table, rows)
-    path = Path(figures, "backward_cost.png")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        picture(records.read(table), iterations).savefig(
-            temporary, dpi=160, metadata={"Software": None}
-        )
+    pictures.save(picture(records.read(table), iterations), Path(figures, "backward_cost.png"))
     print(records.table(table))
 
 

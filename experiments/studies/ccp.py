@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from jsonargparse import auto_cli
+from pictures import save
 from records import read, write
 from sweep import retrieval_rows, sweep
 
-from gsp_tf.files import replacing
 from gsp_tf.visual.style import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
 ROOT = Path(__file__).parents[2]
@@ -132,8 +132,7 @@ def main(
     of_pool = sweep(recipe, pool_variants(), seeds[:1], runs, jobs)
     rows = retrieval_rows({**of_patience, **of_batch, **of_pool})
     write(results, [*rows, *projection_rows(of_patience)])
-    with replacing(figure) as path:
-        picture(read(results)).savefig(path, format="png", dpi=150, facecolor="white")
+    save(picture(read(results)), figure)
 
 
 if __name__ == "__main__":

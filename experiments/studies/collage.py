@@ -10,6 +10,7 @@ pooling weight falls on the labelled tile, with classes of training and with cla
 from pathlib import Path
 
 import numpy as np
+import pictures
 import records
 from jsonargparse import auto_cli
 from matplotlib.patches import Rectangle
@@ -17,7 +18,6 @@ from matplotlib.patches import Rectangle
 from gsp_tf.evaluation import foreground_share
 from gsp_tf.experiment import RunFolder, load_splits, place_maps, train_recipe
 from gsp_tf.experiment.data import evaluation_batches
-from gsp_tf.files import replacing
 from gsp_tf.recipe import load_recipe
 from gsp_tf.visual import overlay_weights
 from gsp_tf.visual.images import rgb
@@ -165,11 +165,7 @@ def main(
     """
     rows, shown = study(recipe, runs, seeds)
     records.write(out, rows)
-    Path(figure).parent.mkdir(parents=True, exist_ok=True)
-    with replacing(figure) as temporary:
-        picture(rows, shown).savefig(
-            temporary, dpi=160, facecolor="white", metadata={"Software": None}
-        )
+    pictures.save(picture(rows, shown), figure)
     print(records.table(out))
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from jsonargparse import auto_cli
 from matplotlib.ticker import MaxNLocator
+from pictures import save
 from records import read, write
 
 from gsp_tf.evaluation import embedding_density, retrieval_metrics, spectral_decay
 from gsp_tf.experiment import RunFolder, load_splits
 from gsp_tf.experiment.data import evaluation_batches
-from gsp_tf.files import replacing
 from gsp_tf.training import embed
 from gsp_tf.visual.style import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
@@ -101,8 +101,7 @@ def main(
         figure: picture to write.
     """
     write(results, measure(runs, seeds))
-    with replacing(figure) as path:
-        picture(read(results)).savefig(path, format="png", dpi=150, facecolor="white")
+    save(picture(read(results)), figure)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 from jsonargparse import auto_cli
+from pictures import save
 from records import read, write
 from scipy.linalg import hadamard
 from sweep import retrieval_rows, sweep
 
-from gsp_tf.files import replacing
 from gsp_tf.visual.style import INK, RUN_COLORS, transparent_figure
 
 ROOT = Path(__file__).parents[2]
@@ -160,8 +160,7 @@ def main(
     of_effects = effects(measured)
     rows += [(f"effect of {name}", seeds[0], "MAP@R", v) for name, v in of_effects.items()]
     write(results, rows)
-    with replacing(figure) as path:
-        picture(read(results), of_effects).savefig(path, format="png", dpi=150, facecolor="white")
+    save(picture(read(results), of_effects), figure)
 
 
 if __name__ == "__main__":

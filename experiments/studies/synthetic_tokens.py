@@ -15,6 +15,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pictures
 import records
 import tensorflow as tf
 from jsonargparse import auto_cli
@@ -265,8 +266,7 @@ def main(
     records.write(Path(results, "synthetic_tokens.csv"), rows(done))
     for name in PICTURES & set(variants):
         figure = draw(done[name, seeds[0]])
-        with replacing(Path(figures, f"synthetic_tokens_{name}.png")) as temporary:
-            figure.savefig(temporary, dpi=110, facecolor="white", metadata={"Software": None})
+        pictures.save(figure, Path(figures, f"synthetic_tokens_{name}.png"), dpi=110)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ problem (P2) for several ε, over draws of the colours' noise. `toy_transport.cs
 from pathlib import Path
 
 import numpy as np
+import pictures
 import records
 from jsonargparse import auto_cli
 from scipy.optimize import linprog
 
-from gsp_tf.files import replacing
 from gsp_tf.ops import lipschitz_normalize, pairwise_distances, partial_transport
 from gsp_tf.visual.style import HIT, INK, transparent_figure
 
@@ -203,13 +203,9 @@ def main(
             rows += [(name, seed, *item) for item in measures(plan, cost, best_cost).items()]
     table = Path(out, "toy_transport.csv")
     records.write(table, rows)
-    path = Path(figures, "toy_transport.png")
-    path.parent.mkdir(parents=True, exist_ok=True)
     colors = color_map(seeds[0])
-    with replacing(path) as temporary:
-        picture(colors, plans(costs(colors))).savefig(
-            temporary, dpi=160, metadata={"Software": None}
-        )
+    figure = picture(colors, plans(costs(colors)))
+    pictures.save(figure, Path(figures, "toy_transport.png"))
     print(records.table(table))
 
 

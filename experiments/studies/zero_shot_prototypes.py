@@ -11,6 +11,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pictures
 import records
 import tensorflow as tf
 from collage import TRAINING, UNSEEN, trained
@@ -20,7 +21,6 @@ from gsp_tf.evaluation import zero_shot_prediction
 from gsp_tf.experiment import load_splits
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.model import features_model
-from gsp_tf.files import replacing
 from gsp_tf.losses import ZeroShotLoss
 from gsp_tf.recipe import load_recipe
 from gsp_tf.training import MetricLearner
@@ -192,11 +192,7 @@ def main(
     """
     rows, shown, class_names = study(recipe, runs, seeds, splits, steps)
     records.write(out, rows)
-    Path(figure).parent.mkdir(parents=True, exist_ok=True)
-    with replacing(figure) as temporary:
-        picture(rows, shown, class_names).savefig(
-            temporary, dpi=160, facecolor="white", metadata={"Software": None}
-        )
+    pictures.save(picture(rows, shown, class_names), figure)
     print(records.table(out))
 
 

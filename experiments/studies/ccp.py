@@ -19,39 +19,50 @@ from gsp_tf.visual.style import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "experiments/omniglot_ccp.yaml"
-CCP = ["--trainer=ccp"]
-PATIENCES = (2, 4, 6, 10)
-CLASSES = (4, 8, 16, 32)
-TRAINERS = {"C2": [], "C2-CCP": CCP}
-POOLS = (4, 8, 12, 16)
+TRAINERS = {"C2": [], "C2-CCP": ["--trainer=ccp"]}
+OPTIONS = {
+    "patience": "ccp.patience",
+    "classes": "data.classes_per_batch",
+    "pool": "ccp.pool_size",
+    "proxies": "ccp.proxies_per_class",
+}
+CENTRE = {"patience": 6, "classes": 8, "pool": 12, "proxies": 8}
+PATIENCES = (2, 6, 10)
+CLASSES = (4, 8, 16)
+POOLS = (8, 12, 16)
 PROXIES = (1, 4, 8)
+IMAGES_PER_CLASS = 4
 STEPS = "steps per projection"
 
 
-def patience_variants():
-    """Variants of the steps per projection."""
-    return {f"patience-{value}": [*CCP, f"--ccp.patience={value}"] for value in PATIENCES}
+def name_of(trainer="C2-CCP", **values):
+    """Name of a variant: what differs from the recipe, so that the sweeps share its own values.
+
+    Args:
+        trainer: key of `TRAINERS`.
+        values: integers for names of `OPTIONS`.
+    """
+    differing = [f"{name}-{value}" for name, value in values.items() if value != CENTRE[name]]
+    return "-".join([trainer, *differing])
 
 
-def batch_variants():
-    """Variants of the batch size, with and without CCP."""
+def options_of(trainer="C2-CCP", **values):
+    """Options of a variant, arguments as for `name_of`."""
+    return TRAINERS[trainer] + [f"--{OPTIONS[name]}={value}" for name, value in values.items()]
+
+
+def several_seeds():
+    """Variants of the steps per projection, and of the batch size with and without CCP."""
+    points = [{"patience": value} for value in PATIENCES]
+    points += [{"trainer": name, "classes": value} for name in TRAINERS for value in CLASSES]
+    return {name_of(**point): options_of(**point) for point in points}
+
+
+def one_seed():
+    """Variants of the size of the pool and the proxies of a class that are in no other sweep."""
+    points = [{"pool": pool, "proxies": proxies} for pool in POOLS for proxies in PROXIES]
     return {
-        f"{name}-classes-{value}": [*options, f"--data.classes_per_batch={value}"]
-        for name, options in TRAINERS.items()
-        for value in CLASSES
-    }
-
-
-def pool_variants():
-    """Variants of the size of the pool and the proxies of a class."""
-    return {
-        f"pool-{pool}-proxies-{proxies}": [
-            *CCP,
-            f"--ccp.pool_size={pool}",
-            f"--ccp.proxies_per_class={proxies}",
-        ]
-        for pool in POOLS
-        for proxies in PROXIES
+        name_of(**point): options_of(**point) for point in points if name_of(**point) != "C2-CCP"
     }
 
 
@@ -59,10 +70,12 @@ def projection_rows(results):
     """Rows of `records.write`: problems of each run and steps of each of them on average.
 
     Args:
-        results: as `sweep` returns, of runs with CCP.
+        results: as `sweep` returns; runs without CCP have none.
     """
     for (variant, seed), metrics in results.items():
-        steps = [problem["steps"] for problem in metrics["projections"]]
+        steps = [problem["steps"] for problem in metrics.get("projections", ())]
+        if not steps:
+            continue
         yield variant, seed, "projections", len(steps)
         yield variant, seed, STEPS, np.mean(steps)
 
@@ -82,15 +95,17 @@ def picture(values):
 
     figure = transparent_figure(12, 3.4)
     left, middle, right = figure.subplots(1, 3)
-    for variant in patience_variants():
-        left.plot(points(variant, STEPS), points(variant), "o", label=variant.replace("-", " "))
+    for position, value in enumerate(PATIENCES):
+        variant = name_of(patience=value)
+        style = dict(color=RUN_COLORS[position], marker=RUN_MARKERS[position], linestyle="")
+        left.plot(points(variant, STEPS), points(variant), label=f"patience {value}", **style)
     left.legend(frameon=False)
     left.set(title="steps per projection", xlabel=STEPS, ylabel="MAP@R (%)")
-    for position, name in enumerate(TRAINERS):
+    for position, trainer in enumerate(TRAINERS):
         style = dict(color=RUN_COLORS[position], marker=RUN_MARKERS[position])
-        of_sizes = [points(f"{name}-classes-{value}") for value in CLASSES]
-        sizes = [4 * value for value in CLASSES]
-        middle.plot(sizes, [np.mean(of_size) for of_size in of_sizes], label=name, **style)
+        of_sizes = [points(name_of(trainer, classes=value)) for value in CLASSES]
+        sizes = [IMAGES_PER_CLASS * value for value in CLASSES]
+        middle.plot(sizes, [np.mean(of_size) for of_size in of_sizes], label=trainer, **style)
         for size, of_size in zip(sizes, of_sizes, strict=True):
             middle.plot([size] * len(of_size), of_size, linestyle="", alpha=0.4, **style)
     middle.legend(frameon=False)
@@ -98,10 +113,12 @@ def picture(values):
     middle.set(title="batch size", xlabel="images in a batch", ylabel="MAP@R (%)")
     for position, proxies in enumerate(PROXIES):
         style = dict(color=RUN_COLORS[position], marker=RUN_MARKERS[position])
-        of_pools = [np.mean(points(f"pool-{pool}-proxies-{proxies}")) for pool in POOLS]
-        right.plot(POOLS, of_pools, label=f"{proxies} proxies", **style)
+        first = [points(name_of(pool=pool, proxies=proxies))[0] for pool in POOLS]
+        label = f"{proxies} {'proxy' if proxies == 1 else 'proxies'}"
+        right.plot(POOLS, first, label=label, **style)
     right.legend(frameon=False)
     right.set(title="pool and proxies", xlabel="images of a class in the pool", ylabel="MAP@R (%)")
+    right.set_xticks(POOLS)
     for axes in (left, middle, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=INK)
@@ -127,11 +144,9 @@ def main(
         results: CSV file to write.
         figure: picture to write.
     """
-    of_patience = sweep(recipe, patience_variants(), seeds, runs, jobs)
-    of_batch = sweep(recipe, batch_variants(), seeds, runs, jobs)
-    of_pool = sweep(recipe, pool_variants(), seeds[:1], runs, jobs)
-    rows = retrieval_rows({**of_patience, **of_batch, **of_pool})
-    write(results, [*rows, *projection_rows(of_patience)])
+    found = sweep(recipe, several_seeds(), seeds, runs, jobs)
+    found |= sweep(recipe, one_seed(), seeds[:1], runs, jobs)
+    write(results, [*retrieval_rows(found), *projection_rows(found)])
     save(picture(read(results)), figure)
 
 

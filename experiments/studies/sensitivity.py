@@ -27,8 +27,8 @@ CENTRE = [
     "--pooling.entropy_smoothing=10",
     "--pooling.adapt_batches=8",
 ]
-RATIOS = (0.1, 0.25, 0.4, 0.6, 0.8, 1.0)
-PROTOTYPES = (4, 16, 64, 128)
+RATIOS = (0.1, 0.25, 0.5, 0.75, 1.0)
+PROTOTYPES = (4, 16, 64)
 SMOOTHINGS = (1.0, 5.0, 20.0, 100.0)
 FACTORS = {
     "m": ("--pooling.num_prototypes=16", "--pooling.num_prototypes=64"),

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from miniatures import write_cifar100
 from PIL import Image
 
+from gsp_tf.data import load_cifar100
 from gsp_tf.experiment import RunFolder, build_learner, load_splits, place_maps
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
-ROOT = Path(__file__).parent.parent.parent
+STUDIES = Path(__file__).parent.parent.parent / "experiments/studies"
 
 
 @pytest.fixture
@@ -121,8 +123,15 @@ def test_the_recipes_are_those_of_the_runs(recipe):
     assert (alone.data.collage.grid, alone.data.image_size) == (1, 8)
 
 
-def test_the_collages_may_be_of_cifar100(recipe):
-    script = importlib.import_module("collage")
-    files = [recipe, ROOT / "experiments/studies/cifar100.yaml"]
-    data = load_recipe(files, script.variants(files)["small_collage_pnca-alone"]).data
-    assert (data.name, data.image_size, data.collage.grid) == ("cifar100", 32, 1)
+def test_the_collages_may_be_of_cifar100(tmp_path, published):
+    published(load_cifar100, {"all": (100, 300)})
+    write_cifar100(tmp_path)
+    cifar100 = STUDIES / "cifar100.yaml"
+    files = [STUDIES.parent / "small_collage.yaml", cifar100]
+    options = importlib.import_module("collage").variants(files)
+    for name, size in (("small_collage_pnca-gsp", 64), ("small_collage_pnca-alone", 32)):
+        recipe = load_recipe(files, [*options[name], f"--data.path={tmp_path}"])
+        splits = load_splits(recipe)
+        assert splits.train.image(0).shape == splits.test.image(0).shape == (size, size, 3)
+    data = load_recipe([STUDIES.parent / "zero_shot_prototypes.yaml", cifar100]).data
+    assert (data.name, data.image_size, data.collage.grid) == ("cifar100", 64, 0)

@@ -6,7 +6,14 @@ import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
 
+import tensorflow as tf
+
 WARM_UP = 3
+
+
+def rounds(quick):
+    """How many rounds a benchmark takes beside those of the warm-up."""
+    return 2 if quick else 20
 
 
 def medians(functions, arguments, rounds):
@@ -25,7 +32,15 @@ def medians(functions, arguments, rounds):
 
 
 def peak_bytes(function):
-    """Peak memory of one call beyond what the process holds before it (Linux)."""
+    """Peak memory of one call beyond what the process holds before it.
+
+    That of the GPU where TensorFlow uses one, else that of the process (Linux).
+    """
+    if tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.reset_memory_stats("GPU:0")
+        before = tf.config.experimental.get_memory_info("GPU:0")["current"]
+        function()
+        return tf.config.experimental.get_memory_info("GPU:0")["peak"] - before
     before = _status("VmRSS")
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # resets VmHWM, the largest VmRSS

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from measure import in_fresh_processes, medians, peak_bytes, rounds
-from results import Ratio, Table, main
+from results import Table, main
 
 from gsp_tf import backbones
 from gsp_tf.experiment.heads import build_head
@@ -129,7 +129,7 @@ def run(quick=False):
     for (name, model), peak in zip(models.items(), peaks, strict=True):
         row = [name, model.count_params(), peak / 2**20]
         for taken, step in zip(times, steps, strict=True):
-            row += [taken[name], Ratio(1 + (taken[name] - taken["gap"]) / step)]
+            row += [taken[name], f"{1 + (taken[name] - taken['gap']) / step:.3f}"]
         rows.append(row)
     return [
         Table(

@@ -38,9 +38,9 @@ QUICK_LOSSES = ["ContrastiveLoss", "TripletLoss"]
 DISTANCES = "distance matrix"
 FLOOR = "product of normalised ones"
 PAIRS_NOTE = (
-    "Triplet losses compare each of the B² pairs with the B others of its anchor, and the angular "
-    "loss sums over them by a second B x B x B product, in float64: both grow with B³, the distance "
-    "matrix with B² D."
+    "Triplet losses compare each of the B² pairs with the B others of its anchor, and the "
+    "angular loss sums over them by a second product, of B x B matrices, in float64: both grow "
+    "with B³, the distance matrix with B² D."
 )
 
 

@@ -1,6 +1,7 @@
 """Tables of the benchmarks, on the screen and in a Markdown file.
 
-A benchmark is a file of this folder with a function `run(quick=False) -> list[Table]`, which ends in
+A benchmark is a file of this folder with a function `run(quick=False)` that returns a list of
+`Table`; it ends in
 
     if __name__ == "__main__":
         main(run)

@@ -38,9 +38,10 @@ QUICK_LOSSES = ["ContrastiveLoss", "TripletLoss"]
 DISTANCES = "distance matrix"
 FLOOR = "product of normalised ones"
 PAIRS_NOTE = (
-    "Triplet losses compare each of the B² pairs with the B others of its anchor, and the "
-    "angular loss sums over them by a second product, of B x B matrices, in float64: both grow "
-    "with B³, the distance matrix with B² D."
+    "Triplet losses compare each positive of an anchor with all its negatives: B² comparisons for "
+    "each of the positives of an anchor (here 3 on average, and as many steps as the largest class "
+    "has samples). The angular loss sums over the negatives of each positive by a second product, "
+    "of B x B matrices, in float64: 2 B³ operations of twice the width, beside 2 B² D."
 )
 
 

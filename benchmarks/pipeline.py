@@ -25,6 +25,7 @@ from gsp_tf.data import ClassBalancedSampler, FileImages, reduce_images, trainin
 from gsp_tf.layers import L2Normalization
 from gsp_tf.losses import ContrastiveLoss
 
+SIDE = 227
 NUM_FILES = 256
 BATCH_SIZE = 32
 WARM_UP_BATCHES = 8
@@ -32,7 +33,7 @@ ROUND_BATCHES = 24
 STEPS = 20
 
 
-def write_photographs(folder, num_files=NUM_FILES):
+def write_photographs(folder, num_files):
     """JPEG files of 500 x 375 pixels, windows of two photographs."""
     rng = np.random.default_rng(0)
     photographs = [Image.fromarray(image) for image in load_sample_images().images]
@@ -62,10 +63,10 @@ def bare_decoding(paths):
     return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def training_view(images):
+def training_view(images, side):
     return training_dataset(
         images,
-        image_size=227,
+        image_size=side,
         classes_per_batch=8,
         images_per_class=4,
         seed=0,
@@ -92,11 +93,11 @@ def seconds_per_round(datasets, num_rounds, warm_up_batches, num_batches):
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-def waiting_share(dataset, num_steps):
+def waiting_share(dataset, side, num_steps):
     """Share of the time of training steps in which the model waits for its batch."""
     model = keras.Sequential(
         [
-            backbones.create("resnet20", (227, 227, 3)),
+            backbones.create("resnet20", (side, side, 3)),
             keras.layers.GlobalAveragePooling2D(),
             L2Normalization(),
         ]
@@ -130,32 +131,32 @@ def sampler_times(num_classes, num_batches):
 
 
 def throughput(quick):
-    num_batches = 2 if quick else ROUND_BATCHES
+    side, num_files, num_batches = (48, 128, 2) if quick else (SIDE, NUM_FILES, ROUND_BATCHES)
     with tempfile.TemporaryDirectory() as folder:
-        paths = write_photographs(folder)
-        files = FileImages(paths, np.arange(NUM_FILES) % 32, [str(c) for c in range(32)])
+        paths = write_photographs(folder, num_files)
+        files = FileImages(paths, np.arange(num_files) % 32, [str(c) for c in range(32)])
         copies = reduce_images(files, Path(folder) / "copies", 256)
         times = seconds_per_round(
             {
                 "bare decode_jpeg": bare_decoding(paths),
-                "training view": training_view(files),
-                "training view, reduced copies": training_view(copies),
+                "training view": training_view(files, side),
+                "training view, reduced copies": training_view(copies, side),
             },
             rounds(quick),
             1 if quick else WARM_UP_BATCHES,
             num_batches,
         )
-        share = waiting_share(training_view(files), 2 if quick else STEPS)
+        share = waiting_share(training_view(files, side), side, 2 if quick else STEPS)
     bare = times["bare decode_jpeg"]
     rows = [
         (name, num_batches * BATCH_SIZE / seconds, Ratio(bare / seconds))
         for name, seconds in times.items()
     ]
     return Table(
-        f"Training view of JPEG files of 500 x 375 pixels, batches of {BATCH_SIZE} at 227",
+        f"Training view of JPEG files of 500 x 375 pixels, batches of {BATCH_SIZE} at {side}",
         ["side", "images/s", "times bare decoding"],
         rows,
-        f"A training step of resnet20 at 227 waits for data {100 * share:.1f}% of the time.",
+        f"A training step of resnet20 at {side} waits for data {100 * share:.1f}% of the time.",
     )
 
 

@@ -30,7 +30,6 @@ LINES = (
 )
 COMMANDS = {"python -c pass": ["-c", "pass"], "gsp-tf --help": ["-m", "gsp_tf.cli", "--help"]}
 TARGETS = {"import gsp_tf": 0.3, "gsp-tf --help": 1.0}
-WARM_UP = 1
 
 
 def imports():
@@ -52,10 +51,11 @@ def command(arguments):
 def run(quick=False):
     seconds = {name: [] for name in (*LINES, *COMMANDS)}
     peaks = {line: [] for line in LINES}
-    for round_number in range(WARM_UP + (1 if quick else rounds(quick))):
+    warm_up, num_rounds = (0, 1) if quick else (1, rounds(quick))
+    for round_number in range(warm_up + num_rounds):
         imported = imports()
         answered = [command(arguments) for arguments in COMMANDS.values()]
-        if round_number < WARM_UP:
+        if round_number < warm_up:
             continue
         for line, (taken, peak) in zip(LINES, imported, strict=True):
             seconds[line].append(taken)

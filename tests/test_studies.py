@@ -29,6 +29,12 @@ def test_records_are_read_as_they_were_written(records, tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["study.csv"]
 
 
+def test_deviations_have_two_digits_or_the_unit(records):
+    assert records["mean_and_deviation"]([1.0, 2.0]) == "1.5 ± 0.71"
+    assert records["mean_and_deviation"]([1000.0, 1200.0, 700.0]) == "966.7 ± 252"
+    assert records["mean_and_deviation"]([5.0]) == "5"
+
+
 def test_many_seeds_in_a_row_are_shown_by_their_ends(records):
     assert records["shown_seeds"]([2, 3, 4, 5]) == "2 to 5"
     assert records["shown_seeds"]([0, 1, 2, 4]) == "0, 1, 2, 4"

@@ -66,14 +66,14 @@ def one_seed():
     }
 
 
-def projection_rows(results):
+def projection_rows(folders):
     """Rows of `records.write`: problems of each run and steps of each of them on average.
 
     Args:
-        results: as `sweep` returns; runs without CCP have none.
+        folders: as `sweep` returns; runs without CCP have none.
     """
-    for (variant, seed), metrics in results.items():
-        steps = [problem["steps"] for problem in metrics.get("projections", ())]
+    for (variant, seed), folder in folders.items():
+        steps = [problem["steps"] for problem in folder.metrics().get("projections", ())]
         if not steps:
             continue
         yield variant, seed, "projections", len(steps)
@@ -130,7 +130,7 @@ def main(
     runs: str = "runs",
     jobs: int = 1,
     seeds: tuple[int, ...] = (0, 1, 2),
-    recipe: str = str(RECIPE),
+    recipe: tuple[str, ...] = (str(RECIPE),),
     results: str = str(ROOT / "experiments/results/studies/ccp.csv"),
     figure: str = str(ROOT / "docs/figures/ccp.png"),
 ):
@@ -140,7 +140,7 @@ def main(
         runs: folder of the run folders.
         jobs: runs at the same time.
         seeds: seeds of the first two sweeps; the pool and the proxies take the first.
-        recipe: recipe to vary.
+        recipe: recipe files to vary.
         results: CSV file to write.
         figure: picture to write.
     """

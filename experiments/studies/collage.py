@@ -7,21 +7,20 @@ those that are missing. Writes retrieval on the test classes, in percent, and ho
 pooling weight falls on the labelled tile, with classes of training and with classes never seen.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pictures
 import records
 from jsonargparse import auto_cli
 from matplotlib.patches import Rectangle
+from sweep import retrieval_rows, sweep
 
 from gsp_tf.evaluation import foreground_share
-from gsp_tf.experiment import RunFolder, load_splits, place_maps, train_recipe
+from gsp_tf.experiment import load_splits, place_maps
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.recipe import load_recipe
 from gsp_tf.visual import overlay_weights
 from gsp_tf.visual.images import rgb
-from gsp_tf.visual.style import HIT, INK, run_style, transparent_figure
+from gsp_tf.visual.style import HIT, INK, transparent_figure
 
 GAP, GSP, ZERO_SHOT, ALONE = "GAP", "GSP", "GSP + zero-shot", "GAP, tile alone"
 GSP_OPTIONS = [
@@ -31,36 +30,26 @@ GSP_OPTIONS = [
     "--pooling.adapt_batches=8",
 ]
 VARIANTS = {
-    GAP: ("pnca-gap", ["--pooling.name=gap"]),
-    GSP: ("pnca-gsp", GSP_OPTIONS),
-    ZERO_SHOT: ("pnca-gsp-zs", [*GSP_OPTIONS, "--zero_shot.weight=0.1"]),
-    ALONE: ("pnca-alone", ["--pooling.name=gap", "--data.collage.grid=1"]),
+    GAP: ("small_collage_pnca-gap", ["--pooling.name=gap"]),
+    GSP: ("small_collage_pnca-gsp", GSP_OPTIONS),
+    ZERO_SHOT: ("small_collage_pnca-gsp-zs", [*GSP_OPTIONS, "--zero_shot.weight=0.1"]),
+    ALONE: ("small_collage_pnca-alone", ["--pooling.name=gap", "--data.collage.grid=1"]),
 }
 TRAINING, UNSEEN = "training classes", "unseen classes"
 SHOWN = 4
 
 
-def variant_recipe(recipe, variant, seed):
-    """Recipe of a variant; the tile alone is as large as a tile of the collage.
+def variants(recipe):
+    """Options of the runs by name, for `sweep`; the tile alone is as large as one of a collage.
 
     Args:
-        recipe: YAML file of the collage.
-        variant: a key of `VARIANTS`.
-        seed: seed of the run.
+        recipe: YAML files of the collage.
     """
-    name, options = VARIANTS[variant]
-    if variant == ALONE:
-        data = load_recipe(recipe).data
-        options = [*options, f"--data.image_size={data.image_size // data.collage.grid}"]
-    return load_recipe(recipe, [f"--name={name}", f"--seed={seed}", *options])
-
-
-def trained(recipe, path, splits):
-    """The run folder `path`, trained as the recipe says if it is not there."""
-    folder = RunFolder(path)
-    if "test" in folder.metrics():
-        return folder
-    return train_recipe(recipe, path, splits)
+    data = load_recipe(recipe).data
+    options = dict(VARIANTS.values())
+    name = VARIANTS[ALONE][0]
+    tile = data.image_size // data.collage.grid
+    return {**options, name: [*options[name], f"--data.image_size={tile}"]}
 
 
 def weights_of(embedder, recipe, images, indices=None):
@@ -73,34 +62,33 @@ def weights_of(embedder, recipe, images, indices=None):
     return pixels, np.concatenate(maps)[..., 0]
 
 
-def study(recipe, runs, seeds):
+def study(folders):
     """Rows of `records.write`, and pictures of the first seed.
+
+    Args:
+        folders: dict from `(variant, seed)` to the `RunFolder`, as `VARIANTS` names them.
 
     Returns:
         rows, and a dict from `TRAINING` and `UNSEEN` to a dict from variant to images, weights and
         masks of `SHOWN` collages, without the variant that has none.
     """
-    rows, shown = [], {TRAINING: {}, UNSEEN: {}}
+    rows, shown = retrieval_rows(folders), {TRAINING: {}, UNSEEN: {}}
+    first = min(seed for _, seed in folders)
     splits = {}
-    for variant in VARIANTS:
-        for seed in seeds:
-            own = variant_recipe(recipe, variant, seed)
-            grid = own.data.collage.grid
-            if grid not in splits:
-                splits[grid] = load_splits(own)
-            folder = trained(own, Path(runs) / f"small_collage_{own.name}-{seed}", splits[grid])
-            test = folder.metrics()["test"]
-            rows.append((variant, seed, "P@1", 100 * test["precision_at_1"]))
-            rows.append((variant, seed, "MAP@R", 100 * test["map_at_r"]))
-            embedder = folder.learner(compile=False).embedder
-            for name, images in ((TRAINING, splits[grid].train), (UNSEEN, splits[grid].test)):
-                pixels, weights = weights_of(embedder, own, images)
-                masks = images.foreground_masks()
-                share = foreground_share(weights, masks).mean()
-                rows.append((variant, seed, f"weight on the tile, {name}", share))
-                if grid > 1 and seed == seeds[0]:
-                    chosen = np.linspace(0, len(images) - 1, SHOWN).astype(int)
-                    shown[name][variant] = pixels[chosen], weights[chosen], masks[chosen]
+    for (variant, seed), folder in folders.items():
+        own = folder.recipe()
+        grid = own.data.collage.grid
+        if grid not in splits:
+            splits[grid] = load_splits(own)
+        embedder = folder.learner(compile=False).embedder
+        for name, images in ((TRAINING, splits[grid].train), (UNSEEN, splits[grid].test)):
+            pixels, weights = weights_of(embedder, own, images)
+            masks = images.foreground_masks()
+            share = foreground_share(weights, masks).mean()
+            rows.append((variant, seed, f"weight on the tile, {name}", share))
+            if grid > 1 and seed == first:
+                chosen = np.linspace(0, len(images) - 1, SHOWN).astype(int)
+                shown[name][variant] = pixels[chosen], weights[chosen], masks[chosen]
     return rows, shown
 
 
@@ -118,21 +106,13 @@ def picture(rows, shown):
                 _draw_collage(axes, image, weights, mask)
     quantities = list(dict.fromkeys(quantity for _, _, quantity, _ in rows))
     for axes, quantity in zip(below.subplots(1, len(quantities)), quantities, strict=True):
-        for position, variant in enumerate(VARIANTS):
-            values = [v for name, _, q, v in rows if (name, q) == (variant, quantity)]
-            color, marker = run_style(position)
-            axes.plot([position] * len(values), values, marker, color=color, ms=5, label=variant)
-        axes.set_title(quantity.replace(", ", ",\n"), color=INK, fontsize=8)
-        axes.margins(y=0.1)
-        axes.set(xlim=(-0.6, len(VARIANTS) - 0.4), xticks=[], ylim=(0, None), facecolor="none")
-        axes.tick_params(colors=INK, labelsize=7)
-        axes.spines[:].set_color(INK)
-        axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.6)
-    handles, names = axes.get_legend_handles_labels()
-    below.legend(
-        handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8,
-        labelcolor=INK,
-    )  # fmt: skip
+        points = {
+            variant: [(position, v) for name, _, q, v in rows if (name, q) == (variant, quantity)]
+            for position, variant in enumerate(VARIANTS)
+        }
+        pictures.draw_dots(axes, points, quantity.replace(", ", ",\n"))
+        axes.set(xlim=(-0.6, len(VARIANTS) - 0.4), xticks=[])
+    pictures.draw_legend(below, axes)
     return figure
 
 
@@ -148,22 +128,31 @@ def _draw_collage(axes, image, weights, mask):
 
 
 def main(
-    recipe: str = "experiments/small_collage.yaml",
+    recipe: tuple[str, ...] = ("experiments/small_collage.yaml",),
     runs: str = "runs",
     seeds: tuple[int, ...] = (0, 1, 2),
+    jobs: int = 1,
     out: str = "experiments/results/studies/collage.csv",
     figure: str = "docs/figures/collage.png",
 ):
     """GAP and GSP on collages, beside the labelled tile alone.
 
     Args:
-        recipe: YAML file of the collage, with the loss and the budget.
+        recipe: YAML files of the collage, with the loss and the budget.
         runs: folder of the run folders `small_collage_NAME-SEED`.
         seeds: seeds of the runs.
+        jobs: runs at the same time.
         out: CSV file of the numbers.
         figure: PNG file of the picture.
     """
-    rows, shown = study(recipe, runs, seeds)
+    trained = sweep(recipe, variants(recipe), seeds, runs, jobs)
+    rows, shown = study(
+        {
+            (variant, seed): trained[name, seed]
+            for variant, (name, _) in VARIANTS.items()
+            for seed in seeds
+        }
+    )
     records.write(out, rows)
     pictures.save(picture(rows, shown), figure)
     print(records.table(out))

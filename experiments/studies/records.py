@@ -52,13 +52,16 @@ def read(path):
 
 
 def mean_and_deviation(values):
-    """`mean ± standard deviation` of one or more numbers, to four significant digits.
+    """`mean ± standard deviation` of one or more numbers: four digits, and two or the unit.
 
     Args:
         values: numbers, one a seed.
     """
     mean = f"{statistics.mean(values):.4g}"
-    return f"{mean} ± {statistics.stdev(values):.2g}" if len(values) > 1 else mean
+    if len(values) == 1:
+        return mean
+    deviation = statistics.stdev(values)
+    return f"{mean} ± {deviation:.2g}" if deviation < 100 else f"{mean} ± {deviation:.0f}"
 
 
 def shown_seeds(seeds):

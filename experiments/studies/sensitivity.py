@@ -139,7 +139,7 @@ def main(
     runs: str = "runs",
     jobs: int = 1,
     seeds: tuple[int, ...] = (0, 1, 2),
-    recipe: str = str(RECIPE),
+    recipe: tuple[str, ...] = (str(RECIPE),),
     results: str = str(ROOT / "experiments/results/studies/sensitivity.csv"),
     figure: str = str(ROOT / "docs/figures/sensitivity.png"),
 ):
@@ -149,7 +149,7 @@ def main(
         runs: folder of the run folders.
         jobs: runs at the same time.
         seeds: seeds of the sweep of μ; the grid and the screening design take the first.
-        recipe: recipe to vary.
+        recipe: recipe files to vary.
         results: CSV file to write.
         figure: picture to write.
     """

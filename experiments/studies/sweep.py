@@ -3,58 +3,82 @@
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
-from gsp_tf.experiment import RunFolder, train_recipe
+from gsp_tf.experiment import RunFolder, resume_run, train_recipe
+from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
 
 def sweep(files, variants, seeds, runs, jobs=1):
-    """Train what has not been trained yet.
+    """Train what has not been trained yet, and go on with what was stopped.
 
     Args:
         files: recipe files, as `gsp-tf train` takes them.
         variants: dict from the name of a variant to its options, such as
             `["--pooling.transport_ratio=0.3"]`.
         seeds: seeds of each variant.
-        runs: folder of the run folders `NAME-SEED`; those that are complete are not trained again.
+        runs: folder of the run folders `NAME-SEED`.
         jobs: runs at the same time, each with its share of the cores.
 
     Returns:
-        dict from `(variant, seed)` to the metrics of the run.
+        dict from `(variant, seed)` to the complete `RunFolder`.
+
+    Raises:
+        ValueError: if a folder holds a run of another recipe.
     """
-    paths = {(name, seed): Path(runs) / f"{name}-{seed}" for name in variants for seed in seeds}
-    missing = {key: path for key, path in paths.items() if "test" not in RunFolder(path).metrics()}
+    recipes = {
+        (name, seed): load_recipe(files, [*options, f"--name={name}", f"--seed={seed}"])
+        for name, options in variants.items()
+        for seed in seeds
+    }
+    folders = {(name, seed): RunFolder(Path(runs, f"{name}-{seed}")) for name, seed in recipes}
+    for key, folder in folders.items():
+        _refuse_another(folder, recipes[key])
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // jobs)
     with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool:
         tasks = [
-            pool.submit(
-                _train, files, [*variants[name], f"--name={name}", f"--seed={seed}"], path, threads
-            )
-            for (name, seed), path in missing.items()
+            pool.submit(_train, recipes[key], folder, threads)
+            for key, folder in folders.items()
+            if "test" not in folder.metrics()
         ]
         for task in tasks:
             task.result()
-    return {key: RunFolder(path).metrics() for key, path in paths.items()}
+    return folders
 
 
-def retrieval_rows(results):
+def retrieval_rows(folders):
     """Rows of `records.write`: P@1 and MAP@R of the test classes in percent.
 
     Args:
-        results: as `sweep` returns.
+        folders: as `sweep` returns.
     """
     names = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
     return [
-        (variant, seed, shown, 100 * metrics["test"][key])
-        for (variant, seed), metrics in results.items()
+        (variant, seed, shown, 100 * folder.metrics()["test"][key])
+        for (variant, seed), folder in folders.items()
         for shown, key in names.items()
     ]
 
 
-def _train(files, options, path, threads):
+def _refuse_another(folder, recipe):
+    if not folder.recipe_path.exists():
+        return
+    wanted = replace(recipe, loss=complete_arguments(recipe.loss))
+    if replace(folder.recipe(), name=recipe.name) != wanted:
+        raise ValueError(
+            f"{folder.path} holds a run of another recipe than that of {recipe.name}: choose "
+            "another folder with --runs, or remove it."
+        )
+
+
+def _train(recipe, folder, threads):
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    train_recipe(load_recipe(files, options), path)
+    if folder.recipe_path.exists():
+        resume_run(folder.path)
+    else:
+        train_recipe(recipe, folder.path)

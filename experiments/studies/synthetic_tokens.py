@@ -67,14 +67,7 @@ VARIANTS = {
     "gsp": Variant("GSP", "gsp"),
     "gap_margin": Variant("GAP, margin 0.5", "gap", margin=0.5),
     "gsp_margin": Variant("GSP, margin 0.5", "gsp", margin=0.5),
-    "gsp_smooth": Variant("GSP, ε = 5", "gsp", entropy_smoothing=5.0),
-    "gsp_sharp": Variant("GSP, ε = 100", "gsp", entropy_smoothing=100.0),
-    "gsp_few": Variant("GSP, m = 4", "gsp", num_prototypes=4),
-    "gsp_many": Variant("GSP, m = 64", "gsp", num_prototypes=64),
-    "gsp_half": Variant("GSP, μ = 0.5", "gsp", transport_ratio=0.5),
-    "gsp_most": Variant("GSP, μ = 0.7", "gsp", transport_ratio=0.7),
 }
-MAIN = ("gap", "gsp", "gap_margin", "gsp_margin")
 PICTURES = {"gap", "gsp"}
 
 
@@ -232,7 +225,7 @@ def draw(run):
 
 def main(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
-    variants: tuple[str, ...] = MAIN,
+    variants: tuple[str, ...] = tuple(VARIANTS),
     runs: str = "runs/synthetic_tokens",
     results: str = "experiments/results/studies",
     figures: str = "docs/figures",

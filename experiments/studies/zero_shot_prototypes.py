@@ -7,32 +7,33 @@ test classes, in percent, and the accuracy of predicting classes from attributes
 fitted on other classes, in percent, over random halves of the training and of the unseen classes.
 """
 
-from pathlib import Path
-
 import keras
 import numpy as np
 import pictures
 import records
 import tensorflow as tf
-from collage import TRAINING, UNSEEN, trained
+from collage import TRAINING, UNSEEN
 from jsonargparse import auto_cli
+from sweep import retrieval_rows, sweep
 
 from gsp_tf.evaluation import zero_shot_prediction
 from gsp_tf.experiment import load_splits
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.model import features_model
 from gsp_tf.losses import ZeroShotLoss
-from gsp_tf.recipe import load_recipe
 from gsp_tf.training import MetricLearner
 from gsp_tf.visual import attribute_histograms, dominant_prototypes
-from gsp_tf.visual.style import INK, run_style, transparent_figure
+from gsp_tf.visual.style import INK, transparent_figure
 
 GSP, ZERO_SHOT = "GSP", "GSP + zero-shot"
 ZERO_SHOT_OPTIONS = [
     "--zero_shot.weight=0.5",
     "--training.learning_rate_multipliers={class_embeddings: 10}",
 ]
-VARIANTS = {GSP: ("gsp", []), ZERO_SHOT: ("gsp-zs", ZERO_SHOT_OPTIONS)}
+VARIANTS = {
+    GSP: ("zero_shot_prototypes_gsp", []),
+    ZERO_SHOT: ("zero_shot_prototypes_gsp-zs", ZERO_SHOT_OPTIONS),
+}
 EMBEDDING_DIM = 64
 BATCH_SIZE = 256
 CLASSES_SHOWN, IMAGES_SHOWN = 6, 2
@@ -93,30 +94,29 @@ def predictions(attributes, labels, splits, steps, seed):
     }
 
 
-def study(recipe, runs, seeds, splits, steps):
+def study(folders, splits, steps):
     """Rows of `records.write`, and what the picture shows of the first seed.
+
+    Args:
+        folders: dict from `(variant, seed)` to the `RunFolder`, as `VARIANTS` names them.
+        splits, steps: as `main` takes them.
 
     Returns:
         rows; a dict from variant to images, labels, attribute maps and attributes of the unseen
         classes; and the names of these classes.
     """
-    rows, shown, images = [], {}, None
-    for variant, (name, options) in VARIANTS.items():
-        for seed in seeds:
-            own = load_recipe(recipe, [f"--name={name}", f"--seed={seed}", *options])
-            images = images or load_splits(own)
-            folder = trained(own, Path(runs) / f"zero_shot_prototypes_{name}-{seed}", images)
-            test = folder.metrics()["test"]
-            rows.append((variant, seed, "P@1", 100 * test["precision_at_1"]))
-            rows.append((variant, seed, "MAP@R", 100 * test["map_at_r"]))
-            embedder = folder.learner(compile=False).embedder
-            for classes, part in ((TRAINING, images.train), (UNSEEN, images.test)):
-                pixels, maps, attributes = attributes_of(embedder, own, part)
-                found = predictions(attributes, part.labels, splits, steps, seed)
-                values = {**found["fitted"], "random embeddings": found["random"]["cosine"]}
-                rows += [(variant, seed, f"{k}, {classes}", 100 * v) for k, v in values.items()]
-            if seed == seeds[0]:
-                shown[variant] = pixels, part.labels, maps, attributes
+    rows, shown = retrieval_rows(folders), {}
+    first = min(seed for _, seed in folders)
+    images = load_splits(next(iter(folders.values())).recipe())
+    for (variant, seed), folder in folders.items():
+        embedder = folder.learner(compile=False).embedder
+        for classes, part in ((TRAINING, images.train), (UNSEEN, images.test)):
+            pixels, maps, attributes = attributes_of(embedder, folder.recipe(), part)
+            found = predictions(attributes, part.labels, splits, steps, seed)
+            values = {**found["fitted"], "random embeddings": found["random"]["cosine"]}
+            rows += [(variant, seed, f"{k}, {classes}", 100 * v) for k, v in values.items()]
+        if seed == first:
+            shown[variant] = pixels, part.labels, maps, attributes
     return rows, shown, images.test.class_names
 
 
@@ -142,38 +142,31 @@ def picture(rows, shown, class_names):
             axes.spines[:].set_visible(False)
     for axes, classes in zip(below.subplots(1, 2, sharey=True), (TRAINING, UNSEEN), strict=True):
         _draw_accuracies(axes, rows, classes)
-    handles, names = axes.get_legend_handles_labels()
-    below.legend(
-        handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=8,
-        labelcolor=INK,
-    )  # fmt: skip
+    pictures.draw_legend(below, axes)
     return figure
 
 
 def _draw_accuracies(axes, rows, classes):
     """Dots of every seed for each rule of prediction, one colour a variant."""
     rules = ("euclidean", "cosine", "random embeddings", "chance")
-    for position, variant in enumerate(VARIANTS):
-        color, marker = run_style(position)
-        points = [
+    points = {
+        variant: [
             (rules.index(quantity.partition(",")[0]) + 0.24 * position - 0.12, value)
             for name, _, quantity, value in rows
             if name == variant and quantity.endswith(f", {classes}")
         ]
-        axes.plot(*zip(*points, strict=True), marker, color=color, ms=5, label=variant)
-    axes.set_title(f"Zero-shot accuracy (%), {classes}", color=INK, fontsize=9)
-    axes.margins(y=0.1)
-    axes.set(xlim=(-0.5, 3.5), xticks=range(4), ylim=(0, None), facecolor="none")
+        for position, variant in enumerate(VARIANTS)
+    }
+    pictures.draw_dots(axes, points, f"Zero-shot accuracy (%), {classes}")
+    axes.set(xlim=(-0.5, 3.5), xticks=range(4))
     axes.set_xticklabels(["Euclidean", "cosine", "random embeddings,\ncosine", "chance"])
-    axes.tick_params(colors=INK, labelsize=7)
-    axes.spines[:].set_color(INK)
-    axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.6)
 
 
 def main(
-    recipe: str = "experiments/zero_shot_prototypes.yaml",
+    recipe: tuple[str, ...] = ("experiments/zero_shot_prototypes.yaml",),
     runs: str = "runs",
     seeds: tuple[int, ...] = (0, 1, 2),
+    jobs: int = 1,
     splits: int = 1000,
     steps: int = 200,
     out: str = "experiments/results/studies/zero_shot_prototypes.csv",
@@ -182,15 +175,22 @@ def main(
     """GSP with eight prototypes, with and without the zero-shot loss.
 
     Args:
-        recipe: YAML file of the model without the loss.
+        recipe: YAML files of the model without the loss.
         runs: folder of the run folders `zero_shot_prototypes_NAME-SEED`.
         seeds: seeds of the runs.
+        jobs: runs at the same time.
         splits: how many times the classes are halved.
         steps: batches that the class embeddings of the evaluation are fitted on.
         out: CSV file of the numbers.
         figure: PNG file of the picture.
     """
-    rows, shown, class_names = study(recipe, runs, seeds, splits, steps)
+    trained = sweep(recipe, dict(VARIANTS.values()), seeds, runs, jobs)
+    folders = {
+        (variant, seed): trained[name, seed]
+        for variant, (name, _) in VARIANTS.items()
+        for seed in seeds
+    }
+    rows, shown, class_names = study(folders, splits, steps)
     records.write(out, rows)
     pictures.save(picture(rows, shown, class_names), figure)
     print(records.table(out))

@@ -1,11 +1,19 @@
+import dataclasses
 import importlib
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
+from miniatures import write_cifar100
 from PIL import Image
 
+from gsp_tf.data import load_cifar100
 from gsp_tf.experiment import RunFolder, build_learner, load_splits, place_maps
+from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
+
+STUDIES = Path(__file__).parent.parent.parent / "experiments/studies"
 
 
 @pytest.fixture
@@ -31,25 +39,49 @@ def recipe(tmp_path):
     return path
 
 
-def test_takes_the_runs_that_are_there_and_trains_the_others(recipe, tmp_path, monkeypatch, capsys):
-    script = importlib.import_module("collage")
+@pytest.fixture
+def untrained(monkeypatch):
+    """Names of the runs that a sweep trains, whose models are left as they begin."""
+    sweep = importlib.import_module("sweep")
     made = []
 
-    def untrained(own, path, splits):
-        made.append(path.name)
-        folder = RunFolder.create(path, own)
-        build_learner(own, len(splits.train.class_names), 1).save(folder.model_path)
+    def train(recipe, folder, threads):
+        made.append(folder.path.name)
+        RunFolder.create(
+            folder.path, dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
+        )
+        classes = len(load_splits(recipe).train.class_names)
+        build_learner(recipe, classes, 1).save(folder.model_path)
         folder.update_metrics(test={"precision_at_1": 0.25, "map_at_r": 0.125})
-        return folder
 
-    monkeypatch.setattr(script, "train_recipe", untrained)
+    class Here:
+        """An executor in this process."""
+
+        def __init__(self, *_, **__):
+            pass
+
+        __enter__ = __exit__ = lambda self, *_: self
+
+        def submit(self, function, *arguments):
+            function(*arguments)
+            return types.SimpleNamespace(result=lambda: None)
+
+    monkeypatch.setattr(sweep, "_train", train)
+    monkeypatch.setattr(sweep, "ProcessPoolExecutor", Here)
+    return made
+
+
+def test_takes_the_runs_that_are_there_and_trains_the_others(
+    recipe, tmp_path, monkeypatch, capsys, untrained
+):
+    script = importlib.import_module("collage")
     monkeypatch.delitem(script.VARIANTS, script.ZERO_SHOT)
-    gsp = script.variant_recipe(recipe, script.GSP, 3)
-    splits = load_splits(gsp)
-    there = untrained(gsp, tmp_path / "runs/small_collage_pnca-gsp-3", splits)
+    runs, name = tmp_path / "runs", script.VARIANTS[script.GSP][0]
+    script.sweep([recipe], {name: script.variants([recipe])[name]}, (3,), runs)
+    assert untrained == ["small_collage_pnca-gsp-3"]
     out, figure = tmp_path / "results/collage.csv", tmp_path / "figures/collage.png"
-    script.main(str(recipe), str(tmp_path / "runs"), (3,), str(out), str(figure))
-    assert made == [f"small_collage_pnca-{name}-3" for name in ("gsp", "gap", "alone")]
+    script.main((str(recipe),), str(runs), (3,), 1, str(out), str(figure))
+    assert untrained == [f"small_collage_pnca-{name}-3" for name in ("gsp", "gap", "alone")]
 
     values = script.records.read(out)
     share = "weight on the tile, unseen classes"
@@ -58,23 +90,48 @@ def test_takes_the_runs_that_are_there_and_trains_the_others(recipe, tmp_path, m
     assert values[script.GSP]["P@1"] == {3: 25.0} and values[script.GSP]["MAP@R"] == {3: 12.5}
     assert "tile alone | " in capsys.readouterr().out
 
-    images = np.stack([splits.test.image(i) for i in range(len(splits.test))])
+    there = RunFolder(runs / "small_collage_pnca-gsp-3")
+    test = load_splits(there.recipe()).test
+    images = np.stack([test.image(i) for i in range(len(test))])
     embedder = there.learner(compile=False).embedder
     weights = place_maps(embedder, images.astype("float32")).weights[..., 0]
-    on_tile = splits.test.foreground_masks().repeat(2, axis=1).repeat(2, axis=2)
+    on_tile = test.foreground_masks().repeat(2, axis=1).repeat(2, axis=2)
     expected = weights[on_tile].sum() / len(images)
     assert values[script.GSP][share][3] == pytest.approx(expected, abs=1e-5)
     with Image.open(figure) as picture:
         assert min(picture.size) > 600 and len(picture.convert("RGB").getcolors(1 << 20)) > 50
 
 
+def test_a_run_is_trained_in_a_process_of_its_own(recipe, tmp_path):
+    sweep = importlib.import_module("sweep")
+    folders = sweep.sweep([recipe], {"gap": ["--pooling.name=gap"]}, (1,), tmp_path / "runs")
+    folder = folders["gap", 1]
+    assert (folder.recipe().name, folder.recipe().seed) == ("gap", 1)
+    assert 0 <= folder.metrics()["test"]["map_at_r"] <= 1 and folder.model_path.is_file()
+
+
 def test_the_recipes_are_those_of_the_runs(recipe):
     script = importlib.import_module("collage")
-    names = [script.variant_recipe(recipe, variant, 1).name for variant in script.VARIANTS]
-    assert names == ["pnca-gap", "pnca-gsp", "pnca-gsp-zs", "pnca-alone"]
-    zero_shot = script.variant_recipe(recipe, script.ZERO_SHOT, 1)
-    assert (zero_shot.seed, zero_shot.zero_shot.weight) == (1, 0.1)
-    assert zero_shot.pooling.transport_ratio == 0.25
-    alone, collage = script.variant_recipe(recipe, script.ALONE, 1), load_recipe(recipe)
+    recipes = {
+        variant: load_recipe(recipe, script.variants([recipe])[name])
+        for variant, (name, _) in script.VARIANTS.items()
+    }
+    assert recipes[script.ZERO_SHOT].zero_shot.weight == 0.1
+    assert recipes[script.ZERO_SHOT].pooling.transport_ratio == 0.25
+    alone, collage = recipes[script.ALONE], load_recipe(recipe)
     assert alone.training == collage.training
     assert (alone.data.collage.grid, alone.data.image_size) == (1, 8)
+
+
+def test_the_collages_may_be_of_cifar100(tmp_path, published):
+    published(load_cifar100, {"all": (100, 300)})
+    write_cifar100(tmp_path)
+    cifar100 = STUDIES / "cifar100.yaml"
+    files = [STUDIES.parent / "small_collage.yaml", cifar100]
+    options = importlib.import_module("collage").variants(files)
+    for name, size in (("small_collage_pnca-gsp", 64), ("small_collage_pnca-alone", 32)):
+        recipe = load_recipe(files, [*options[name], f"--data.path={tmp_path}"])
+        splits = load_splits(recipe)
+        assert splits.train.image(0).shape == splits.test.image(0).shape == (size, size, 3)
+    data = load_recipe([STUDIES.parent / "zero_shot_prototypes.yaml", cifar100]).data
+    assert (data.name, data.image_size, data.collage.grid) == ("cifar100", 64, 0)

@@ -1,9 +1,11 @@
+import dataclasses
 import importlib
-import json
 
 import numpy as np
 import pytest
 
+from gsp_tf.experiment import RunFolder
+from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
 SWEEPS = {
@@ -41,19 +43,34 @@ def test_effects_are_those_of_a_linear_model():
     np.testing.assert_array_equal(runs, script.screening_levels() > 0)
 
 
-def test_complete_runs_are_not_trained_again(tmp_path):
-    script = importlib.import_module("sweep")
+@pytest.fixture
+def complete(tmp_path):
+    """A recipe, and complete runs of it with the seeds 0 and 1."""
+    recipe = tmp_path / "tiny.yaml"
+    recipe.write_text("training: {epochs: 1}")
     for seed in (0, 1):
-        (tmp_path / f"a-{seed}").mkdir()
-        metrics = {"test": {"precision_at_1": 0.5, "map_at_r": 0.1 * seed}}
-        (tmp_path / f"a-{seed}" / "metrics.json").write_text(json.dumps(metrics))
-    results = script.sweep("no such recipe.yaml", {"a": []}, (0, 1), tmp_path)
-    assert script.retrieval_rows(results) == [
+        own = load_recipe(recipe, ["--name=before", f"--seed={seed}"])
+        own = dataclasses.replace(own, loss=complete_arguments(own.loss))
+        folder = RunFolder.create(tmp_path / f"a-{seed}", own)
+        folder.update_metrics(test={"precision_at_1": 0.5, "map_at_r": 0.1 * seed})
+    return recipe
+
+
+def test_complete_runs_are_not_trained_again(complete, tmp_path):
+    script = importlib.import_module("sweep")
+    folders = script.sweep(complete, {"a": []}, (0, 1), tmp_path)
+    assert script.retrieval_rows(folders) == [
         ("a", 0, "P@1", 50.0),
         ("a", 0, "MAP@R", 0.0),
         ("a", 1, "P@1", 50.0),
         ("a", 1, "MAP@R", 10.0),
     ]
+
+
+def test_runs_of_another_recipe_are_refused(complete, tmp_path):
+    script = importlib.import_module("sweep")
+    with pytest.raises(ValueError, match="a-0 holds a run of another recipe"):
+        script.sweep(complete, {"a": ["--training.epochs=2"]}, (0, 1), tmp_path)
 
 
 def test_the_pictures_show_the_means():

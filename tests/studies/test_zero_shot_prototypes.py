@@ -1,3 +1,4 @@
+import dataclasses
 import importlib
 
 import numpy as np
@@ -7,6 +8,7 @@ from PIL import Image
 from gsp_tf.data import ArrayImages
 from gsp_tf.evaluation import zero_shot_prediction
 from gsp_tf.experiment import RunFolder, Splits, build_embedder, build_learner
+from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
 RECIPE = (
@@ -31,12 +33,13 @@ def test_numbers_and_picture_of_runs_that_are_there(script, tmp_path, monkeypatc
     splits = Splits(noise(8, 0), noise(2, 1), noise(7, 2))
     monkeypatch.setattr(script, "load_splits", lambda recipe: splits)
     for name, options in script.VARIANTS.values():
-        own = load_recipe(recipe, options)
-        folder = RunFolder.create(tmp_path / f"runs/zero_shot_prototypes_{name}-0", own)
+        own = load_recipe(recipe, [*options, f"--name={name}"])
+        own = dataclasses.replace(own, loss=complete_arguments(own.loss))
+        folder = RunFolder.create(tmp_path / f"runs/{name}-0", own)
         build_learner(own, 8, 1).save(folder.model_path)
         folder.update_metrics(test={"precision_at_1": 0.5, "map_at_r": 0.25})
     out, figure = tmp_path / "results.csv", tmp_path / "figures/prototypes.png"
-    script.main(str(recipe), str(tmp_path / "runs"), (0,), 5, 2, str(out), str(figure))
+    script.main((str(recipe),), str(tmp_path / "runs"), (0,), 1, 5, 2, str(out), str(figure))
     values = script.records.read(out)
     assert list(values) == [script.GSP, script.ZERO_SHOT]
     for row in values.values():

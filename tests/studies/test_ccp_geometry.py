@@ -1,6 +1,4 @@
-import csv
-import importlib.util
-from pathlib import Path
+import importlib
 
 import keras
 import numpy as np
@@ -11,7 +9,6 @@ from PIL import Image
 from gsp_tf.data import ArrayImages
 from gsp_tf.training import RetrievalEvaluation
 
-SCRIPT = Path(__file__).parent.parent / "experiments" / "ccp_geometry.py"
 # With a patience of 1 these are three problems, whose best is the last value but one of each line.
 EVALUATED = [0.1, 0.5, 0.2]
 EVALUATED += [0.6, 0.3]
@@ -28,10 +25,7 @@ class Scripted(RetrievalEvaluation):
 
 @pytest.fixture
 def script():
-    spec = importlib.util.spec_from_file_location("ccp_geometry", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("ccp_geometry")
 
 
 def few(images):
@@ -62,10 +56,12 @@ def test_picture_and_numbers_are_those_of_the_problems(script, monkeypatch, tmp_
     monkeypatch.setattr(
         script, "picture", lambda *given: figures.append(picture(*given)) or figures[-1]
     )
-    out = tmp_path / "figures" / "geometry.png"
-    auto_cli(script.main, as_positional=False, args=["--out", str(out), "--seed", "3"])
-    (trainer, problems), (figure,) = *runs, figures
+    results, drawn = tmp_path / "results" / "geometry.csv", tmp_path / "figures" / "geometry.png"
+    given = ["--seeds", "[3, 4]", "--results", str(results), "--figure", str(drawn)]
+    auto_cli(script.main, as_positional=False, args=given)
+    ((trainer, problems), (_, others)), (figure,) = runs, figures
 
+    assert not np.array_equal(problems[0].chosen, others[0].chosen)
     assert [p.map_at_r for p in problems] == [0.5, 0.6, 0.7]
     embedder, planes = script.plane_embedder(8), []
     for weights in (problems[0].begun, *(p.solved for p in problems)):
@@ -87,39 +83,42 @@ def test_picture_and_numbers_are_those_of_the_problems(script, monkeypatch, tmp_
             assert len(set(distances.argmin(axis=0))) == script.PROXIES_PER_CLASS
         assert np.abs(problem.trained - problem.chosen).max() > 1e-4
 
-    rows = list(csv.DictReader(out.with_suffix(".csv").read_text("utf-8").splitlines()))
-    assert [row["problem"] for row in rows] == ["1", "2", "3"]
-    assert [int(row["steps"]) for row in rows] == [9, 6, 9]
-    assert rows[0]["pool_radius_before"] == rows[0]["distance_moved"] == ""
+    by_problem = script.records.read(results)
+    assert list(by_problem) == ["problem 1", "problem 2", "problem 3"]
+    assert [values["steps"] for values in by_problem.values()] == [{3: n, 4: n} for n in (9, 6, 9)]
+    rows = [
+        {name: of_seed[3] for name, of_seed in values.items()} for values in by_problem.values()
+    ]
+    assert not {"radius in the pool, previous", "distance moved"} & set(rows[0])
     labels = images.labels
-    for i, (row, problem, record) in enumerate(
+    near = dict(rel=1e-4, abs=1e-5)
+    for i, (value, problem, record) in enumerate(
         zip(rows, problems, trainer.projections, strict=True)
     ):
-        value = {name: float(text) for name, text in row.items() if text}
-        assert value["map_at_r"] == record["map_at_r"] == problem.map_at_r
-        assert value["pool_radius_after"] == record["covering_radius_after"]
-        near = dict(rel=1e-4, abs=1e-5)
-        assert value["chosen_radius"] == pytest.approx(
+        assert value["MAP@R"] == pytest.approx(100 * problem.map_at_r, **near)
+        assert record["map_at_r"] == problem.map_at_r
+        in_pool = value["radius in the pool, chosen"]
+        assert in_pool == pytest.approx(record["covering_radius_after"], **near)
+        assert value["radius, chosen"] == pytest.approx(
             radius(planes[i], labels, problem.chosen), **near
         )
         trained = radius(planes[i + 1], labels, problem.trained)
-        assert value["trained_radius"] == pytest.approx(trained, **near)
+        assert value["radius, trained"] == pytest.approx(trained, **near)
         means = np.stack([planes[i + 1][labels == label].mean(axis=0) for label in range(10)])
         apart = np.linalg.norm(means[:, None] - means, axis=-1) + np.diag([np.inf] * 10)
         nearest = apart.min(axis=0).mean()
-        assert value["class_distance"] == pytest.approx(nearest, **near)
-        assert value["relative_radius"] == pytest.approx(trained / nearest, **near)
+        assert value["distance of classes"] == pytest.approx(nearest, **near)
+        assert value["relative radius"] == pytest.approx(trained / nearest, **near)
         # No k points cover a class with less than half the radius of the greedy choice.
-        assert 0 < value["greedy_radius"] <= 2 * trained + 1e-6
+        assert 0 < value["radius, greedy"] <= 2 * trained + 1e-6
         if i:
-            assert value["pool_radius_before"] == record["covering_radius_before"]
+            in_pool = value["radius in the pool, previous"]
+            assert in_pool == pytest.approx(record["covering_radius_before"], **near)
             moved = [a - b for a, b in zip(problem.solved, problem.begun, strict=True)]
             moved = np.linalg.norm(np.concatenate([part.ravel() for part in moved]))
-            assert value["distance_moved"] == pytest.approx(moved, rel=1e-4)
+            assert value["distance moved"] == pytest.approx(moved, rel=1e-4)
 
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("| problem | steps | MAP@R |") and len(printed) == 5
-    assert printed[3].split(" | ")[7] == f"{float(rows[1]['trained_radius']):.2f}"
+    assert capsys.readouterr().out == script.records.table(results) + "\n"
 
     panels = figure.axes
     assert [axes.get_title() for axes in panels] == ["Problem 1", "Problem 2", "Problem 3"]
@@ -130,14 +129,11 @@ def test_picture_and_numbers_are_those_of_the_problems(script, monkeypatch, tmp_
         assert [len(stars) for stars in chosen] == [40] * (i < 2)
         assert axes.get_aspect() == 1 and axes.get_xlim() == panels[0].get_xlim()
         (caption,) = axes.texts
-        assert caption.get_text().startswith(
-            f"covering radius {float(rows[i]['trained_radius']):.2f}"
-        )
+        assert caption.get_text().startswith(f"covering radius {rows[i]['radius, trained']:.2f}")
         if i < 2:
             np.testing.assert_array_equal(chosen[0], problems[i + 1].chosen)
-            assert caption.get_text().endswith(f" {float(rows[i + 1]['chosen_radius']):.2f}")
-    assert sorted(path.name for path in out.parent.iterdir()) == ["geometry.csv", "geometry.png"]
-    with Image.open(out) as file:
+            assert caption.get_text().endswith(f" {rows[i + 1]['radius, chosen']:.2f}")
+    with Image.open(drawn) as file:
         assert file.format == "PNG"
         file.load()
         assert min(file.size) > 600 and len(file.convert("RGB").getcolors(1 << 20)) > 50
@@ -153,8 +149,3 @@ def test_mnist_has_the_form_of_digits(script, monkeypatch):
     digits, others = script.handwritten("digits")
     assert len(digits) + len(others) == 1797 and digits.images.max() == 255
     assert digits.class_names == images.class_names == tuple("0123456789")
-
-
-def test_a_name_that_is_no_png_is_refused(script, tmp_path):
-    with pytest.raises(ValueError, match="--out must be the name of a .png file, received"):
-        script.main(str(tmp_path / "geometry.csv"))

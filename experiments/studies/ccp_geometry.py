@@ -1,6 +1,6 @@
-"""Embeddings in the plane and their proxies, problem by problem of CCP (thesis 2022, Fig. 3.2).
+"""Embeddings in the plane and their proxies, problem by problem of CCP (thesis, Fig. 3.2, 3.3).
 
-python experiments/ccp_geometry.py [--out FILE.png] [--seed 0] [--data digits|mnist]
+python experiments/studies/ccp_geometry.py [--seeds "[0, 1, 2]"] [--data digits|mnist]
 
 A small CNN maps handwritten digits to the plane and is trained by `ChanceConstrainedTrainer`. This
 is a picture of the training images, not an experiment on unseen classes: all ten digits are trained
@@ -11,14 +11,14 @@ only; its negative margin is then the unit of length. `digits` come with scikit-
 downloaded by `keras.datasets.mnist` and has not been run here.
 """
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import keras
 import numpy as np
+import pictures
+import records
 import tensorflow as tf
 from jsonargparse import auto_cli
 from matplotlib.lines import Line2D
@@ -27,7 +27,6 @@ from sklearn.datasets import load_digits
 
 from gsp_tf.data import ArrayImages, evaluation_dataset, training_dataset
 from gsp_tf.evaluation import covering_radius_curve, nearest_neighbours
-from gsp_tf.files import replace_text, replacing
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
@@ -37,6 +36,7 @@ from gsp_tf.training import (
 )
 from gsp_tf.visual.style import CLASS_COLORS, INK, transparent_figure
 
+ROOT = Path(__file__).parents[2]
 MONITOR = "val_map_at_r"
 PROXIES_PER_CLASS = 4
 PATIENCE = 3
@@ -195,23 +195,23 @@ def covering_radius(embeddings, labels, proxies):
 
 
 def measurements(trainer, problems, embeddings, labels):
-    """What each problem brought, one dict a problem.
+    """What each problem brought, one dict from quantity to number a problem.
 
-    From the trainer's record: `steps`, `map_at_r`, `distance_moved`, and the covering radii in the
-    pool that it chose from, `pool_radius_before` of the previous proxies and `pool_radius_after` of
-    the new ones.
+    From the trainer's record: `steps`, `MAP@R` in percent, and, of the pool that it chose from,
+    `radius in the pool, chosen`, the covering radius of the new proxies; in all problems but the
+    first, `radius in the pool, previous`, that of the previous ones, and `distance moved`.
 
-    Over all images: `chosen_radius` of the new proxies before the first step, `trained_radius` of
-    the trained ones in the end. There too, for comparison: `greedy_radius` of as many images a
-    class that greedy k-center chooses among all, `class_distance`, the mean distance of a class's
-    mean from the nearest other, and `relative_radius`, trained_radius / class_distance.
+    Over all images: `radius, chosen` of the new proxies before the first step, `radius, trained` of
+    the trained ones in the end. There too, for comparison: `radius, greedy` of as many images a
+    class that greedy k-center chooses among all, `distance of classes`, the mean distance of a
+    class's mean from the nearest other, and `relative radius`, that of the trained proxies over it.
 
     Args:
         trainer, problems: of `solve`.
         embeddings: of `planes`.
         labels: integers `(N,)` of the images.
     """
-    rows = []
+    measured = []
     for number, (problem, record) in enumerate(
         zip(problems, trainer.projections, strict=True), start=1
     ):
@@ -219,51 +219,24 @@ def measurements(trainer, problems, embeddings, labels):
         greedy = [covering_radius_curve(points, PROXIES_PER_CLASS)[-1] for points in of_class]
         centres = np.stack([points.mean(axis=0) for points in of_class])
         class_distance = float(nearest_neighbours(centres)[1].mean())
-        trained_radius = covering_radius(embeddings[number], labels, problem.trained)
-        rows.append(
-            {
-                "problem": number,
-                "steps": record["steps"],
-                "map_at_r": record["map_at_r"],
-                "distance_moved": record["distance_moved"],
-                "pool_radius_before": record["covering_radius_before"],
-                "pool_radius_after": record["covering_radius_after"],
-                "chosen_radius": covering_radius(embeddings[number - 1], labels, problem.chosen),
-                "trained_radius": trained_radius,
-                "greedy_radius": float(np.mean(greedy)),
-                "class_distance": class_distance,
-                "relative_radius": trained_radius / class_distance,
-            }
-        )
-    return rows
+        trained = covering_radius(embeddings[number], labels, problem.trained)
+        values = {
+            "steps": record["steps"],
+            "MAP@R": 100 * record["map_at_r"],
+            "radius, chosen": covering_radius(embeddings[number - 1], labels, problem.chosen),
+            "radius, trained": trained,
+            "radius, greedy": float(np.mean(greedy)),
+            "distance of classes": class_distance,
+            "relative radius": trained / class_distance,
+            "radius in the pool, chosen": record["covering_radius_after"],
+            "radius in the pool, previous": record["covering_radius_before"],
+            "distance moved": record["distance_moved"],
+        }
+        measured.append({name: value for name, value in values.items() if value is not None})
+    return measured
 
 
-def table(rows):
-    """The measurements in Markdown; MAP@R in percent."""
-
-    def cell(name, value):
-        if value is None:
-            return "–"
-        if name == "map_at_r":
-            return f"{100 * value:.1f}"
-        return str(value) if isinstance(value, int) else f"{value:.2f}"
-
-    lines = [[name.replace("_", " ").replace("map at r", "MAP@R") for name in rows[0]]]
-    lines += [["---"] * len(rows[0])]
-    lines += [[cell(*item) for item in row.items()] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def as_csv(rows):
-    """The measurements as the text of a CSV file; empty where there is no value."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def picture(problems, embeddings, labels, rows):
+def picture(problems, embeddings, labels, measured):
     """Draws a panel a problem: images and proxies as it left them, and the proxies chosen next.
 
     The last problem is one too many where training ended because it brought nothing.
@@ -272,7 +245,7 @@ def picture(problems, embeddings, labels, rows):
         problems: of `solve`.
         embeddings: of `planes`.
         labels: integers `(N,)` of the images.
-        rows: of `measurements`.
+        measured: of `measurements`.
 
     Returns:
         matplotlib Figure; all panels have the same limits.
@@ -281,7 +254,6 @@ def picture(problems, embeddings, labels, rows):
     lines = 1 if count <= 2 else 2
     columns = -(-count // lines)
     figure = transparent_figure(max(columns, 2) * PANEL_INCHES, lines * (PANEL_INCHES + 0.35) + 0.6)
-    figure.set_facecolor("white")
     figure.set_layout_engine("constrained", h_pad=0.08, hspace=0.02)
     corners = np.concatenate([*embeddings[1:], *(problem.trained for problem in problems)])
     centre = (corners.min(axis=0) + corners.max(axis=0)) / 2
@@ -291,7 +263,7 @@ def picture(problems, embeddings, labels, rows):
     for panel in range(count):
         axes = figure.add_subplot(lines, columns, panel + 1, aspect="equal")
         axes.scatter(*embeddings[panel + 1].T, s=5, c=colors[labels], alpha=0.45, linewidths=0)
-        caption = f"covering radius {rows[panel]['trained_radius']:.2f}"
+        caption = f"covering radius {measured[panel]['radius, trained']:.2f}"
         if panel + 1 < count:
             axes.scatter(
                 *problems[panel + 1].chosen.T,
@@ -302,7 +274,8 @@ def picture(problems, embeddings, labels, rows):
                 linewidths=0.8,
                 zorder=3,
             )
-            caption += f", by the next proxies {rows[panel + 1]['chosen_radius']:.2f}"
+            next_radius = measured[panel + 1]["radius, chosen"]
+            caption += f", by the next proxies {next_radius:.2f}"
         axes.scatter(
             *problems[panel].trained.T,
             s=55,
@@ -349,35 +322,32 @@ def _legend():
     ]
 
 
-def save_picture(figure, path):
-    """Write a PNG under a temporary name beside it, then rename it."""
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=160, metadata={"Software": None})
-
-
 def main(
-    out: str = "experiments/figures/ccp_geometry.png",
-    seed: int = 0,
+    seeds: tuple[int, ...] = (0, 1, 2),
     data: Literal["digits", "mnist"] = "digits",
+    results: str = str(ROOT / "experiments/results/studies/ccp_geometry.csv"),
+    figure: str = str(ROOT / "docs/figures/ccp_geometry.png"),
 ):
-    """Embeddings in the plane and their proxies, problem by problem of CCP.
+    """Trains, writes the numbers of all seeds and draws the problems of the first.
 
     Args:
-        out: PNG file to write; a CSV file of the same name gets the numbers.
-        seed: seed of the weights, the batches and the pools.
+        seeds: seeds of the weights, the batches and the pools.
         data: digits come with scikit-learn; mnist is downloaded by Keras.
+        results: CSV file to write.
+        figure: picture to write.
     """
-    path = Path(out)
-    if path.suffix != ".png":
-        raise ValueError(f"--out must be the name of a .png file, received {out!r}.")
     images, held_out = handwritten(data)
-    trainer, problems = solve(images, held_out, seed)
-    embeddings = planes(problems, images)
-    rows = measurements(trainer, problems, embeddings, images.labels)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(path.with_suffix(".csv"), as_csv(rows))
-    save_picture(picture(problems, embeddings, images.labels, rows), path)
-    print(table(rows))
+    rows = []
+    for seed in seeds:
+        trainer, problems = solve(images, held_out, seed)
+        embeddings = planes(problems, images)
+        measured = measurements(trainer, problems, embeddings, images.labels)
+        for number, values in enumerate(measured, start=1):
+            rows += [(f"problem {number}", seed, *item) for item in values.items()]
+        if seed == seeds[0]:
+            pictures.save(picture(problems, embeddings, images.labels, measured), figure)
+    records.write(results, rows)
+    print(records.table(results))
 
 
 if __name__ == "__main__":

@@ -86,8 +86,9 @@ def generalized_sum_pooling(
             on_sphere = feature_squares * total + tf.tensordot(pull, prototype_squares, 1)
             on_sphere = 0.5 * (on_sphere - _row_sums(g_cost * cost))
             own = scale * tf.where(square_norms < 1.0, total, on_sphere)
-            g_features = tf.tensordot(pull, -prototypes, 1) + own[..., None] * features
-            g_features += weights[..., None] * g_pooled[:, None]
+            g_features = own[..., None] * features + weights[..., None] * g_pooled[:, None]
+            with tf.control_dependencies([g_features]):  # one array of their size less at a time
+                g_features += tf.tensordot(pull, -prototypes, 1)
             g_prototypes = tf.tensordot(1.0 / scale, pull, 2)[:, None] * prototypes
             g_prototypes -= tf.matmul(_rows(pull), _rows(features), transpose_a=True)
             return g_features, g_prototypes

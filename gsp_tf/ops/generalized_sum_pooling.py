@@ -11,7 +11,7 @@ from gsp_tf.ops.transport import check_transport, presence, taken_and_left, thro
 def generalized_sum_pooling(
     features, prototypes, transport_ratio, entropy_smoothing, solver="newton", mask=None
 ):
-    """Pool local features by partial transport to prototypes, at about the cost of a convolution.
+    """Pool local features by partial transport, one operation with a gradient of its own.
 
     "Generalized Sum Pooling for Metric Learning", section 4: with the costs `c_ij = ||ω̄_i - f̄_j||`,
     `ū = u / max(1, ||u||)`, and p and π of `partial_transport`, the weights `w_j = p_j / (n μ)`,

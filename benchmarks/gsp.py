@@ -2,22 +2,22 @@
 
 `.venv/bin/python benchmarks/gsp.py` prints three tables, all of outputs and gradients: times beside
 a 1x1 convolution with m filters and average pooling, and beside the paper's formulation (100
-iterations of Prop. 4.2 under automatic differentiation), medians of a run in which all take turns;
-peak memory beside its bound (Linux); and how the time grows while B, the places, C or m grow from
-1 to 10 times their size.
+iterations of Prop. 4.2 under automatic differentiation); peak memory beside its bound (Linux); and
+the time at 10 times B, the places, C or m over that at 1.
 """
 
 import ctypes
 import os
 import sys
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import keras
 import numpy as np
 import tensorflow as tf
-from measure import in_fresh_processes, medians, peak_bytes
-from rich.console import Console
-from rich.table import Table
+from measure import in_fresh_processes, medians, peak_bytes, rounds
+from results import Ratio, Table, main
 
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.ops import lipschitz_normalize, pairwise_distances
@@ -26,15 +26,21 @@ sys.path.append(str(Path(__file__).parents[1] / "experiments/studies"))
 
 from backward_cost import automatic  # noqa: E402
 
-ROUNDS = 25
 # (B, places, C, m), and whether the paper's formulation is timed too.
 SHAPES = {(32, 49, 128, 64): True, (128, 64, 512, 64): True, (32, 784, 512, 128): False}
+QUICK_SHAPES = {(8, 16, 32, 8): True}
+# The shape that grows, one of its sizes at a time, and by how much.
+GROWN = (16, 100, 128, 32)
+QUICK_GROWN = (2, 4, 8, 4)
+GROWTH = 10
+# Compiled by XLA or not, and how many times a convolution GSP may take.
 MODES = {"XLA": True, "no XLA": False}
+AT_MOST = {"XLA": 1.2, "no XLA": 1.4}
+PAPER_AT_LEAST = 3
 ITERATIONS = 100
-SMALL = (16, 100, 128, 32)
-GROWTH = (1, 2, 5, 10)
 SOLVERS = ("newton", "fixed_point")
 M_MMAP_THRESHOLD = -3
+PAGE = 4096
 
 
 def convolution(channels, m):
@@ -92,11 +98,15 @@ def arguments_of(shape):
     return [tf.constant(array, "float32") for array in (maps, *upstream)]
 
 
-def times(shape, makers, jit_compile):
+def times(sides, jit_compile, num_rounds):
+    """Median milliseconds of pairs of a maker and a shape, all of them in turn."""
     functions = {
-        make.__name__: value_and_gradient(*make(*shape[2:]), jit_compile) for make in makers
+        (make, shape): partial(
+            value_and_gradient(*make(*shape[2:]), jit_compile), *arguments_of(shape)
+        )
+        for make, shape in sides
     }
-    return medians(functions, arguments_of(shape), ROUNDS)
+    return medians(functions, (), num_rounds)
 
 
 def memory(shape):
@@ -109,8 +119,8 @@ def memory(shape):
         for solver in SOLVERS:
             run = value_and_gradient(*pooling(*shape[2:], solver), jit_compile)
             returned = sum(4 * tf.size(array).numpy() for array in tf.nest.flatten(run(*arguments)))
-            peaks[mode, solver] = peak_bytes(lambda run=run: run(*arguments)[0][0].numpy())
-            peaks[mode, solver] -= returned
+            peak = peak_bytes(lambda run=run: run(*arguments)[0][0].numpy())
+            peaks[mode, solver] = max(PAGE, peak - returned)
     return peaks
 
 
@@ -118,71 +128,69 @@ def named(shape):
     return "{} x {} x {}, {}".format(*shape)
 
 
-def times_table():
-    table = Table(title="Value and gradient, milliseconds; GSP's ratio to the other two")
-    columns = ("B x places x C, m", "", "convolution", "paper", "GSP", "/ convolution", "/ paper")
-    for column in columns:
-        table.add_column(column, justify="left" if column in columns[:2] else "right")
+def times_table(shapes, num_rounds):
+    rows = []
     for mode, jit_compile in MODES.items():
-        for shape, with_paper in SHAPES.items():
-            makers = (convolution, paper, pooling) if with_paper else (convolution, pooling)
-            taken = times(shape, makers, jit_compile)
-            cells = [f"{taken[make.__name__]:.2f}" for make in makers]
-            ratios = [f"{taken['pooling'] / taken[make.__name__]:.2f}" for make in makers[:-1]]
-            if not with_paper:
-                cells.insert(1, "")
-                ratios.append("")
-            table.add_row(named(shape), mode, *cells, *ratios)
-    return table
+        for shape, with_paper in shapes.items():
+            makers = (convolution, pooling, paper) if with_paper else (convolution, pooling)
+            taken = times([(make, shape) for make in makers], jit_compile, num_rounds)
+            of_convolution, of_pooling, *of_paper = taken.values()
+            row = [named(shape), mode, of_convolution, of_pooling]
+            row += [Ratio(of_pooling / of_convolution, AT_MOST[mode])]
+            row += of_paper or [""]
+            row += [Ratio(ms / of_pooling, at_least=PAPER_AT_LEAST) for ms in of_paper] or [""]
+            rows.append(row)
+    columns = ["B x places x C, m", "", "convolution, ms", "GSP, ms", "times convolution"]
+    columns += ["paper, ms", "paper over GSP"]
+    return Table("Value and gradient of GSP and of a convolution with pooling", columns, rows)
 
 
-def memory_table():
+def memory_table(shapes):
     # Without oneDNN, whose allocator keeps what is freed, the system sees every buffer.
-    os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
-    found = in_fresh_processes(memory, [(shape,) for shape in SHAPES])
-    table = Table(title="Peak memory of value and gradient beyond what is returned, MiB")
-    table.add_column("B x places x C, m")
-    table.add_column("")
-    for column in ("2.5 costs + 1 map", *SOLVERS):
-        table.add_column(column, justify="right")
-    for shape, peaks in zip(SHAPES, found, strict=True):
+    with mock.patch.dict(os.environ, TF_ENABLE_ONEDNN_OPTS="0"):
+        found = in_fresh_processes(memory, [(shape,) for shape in shapes])
+    rows = []
+    for shape, peaks in zip(shapes, found, strict=True):
         batch, places, channels, m = shape
         bound = 4 * batch * places * (2.5 * m + channels)
         for mode in MODES:
-            cells = [bound, *(peaks[mode, solver] for solver in SOLVERS)]
-            table.add_row(named(shape), mode, *(f"{x / 2**20:.1f}" for x in cells))
-    return table
+            row = [named(shape), mode, bound / 2**20]
+            for solver in SOLVERS:
+                peak = peaks[mode, solver]
+                row += [peak / 2**20, Ratio(peak / bound, 1)]
+            rows.append(row)
+    columns = ["B x places x C, m", "", "2.5 costs + 1 map"]
+    for solver in SOLVERS:
+        columns += [solver, "of it"]
+    return Table("Peak memory of GSP beyond what it returns, MiB", columns, rows)
 
 
-def growth_table():
-    table = Table(
-        title=f"From {named(SMALL)} on: time at 10 times the size over that at 1, and the exponent"
-    )
-    table.add_column("")
-    table.add_column("what grows")
-    for column in ("GSP", "exponent", "convolution", "exponent"):
-        table.add_column(column, justify="right")
+def growth_table(shape, num_rounds):
+    grown = {}
+    for position, name in enumerate(("B", "places", "C", "m")):
+        grown[name] = tuple(
+            size * GROWTH if place == position else size for place, size in enumerate(shape)
+        )
+    makers = (pooling, convolution)
+    sides = [(make, size) for size in (shape, *grown.values()) for make in makers]
+    rows = []
     for mode, jit_compile in MODES.items():
-        for position, name in enumerate(("B", "places", "C", "m")):
-            taken = []
-            for factor in GROWTH:
-                shape = list(SMALL)
-                shape[position] *= factor
-                taken.append(times(shape, (pooling, convolution), jit_compile))
-            cells = []
-            for maker in ("pooling", "convolution"):
-                each = [of_size[maker] for of_size in taken]
-                exponent = np.polyfit(np.log(GROWTH), np.log(each), 1)[0]
-                cells += [f"{each[-1] / each[0]:.1f}", f"{exponent:.2f}"]
-            table.add_row(mode, name, *cells)
-    return table
+        taken = times(sides, jit_compile, num_rounds)
+        for name, size in grown.items():
+            ratios = [Ratio(taken[make, size] / taken[make, shape]) for make in makers]
+            rows.append((name, mode, *ratios))
+    title = f"Time at {GROWTH} times one size over that at {named(shape)}"
+    return Table(title, ["what grows", "", "GSP", "convolution"], rows)
 
 
-def main():
-    console = Console(width=120)
-    for table in (times_table, memory_table, growth_table):
-        console.print(table())
+def run(quick=False):
+    shapes, grown = (QUICK_SHAPES, QUICK_GROWN) if quick else (SHAPES, GROWN)
+    return [
+        times_table(shapes, rounds(quick)),
+        memory_table(shapes),
+        growth_table(grown, rounds(quick)),
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    main(run)

@@ -1,5 +1,7 @@
 """Greedy k-center selection (Gürbüz, thesis 2022, Algorithm 2)."""
 
+import math
+
 from keras import ops
 
 from gsp_tf.ops.distances import pairwise_distances
@@ -42,17 +44,24 @@ def greedy_k_center(pool, centers, k):
     nearest = ops.full_like(pool[..., 0], float("inf"))
     if centers.shape[-2] != 0:
         nearest = ops.min(pairwise_distances(pool, centers, squared=True), axis=-1)
-    positions = ops.arange(ops.shape(pool)[-2], dtype="int32")
+    # Squared distances by matrix-vector products, from an origin within the pool.
+    pool = pool - pool[..., :1, :]
+    norms = ops.sum(ops.square(pool), axis=-1)
+    *batch, size, dim = ops.shape(pool)
+    points, flat_norms = ops.reshape(pool, (-1, dim)), ops.reshape(norms, (-1,))
+    positions = ops.arange(size, dtype="int32")
+    starts = ops.reshape(ops.arange(math.prod(batch), dtype="int32") * size, batch)
 
     def choose(step, state):
         nearest, chosen = state
         index = ops.cast(ops.argmax(nearest, axis=-1), "int32")
-        point = ops.take_along_axis(pool, index[..., None, None], axis=-2)
-        distance = ops.sum(ops.square(pool - point), axis=-1)
-        nearest = ops.minimum(nearest, distance)
+        place = starts + index
+        products = ops.matmul(pool, ops.take(points, place, axis=0)[..., None])[..., 0]
+        distance = norms - 2 * products + ops.take(flat_norms, place, axis=0)[..., None]
+        nearest = ops.minimum(nearest, ops.maximum(distance, 0))
         nearest = ops.where(positions == index[..., None], -1.0, nearest)
         chosen = ops.where(ops.arange(k, dtype="int32") == step, index[..., None], chosen)
         return nearest, chosen
 
-    chosen = ops.zeros((*ops.shape(pool)[:-2], k), dtype="int32")
+    chosen = ops.zeros((*batch, k), dtype="int32")
     return ops.fori_loop(0, k, choose, (nearest, chosen))[1]

@@ -2,6 +2,7 @@
 
 import math
 
+import tensorflow as tf
 from keras import ops
 
 from gsp_tf.ops.distances import pairwise_distances
@@ -41,6 +42,11 @@ def greedy_k_center(pool, centers, k):
             f"greedy_k_center can choose 1 to {pool_size} of a pool {tuple(pool.shape)}, "
             f"received k={k}."
         )
+    return _choices(pool, centers, k)
+
+
+@tf.function
+def _choices(pool, centers, k):
     nearest = ops.full_like(pool[..., 0], float("inf"))
     if centers.shape[-2] != 0:
         nearest = ops.min(pairwise_distances(pool, centers, squared=True), axis=-1)

@@ -5,7 +5,6 @@ import math
 import tensorflow as tf
 from keras import ops
 
-from gsp_tf.ops.distances import pairwise_distances
 from gsp_tf.ops.precision import at_least_float32
 
 
@@ -47,12 +46,13 @@ def greedy_k_center(pool, centers, k):
 
 @tf.function
 def _choices(pool, centers, k):
-    nearest = ops.full_like(pool[..., 0], float("inf"))
+    # Halves of squared distances, by matrix-vector products from an origin within the pool.
+    pool, centers = pool - pool[..., :1, :], centers - pool[..., :1, :]
+    norms, center_norms = (ops.sum(ops.square(x), axis=-1) / 2 for x in (pool, centers))
+    nearest = ops.full_like(norms, float("inf"))
     if centers.shape[-2] != 0:
-        nearest = ops.min(pairwise_distances(pool, centers, squared=True), axis=-1)
-    # Squared distances by matrix-vector products, from an origin within the pool.
-    pool = pool - pool[..., :1, :]
-    norms = ops.sum(ops.square(pool), axis=-1)
+        products = ops.matmul(pool, ops.swapaxes(centers, -1, -2))
+        nearest = ops.min(norms[..., None] - (products - center_norms[..., None, :]), axis=-1)
     *batch, size, dim = ops.shape(pool)
     points, flat_norms = ops.reshape(pool, (-1, dim)), ops.reshape(norms, (-1,))
     positions = ops.arange(size, dtype="int32")
@@ -60,12 +60,12 @@ def _choices(pool, centers, k):
 
     def choose(step, state):
         nearest, chosen = state
-        index = ops.cast(ops.argmax(nearest, axis=-1), "int32")
+        index = tf.argmax(nearest, axis=-1, output_type="int32")
         place = starts + index
-        products = ops.matmul(pool, ops.take(points, place, axis=0)[..., None])[..., 0]
-        distance = norms - 2 * products + ops.take(flat_norms, place, axis=0)[..., None]
-        nearest = ops.minimum(nearest, ops.maximum(distance, 0))
-        nearest = ops.where(positions == index[..., None], -1.0, nearest)
+        point, norm = ops.take(points, place, axis=0), ops.take(flat_norms, place, axis=0)
+        products = ops.matmul(pool, point[..., None])[..., 0]
+        nearest = ops.minimum(nearest, norms - (products - norm[..., None]))
+        nearest = ops.where(positions == index[..., None], float("-inf"), nearest)
         chosen = ops.where(ops.arange(k, dtype="int32") == step, index[..., None], chosen)
         return nearest, chosen
 

@@ -110,6 +110,7 @@ def picture(values):
             middle.plot([size] * len(of_size), of_size, linestyle="", alpha=0.4, **style)
     middle.legend(frameon=False)
     middle.set_xscale("log", base=2)
+    middle.set_xticks(sizes, sizes)
     middle.set(title="batch size", xlabel="images in a batch", ylabel="MAP@R (%)")
     for position, proxies in enumerate(PROXIES):
         style = dict(color=RUN_COLORS[position], marker=RUN_MARKERS[position])

@@ -110,6 +110,7 @@ def picture(values, of_effects):
         matplotlib Figure.
     """
     figure = transparent_figure(12, 3.6)
+    figure.set_layout_engine("constrained", wspace=0.06)
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1.1, 1))
     by_ratio = [list(values[name]["MAP@R"].values()) for name in ratio_variants()]
     for ratio, points in zip(RATIOS, by_ratio, strict=True):
@@ -131,7 +132,6 @@ def picture(values, of_effects):
     right.set(title="effect of the high level", xlabel="points of MAP@R")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
     return figure
 
 

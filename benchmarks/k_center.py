@@ -3,21 +3,32 @@
 `.venv/bin/python benchmarks/k_center.py` prints times taken alternately in one run: one call for
 11,318 classes with a pool of 7 and k = 4 each, and one pool of 60,000 points with k = 100. The
 products are those of the pool with the given centres and with each chosen point.
-`--points` and `--classes` make it smaller.
 """
 
-import argparse
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
-from measure import medians
-from rich.console import Console
-from rich.table import Table
+from measure import medians, rounds
+from results import Ratio, Table, main
 
 from gsp_tf.ops import greedy_k_center
 
 DIM = 128
-ROUNDS = 7
+AT_MOST = 1.3
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Shape of the pools without their dimensions, centres that are given, points to choose."""
+
+    pools: tuple
+    num_centers: int
+    k: int
+
+
+FULL = Setting((11_318, 7), 4, 4), Setting((60_000,), 1, 100)
+QUICK = Setting((20, 7), 4, 4), Setting((200,), 1, 10)
 
 
 def products(pool, centers, k):
@@ -30,34 +41,23 @@ def products(pool, centers, k):
     return total
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--classes", type=int, default=11_318)
-    parser.add_argument("--points", type=int, default=60_000)
-    options = parser.parse_args()
-    table = Table(title=f"Greedy k-center, {DIM} dimensions")
-    for column in ("pools", "centres", "k", "products, ms", "selection, ms", "ratio"):
-        table.add_column(column, justify="left" if column == "pools" else "right")
+def compared(setting, num_rounds):
     rng = np.random.default_rng(0)
-    for batch, size, num_centers, k in (
-        ((options.classes,), 7, 4, 4),
-        ((), options.points, 1, 100),
-    ):
-        pool, centers = (
-            tf.constant(rng.normal(size=(*batch, count, DIM)).astype("float32"))
-            for count in (size, num_centers)
-        )
-        functions = {"products": tf.function(products), "selection": greedy_k_center}
-        taken = medians(functions, (pool, centers, k), ROUNDS)
-        table.add_row(
-            f"{(*batch, size)}",
-            str(num_centers),
-            str(k),
-            *(f"{taken[name]:.1f}" for name in functions),
-            f"{taken['selection'] / taken['products']:.2f}",
-        )
-    Console().print(table)
+    *batch, _ = setting.pools
+    shapes = (*setting.pools, DIM), (*batch, setting.num_centers, DIM)
+    pool, centers = (tf.constant(rng.normal(size=shape), "float32") for shape in shapes)
+    functions = {"products": tf.function(products), "selection": greedy_k_center}
+    taken = medians(functions, (pool, centers, setting.k), num_rounds)
+    ratio = Ratio(taken["selection"] / taken["products"], AT_MOST)
+    pools = " x ".join(f"{size:,}" for size in setting.pools)
+    return pools, setting.num_centers, setting.k, *taken.values(), ratio
+
+
+def run(quick=False):
+    rows = [compared(setting, rounds(quick)) for setting in (QUICK if quick else FULL)]
+    columns = ["pools", "centres", "k", "products, ms", "selection, ms", "times products"]
+    return [Table(f"Greedy k-center, {DIM} dimensions", columns, rows)]
 
 
 if __name__ == "__main__":
-    main()
+    main(run)

@@ -25,9 +25,9 @@ from gsp_tf.files import replace_text
 HEADER = """# Results of the benchmarks
 
 `make bench` writes this file, `gsp-tf bench NAME` the section of one benchmark. Ratios are those of
-medians of at least 20 rounds after a warm-up; in each round all sides take their turn. Peaks of
-memory are beyond what the process holds before, in a process of its own. Targets stand beside what
-was measured.
+medians of at least 20 rounds after a warm-up, unless the table says how many; in each round all
+sides take their turn. Peaks of memory are beyond what the process holds before, in a process of its
+own. Targets stand beside what was measured.
 
 """
 NO_GPU = "## GPU\n\nNone present: the GPU section was not run.\n"

@@ -1,34 +1,48 @@
 """What retrieval metrics cost beside the bare search of faiss, and ensembles beside one evaluation.
 
 `.venv/bin/python benchmarks/retrieval.py` prints, at the size of SOP's test set (60,502 images of
-11,316 classes), times taken alternately in one run and peaks of memory in fresh processes (Linux);
-`--images 6000 --references 60000` makes it quick. Times are medians of few rounds, as one takes
-long at full size; `--rounds` sets their number.
+11,316 classes) and of a million references, times taken alternately in one run and peaks of memory
+in fresh processes (Linux).
 
 One evaluation is `retrieval_metrics` of one concatenation, four models of 128 dimensions side by
 side. The embeddings are noise around class centres, rotated for each model, plus noise of its own.
 """
 
-import argparse
-import statistics
-import time
+from dataclasses import dataclass
 
 import faiss
 import numpy as np
-from measure import in_fresh_processes, peak_bytes
-from rich.console import Console
-from rich.table import Table
+from measure import in_fresh_processes, medians, peak_bytes
+from results import Ratio, Table, main
 
 from gsp_tf.evaluation import ensemble_metrics, retrieval_metrics
 
 DIM = 128
 IMAGES_PER_CLASS = 60_502 / 11_316
-FOLDS, REPEATS = 4, 3
-QUERIES = 2_000
 RECALL_AT = (1, 2, 4, 8)
+AMONG_THEMSELVES, GALLERY, MANY = "among themselves", "query and gallery", "many references"
+TIME_AT_MOST = 1.15
+MEGABYTES_AT_MOST = 600
+ENSEMBLES_AT_MOST = 6
 
 
-def models(num_images, folds=FOLDS, repeats=REPEATS, seed=0):
+@dataclass(frozen=True)
+class Sizes:
+    """Images; queries of many references; models of an ensemble, and choices of each; rounds."""
+
+    images: int
+    queries: int
+    references: int
+    folds: int
+    repeats: int
+    rounds: int
+
+
+FULL = Sizes(60_502, 2_000, 1_000_000, 4, 3, 3)
+QUICK = Sizes(300, 20, 1_000, 2, 2, 2)
+
+
+def models(num_images, folds, repeats, seed=0):
     """Labels, and for each fold the unit embeddings of its models."""
     rng = np.random.default_rng(seed)
     num_classes = max(1, round(num_images / IMAGES_PER_CLASS))
@@ -44,20 +58,19 @@ def _model(images, rng):
     return embeddings.astype("float32")
 
 
-def task(name, num_images, num_references):
+def task(name, sizes):
     """Arguments of `retrieval_metrics`."""
-    if name == "query and gallery":
-        labels, [[embeddings]] = models(num_images, 1, 1)
-        half = num_images // 2
-        return embeddings[:half], labels[:half], embeddings[half:], labels[half:]
-    if name == "among themselves":
-        labels, [[embeddings]] = models(num_images, 1, 1)
+    if name == MANY:
+        rng = np.random.default_rng(0)
+        references = rng.standard_normal((sizes.references, DIM), np.float32)
+        labels = rng.integers(0, round(sizes.references / IMAGES_PER_CLASS), sizes.references)
+        some = rng.choice(sizes.references, sizes.queries, replace=False)
+        return references[some], labels[some], references, labels
+    labels, [[embeddings]] = models(sizes.images, 1, 1)
+    if name == AMONG_THEMSELVES:
         return embeddings, labels
-    rng = np.random.default_rng(0)
-    references = rng.standard_normal((num_references, DIM), np.float32)
-    labels = rng.integers(0, round(num_references / IMAGES_PER_CLASS), num_references)
-    some = rng.choice(num_references, min(QUERIES, num_references), replace=False)
-    return references[some], labels[some], references, labels
+    half = sizes.images // 2
+    return embeddings[:half], labels[:half], embeddings[half:], labels[half:]
 
 
 def bare_search(queries, query_labels, references=None, reference_labels=None):
@@ -69,74 +82,57 @@ def bare_search(queries, query_labels, references=None, reference_labels=None):
     return index.search(queries, int(max(most, *RECALL_AT)) + (references is None))
 
 
-def peak(name, num_images, num_references):
-    """Peak bytes of `retrieval_metrics` above the embeddings."""
-    few = models(200, 1, 1)
-    retrieval_metrics(few[1][0][0], few[0])
-    arguments = task(name, num_images, num_references)
-    return peak_bytes(lambda: retrieval_metrics(*arguments))
+def peak(name, sizes):
+    """Peak bytes of `retrieval_metrics` above the embeddings, at least one."""
+    labels, [[embeddings]] = models(200, 1, 1)
+    retrieval_metrics(embeddings, labels)
+    arguments = task(name, sizes)
+    return max(1, peak_bytes(lambda: retrieval_metrics(*arguments)))
 
 
-def seconds(functions, rounds):
-    """Median seconds of each function, all of them in turn in every round."""
-    times = {name: [] for name in functions}
-    for _ in range(rounds):
-        for name, function in functions.items():
-            started = time.perf_counter()
-            function()
-            times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(taken) for name, taken in times.items()}
-
-
-def print_retrieval(console, names, sizes, rounds):
-    peaks = in_fresh_processes(peak, [(name, *sizes) for name in names])
-    table = Table(title=f"Retrieval metrics, {DIM} dimensions, {rounds} rounds")
-    for column in ("references", "faiss, s", "metrics, s", "ratio", "MB above embeddings"):
-        table.add_column(column, justify="left" if column == "references" else "right")
-    for name, peak_of in zip(names, peaks, strict=True):
-        arguments = task(name, *sizes)
-        taken = seconds(
-            {
-                "faiss": lambda given=arguments: bare_search(*given),
-                "metrics": lambda given=arguments: retrieval_metrics(*given),
-            },
-            rounds,
+def searches(sizes):
+    names = AMONG_THEMSELVES, GALLERY, MANY
+    peaks = in_fresh_processes(peak, [(name, sizes) for name in names])
+    rows = []
+    for name, most in zip(names, peaks, strict=True):
+        arguments = task(name, sizes)
+        num_queries, num_references = len(arguments[0]), len(arguments[-1])
+        functions = {"faiss": bare_search, "metrics": retrieval_metrics}
+        taken = medians(functions, arguments, sizes.rounds, warm_up=1)
+        ratio = Ratio(taken["metrics"] / taken["faiss"], TIME_AT_MOST)
+        rows.append(
+            (name, num_queries, num_references)
+            + (taken["faiss"] / 1e3, taken["metrics"] / 1e3, ratio)
+            + (Ratio(most / 1e6, MEGABYTES_AT_MOST, unit=" MB"),)
         )
-        ratio = taken["metrics"] / taken["faiss"]
-        cells = f"{taken['faiss']:.2f}", f"{taken['metrics']:.2f}", f"{ratio:.2f}"
-        table.add_row(name, *cells, f"{peak_of / 1e6:.0f}")
-    console.print(table)
+    columns = ["references", "queries", "number", "faiss, s", "metrics, s", "times faiss"]
+    columns += ["above embeddings"]
+    note = f"Medians of {sizes.rounds} rounds."
+    return Table(f"Retrieval metrics, {DIM} dimensions", columns, rows, note)
 
 
-def print_ensembles(console, num_images, rounds):
-    labels, folds = models(num_images)
+def ensembles(sizes):
+    labels, folds = models(sizes.images, sizes.folds, sizes.repeats)
     concatenation = np.concatenate([fold[0] for fold in folds], axis=1)
-    taken = seconds(
-        {
-            "one evaluation": lambda: retrieval_metrics(concatenation, labels),
-            "ensembles": lambda: ensemble_metrics(folds, labels),
-        },
-        rounds,
+    functions = {
+        "one evaluation": lambda: retrieval_metrics(concatenation, labels),
+        "ensembles": lambda: ensemble_metrics(folds, labels),
+    }
+    taken = medians(functions, (), sizes.rounds, warm_up=1)
+    ratio = Ratio(taken["ensembles"] / taken["one evaluation"], ENSEMBLES_AT_MOST)
+    columns = ["one evaluation, s", "ensembles, s", "times one evaluation"]
+    return Table(
+        f"{sizes.repeats**sizes.folds} ensembles, {sizes.images:,} images",
+        columns,
+        [(*(ms / 1e3 for ms in taken.values()), ratio)],
+        f"Medians of {sizes.rounds} rounds.",
     )
-    table = Table(title=f"{REPEATS**FOLDS} ensembles of {num_images:,} images, {rounds} rounds")
-    for column in ("one evaluation, s", "ensembles, s", "ratio"):
-        table.add_column(column, justify="right")
-    ratio = taken["ensembles"] / taken["one evaluation"]
-    table.add_row(*(f"{value:.2f}" for value in taken.values()), f"{ratio:.2f}")
-    console.print(table)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=60_502)
-    parser.add_argument("--references", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    console = Console()
-    names = ["among themselves", "query and gallery", f"{options.references:,}, in blocks"]
-    print_retrieval(console, names, (options.images, options.references), options.rounds)
-    print_ensembles(console, options.images, options.rounds)
+def run(quick=False):
+    sizes = QUICK if quick else FULL
+    return [searches(sizes), ensembles(sizes)]
 
 
 if __name__ == "__main__":
-    main()
+    main(run)

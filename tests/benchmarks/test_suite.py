@@ -12,7 +12,7 @@ from gsp_tf import cli
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NAMES = runpy.run_path(str(BENCHMARKS / "suite.py"))["benchmark_names"]()
-# Each takes a process that imports TensorFlow; the others run by name, as evidence.
+# Every benchmark imports TensorFlow in a process of its own; the others run as evidence.
 ALWAYS = "gsp", "start_up"
 WORKS = """
 import os, sys

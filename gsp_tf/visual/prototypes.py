@@ -1,5 +1,7 @@
 """What the prototypes of generalised sum pooling stand for: by class, and by place."""
 
+import textwrap
+
 import numpy as np
 
 from gsp_tf.visual.images import rgb
@@ -7,6 +9,7 @@ from gsp_tf.visual.overlay import LUMINANCE, OPACITY
 from gsp_tf.visual.style import INK, prototype_colors, transparent_figure
 
 PANEL_INCHES = 1.5
+NAME_WIDTH = 20
 
 
 def attribute_histograms(attributes, labels, class_names, classes=None, count=6, figure=None):
@@ -74,7 +77,7 @@ def attribute_histograms(attributes, labels, class_names, classes=None, count=6,
             axes.spines[["top", "right"]].set_visible(False)
         line[0].set_ylim(bottom=0)
     for label, axes in zip(classes, panels[0], strict=True):
-        axes.set_title(str(class_names[label]), color=INK, fontsize=7)
+        axes.set_title(_folded(class_names[label]), color=INK, fontsize=7)
     return figure
 
 
@@ -129,3 +132,8 @@ def dominant_prototypes(images, attribute_maps):
         share = opacity[places][..., None]
         pictures.append((1 - share) * grey + share * tint[places])
     return np.rint(pictures).astype(np.uint8)
+
+
+def _folded(name):
+    """A class name in lines that fit a panel."""
+    return "\n".join(textwrap.fill(line, NAME_WIDTH) for line in str(name).split("\n"))

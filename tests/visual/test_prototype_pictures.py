@@ -34,6 +34,13 @@ def test_bars_are_means_and_spreads_of_each_class():
         np.testing.assert_allclose(colors, [to_rgb(c) for c in CLASS_COLORS[:3]])
 
 
+def test_long_names_are_folded():
+    names = ["CANADIAN SYLLABICS NASKAPI SWA", "Greek\ncharacter07"]
+    figure = attribute_histograms(np.full((2, 3), 1 / 3), [0, 1], names)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["CANADIAN SYLLABICS\nNASKAPI SWA", "Greek\ncharacter07"]
+
+
 def test_a_row_for_each_model_in_a_given_figure():
     first, second = histograms(), histograms(14)
     whole = transparent_figure(8, 6)

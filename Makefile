@@ -1,4 +1,5 @@
-# `make demo` trains and compares GAP and GSP; `make test` runs all tests. Both set up .venv first.
+# `make demo` trains and compares GAP and GSP; `make test` runs all tests, `make bench` all
+# benchmarks. All set up .venv first.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +9,7 @@ ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 	$$python --version >/dev/null 2>&1 && echo $$python && exit; done; echo python3)
 ADDONS := .venv-addons
 
-.PHONY: demo test check-addons clean
+.PHONY: demo test bench check-addons clean
 
 demo: $(INSTALLED)
 	$(VENV)/bin/gsp-tf demo
@@ -17,6 +18,9 @@ test: $(INSTALLED)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
+
+bench: $(INSTALLED)
+	$(VENV)/bin/gsp-tf bench
 
 check-addons: export TF_CPP_MIN_LOG_LEVEL = 3
 check-addons: $(INSTALLED) $(ADDONS)/.installed

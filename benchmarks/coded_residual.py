@@ -1,8 +1,8 @@
 """What the coded residual transform costs beside average pooling and beside its plain form.
 
 `.venv/bin/python benchmarks/coded_residual.py` prints, as the places HW and the prototypes K grow,
-the peak memory (Linux; beyond that of a single place, so without the weights) and the time of value
-and gradient of a batch: of average pooling and a dense layer, of the layer, and of its equations
+the peak memory (beyond that of a single place, so without the weights) and the time of value and
+gradient of a batch: of average pooling and a dense layer, of the layer, and of its equations
 with the residuals `(B, HW, K, C)` written out. A second table compares one embedding network for
 all prototypes with one for each.
 """
@@ -11,9 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
-from measure import in_fresh_processes, medians, peak_bytes
-from rich.console import Console
-from rich.table import Table
+from measure import in_fresh_processes, medians, peak_bytes, rounds
+from results import Ratio, Table, main
 
 from gsp_tf.layers import CodedResidualTransform
 from gsp_tf.ops.normalization import l2_normalize
@@ -21,8 +20,8 @@ from gsp_tf.ops.normalization import l2_normalize
 BATCH = 4
 CHANNELS = 512
 DIM = 128
-ROUNDS = 5
 SIZES = ((49, 64), (196, 64), (784, 64), (196, 16), (196, 256))
+QUICK_SIZES = ((9, 4),)
 
 
 class PlainForm(CodedResidualTransform):
@@ -53,60 +52,90 @@ FORMS = {
 }
 
 
-def cost(form, places, num_prototypes, shared_network):
-    """Peak bytes of value and gradient, median milliseconds without and with XLA, weights."""
+def features_of(places):
     rng = np.random.default_rng(0)
-    features = tf.constant(rng.normal(size=(BATCH, places, CHANNELS)).astype("float32"))
-    layer = FORMS[form](num_prototypes, shared_network)
-    layer.build(features.shape)
+    return tf.constant(rng.normal(size=(BATCH, places, CHANNELS)).astype("float32"))
 
+
+def layer(form, num_prototypes, shared_network=True):
+    made = FORMS[form](num_prototypes, shared_network)
+    made.build((None, None, CHANNELS))
+    return made
+
+
+def value_and_gradient(layer):
     def run(features):
         with tf.GradientTape() as tape:
             tape.watch(features)
             value = tf.reduce_sum(tf.square(layer(features, training=True)))
         return tape.gradient(value, [features, *(w.value for w in layer.trainable_weights)])
 
+    return run
+
+
+def peak(form, places, num_prototypes):
+    """Peak bytes of value and gradient, beyond those of a single place."""
+    run = value_and_gradient(layer(form, num_prototypes))
     graph = tf.function(run, input_signature=[tf.TensorSpec((None, None, CHANNELS))])
-    graph(features[:1, :1])
-    peak = peak_bytes(lambda: graph(features)[0].numpy())
-    functions = {"graph": graph, "XLA": tf.function(run, jit_compile=True)}
-    times = medians(functions, [features], ROUNDS)
-    return peak, *times.values(), layer.count_params()
+    features = features_of(places)
+    graph(features[:1, :1])[0].numpy()
+    return peak_bytes(lambda: graph(features)[0].numpy())
 
 
-def print_growth(console):
-    table = Table(title=f"{BATCH} maps of {CHANNELS} channels")
-    for column in ("HW", "K", "form", "MiB", "floats per share", "ms", "ms, XLA"):
-        table.add_column(column, justify="left" if column == "form" else "right")
-    tasks = [(form, *size, True) for size in SIZES for form in FORMS]
-    costs = in_fresh_processes(cost, tasks)
-    for (form, places, k, _), (peak, ms, ms_xla, _) in zip(tasks, costs, strict=True):
-        share = BATCH * (places * CHANNELS + places * k + k * CHANNELS)
-        times = f"{ms:.1f}", f"{ms_xla:.1f}"
-        table.add_row(
-            str(places), str(k), form, f"{peak / 2**20:.0f}", f"{peak / 4 / share:.1f}", *times
+def times(layers, places, num_rounds):
+    """Median milliseconds of the layers, a dict without and one with XLA."""
+    return [
+        medians(
+            {
+                name: tf.function(value_and_gradient(layer), jit_compile=jit_compile)
+                for name, layer in layers.items()
+            },
+            [features_of(places)],
+            num_rounds,
         )
-        if form == list(FORMS)[-1]:
-            table.add_section()
-    console.print(table)
-    console.print("share: B (HW·C + HW·K + K·C), features + correlations + residuals")
+        for jit_compile in (False, True)
+    ]
 
 
-def print_networks(console):
-    table = Table(title="49 places, 49 prototypes")
-    for column in ("embedding network", "weights", "ms", "ms, XLA"):
-        table.add_column(column, justify="left" if column == "embedding network" else "right")
-    costs = in_fresh_processes(cost, [("CRT", 49, 49, shared) for shared in (True, False)])
-    for name, (_, *times, weights) in zip(("shared", "for each"), costs, strict=True):
-        table.add_row(name, f"{weights:,}", *(f"{time:.1f}" for time in times))
-    console.print(table)
+def growth(sizes, num_rounds):
+    tasks = [(form, *size) for size in sizes for form in FORMS]
+    peaks = dict(zip(tasks, in_fresh_processes(peak, tasks), strict=True))
+    rows = []
+    for places, k in sizes:
+        share = BATCH * (places * CHANNELS + places * k + k * CHANNELS)
+        ms, ms_xla = times({form: layer(form, k) for form in FORMS}, places, num_rounds)
+        for form in FORMS:
+            most = peaks[form, places, k]
+            rows.append(
+                (places, k, form, most / 2**20, most / 4 / share)
+                + (ms[form], Ratio(ms[form] / ms["CRT"]))
+                + (ms_xla[form], Ratio(ms_xla[form] / ms_xla["CRT"]))
+            )
+    columns = ["HW", "K", "form", "MiB", "floats per share", "ms", "times CRT"]
+    return Table(
+        f"Coded residual transform of {BATCH} maps of {CHANNELS} channels",
+        [*columns, "ms, XLA", "times CRT, XLA"],
+        rows,
+        "Value and gradient. Share: B (HW·C + HW·K + K·C) floats, features + correlations + "
+        "residuals.",
+    )
 
 
-def main():
-    console = Console()
-    print_growth(console)
-    print_networks(console)
+def networks(size, num_rounds):
+    layers = {
+        name: layer("CRT", size, shared_network=shared)
+        for name, shared in (("shared", True), ("for each", False))
+    }
+    ms, ms_xla = times(layers, size, num_rounds)
+    rows = [(name, layer.count_params(), ms[name], ms_xla[name]) for name, layer in layers.items()]
+    columns = "embedding network", "weights", "ms", "ms, XLA"
+    return Table(f"{size} places, {size} prototypes", columns, rows)
+
+
+def run(quick=False):
+    sizes, num_networks = (QUICK_SIZES, 4) if quick else (SIZES, 49)
+    return [growth(sizes, rounds(quick)), networks(num_networks, rounds(quick))]
 
 
 if __name__ == "__main__":
-    main()
+    main(run)

@@ -1,29 +1,59 @@
-"""What losses cost, as ratios of medians taken alternately in one run.
+"""What losses cost beside the distance matrix or the matrix product that they need.
 
-`.venv/bin/python benchmarks/losses.py` prints two tables: a cross-batch memory of 44,800 embeddings
-against the matrix product it needs, and every pair loss against the distance matrix; value and
-gradient each.
+`.venv/bin/python benchmarks/losses.py` prints the times of value and gradient of every pair loss
+beside the distance matrix of the batch, as the batch grows, and their peaks of memory; of losses
+with a cross-batch memory of 44,800 embeddings beside the product of batch and memory; and of losses
+with proxies of 11,318 classes beside the product of batch and proxies.
 """
 
+import keras
 import numpy as np
 import tensorflow as tf
-from measure import medians
-from rich.console import Console
-from rich.table import Table
+from measure import in_fresh_processes, medians, peak_bytes, rounds
+from results import Ratio, Table, main
 
 from gsp_tf import losses
 from gsp_tf.ops import pairwise_distances
+from gsp_tf.ops.normalization import l2_normalize
 
-ROUNDS = 25
 DIM = 128
+BATCH = 512
+BATCHES = (128, 256, 1024)
+NUM_CLASSES = 128
+PEAK_BATCHES = (512, 1024)
+AT_MOST = 1.5
+MEMORY = 44_800
+MEMORY_BATCHES = (64, 128)
+SOP_CLASSES = 11_318
+PROXIES_PER_CLASS = 8
+PROXY_BATCHES = (32, 128)
+PAIR_LOSSES = [
+    name
+    for name in losses.__all__
+    if isinstance(getattr(losses, name), type)
+    and issubclass(getattr(losses, name), losses.PairLoss)
+    and name != "PairLoss"
+]
+QUICK_LOSSES = ["ContrastiveLoss", "TripletLoss"]
+DISTANCES = "distance matrix"
+FLOOR = "product of normalised ones"
+PAIRS_NOTE = (
+    "Triplet losses compare each positive of an anchor with all its negatives: B² comparisons for "
+    "each of the positives of an anchor (here 3 on average, and as many steps as the largest class "
+    "has samples). The angular loss sums over the negatives of each positive by a second product, "
+    "of B x B matrices, in float64: 2 B³ operations of twice the width, beside 2 B² D."
+)
 
 
 def value_and_gradient(loss, jit_compile):
+    """Gradients to the embeddings and the weights of the loss, and its value."""
+    weights = [weight.value for weight in getattr(loss, "trainable_weights", ())]
+
     def run(labels, embeddings):
         with tf.GradientTape() as tape:
             tape.watch(embeddings)
             value = loss(labels, embeddings)
-        return tape.gradient(value, embeddings), value
+        return tape.gradient(value, [embeddings, *weights]), value
 
     return tf.function(run, jit_compile=jit_compile)
 
@@ -35,71 +65,194 @@ def batch(size, num_classes, seed=0):
     return tf.constant(rng.integers(0, num_classes, size)), tf.constant(embeddings)
 
 
-def memory_functions(size, capacity, num_classes, jit_compile):
-    _, stored = batch(capacity, num_classes, seed=1)
+def sum_of_distances(labels, embeddings):
+    return tf.reduce_sum(pairwise_distances(embeddings))
 
-    def product(labels, embeddings):
+
+def pair_functions(names, jit_compile):
+    sides = {DISTANCES: sum_of_distances, **{name: getattr(losses, name)() for name in names}}
+    return {name: value_and_gradient(side, jit_compile) for name, side in sides.items()}
+
+
+def matrix_product(references, jit_compile, normalize=False):
+    """Product of embeddings and references, with the gradients to those that are trained."""
+    trained = isinstance(references, tf.Variable)
+
+    def run(labels, embeddings):
         with tf.GradientTape() as tape:
             tape.watch(embeddings)
-            similarities = tf.matmul(embeddings, stored, transpose_b=True)
-        gradient = tape.gradient(similarities, embeddings, output_gradients=similarities)
-        return gradient, similarities[0, 0]
+            sides = embeddings, tf.convert_to_tensor(references)
+            if normalize:
+                sides = [l2_normalize(side) for side in sides]
+            similarities = tf.matmul(*sides, transpose_b=True)
+        sources = [embeddings, *([references] if trained else [])]
+        gradients = tape.gradient(similarities, sources, output_gradients=similarities)
+        return gradients, similarities[0, 0]
 
-    functions = {"matrix product": tf.function(product, jit_compile=jit_compile)}
-    for loss in (
+    return tf.function(run, jit_compile=jit_compile)
+
+
+def memory_functions(names, size, capacity, jit_compile):
+    _, stored = batch(capacity, SOP_CLASSES, seed=1)
+    functions = {"matrix product": matrix_product(stored, jit_compile)}
+    for name in names:
+        memory = losses.CrossBatchMemory(getattr(losses, name)(), capacity)
+        memory.build((size,), (size, DIM))
+        memory.memory.assign(stored)
+        memory.memory_labels.assign(np.arange(capacity) % SOP_CLASSES)
+        memory.num_enqueued.assign(capacity)
+        functions[name] = value_and_gradient(memory, jit_compile)
+    return functions
+
+
+def several_proxies(num_classes):
+    """Losses with `PROXIES_PER_CLASS` proxies a class."""
+    pair_losses = (
         losses.CosineContrastiveLoss(),
         losses.ContrastiveLoss(),
         losses.MultiSimilarityLoss(),
-    ):
-        memory = losses.CrossBatchMemory(loss, capacity)
-        memory.build((size,), (size, DIM))
-        memory.memory.assign(stored)
-        memory.memory_labels.assign(np.arange(capacity) % num_classes)
-        memory.num_enqueued.assign(capacity)
-        functions[type(loss).__name__] = value_and_gradient(memory, jit_compile)
+    )
+    return {
+        "SoftTripleLoss": losses.SoftTripleLoss(num_classes, PROXIES_PER_CLASS),
+        **{
+            f"ProxyPairsLoss of {type(loss).__name__}": losses.ProxyPairsLoss(
+                loss, num_classes, PROXIES_PER_CLASS
+            )
+            for loss in pair_losses
+        },
+    }
+
+
+def single_proxies(num_classes):
+    """Losses with one proxy a class."""
+    names = "ProxyNCALoss", "NormalizedSoftmaxLoss", "CosFaceLoss", "ArcFaceLoss", "ProxyAnchorLoss"
+    return {name: getattr(losses, name)(num_classes) for name in names}
+
+
+def proxy_functions(make, num_classes, num_proxies, jit_compile):
+    keras.utils.set_random_seed(0)
+    proxies = tf.Variable(batch(num_proxies, 1, seed=1)[1])
+    functions = {
+        "matrix product": matrix_product(proxies, jit_compile),
+        FLOOR: matrix_product(proxies, jit_compile, normalize=True),
+    }
+    for name, loss in make(num_classes).items():
+        loss.build((None,), (None, DIM))
+        functions[name] = value_and_gradient(loss, jit_compile)
     return functions
 
 
-def pair_functions(jit_compile):
-    def distances(labels, embeddings):
-        return tf.reduce_sum(pairwise_distances(embeddings))
+def compared(title, functions, arguments, num_rounds, at_most=None, note=""):
+    """Milliseconds and ratios to the first of the functions, without and with XLA.
 
-    functions = {"distance matrix": value_and_gradient(distances, jit_compile)}
-    for name in losses.__all__:
-        loss = getattr(losses, name)
-        if isinstance(loss, type) and issubclass(loss, losses.PairLoss) and name != "PairLoss":
-            functions[name] = value_and_gradient(loss(), jit_compile)
-    return functions
-
-
-def print_ratios(console, title, tables):
-    """Print the milliseconds and the ratios to the first row, a pair of columns for each table."""
-    table = Table(title=title)
-    table.add_column("loss")
-    for column in tables:
-        table.add_column(f"{column}, ms", justify="right")
-        table.add_column("ratio", justify="right")
-    for name in next(iter(tables.values())):
-        cells = [name]
-        for times in tables.values():
-            cells += [f"{times[name]:.2f}", f"{times[name] / next(iter(times.values())):.2f}"]
-        table.add_row(*cells)
-    console.print(table)
+    Args:
+        title: of the table.
+        functions: function from `jit_compile` to a dict of functions.
+        arguments: those of the functions.
+        num_rounds: beside those of the warm-up.
+        at_most: target of the ratios.
+        note: of the table.
+    """
+    plain, compiled = (
+        medians(functions(jit_compile), arguments, num_rounds) for jit_compile in (False, True)
+    )
+    first, *names = plain
+    rows = [(first, plain[first], "", compiled[first], "")]
+    for name in names:
+        row, target = [name], None if name == FLOOR else at_most
+        for times in (plain, compiled):
+            row += [times[name], Ratio(times[name] / times[first], target)]
+        rows.append(row)
+    return Table(title, ["loss", "ms", "ratio", "ms, XLA", "ratio, XLA"], rows, note)
 
 
-def main():
-    console = Console()
-    for size in (64, 128):
-        tables = {}
-        for column, jit_compile in (("XLA", True), ("no XLA", False)):
-            functions = memory_functions(size, 44_800, 11_318, jit_compile)
-            tables[column] = medians(functions, batch(size, 11_318), ROUNDS)
-        print_ratios(console, f"Memory of 44,800 x {DIM}, batch of {size}", tables)
-    tables = {}
-    for column, jit_compile in (("XLA", True), ("no XLA", False)):
-        tables[column] = medians(pair_functions(jit_compile), batch(512, 128), ROUNDS)
-    print_ratios(console, f"Pair losses, batch of 512 x {DIM}", tables)
+def growth(names, sizes, num_rounds):
+    """Milliseconds and ratios to the distance matrix under XLA, as the batch grows."""
+    times = {
+        size: medians(pair_functions(names, True), batch(size, NUM_CLASSES), num_rounds)
+        for size in sizes
+    }
+    rows = []
+    for name in [DISTANCES, *names]:
+        row = [name]
+        for by_name in times.values():
+            row += [by_name[name], Ratio(by_name[name] / by_name[DISTANCES])]
+        rows.append(row)
+    columns = [heading for size in sizes for heading in (f"ms, B {size}", "ratio")]
+    return Table(f"Pair losses as the batch grows, {DIM} dimensions, XLA", ["loss", *columns], rows)
+
+
+def peak(name, size):
+    """Peak bytes of value and gradient without XLA, beyond those of a batch of two."""
+    run = pair_functions([] if name == DISTANCES else [name], False)[name]
+    signature = tf.TensorSpec((None,), "int64"), tf.TensorSpec((None, DIM))
+    run = run.get_concrete_function(*signature)
+    labels, embeddings = batch(size, NUM_CLASSES)
+    run(labels[:2], embeddings[:2])[1].numpy()
+    return peak_bytes(lambda: run(labels, embeddings)[1].numpy())
+
+
+def peaks(names, sizes):
+    names = [DISTANCES, *names]
+    tasks = [(name, size) for name in names for size in sizes]
+    taken = dict(zip(tasks, in_fresh_processes(peak, tasks), strict=True))
+    rows = [
+        (
+            name,
+            *(taken[name, size] / 2**20 for size in sizes),
+            *(taken[name, size] / 4 / size**2 for size in sizes),
+        )
+        for name in names
+    ]
+    columns = [f"MiB, B {size}" for size in sizes] + [f"floats per B², B {size}" for size in sizes]
+    return Table(f"Peak memory of pair losses, {DIM} dimensions", ["loss", *columns], rows)
+
+
+def run(quick=False):
+    names = QUICK_LOSSES if quick else PAIR_LOSSES
+    num_rounds = rounds(quick)
+    tables = [peaks(names, (64,) if quick else PEAK_BATCHES)]
+    size = 16 if quick else BATCH
+    tables.append(
+        compared(
+            f"Pair losses, batch of {size} x {DIM}",
+            lambda jit_compile: pair_functions(names, jit_compile),
+            batch(size, NUM_CLASSES),
+            num_rounds,
+            AT_MOST,
+            PAIRS_NOTE,
+        )
+    )
+    tables.append(growth(names, (32,) if quick else BATCHES, num_rounds))
+    capacity = 64 if quick else MEMORY
+    of_memory = ["CosineContrastiveLoss", "ContrastiveLoss", "MultiSimilarityLoss"]
+    for size in (8,) if quick else MEMORY_BATCHES:
+        tables.append(
+            compared(
+                f"Cross-batch memory of {capacity:,} x {DIM}, batch of {size}",
+                lambda jit_compile, size=size: memory_functions(
+                    of_memory[:1] if quick else of_memory, size, capacity, jit_compile
+                ),
+                batch(size, SOP_CLASSES),
+                num_rounds,
+            )
+        )
+    num_classes = 20 if quick else SOP_CLASSES
+    for size in (8,) if quick else PROXY_BATCHES:
+        for make, per_class in ((several_proxies, PROXIES_PER_CLASS), (single_proxies, 1)):
+            tables.append(
+                compared(
+                    f"{num_classes:,} classes x {per_class} proxies, batch of {size} x {DIM}",
+                    lambda jit_compile, make=make, per_class=per_class: proxy_functions(
+                        make, num_classes, num_classes * per_class, jit_compile
+                    ),
+                    batch(size, num_classes),
+                    num_rounds,
+                    AT_MOST,
+                )
+            )
+    return tables
 
 
 if __name__ == "__main__":
-    main()
+    main(run)

@@ -15,8 +15,9 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+from measure import rounds
 from PIL import Image
-from rich.console import Console
+from results import Ratio, Table, main
 from sklearn.datasets import load_sample_images
 
 from gsp_tf import backbones
@@ -24,20 +25,20 @@ from gsp_tf.data import ClassBalancedSampler, FileImages, reduce_images, trainin
 from gsp_tf.layers import L2Normalization
 from gsp_tf.losses import ContrastiveLoss
 
+SIDE = 227
 NUM_FILES = 256
 BATCH_SIZE = 32
-ROUNDS = 20
 WARM_UP_BATCHES = 8
 ROUND_BATCHES = 24
 STEPS = 20
 
 
-def write_photographs(folder):
+def write_photographs(folder, num_files):
     """JPEG files of 500 x 375 pixels, windows of two photographs."""
     rng = np.random.default_rng(0)
     photographs = [Image.fromarray(image) for image in load_sample_images().images]
     paths = []
-    for number in range(NUM_FILES):
+    for number in range(num_files):
         photograph = photographs[number % len(photographs)]
         width = int(rng.integers(400, photograph.height * 4 // 3))
         height = width * 3 // 4
@@ -62,10 +63,10 @@ def bare_decoding(paths):
     return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def training_view(images):
+def training_view(images, side):
     return training_dataset(
         images,
-        image_size=227,
+        image_size=side,
         classes_per_batch=8,
         images_per_class=4,
         seed=0,
@@ -75,16 +76,16 @@ def training_view(images):
     )
 
 
-def seconds_per_round(datasets):
-    """Seconds for `ROUND_BATCHES` batches; every data set in turn, each time from its beginning."""
+def seconds_per_round(datasets, num_rounds, warm_up_batches, num_batches):
+    """Seconds for some batches; every data set in turn, each time from its beginning."""
     times = {name: [] for name in datasets}
-    for round_number in range(ROUNDS + 1):
+    for round_number in range(num_rounds + 1):
         for name, dataset in datasets.items():
             iterator = iter(dataset)
-            for _ in range(WARM_UP_BATCHES):
+            for _ in range(warm_up_batches):
                 next(iterator)
             started = time.perf_counter()
-            for _ in range(ROUND_BATCHES):
+            for _ in range(num_batches):
                 next(iterator)
             if round_number >= 1:
                 times[name].append(time.perf_counter() - started)
@@ -92,11 +93,11 @@ def seconds_per_round(datasets):
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-def waiting_share(dataset):
+def waiting_share(dataset, side, num_steps):
     """Share of the time of training steps in which the model waits for its batch."""
     model = keras.Sequential(
         [
-            backbones.create("resnet20", (227, 227, 3)),
+            backbones.create("resnet20", (side, side, 3)),
             keras.layers.GlobalAveragePooling2D(),
             L2Normalization(),
         ]
@@ -106,7 +107,7 @@ def waiting_share(dataset):
     for _ in range(3):
         model.train_on_batch(*next(iterator))
     waited, started = 0.0, time.perf_counter()
-    for _ in range(STEPS):
+    for _ in range(num_steps):
         asked = time.perf_counter()
         batch = next(iterator)
         waited += time.perf_counter() - asked
@@ -114,46 +115,63 @@ def waiting_share(dataset):
     return waited / (time.perf_counter() - started)
 
 
-def sampler_times():
-    """Seconds until the first batch of 11,318 classes, and for each of the next ones."""
-    labels = np.repeat(np.arange(11_318), 5)
+def sampler_times(num_classes, num_batches):
+    """Seconds until the first batch, and for each of the next ones (median and maximum)."""
+    labels = np.repeat(np.arange(num_classes), 5)
     started = time.perf_counter()
     batches = iter(ClassBalancedSampler(labels, 8, 4, seed=0))
     next(batches)
     first = time.perf_counter() - started
     times = []
-    for _ in range(3000):
+    for _ in range(num_batches):
         started = time.perf_counter()
         next(batches)
         times.append(time.perf_counter() - started)
     return first, statistics.median(times), max(times)
 
 
-def main():
-    console = Console()
+def throughput(quick):
+    side, num_files, num_batches = (48, 128, 2) if quick else (SIDE, NUM_FILES, ROUND_BATCHES)
     with tempfile.TemporaryDirectory() as folder:
-        paths = write_photographs(folder)
-        files = FileImages(paths, np.arange(NUM_FILES) % 32, [str(c) for c in range(32)])
+        paths = write_photographs(folder, num_files)
+        files = FileImages(paths, np.arange(num_files) % 32, [str(c) for c in range(32)])
         copies = reduce_images(files, Path(folder) / "copies", 256)
         times = seconds_per_round(
             {
                 "bare decode_jpeg": bare_decoding(paths),
-                "training view": training_view(files),
-                "training view, reduced copies": training_view(copies),
-            }
+                "training view": training_view(files, side),
+                "training view, reduced copies": training_view(copies, side),
+            },
+            rounds(quick),
+            1 if quick else WARM_UP_BATCHES,
+            num_batches,
         )
-        for name, seconds in times.items():
-            throughput = ROUND_BATCHES * BATCH_SIZE / seconds
-            ratio = times["bare decode_jpeg"] / seconds
-            console.print(f"{name}: {throughput:.0f} images/s, {ratio:.2f} of bare decoding")
-        share = waiting_share(training_view(files))
-        console.print(f"resnet20 at 227: waits for data {100 * share:.1f}% of the time")
-    first, typical, longest = sampler_times()
-    console.print(
-        f"sampler of 11,318 classes: first batch after {first:.3f} s, then {1e3 * typical:.2f} ms "
-        f"each, {1e3 * longest:.1f} ms at most"
+        share = waiting_share(training_view(files, side), side, 2 if quick else STEPS)
+    bare = times["bare decode_jpeg"]
+    rows = [
+        (name, num_batches * BATCH_SIZE / seconds, Ratio(bare / seconds))
+        for name, seconds in times.items()
+    ]
+    return Table(
+        f"Training view of JPEG files of 500 x 375 pixels, batches of {BATCH_SIZE} at {side}",
+        ["side", "images/s", "times bare decoding"],
+        rows,
+        f"A training step of resnet20 at {side} waits for data {100 * share:.1f}% of the time.",
     )
 
 
+def sampler(quick):
+    rows = []
+    for num_classes in (100, 200) if quick else (100, 1_000, 11_318):
+        first, typical, longest = sampler_times(num_classes, 30 if quick else 3000)
+        rows.append((num_classes, 1e3 * first, 1e3 * typical, 1e3 * longest))
+    columns = "classes", "ms until the first batch", "ms for each of the next", "at most"
+    return Table("Class-balanced sampler, 8 classes of 4 images", columns, rows)
+
+
+def run(quick=False):
+    return [throughput(quick), sampler(quick)]
+
+
 if __name__ == "__main__":
-    main()
+    main(run)

@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import os
+import runpy
 import signal
 import sys
 import warnings
@@ -147,6 +148,23 @@ def _parser(files):
     convert.add_argument(
         "--out", type=str, required=True, help="File to write; its name ends in .weights.h5."
     )
+    bench = ArgumentParser(
+        description="Measure speed and memory and write them to benchmarks/RESULTS.md, each "
+        "benchmark in a process of its own; on the GPU too where there is one. Needs a source "
+        "checkout.",
+        exit_on_error=False,
+    )
+    bench.add_argument(
+        "names", type=str, nargs="*", help="Files of benchmarks/ without .py; all if none is named."
+    )
+    bench.add_argument(
+        "--quick",
+        action="store_true",
+        help="A trial with small sizes and few rounds, which writes nothing without --out.",
+    )
+    bench.add_argument(
+        "--out", type=str | None, help="Markdown file; null is benchmarks/RESULTS.md."
+    )
     commands = {
         "train": train,
         "check": check,
@@ -154,6 +172,7 @@ def _parser(files):
         "report": report,
         "demo": demo,
         "convert-weights": convert,
+        "bench": bench,
     }
     subcommands = parser.add_subcommands(required=True)
     subcommands.add_subcommand("train", train, help="Train as a recipe says.")
@@ -164,6 +183,7 @@ def _parser(files):
     subcommands.add_subcommand(
         "convert-weights", convert, help="Turn PyTorch weights of a backbone into Keras weights."
     )
+    subcommands.add_subcommand("bench", bench, help="Measure speed and memory.")
     return parser, commands
 
 
@@ -312,6 +332,18 @@ def _convert_weights(options, parser):
     return 0
 
 
+def _bench(options, parser):
+    suite = Path(__file__).parents[1] / "benchmarks" / "suite.py"
+    if not suite.exists():
+        raise ValueError(
+            f"bench runs from a source checkout, whose folder benchmarks is not there: {suite}"
+        )
+    failed = runpy.run_path(str(suite))["bench"](options.names, options.quick, options.out)
+    if failed:
+        raise ValueError(f"These benchmarks failed: {', '.join(failed)}.")
+    return 0
+
+
 def _exit_code(folders):
     statuses = {folder.metrics()["status"] for folder in folders}
     if "diverged" in statuses:
@@ -331,6 +363,7 @@ _COMMANDS = {
     "report": _report,
     "demo": _demo,
     "convert-weights": _convert_weights,
+    "bench": _bench,
 }
 
 

@@ -64,7 +64,7 @@ def automatic(cost, transport_ratio, entropy_smoothing, max_iterations):
         return iteration + 1, factor(1 / (n * (1 + t * s)))
 
     start = (0, factor(tf.ones_like(s) / n))
-    _, t = tf.while_loop(lambda iteration, t: iteration < max_iterations, advance, start)
+    _, t = tf.while_loop(lambda *_: True, advance, start, maximum_iterations=max_iterations)
     residual = 1 / (n * (1 + t * s))
     return residual, (t * residual)[..., None, :] * kernel
 

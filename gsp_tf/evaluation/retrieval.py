@@ -79,8 +79,8 @@ class RetrievalMeans:
 
     def __init__(self, recall_at):
         self.num_queries = 0
-        self._found_at = dict.fromkeys(recall_at, 0)
-        self._sums = dict.fromkeys(("precision_at_1", "r_precision", "map_at_r"), 0.0)
+        self._recall_at = recall_at
+        self._sums = {}
 
     def add(self, hits, positives):
         """Count a block of queries.
@@ -90,17 +90,38 @@ class RetrievalMeans:
             positives: integer array `(b,)`, the number R of positives of each query, 1 to k.
         """
         self.num_queries += len(hits)
-        for depth in self._found_at:
-            self._found_at[depth] += np.count_nonzero(hits[:, :depth].any(axis=1))
-        within_r, average_precision = r_precision_and_map(hits, positives)
-        self._sums["precision_at_1"] += np.count_nonzero(hits[:, 0])
-        self._sums["r_precision"] += within_r.sum()
-        self._sums["map_at_r"] += average_precision.sum()
+        for name, values in query_metrics(hits, positives, self._recall_at).items():
+            self._sums[name] = self._sums.get(name, 0.0) + values.sum()
 
     def metrics(self):
         """dict from metric to float in [0, 1]."""
-        sums = self._sums | {f"recall_at_{k}": count for k, count in self._found_at.items()}
-        return {name: float(total / self.num_queries) for name, total in sums.items()}
+        return {name: float(total / self.num_queries) for name, total in self._sums.items()}
+
+
+def query_metrics(hits, positives, recall_at):
+    """The retrieval metrics of each query.
+
+    Args:
+        hits: bool array `(b, k)`, true where the i-th nearest reference has the label of the query.
+        positives: integer array `(b,)`, the number R of positives of each query, 1 to k.
+        recall_at: the K of Recall@K.
+
+    Returns:
+        dict from metric to array `(b,)` of numbers in [0, 1].
+
+    Example:
+        >>> query_metrics(np.array([[False, True, True]]), np.array([2]), recall_at=(1, 2))
+        ... # doctest: +NORMALIZE_WHITESPACE
+        {'precision_at_1': array([False]), 'r_precision': array([0.5]),
+         'map_at_r': array([0.25]), 'recall_at_1': array([False]), 'recall_at_2': array([ True])}
+    """
+    within_r, average_precision = r_precision_and_map(hits, positives)
+    return {
+        "precision_at_1": hits[:, 0],
+        "r_precision": within_r,
+        "map_at_r": average_precision,
+        **{f"recall_at_{depth}": hits[:, :depth].any(axis=1) for depth in recall_at},
+    }
 
 
 def ranked_hits(queries, query_labels, references, reference_labels, metric: Metric, depth=1):
@@ -133,9 +154,7 @@ def ranked_hits(queries, query_labels, references, reference_labels, metric: Met
         ...     print(rows, hits.shape)
         [0 1] (2, 1)
     """
-    if (references is None) != (reference_labels is None):
-        given = "reference_labels" if references is None else "references"
-        raise ValueError(f"references and reference_labels go together; received only {given}.")
+    check_labelled(references, reference_labels)
     queries = checked_embeddings(queries, "queries")
     query_labels = checked_labels(query_labels, len(queries), "query_labels")
     among_themselves = references is None
@@ -144,13 +163,8 @@ def ranked_hits(queries, query_labels, references, reference_labels, metric: Met
     search = ExactSearch(references, metric)
     reference_labels = checked_labels(reference_labels, search.size, "reference_labels")
 
-    positives = count_labels(query_labels, reference_labels) - among_themselves
+    positives = count_positives(query_labels, reference_labels, among_themselves)
     used = np.flatnonzero(positives)
-    if not len(used):
-        raise ValueError(
-            f"None of the {len(queries)} queries has a positive among the references, so there is "
-            "nothing to average; at least one label must occur in both."
-        )
     k = min(search.size - among_themselves, max(positives.max(), depth))
 
     def hits(rows):
@@ -189,6 +203,24 @@ def checked_recall_at(recall_at):
     if any(depth < 1 for depth in depths):
         raise ValueError(f"recall_at must hold integers of at least 1; received {depths}.")
     return depths
+
+
+def check_labelled(references, reference_labels):
+    """`ValueError` if only one of references and reference_labels is given."""
+    if (references is None) != (reference_labels is None):
+        given = "reference_labels" if references is None else "references"
+        raise ValueError(f"references and reference_labels go together; received only {given}.")
+
+
+def count_positives(query_labels, reference_labels, among_themselves):
+    """Number of positives of each query, itself left out; `ValueError` if no query has one."""
+    positives = count_labels(query_labels, reference_labels) - among_themselves
+    if not positives.any():
+        raise ValueError(
+            f"None of the {len(positives)} queries has a positive among the references, so there "
+            "is nothing to average; at least one label must occur in both."
+        )
+    return positives
 
 
 def count_labels(labels, among):

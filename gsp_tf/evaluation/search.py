@@ -11,6 +11,8 @@ from gsp_tf.evaluation.normalization import unit_vectors
 
 Metric = Literal["euclidean", "cosine"]
 
+BLOCK_ROWS = 1 << 16
+
 
 class ExactSearch:
     """Exhaustive nearest-neighbour search among a fixed set of references.
@@ -40,11 +42,14 @@ class ExactSearch:
         references = checked_embeddings(references, "references")
         self.metric = metric
         self.size, self.dim = references.shape
-        self._scale = power_of_two_below(np.abs(references).max())
+        self._scale = power_of_two_below(max(references.max(), -references.min()))
         self._origin = references[0] / self._scale
         kind = faiss.IndexFlatL2 if metric == "euclidean" else faiss.IndexFlatIP
         self._index = kind(self.dim)
-        self._index.add(self._transform(references))
+        self._index.codes.resize(references.nbytes)
+        self._index.codes.resize(0)  # the room stays, so that the blocks are copied only once
+        for start in range(0, self.size, BLOCK_ROWS):
+            self._index.add(self._transform(references[start : start + BLOCK_ROWS]))
 
     def __call__(self, queries, k, exclude=None):
         """Finds the k nearest references of each query, nearest first.

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.pair import PairLoss
-from gsp_tf.ops.ranks import weight_below
+from gsp_tf.ops.marked import fold_marked
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -17,8 +17,9 @@ class TripletLoss(PairLoss):
     2015), eq. 3, with distances that are not squared (Musgrave et al. 2020; GSP and CCP papers).
 
     The B^3 terms are never held together: a term that is not 0 is linear, so counting for each pair
-    the triplets in which it is active gives the sum. Counting compares B^2 numbers for one anchor
-    at a time. With a miner a triplet weighs the product of its two pairs' weights.
+    the triplets in which it is active gives the sum. Counting takes one positive of each anchor at
+    a time, so its time is that of B^2 comparisons for each positive of an anchor. With a miner a
+    triplet weighs the product of its two pairs' weights.
 
     Args:
         margin: m, a distance.
@@ -41,9 +42,21 @@ class TripletLoss(PairLoss):
 
     def pairs_loss(self, pairs):
         distances, positives, negatives = pairs.distances, pairs.positives, pairs.negatives
-        reach = distances + self.margin
-        as_positive = positives * weight_below(distances, negatives, reach)
-        as_negative = negatives * weight_below(-reach, positives, -distances)
+        fixed, reach = ops.stop_gradient(distances), distances + self.margin
+        fixed_reach = ops.stop_gradient(reach)
+
+        def count(columns, is_positive, as_positive, as_negative):
+            limit, weight = (
+                ops.take_along_axis(x, columns, axis=1) for x in (fixed_reach, positives)
+            )
+            active = ops.where(fixed < limit, negatives, 0.0)
+            weight = ops.where(ops.any(is_positive, axis=1, keepdims=True), weight, 0.0)
+            num_active = weight * ops.sum(active, axis=1, keepdims=True)
+            as_positive = ops.where(is_positive, num_active, as_positive)
+            return as_positive, as_negative + weight * active
+
+        none = ops.zeros_like(positives)
+        as_positive, as_negative = fold_marked(positives > 0, count, (none, none))
         num_active = ops.sum(ops.sum(as_positive, axis=1))
         total = ops.sum(ops.sum(as_positive * reach - as_negative * distances, axis=1))
         return total / ops.where(num_active > 0, num_active, 1.0)

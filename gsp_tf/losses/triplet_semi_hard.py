@@ -5,7 +5,7 @@ from keras import ops
 
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.triplet_distances import check_distance, distances_named
-from gsp_tf.ops.ranks import smallest_above, weight_at
+from gsp_tf.ops.marked import fold_marked
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -18,7 +18,8 @@ class TripletSemiHardLoss(PairLoss):
     section 3.2. Equal to `tfa.losses.TripletSemiHardLoss` (which does not normalise:
     `normalize=False`).
 
-    Finding the negatives compares B^2 numbers for one anchor at a time; B^3 are never held.
+    Finding the negatives takes one positive of each anchor at a time, so its time is that of B^2
+    comparisons for each positive of an anchor; B^3 are never held.
 
     Args:
         margin: m, in units of the distance.
@@ -56,14 +57,29 @@ class TripletSemiHardLoss(PairLoss):
         distances = distances_named(self.distance, pairs)
         is_negative = pairs.negatives > 0
         has_negative = ops.any(is_negative, axis=1, keepdims=True)
-        beyond = smallest_above(distances, is_negative, distances)
-        farthest = ops.max(ops.where(is_negative, distances, -float("inf")), axis=1, keepdims=True)
-        chosen = ops.stop_gradient(ops.where(beyond < float("inf"), beyond, farthest))
         positives = ops.where(has_negative, pairs.positives, 0.0)
-        active = ops.where(self.margin + distances > chosen, positives, 0.0)
-        # Terms that are not 0 are linear: the negatives' share is their weight times distance.
-        as_negative = weight_at(distances, is_negative, chosen, active)
-        terms = active * (self.margin + distances) - as_negative * distances
+        fixed = ops.stop_gradient(distances)
+        farthest = ops.max(ops.where(is_negative, fixed, -float("inf")), axis=1, keepdims=True)
+
+        def choose(columns, is_positive, as_positive, as_negative):
+            own, weight = (ops.take_along_axis(x, columns, axis=1) for x in (fixed, positives))
+            lies_beyond = ops.logical_and(is_negative, fixed > own)
+            beyond = ops.where(lies_beyond, fixed, float("inf"))
+            chosen = ops.min(beyond, axis=1, keepdims=True)
+            chosen = ops.where(chosen < float("inf"), chosen, farthest)
+            is_active = ops.logical_and(
+                ops.any(is_positive, axis=1, keepdims=True), self.margin + own > chosen
+            )
+            weight = ops.where(is_active, weight, 0.0)
+            equal = ops.cast(ops.logical_and(is_negative, fixed == chosen), weight.dtype)
+            num_equal = ops.maximum(ops.sum(equal, axis=1, keepdims=True), 1.0)
+            as_positive = ops.where(is_positive, weight, as_positive)
+            return as_positive, as_negative + weight / num_equal * equal
+
+        # Terms that are not 0 are linear: the sum needs how often each pair stands in one.
+        none = ops.zeros_like(positives)
+        as_positive, as_negative = fold_marked(positives > 0, choose, (none, none))
+        terms = as_positive * (self.margin + distances) - as_negative * distances
         num_positives = ops.sum(positives)
         return ops.sum(ops.sum(terms, axis=1)) / ops.where(num_positives > 0, num_positives, 1.0)
 

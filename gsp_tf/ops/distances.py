@@ -44,9 +44,25 @@ def pairwise_distances(x, y=None, squared=False):
         ops.sum(ops.square(y), axis=-1), -2
     )
     square_distances = square_norms - 2.0 * ops.matmul(x, ops.swapaxes(y, -1, -2))
-    epsilon = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
-    rounding = max(4.0, math.sqrt(x.shape[-1]) / 2.0) * epsilon
-    coincident = square_distances <= rounding * square_norms
+    coincident = square_distances <= relative_rounding(x) * square_norms
     if squared:
         return ops.where(coincident, 0.0, square_distances)
     return ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_distances)))
+
+
+def relative_rounding(x):
+    """Rounding error of a squared distance over the sum of squared norms it is computed from.
+
+    Args:
+        x: float tensor `(..., D)`, one side of the distances.
+
+    Returns:
+        float, `max(4, sqrt(D) / 2) eps` for the machine epsilon `eps` of the type of `x`.
+
+    Example:
+        >>> import numpy as np
+        >>> relative_rounding(np.ones((2, 100), "float32")) == 5 * 2.0**-23
+        True
+    """
+    epsilon = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
+    return max(4.0, math.sqrt(x.shape[-1]) / 2.0) * epsilon

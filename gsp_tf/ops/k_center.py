@@ -1,8 +1,10 @@
 """Greedy k-center selection (Gürbüz, thesis 2022, Algorithm 2)."""
 
+import math
+
+import tensorflow as tf
 from keras import ops
 
-from gsp_tf.ops.distances import pairwise_distances
 from gsp_tf.ops.precision import at_least_float32
 
 
@@ -39,20 +41,33 @@ def greedy_k_center(pool, centers, k):
             f"greedy_k_center can choose 1 to {pool_size} of a pool {tuple(pool.shape)}, "
             f"received k={k}."
         )
-    nearest = ops.full_like(pool[..., 0], float("inf"))
+    return _choices(pool, centers, k)
+
+
+@tf.function
+def _choices(pool, centers, k):
+    # Halves of squared distances, by matrix-vector products from an origin within the pool.
+    pool, centers = pool - pool[..., :1, :], centers - pool[..., :1, :]
+    norms, center_norms = (ops.sum(ops.square(x), axis=-1) / 2 for x in (pool, centers))
+    nearest = ops.full_like(norms, float("inf"))
     if centers.shape[-2] != 0:
-        nearest = ops.min(pairwise_distances(pool, centers, squared=True), axis=-1)
-    positions = ops.arange(ops.shape(pool)[-2], dtype="int32")
+        products = ops.matmul(pool, ops.swapaxes(centers, -1, -2))
+        nearest = ops.min(norms[..., None] - (products - center_norms[..., None, :]), axis=-1)
+    *batch, size, dim = ops.shape(pool)
+    points, flat_norms = ops.reshape(pool, (-1, dim)), ops.reshape(norms, (-1,))
+    positions = ops.arange(size, dtype="int32")
+    starts = ops.reshape(ops.arange(math.prod(batch), dtype="int32") * size, batch)
 
     def choose(step, state):
         nearest, chosen = state
-        index = ops.cast(ops.argmax(nearest, axis=-1), "int32")
-        point = ops.take_along_axis(pool, index[..., None, None], axis=-2)
-        distance = ops.sum(ops.square(pool - point), axis=-1)
-        nearest = ops.minimum(nearest, distance)
-        nearest = ops.where(positions == index[..., None], -1.0, nearest)
+        index = tf.argmax(nearest, axis=-1, output_type="int32")
+        place = starts + index
+        point, norm = ops.take(points, place, axis=0), ops.take(flat_norms, place, axis=0)
+        products = ops.matmul(pool, point[..., None])[..., 0]
+        nearest = ops.minimum(nearest, norms - (products - norm[..., None]))
+        nearest = ops.where(positions == index[..., None], float("-inf"), nearest)
         chosen = ops.where(ops.arange(k, dtype="int32") == step, index[..., None], chosen)
         return nearest, chosen
 
-    chosen = ops.zeros((*ops.shape(pool)[:-2], k), dtype="int32")
+    chosen = ops.zeros((*batch, k), dtype="int32")
     return ops.fori_loop(0, k, choose, (nearest, chosen))[1]

@@ -57,46 +57,99 @@ def partial_transport(
         [[0.25, 0.0, 0.25, 0.0]]
     """
     check_transport(transport_ratio, entropy_smoothing, solver)
-    solve, default_iterations = _SOLVERS[solver]
-    if max_iterations is None:
-        max_iterations = default_iterations
-    if max_iterations < 1:
+    if max_iterations is not None and max_iterations < 1:
         raise ValueError(f"max_iterations must be at least 1, received {max_iterations}.")
     cost = at_least_float32(cost)
-    present = tf.ones_like(cost[..., 0, :]) if mask is None else tf.cast(mask, cost.dtype)
-    # A row without any feature counts as one feature of weight 0, to keep 1/n finite.
-    n = tf.maximum(tf.reduce_sum(present, axis=-1, keepdims=True), 1.0)
+    present, n = presence(cost[..., 0, :], mask)
 
     @tf.custom_gradient
     def transport(cost):
         logits = -entropy_smoothing * cost
         assignment = tf.nn.softmax(logits, axis=-2)
-        if transport_ratio == 1.0:
-            taken, left = present, tf.zeros_like(present)
-        else:
-            log_s = _center(tf.reduce_logsumexp(logits, axis=-2), present)
-            x = solve(log_s, present, n, transport_ratio, max_iterations)
-            taken = present * tf.sigmoid(x + log_s)
-            left = present * tf.sigmoid(-(x + log_s))
+        log_s = tf.reduce_logsumexp(logits, axis=-2)
+        taken, left = taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations)
         residual = left / n
         plan = assignment * (taken / n)[..., None, :]
 
         def gradient(upstream_residual, upstream_plan):
-            # g_p, the gradient w.r.t. p_j, and the curvature h_j = p_j (1 - p_j) of the sigmoid.
             through_plan = tf.reduce_sum(assignment * upstream_plan, axis=-2)
-            g_p = (through_plan - upstream_residual) / n
-            h = taken * left
-            g_mean = tf.math.divide_no_nan(
-                tf.reduce_sum(g_p * h, axis=-1, keepdims=True),
-                tf.reduce_sum(h, axis=-1, keepdims=True),
-            )
-            g_log_s = h * (g_p - g_mean)
+            g_log_s = through_solution((through_plan - upstream_residual) / n, taken, left)
             g_assignment = (taken / n)[..., None, :] * (upstream_plan - through_plan[..., None, :])
             return -entropy_smoothing * assignment * (g_log_s[..., None, :] + g_assignment)
 
         return (residual, plan), gradient
 
     return transport(cost)
+
+
+def presence(features, mask):
+    """Float 1 for every feature that is there, `(..., n)`, and their number `(..., 1)`.
+
+    Args:
+        features: float tensor `(..., n)`, for shape and type.
+        mask: optional boolean tensor `(..., n)`, False for features that are not there.
+
+    Returns:
+        floats `(..., n)`, and n `(..., 1)`; 1 for a row without any feature, to keep 1/n finite.
+
+    Example:
+        >>> presence(tf.zeros((1, 3)), [[True, False, True]])[1].numpy().tolist()
+        [[2.0]]
+    """
+    present = tf.ones_like(features) if mask is None else tf.cast(mask, features.dtype)
+    return present, tf.maximum(tf.reduce_sum(present, axis=-1, keepdims=True), 1.0)
+
+
+def taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations=None):
+    """Solve `Σ_j sigmoid(x + log s_j) = n μ` for p, the part of each feature that is taken.
+
+    Args:
+        log_s: float tensor `(..., n)`, `log Σ_i exp(-ε c_ij)`.
+        present: 1 for features that are there, 0 for others, as of `presence`.
+        n: their number `(..., 1)`.
+        transport_ratio: μ in (0, 1].
+        solver: "newton" or "fixed_point".
+        max_iterations: as for `partial_transport`.
+
+    Returns:
+        p and 1 - p, both `(..., n)`, each as precise as floats can be; 0 for absent features.
+
+    Example:
+        >>> log_s = tf.constant([[0.0, 0.0, -50.0, -50.0]])
+        >>> present, n = presence(log_s, mask=None)
+        >>> taken, left = taken_and_left(log_s, present, n, 0.5, "newton")
+        >>> taken.numpy().round(3).tolist()
+        [[1.0, 1.0, 0.0, 0.0]]
+    """
+    if transport_ratio == 1.0:
+        return present, tf.zeros_like(present)
+    solve, default_iterations = _SOLVERS[solver]
+    log_s = _center(log_s, present)
+    x = solve(log_s, present, n, transport_ratio, max_iterations or default_iterations)
+    return present * tf.sigmoid(x + log_s), present * tf.sigmoid(-(x + log_s))
+
+
+def through_solution(g_p, taken, left):
+    """Gradient w.r.t. log s from that w.r.t. p (Prop. 4.3): `h (g_p - Σ g_p h / Σ h)`.
+
+    Args:
+        g_p: gradient w.r.t. p `(..., n)`.
+        taken: p `(..., n)`.
+        left: 1 - p `(..., n)`; `h = p (1 - p)` is the curvature of the sigmoid.
+
+    Returns:
+        gradient `(..., n)`; it sums to 0.
+
+    Example:
+        >>> half = tf.fill((2,), 0.5)
+        >>> through_solution(tf.constant([1.0, 3.0]), half, half).numpy().tolist()
+        [-0.25, 0.25]
+    """
+    h = taken * left
+    mean = tf.math.divide_no_nan(
+        tf.reduce_sum(g_p * h, axis=-1, keepdims=True), tf.reduce_sum(h, axis=-1, keepdims=True)
+    )
+    return h * (g_p - mean)
 
 
 def check_transport(transport_ratio, entropy_smoothing, solver):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.evaluation import ensemble, ensemble_metrics, retrieval_metrics
+from gsp_tf.evaluation import ensemble_metrics, ensemble_ranking, retrieval_metrics
 
 METRICS = ("precision_at_1", "r_precision", "map_at_r", "recall_at_1", "recall_at_4")
 
@@ -89,18 +89,9 @@ def test_any_number_of_models_a_fold_in_small_blocks(seed, repeats, noise):
     labels[:2] = 0
     folds = [models(rng, rng.normal(size=(4, 6))[labels], r, 1)[0] for r in repeats]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ensemble, "BLOCK_BYTES", 500)
+        patch.setattr(ensemble_ranking, "BLOCK_BYTES", 4 * 3 * 1024 * 4)
+        patch.setattr(ensemble_ranking, "PIECE_ENTRIES", 20)
         check(ensemble_metrics(folds, labels, recall_at=(1, 4)), *naive(folds, labels))
-
-
-def test_agreeing_models_leave_few_references_to_rank():
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(100), 10)
-    folds = models(rng, 10 * rng.normal(size=(100, 6))[labels], 3, noise=0.3)
-    concatenations = ensemble._Concatenations(folds, folds, among_themselves=True)
-    parts = list(concatenations._candidates(np.arange(1000), np.full(1000, 9)))
-    assert sum(len(rows) for rows, _, _ in parts) == 1000
-    assert sum(left.size for _, left, _ in parts) < 100 * 1000
 
 
 @pytest.mark.parametrize(
@@ -120,6 +111,30 @@ def test_bad_models_are_refused(queries, message):
 def test_references_of_other_models_are_refused():
     with pytest.raises(ValueError, match="must be of the same models"):
         ensemble_metrics([[np.eye(4)]], [0, 0, 1, 1], [[np.eye(4)] * 2], [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("dims", [([2, 3], [3, 2]), ([2], [3])])
+def test_references_of_other_dimensions_are_refused(dims):
+    queries, references = ([[np.eye(4)[:, :dim] for dim in fold]] for fold in dims)
+    with pytest.raises(ValueError, match="must be of the same models"):
+        ensemble_metrics(queries, [0, 0, 1, 1], references, [0, 0, 1, 1])
+
+
+def test_each_model_has_its_own_unit_of_length():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(10), 4)
+    [[first], [second]] = models(rng, rng.normal(size=(10, 6))[labels], 1, folds=2)
+    first_alone, expected = (
+        ensemble_metrics(folds, labels) for folds in ([[first]], [[first], [second]])
+    )
+    metrics = ensemble_metrics([[1e10 * first], [1e-25 * second]], labels)
+    assert metrics["separated"] == expected["separated"]
+    assert metrics["concatenated"] == first_alone["concatenated"]
+
+
+def test_queries_beyond_float32_distances_are_refused():
+    with pytest.raises(ValueError, match="too far"):
+        ensemble_metrics([[[[1e38]]]], [0], [[[[1.0], [2.0]]]], [0, 1])
 
 
 @pytest.mark.parametrize("unit", [1e-25, 1e20])

@@ -7,7 +7,9 @@ from gsp_tf.layers.pooling.adapt import cover, sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.ops.generalized_sum_pooling import generalized_sum_pooling
 from gsp_tf.ops.normalization import lipschitz_normalize
+from gsp_tf.ops.precision import at_least_float32
 from gsp_tf.ops.transport import check_transport, partial_transport
 
 
@@ -81,12 +83,10 @@ class GeneralizedSumPooling(LocalFeaturePooling):
 
     def call(self, features, mask=None):
         features, mask, _ = self.as_set(features, mask)
-        plan = self._plan(features, mask)
-        pooled = self._pool(ops.cast(features, plan.dtype), self._weights(plan), mask)
+        pooled, attributes, _ = self._pool(at_least_float32(features), mask)
         pooled = ops.cast(pooled, self.compute_dtype)
         if not self.return_attributes:
             return pooled
-        attributes = ops.sum(plan, axis=-1) / self.transport_ratio
         return pooled, ops.cast(attributes, self.compute_dtype)
 
     def pooling_weights(self, features, mask=None):
@@ -106,7 +106,7 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             [[[0.25, 0.25], [0.25, 0.25]]]
         """
         features, mask, dimensions = self._prepare(features, mask)
-        weights = self._weights(self._plan(features, mask))
+        weights = self._pool(features, mask)[2]
         return ops.reshape(weights, (ops.shape(features)[0], *dimensions))
 
     def attribute_maps(self, features, mask=None):
@@ -127,7 +127,13 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             (TensorShape([1, 2, 2, 2]), 1.0)
         """
         features, mask, dimensions = self._prepare(features, mask)
-        shares = ops.swapaxes(self._plan(features, mask), -1, -2) / self.transport_ratio
+        cost = pairwise_distances(
+            lipschitz_normalize(self.prototypes), lipschitz_normalize(features)
+        )
+        plan = partial_transport(
+            cost, self.transport_ratio, self.entropy_smoothing, self.solver, mask=mask
+        )[1]
+        shares = ops.swapaxes(plan, -1, -2) / self.transport_ratio
         return ops.reshape(shares, (ops.shape(features)[0], *dimensions, self.num_prototypes))
 
     def adapt(self, features, seed=0):
@@ -175,17 +181,13 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             "prototypes_initializer": keras.initializers.serialize(self.prototypes_initializer),
         }
 
-    def _plan(self, features, mask):
-        """Plan π `(B, m, n)` of problem (P2) for a set `(B, n, C)`."""
-        prototypes = lipschitz_normalize(self.prototypes)
-        cost = pairwise_distances(prototypes, lipschitz_normalize(features))
-        return partial_transport(
-            cost, self.transport_ratio, self.entropy_smoothing, self.solver, mask=mask
-        )[1]
-
-    def _pool(self, features, weights, mask):
-        """Pooled `(B, C)` of a set `(B, n, C)` whose features have the weights `(B, n)`."""
-        return ops.einsum("bn,bnc->bc", weights, features)
-
-    def _weights(self, plan):
-        return ops.sum(plan, axis=-2) / self.transport_ratio
+    def _pool(self, features, mask):
+        """Pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)` of a set `(B, n, C)`."""
+        return generalized_sum_pooling(
+            features,
+            self.prototypes,
+            self.transport_ratio,
+            self.entropy_smoothing,
+            self.solver,
+            mask,
+        )

@@ -26,6 +26,6 @@ class GeneralizedSumMaxPooling(GeneralizedSumPooling):
         [[5.0, 6.0]]
     """
 
-    def _pool(self, features, weights, mask):
-        total = super()._pool(features, weights, mask)
-        return total + maximum(features, average_weights(features, mask))
+    def _pool(self, features, mask):
+        pooled, *rest = super()._pool(features, mask)
+        return pooled + maximum(features, average_weights(features, mask)), *rest

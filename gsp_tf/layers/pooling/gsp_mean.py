@@ -45,10 +45,12 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
         super().build(input_shape)
         self.power = add_power(self, self.p)
 
-    def _pool(self, features, weights, mask):
+    def _pool(self, features, mask):
+        _, attributes, weights = super()._pool(features, mask)
         average = average_weights(features, mask)
         relative = ops.divide_no_nan(weights, average)[..., None]
-        return generalized_mean(relative * features, ops.cast(self.power, features.dtype), average)
+        power = ops.cast(self.power, features.dtype)
+        return generalized_mean(relative * features, power, average), attributes, weights
 
     def get_config(self):
         return {**super().get_config(), "p": self.p}

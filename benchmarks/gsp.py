@@ -1,0 +1,196 @@
+"""What generalized sum pooling costs, in time, memory and growth.
+
+`.venv/bin/python benchmarks/gsp.py` prints three tables, all of outputs and gradients: times beside
+a 1x1 convolution with m filters and average pooling, and beside the paper's formulation (100
+iterations of Prop. 4.2 under automatic differentiation); peak memory beside its bound (Linux); and
+the time at 10 times B, the places, C or m over that at 1.
+"""
+
+import ctypes
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+from measure import in_fresh_processes, medians, peak_bytes, rounds
+from results import Ratio, Table, main
+
+from gsp_tf.layers import GeneralizedSumPooling
+from gsp_tf.ops import lipschitz_normalize, pairwise_distances
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments/studies"))
+
+from backward_cost import automatic  # noqa: E402
+
+# (B, places, C, m), and whether the paper's formulation is timed too.
+SHAPES = {(32, 49, 128, 64): True, (128, 64, 512, 64): True, (32, 784, 512, 128): False}
+QUICK_SHAPES = {(8, 16, 32, 8): True}
+# The shape that grows, one of its sizes at a time, and by how much.
+GROWN = (16, 100, 128, 32)
+QUICK_GROWN = (2, 4, 8, 4)
+GROWTH = 10
+# Compiled by XLA or not, and how many times a convolution GSP may take.
+MODES = {"XLA": True, "no XLA": False}
+AT_MOST = {"XLA": 1.2, "no XLA": 1.4}
+PAPER_AT_LEAST = 3
+ITERATIONS = 100
+SOLVERS = ("newton", "fixed_point")
+M_MMAP_THRESHOLD = -3
+PAGE = 4096
+
+
+def convolution(channels, m):
+    """Pooled values of m filters, and their weights."""
+    layers = [keras.layers.Conv2D(m, 1), keras.layers.GlobalAveragePooling2D()]
+    model = keras.Sequential([keras.Input((None, None, channels)), *layers])
+    return model, model.trainable_weights
+
+
+def pooling(channels, m, solver="newton"):
+    """Pooled features and attributes of the layer, and its prototypes."""
+    layer = GeneralizedSumPooling(m, solver=solver, return_attributes=True)
+    layer.build((None, None, None, channels))
+    return layer, layer.trainable_weights
+
+
+def paper(channels, m):
+    """The same by the paper's iteration, each step with the gradient of its own."""
+    layer, weights = pooling(channels, m)
+
+    def pool(maps):
+        features = tf.reshape(maps, (maps.shape[0], -1, channels))
+        cost = pairwise_distances(
+            lipschitz_normalize(layer.prototypes), lipschitz_normalize(features)
+        )
+        ratio = layer.transport_ratio
+        plan = automatic(cost, ratio, layer.entropy_smoothing, ITERATIONS)[1] / ratio
+        pooled = tf.linalg.matvec(features, tf.reduce_sum(plan, axis=1), transpose_a=True)
+        return pooled, tf.reduce_sum(plan, axis=2)
+
+    return pool, weights
+
+
+def value_and_gradient(pool, weights, jit_compile):
+    """Gradients to maps and weights for given gradients of the outputs, and the outputs."""
+    weights = [weight.value for weight in weights]
+
+    def run(maps, *upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(maps)
+            outputs = pool(maps)
+        upstream = list(upstream) if isinstance(outputs, tuple) else upstream[1]
+        return tape.gradient(outputs, [maps, *weights], output_gradients=upstream), outputs
+
+    return tf.function(run, jit_compile=jit_compile, autograph=False)
+
+
+def arguments_of(shape):
+    """Maps that are not negative, as after a ReLU, and gradients of both outputs."""
+    batch, places, channels, m = shape
+    side = max(side for side in range(1, int(places**0.5) + 1) if places % side == 0)
+    rng = np.random.default_rng(0)
+    maps = rng.exponential(size=(batch, side, places // side, channels))
+    upstream = [rng.normal(size=(batch, size)) for size in (channels, m)]
+    return [tf.constant(array, "float32") for array in (maps, *upstream)]
+
+
+def times(sides, jit_compile, num_rounds):
+    """Median milliseconds of pairs of a maker and a shape, all of them in turn."""
+    functions = {
+        (make, shape): partial(
+            value_and_gradient(*make(*shape[2:]), jit_compile), *arguments_of(shape)
+        )
+        for make, shape in sides
+    }
+    return medians(functions, (), num_rounds)
+
+
+def memory(shape):
+    """Peak bytes of a call beyond what it returns, by mode and solver."""
+    # Every larger buffer is returned when it is freed, so that the first call leaves none.
+    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**14)
+    arguments = arguments_of(shape)
+    peaks = {}
+    for mode, jit_compile in MODES.items():
+        for solver in SOLVERS:
+            run = value_and_gradient(*pooling(*shape[2:], solver), jit_compile)
+            returned = sum(4 * tf.size(array).numpy() for array in tf.nest.flatten(run(*arguments)))
+            peak = peak_bytes(lambda run=run: run(*arguments)[0][0].numpy())
+            peaks[mode, solver] = max(PAGE, peak - returned)
+    return peaks
+
+
+def named(shape):
+    return "{} x {} x {}, {}".format(*shape)
+
+
+def times_table(shapes, num_rounds):
+    rows = []
+    for mode, jit_compile in MODES.items():
+        for shape, with_paper in shapes.items():
+            makers = (convolution, pooling, paper) if with_paper else (convolution, pooling)
+            taken = times([(make, shape) for make in makers], jit_compile, num_rounds)
+            of_convolution, of_pooling, *of_paper = taken.values()
+            row = [named(shape), mode, of_convolution, of_pooling]
+            row += [Ratio(of_pooling / of_convolution, AT_MOST[mode])]
+            row += of_paper or [""]
+            row += [Ratio(ms / of_pooling, at_least=PAPER_AT_LEAST) for ms in of_paper] or [""]
+            rows.append(row)
+    columns = ["B x places x C, m", "", "convolution, ms", "GSP, ms", "times convolution"]
+    columns += ["paper, ms", "paper over GSP"]
+    return Table("Value and gradient of GSP and of a convolution with pooling", columns, rows)
+
+
+def memory_table(shapes):
+    # Without oneDNN, whose allocator keeps what is freed, the system sees every buffer.
+    with mock.patch.dict(os.environ, TF_ENABLE_ONEDNN_OPTS="0"):
+        found = in_fresh_processes(memory, [(shape,) for shape in shapes])
+    rows = []
+    for shape, peaks in zip(shapes, found, strict=True):
+        batch, places, channels, m = shape
+        bound = 4 * batch * places * (2.5 * m + channels)
+        for mode in MODES:
+            row = [named(shape), mode, bound / 2**20]
+            for solver in SOLVERS:
+                peak = peaks[mode, solver]
+                row += [peak / 2**20, Ratio(peak / bound, 1)]
+            rows.append(row)
+    columns = ["B x places x C, m", "", "2.5 costs + 1 map"]
+    for solver in SOLVERS:
+        columns += [solver, "of it"]
+    return Table("Peak memory of GSP beyond what it returns, MiB", columns, rows)
+
+
+def growth_table(shape, num_rounds):
+    grown = {}
+    for position, name in enumerate(("B", "places", "C", "m")):
+        grown[name] = tuple(
+            size * GROWTH if place == position else size for place, size in enumerate(shape)
+        )
+    makers = (pooling, convolution)
+    sides = [(make, size) for size in (shape, *grown.values()) for make in makers]
+    rows = []
+    for mode, jit_compile in MODES.items():
+        taken = times(sides, jit_compile, num_rounds)
+        for name, size in grown.items():
+            ratios = [Ratio(taken[make, size] / taken[make, shape]) for make in makers]
+            rows.append((name, mode, *ratios))
+    title = f"Time at {GROWTH} times one size over that at {named(shape)}"
+    return Table(title, ["what grows", "", "GSP", "convolution"], rows)
+
+
+def run(quick=False):
+    shapes, grown = (QUICK_SHAPES, QUICK_GROWN) if quick else (SHAPES, GROWN)
+    return [
+        times_table(shapes, rounds(quick)),
+        memory_table(shapes),
+        growth_table(grown, rounds(quick)),
+    ]
+
+
+if __name__ == "__main__":
+    main(run)

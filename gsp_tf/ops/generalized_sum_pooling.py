@@ -1,0 +1,107 @@
+"""Generalized sum pooling with one gradient (Gürbüz, Şener, Alatan, ICCV 2023, section 4)."""
+
+import tensorflow as tf
+
+from gsp_tf.ops.distances import relative_rounding
+from gsp_tf.ops.normalization import lipschitz_normalize
+from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops.transport import check_transport, presence, taken_and_left, through_solution
+
+
+def generalized_sum_pooling(
+    features, prototypes, transport_ratio, entropy_smoothing, solver="newton", mask=None
+):
+    """Pool local features by partial transport, one operation with a gradient of its own.
+
+    "Generalized Sum Pooling for Metric Learning", section 4: with the costs `c_ij = ||ω̄_i - f̄_j||`,
+    `ū = u / max(1, ||u||)`, and p and π of `partial_transport`, the weights `w_j = p_j / (n μ)`,
+    the pooled feature `Σ_j w_j f_j` (eq. 4.2) and the attributes `z_i = Σ_j π_ij / μ` (eq. 4.3).
+
+    The gradient (Prop. 4.3) is that of the whole. Neither plan nor normalised features are formed:
+    `z_i = Σ_j w_j a_ij` for the assignment `a_ij = softmax_i(-ε c_ij)`, and f̄ is a multiple of f.
+    Distances within rounding error are 0 with gradient 0, as in `pairwise_distances`.
+
+    Args:
+        features: float tensor `(B, n, C)`, finite.
+        prototypes: float tensor `(m, C)`.
+        transport_ratio: μ in (0, 1], the fraction of the mass of the features to transport.
+        entropy_smoothing: ε > 0, inverse strength of the smoothing.
+        solver: "newton" or "fixed_point", as for `partial_transport`.
+        mask: optional boolean tensor `(B, n)`, False for features that are not there: their weight
+            is 0, they get no gradient, and n counts the rest.
+
+    Returns:
+        pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)`, of which each row of the last two
+        sums to 1; float64 if an input is, else float32.
+
+    Raises:
+        ValueError: if μ, ε or the solver is out of range.
+
+    Example:
+        >>> features = tf.constant([[[1.0, 0.0], [0.0, 0.1], [0.9, 0.0], [0.0, 0.0]]])
+        >>> pooled, attributes, weights = generalized_sum_pooling(features, [[0.0, 0.1]], 0.5, 50.0)
+        >>> weights.numpy().round(2).tolist()
+        [[0.0, 0.5, 0.0, 0.5]]
+        >>> pooled.numpy().round(2).tolist()
+        [[0.0, 0.05]]
+    """
+    check_transport(transport_ratio, entropy_smoothing, solver)
+    features, prototypes = at_least_float32(features, prototypes)
+    present, n = presence(features[..., 0], mask)
+
+    @tf.custom_gradient
+    def pool(features, prototypes):
+        square_norms = tf.minimum(_row_sums(tf.square(features)), features.dtype.max)
+        scale = tf.math.rsqrt(tf.maximum(square_norms, 1.0))
+        feature_squares = square_norms * scale * scale
+        prototype_squares = tf.reduce_sum(tf.square(prototypes), axis=-1)
+        square_sums = feature_squares[..., None] + prototype_squares
+        products = tf.tensordot(features, tf.transpose(-2.0 * prototypes), 1)
+        squares = scale[..., None] * products + square_sums
+        cost = tf.sqrt(tf.where(squares > relative_rounding(features) * square_sums, squares, 0.0))
+        assignment = tf.nn.softmax(-entropy_smoothing * cost)
+        # log s from the nearest prototype, whose a_ij is exp(-ε c_ij) / s_j.
+        log_s = -entropy_smoothing * tf.reduce_min(cost, axis=-1)
+        log_s -= tf.math.log(tf.reduce_max(assignment, axis=-1))
+        taken, left = taken_and_left(log_s, present, n, transport_ratio, solver)
+        mass = n * transport_ratio
+        weights = taken / mass
+        pooled = tf.linalg.matvec(features, weights, transpose_a=True)
+        attributes = tf.linalg.matvec(assignment, weights, transpose_a=True)
+
+        def gradient(g_pooled, g_attributes, g_weights):
+            through = tf.linalg.matvec(assignment, g_attributes)
+            g_taken = (tf.linalg.matvec(features, g_pooled) + through + g_weights) / mass
+            g_log_s = through_solution(g_taken, taken, left)
+            # Scaled as f_j is, the gradient w.r.t. c_ij is a_ij (α_j + β_j g_attributes_i).
+            beta = -entropy_smoothing * scale * weights
+            alpha = -entropy_smoothing * scale * g_log_s - beta * through
+            g_cost = assignment * tf.matmul(
+                tf.stack([alpha, beta], axis=-1),
+                tf.stack([tf.ones_like(g_attributes), g_attributes], axis=1),
+            )
+            pull = tf.math.divide_no_nan(g_cost, cost)
+            # What f̄_j gets of itself: all of its pull, or what keeps it on the unit sphere.
+            total = _row_sums(pull)
+            on_sphere = feature_squares * total + tf.tensordot(pull, prototype_squares, 1)
+            on_sphere = 0.5 * (on_sphere - _row_sums(g_cost * cost))
+            own = scale * tf.where(square_norms < 1.0, total, on_sphere)
+            g_features = own[..., None] * features + weights[..., None] * g_pooled[:, None]
+            with tf.control_dependencies([g_features]):  # one array of their size less at a time
+                g_features += tf.tensordot(pull, -prototypes, 1)
+            g_prototypes = tf.tensordot(1.0 / scale, pull, 2)[:, None] * prototypes
+            g_prototypes -= tf.matmul(_rows(pull), _rows(features), transpose_a=True)
+            return g_features, g_prototypes
+
+        return (pooled, attributes, weights), gradient
+
+    return pool(features, lipschitz_normalize(prototypes))
+
+
+def _row_sums(x):
+    """Sums over the last axis as a product, which XLA vectorises on a CPU."""
+    return tf.tensordot(x, tf.ones(x.shape[-1], x.dtype), 1)
+
+
+def _rows(x):
+    return tf.reshape(x, (-1, x.shape[-1]))

@@ -1,0 +1,119 @@
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from gsp_tf import cli
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+NAMES = runpy.run_path(str(BENCHMARKS / "suite.py"))["benchmark_names"]()
+# Every benchmark imports TensorFlow in a process of its own; the others run as evidence.
+ALWAYS = "gsp", "start_up"
+WORKS = """
+import os, sys
+from pathlib import Path
+
+def run(quick=False):
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    with Path(__file__).with_name("log").open("a") as log:
+        print(devices, *sys.argv[1:], file=log)
+
+run()
+"""
+FAILS = """
+def run(quick=False):
+    raise SystemExit(3)
+
+run()
+"""
+
+
+def gsp_tf(*arguments):
+    """Exit code of a command in this process."""
+    with pytest.raises(SystemExit) as exit:
+        cli.main([str(argument) for argument in arguments])
+    return exit.value.code
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Globals of the suite in a folder with a benchmark that works, one that fails, a helper."""
+    shutil.copy(BENCHMARKS / "suite.py", tmp_path)
+    for name, text in (("works", WORKS), ("fails", FAILS), ("helper", "A = 1\n")):
+        (tmp_path / f"{name}.py").write_text(text)
+    return runpy.run_path(str(tmp_path / "suite.py"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is that of Linux")
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.evidence] * (name not in ALWAYS)) for name in NAMES],
+)
+def test_quick_run_of_a_benchmark_writes_its_tables(name, tmp_path):
+    path = tmp_path / "RESULTS.md"
+    assert gsp_tf("bench", name, "--quick", "--out", path) == 0
+    text = path.read_text()
+    assert f"## {name} (" in text and "TensorFlow" in text and "quick run" in text
+    rows = re.findall(r"^\|.*[0-9.]+.*\|$", text, re.MULTILINE)
+    assert text.count("### ") >= 1 and len(rows) >= 2 * text.count("### ")
+
+
+def test_every_benchmark_is_found():
+    assert set(NAMES) >= {"ccp", "coded_residual", "gsp", "heads", "k_center", "losses", "pipeline"}
+    assert set(NAMES) >= {"retrieval", "start_up", "training_step"}
+    assert not {"machine", "measure", "results", "suite"} & set(NAMES)
+
+
+def test_unknown_name_is_refused_with_those_that_there_are(capsys):
+    assert gsp_tf("bench", "losses", "haeds") == 1
+    error = capsys.readouterr().err
+    assert "haeds;" in error and all(name in error for name in NAMES)
+
+
+def test_without_a_source_checkout(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "gsp_tf" / "cli.py"))
+    assert gsp_tf("bench") == 1
+    error = capsys.readouterr().err
+    assert "source checkout" in error and str(tmp_path / "benchmarks") in error
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """List of the GPUs that TensorFlow says there are."""
+    present = []
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: present)
+    return present
+
+
+def test_others_run_after_one_has_failed(suite, tmp_path, gpus):
+    assert suite["bench"]() == ["fails"]
+    assert (tmp_path / "log").read_text() == f"None --out {tmp_path / 'RESULTS.md'}\n"
+
+
+def test_runs_on_the_processor_and_on_the_gpu(suite, tmp_path, gpus):
+    gpus.append("a GPU")
+    assert suite["bench"](["works"], out="results.md") == []
+    expected = ["-1 --out results.md", "None --out results.md"]
+    assert (tmp_path / "log").read_text().splitlines() == expected
+
+
+def test_quick_run_does_not_touch_the_results(suite, tmp_path, gpus):
+    assert suite["bench"](["works"], quick=True) == []
+    assert (tmp_path / "log").read_text() == "None --quick\n"
+
+
+def test_help_does_not_import_tensorflow():
+    program = (
+        "import sys\nfrom gsp_tf.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as exit:\n    assert not exit.code\n"
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "bench" in done.stdout

@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.ops import lipschitz_normalize, pairwise_distances, partial_transport
+from gsp_tf.ops.generalized_sum_pooling import generalized_sum_pooling
+
+
+def step_by_step(features, prototypes, transport_ratio, entropy_smoothing, solver, mask):
+    """The same through costs and plan, each with the gradient of its own."""
+    cost = pairwise_distances(lipschitz_normalize(prototypes), lipschitz_normalize(features))
+    plan = partial_transport(cost, transport_ratio, entropy_smoothing, solver, mask=mask)[1]
+    weights = tf.reduce_sum(plan, axis=1) / transport_ratio
+    pooled = tf.einsum("bn,bnc->bc", weights, features)
+    return pooled, tf.reduce_sum(plan, axis=2) / transport_ratio, weights
+
+
+def outputs_and_gradients(pool, features, prototypes, upstream, *arguments):
+    features, prototypes = map(tf.convert_to_tensor, (features, prototypes))
+    with tf.GradientTape() as tape:
+        tape.watch([features, prototypes])
+        outputs = pool(features, prototypes, *arguments)
+    return *outputs, *tape.gradient(outputs, [features, prototypes], output_gradients=upstream)
+
+
+def problem(batch, n, channels, m, scale, seed):
+    """Features of all lengths around `scale`: one is 0, one a prototype, one a multiple of it."""
+    rng = np.random.default_rng(seed)
+    prototypes = rng.normal(size=(m, channels)) * rng.uniform(0.1, 3, (m, 1))
+    features = rng.normal(size=(batch, n, channels)) * scale * rng.uniform(0, 2, (batch, n, 1))
+    features[0, 0] = 0
+    features[-1, -1] = prototypes[0]
+    features[-1, n // 2] = 7 * prototypes[-1]
+    upstream = [rng.normal(size=(batch, size)) for size in (channels, m, n)]
+    return features, prototypes, upstream
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.tuples(*[st.integers(1, 7)] * 4),
+    scale=st.sampled_from([0.01, 0.4, 3.0]),
+    transport_ratio=st.one_of(st.floats(0.01, 0.99), st.just(1.0)),
+    entropy_smoothing=st.floats(0.01, 60.0),
+    masked=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_equals_its_steps_in_value_and_gradient(
+    sizes, scale, transport_ratio, entropy_smoothing, masked, seed
+):
+    features, prototypes, upstream = problem(*sizes, scale, seed)
+    mask = np.random.default_rng(seed).random(features.shape[:2]) < 0.6 if masked else None
+    arguments = (transport_ratio, entropy_smoothing, "newton", mask)
+    case = features, prototypes, upstream, *arguments
+    for value, expected in zip(
+        outputs_and_gradients(generalized_sum_pooling, *case),
+        outputs_and_gradients(step_by_step, *case),
+        strict=True,
+    ):
+        assert value.dtype == tf.float64
+        tolerance = 1e-9 * (1 + np.abs(expected).max())
+        np.testing.assert_allclose(value, expected, rtol=1e-7, atol=tolerance)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_single_precision_is_as_good_as_that_of_its_steps(jit_compile):
+    features, prototypes, upstream = problem(3, 49, 128, 16, 0.3, seed=0)
+    arguments = (0.3, 5.0, "newton", None)
+    exact = outputs_and_gradients(step_by_step, features, prototypes, upstream, *arguments)
+
+    def single(pool):
+        @tf.function(jit_compile=jit_compile, autograph=False)
+        def run(features, prototypes, *upstream):
+            return outputs_and_gradients(pool, features, prototypes, upstream, *arguments)
+
+        return run(*(tf.constant(x, "float32") for x in (features, prototypes, *upstream)))
+
+    def errors(values):
+        pairs = zip(values, exact, strict=True)
+        return np.array([np.linalg.norm(v - e.numpy()) / np.linalg.norm(e) for v, e in pairs])
+
+    fused, stepwise = single(generalized_sum_pooling), single(step_by_step)
+    assert (errors(fused) < 2 * errors(stepwise) + 1e-7).all()
+
+
+@pytest.mark.parametrize("transport_ratio", [1e-3, 0.3, 1 - 1e-7, 1.0])
+@pytest.mark.parametrize("entropy_smoothing", [1e-4, 5.0, 1e4])
+@pytest.mark.parametrize("scale", [2.0**-70, 1.0, 2.0**62])
+def test_is_finite_everywhere(transport_ratio, entropy_smoothing, scale):
+    features, prototypes, upstream = (
+        tf.nest.map_structure(np.float32, x) for x in problem(2, 9, 5, 3, 1.0, seed=1)
+    )
+    case = features * np.float32(scale), prototypes, upstream
+    values = outputs_and_gradients(
+        generalized_sum_pooling, *case, transport_ratio, entropy_smoothing
+    )
+    assert all(np.isfinite(value).all() for value in values)
+    np.testing.assert_allclose(np.sum(values[1], axis=1), 1, rtol=1e-2)
+    np.testing.assert_allclose(np.sum(values[2], axis=1), 1, rtol=1e-2)
+
+
+def test_a_feature_at_a_prototype_is_not_pushed():
+    prototypes = np.array([[3.0, 4.0], [-1.0, 0.5]], "float32")
+    features = np.array([[[3.0, 4.0], [0.2, 0.1]]], "float32")
+    upstream = [
+        np.zeros((1, 2), "float32"),
+        np.array([[1.0, 0.0]], "float32"),
+        np.zeros((1, 2), "float32"),
+    ]
+    for jit_compile in (False, True):
+        run = tf.function(outputs_and_gradients, jit_compile=jit_compile, autograph=False)
+        gradient = run(generalized_sum_pooling, features, prototypes, upstream, 1.0, 5.0)[3]
+        assert np.isfinite(gradient).all()
+        # Its distance to the first prototype is exactly 0; only the second one moves it.
+        direction = prototypes[1] / np.linalg.norm(prototypes[1]) - [0.6, 0.8]
+        tangent = direction - np.dot(direction, [0.6, 0.8]) * np.array([0.6, 0.8])
+        cross = gradient[0, 0, 0] * tangent[1] - gradient[0, 0, 1] * tangent[0]
+        assert abs(cross) < 1e-7 and np.abs(gradient[0, 0]).max() > 1e-5
+
+
+def test_unknown_sizes():
+    spec = tf.TensorSpec((None, None, 4), "float32")
+    prototypes = np.ones((3, 4), "float32")
+
+    @tf.function(input_signature=[spec])
+    def run(features):
+        outputs = generalized_sum_pooling(features, prototypes, 0.3, 5.0)
+        assert [tuple(x.shape) for x in outputs] == [(None, 4), (None, 3), (None, None)]
+        return *outputs, tf.gradients(outputs, features)[0]
+
+    shapes = [(2, 4), (2, 3), (2, 7), (2, 7, 4)]
+    assert [x.shape for x in run(np.ones((2, 7, 4), "float32"))] == shapes
+    assert run(np.ones((0, 7, 4), "float32"))[0].shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0, 5.0), r"transport_ratio must lie in \(0, 1\], received 0.0"),
+        ((0.3, -1.0), "entropy_smoothing must be positive and finite, received -1.0"),
+        ((0.3, 5.0, "exact"), "received 'exact'"),
+    ],
+)
+def test_refuses_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        generalized_sum_pooling(np.ones((1, 2, 3)), np.ones((2, 3)), *arguments)

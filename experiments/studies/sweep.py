@@ -64,10 +64,17 @@ def retrieval_rows(folders):
 
 
 def _refuse_another(folder, recipe):
+    """A run is of a recipe whatever its name and wherever its data lay."""
     if not folder.recipe_path.exists():
         return
-    wanted = replace(recipe, loss=complete_arguments(recipe.loss))
-    if replace(folder.recipe(), name=recipe.name) != wanted:
+    found = folder.recipe()
+    wanted = replace(
+        recipe,
+        name=found.name,
+        data=replace(recipe.data, path=found.data.path),
+        loss=complete_arguments(recipe.loss),
+    )
+    if found != wanted:
         raise ValueError(
             f"{folder.path} holds a run of another recipe than that of {recipe.name}: choose "
             "another folder with --runs, or remove it."

@@ -49,7 +49,7 @@ def complete(tmp_path):
     recipe = tmp_path / "tiny.yaml"
     recipe.write_text("training: {epochs: 1}")
     for seed in (0, 1):
-        own = load_recipe(recipe, ["--name=before", f"--seed={seed}"])
+        own = load_recipe(recipe, ["--name=before", f"--seed={seed}", "--data.path=elsewhere"])
         own = dataclasses.replace(own, loss=complete_arguments(own.loss))
         folder = RunFolder.create(tmp_path / f"a-{seed}", own)
         folder.update_metrics(test={"precision_at_1": 0.5, "map_at_r": 0.1 * seed})

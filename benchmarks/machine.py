@@ -22,7 +22,7 @@ def machine():
             f"{cores} core{'s' if cores > 1 else ''}",
             f"{memory:.0f} GiB of memory",
             _gpus(),
-            f"{platform.system()} {platform.release()}",
+            f"{platform.system()} {platform.release().split('-')[0]}",
             f"Python {platform.python_version()}",
             *versions,
         ]

@@ -12,7 +12,7 @@ import pictures
 import records
 from jsonargparse import auto_cli
 from matplotlib.patches import Rectangle
-from sweep import retrieval_rows, sweep
+from sweep import retrieval_rows, sweep, titled
 
 from gsp_tf.evaluation import foreground_share
 from gsp_tf.experiment import load_splits, place_maps
@@ -146,13 +146,7 @@ def main(
         figure: PNG file of the picture.
     """
     trained = sweep(recipe, variants(recipe), seeds, runs, jobs)
-    rows, shown = study(
-        {
-            (variant, seed): trained[name, seed]
-            for variant, (name, _) in VARIANTS.items()
-            for seed in seeds
-        }
-    )
+    rows, shown = study(titled(trained, VARIANTS))
     records.write(out, rows)
     pictures.save(picture(rows, shown), figure)
     print(records.table(out))

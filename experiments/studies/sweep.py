@@ -49,6 +49,24 @@ def sweep(files, variants, seeds, runs, jobs=1):
     return folders
 
 
+def titled(folders, variants):
+    """Run folders by the titles of their variants, in the order of the titles.
+
+    Args:
+        folders: as `sweep` returns.
+        variants: dict from title to `(name, options)`.
+
+    Returns:
+        dict from `(title, seed)` to `RunFolder`.
+    """
+    return {
+        (title, seed): folder
+        for title, (wanted, _) in variants.items()
+        for (name, seed), folder in folders.items()
+        if name == wanted
+    }
+
+
 def retrieval_rows(folders):
     """Rows of `records.write`: P@1 and MAP@R of the test classes in percent.
 

@@ -14,7 +14,7 @@ import records
 import tensorflow as tf
 from collage import TRAINING, UNSEEN
 from jsonargparse import auto_cli
-from sweep import retrieval_rows, sweep
+from sweep import retrieval_rows, sweep, titled
 
 from gsp_tf.evaluation import zero_shot_prediction
 from gsp_tf.experiment import load_splits
@@ -185,12 +185,7 @@ def main(
         figure: PNG file of the picture.
     """
     trained = sweep(recipe, dict(VARIANTS.values()), seeds, runs, jobs)
-    folders = {
-        (variant, seed): trained[name, seed]
-        for variant, (name, _) in VARIANTS.items()
-        for seed in seeds
-    }
-    rows, shown, class_names = study(folders, splits, steps)
+    rows, shown, class_names = study(titled(trained, VARIANTS), splits, steps)
     records.write(out, rows)
     pictures.save(picture(rows, shown, class_names), figure)
     print(records.table(out))

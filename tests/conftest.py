@@ -3,6 +3,12 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# The same cases in every run; others with `--hypothesis-profile explore --hypothesis-seed N`.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("explore", print_blob=True)
+settings.load_profile("repeatable")
 
 ORACLES = Path(__file__).parent / "oracles"
 

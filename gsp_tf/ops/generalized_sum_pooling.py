@@ -51,14 +51,9 @@ def generalized_sum_pooling(
 
     @tf.custom_gradient
     def pool(features, prototypes):
-        square_norms = tf.minimum(_row_sums(tf.square(features)), features.dtype.max)
-        scale = tf.math.rsqrt(tf.maximum(square_norms, 1.0))
+        square_norms, scale, prototype_squares, square_costs = _squares(features, prototypes)
         feature_squares = square_norms * scale * scale
-        prototype_squares = tf.reduce_sum(tf.square(prototypes), axis=-1)
-        square_sums = feature_squares[..., None] + prototype_squares
-        products = tf.tensordot(features, tf.transpose(-2.0 * prototypes), 1)
-        squares = scale[..., None] * products + square_sums
-        cost = tf.sqrt(tf.where(squares > relative_rounding(features) * square_sums, squares, 0.0))
+        cost = tf.sqrt(square_costs)
         assignment = tf.nn.softmax(-entropy_smoothing * cost)
         # log s from the nearest prototype, whose a_ij is exp(-ε c_ij) / s_j.
         log_s = -entropy_smoothing * tf.reduce_min(cost, axis=-1)
@@ -96,6 +91,56 @@ def generalized_sum_pooling(
         return (pooled, attributes, weights), gradient
 
     return pool(features, lipschitz_normalize(prototypes))
+
+
+def attribute_maps(
+    features, prototypes, transport_ratio, entropy_smoothing, solver="newton", mask=None
+):
+    """Share of every local feature in every attribute, `π_ij / μ = w_j a_ij`.
+
+    "Generalized Sum Pooling for Metric Learning", section 4; the sum over features is the
+    attributes of `generalized_sum_pooling` and that over prototypes its weights.
+
+    Args:
+        features: as for `generalized_sum_pooling`.
+        prototypes: as there.
+        transport_ratio: as there.
+        entropy_smoothing: as there.
+        solver: as there.
+        mask: as there.
+
+    Returns:
+        shares `(B, n, m)`; those of a sample sum to 1.
+
+    Raises:
+        ValueError: if μ, ε or the solver is out of range.
+
+    Example:
+        >>> features = tf.constant([[[1.0, 0.0], [0.0, 0.1]]])
+        >>> maps = attribute_maps(features, [[0.0, 0.1], [1.0, 0.0]], 1.0, 50.0)
+        >>> maps.numpy().round(2).tolist()
+        [[[0.0, 0.5], [0.5, 0.0]]]
+    """
+    weights = generalized_sum_pooling(
+        features, prototypes, transport_ratio, entropy_smoothing, solver, mask
+    )[2]
+    features, prototypes = at_least_float32(features, prototypes)
+    square_costs = _squares(features, lipschitz_normalize(prototypes))[-1]
+    coincident = square_costs == 0
+    cost = tf.where(coincident, 0.0, tf.sqrt(tf.where(coincident, 1.0, square_costs)))
+    return weights[..., None] * tf.nn.softmax(-entropy_smoothing * cost)
+
+
+def _squares(features, prototypes):
+    """`||f||²`, `1 / max(1, ||f||)`, `||ω̄||²` and `||f̄ - ω̄||²`, 0 within rounding error."""
+    square_norms = tf.minimum(_row_sums(tf.square(features)), features.dtype.max)
+    scale = tf.math.rsqrt(tf.maximum(square_norms, 1.0))
+    prototype_squares = tf.reduce_sum(tf.square(prototypes), axis=-1)
+    square_sums = (square_norms * scale * scale)[..., None] + prototype_squares
+    products = tf.tensordot(features, tf.transpose(-2.0 * prototypes), 1)
+    squares = scale[..., None] * products + square_sums
+    squares = tf.where(squares > relative_rounding(features) * square_sums, squares, 0.0)
+    return square_norms, scale, prototype_squares, squares
 
 
 def _row_sums(x):

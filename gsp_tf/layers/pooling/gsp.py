@@ -6,11 +6,10 @@ from keras import ops
 from gsp_tf.layers.pooling.adapt import cover, sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.ops.distances import pairwise_distances
-from gsp_tf.ops.generalized_sum_pooling import generalized_sum_pooling
+from gsp_tf.ops.generalized_sum_pooling import attribute_maps, generalized_sum_pooling
 from gsp_tf.ops.normalization import lipschitz_normalize
 from gsp_tf.ops.precision import at_least_float32
-from gsp_tf.ops.transport import check_transport, partial_transport
+from gsp_tf.ops.transport import check_transport
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -127,13 +126,7 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             (TensorShape([1, 2, 2, 2]), 1.0)
         """
         features, mask, dimensions = self._prepare(features, mask)
-        cost = pairwise_distances(
-            lipschitz_normalize(self.prototypes), lipschitz_normalize(features)
-        )
-        plan = partial_transport(
-            cost, self.transport_ratio, self.entropy_smoothing, self.solver, mask=mask
-        )[1]
-        shares = ops.swapaxes(plan, -1, -2) / self.transport_ratio
+        shares = attribute_maps(features, *self._transport(mask))
         return ops.reshape(shares, (ops.shape(features)[0], *dimensions, self.num_prototypes))
 
     def adapt(self, features, seed=0):
@@ -183,8 +176,10 @@ class GeneralizedSumPooling(LocalFeaturePooling):
 
     def _pool(self, features, mask):
         """Pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)` of a set `(B, n, C)`."""
-        return generalized_sum_pooling(
-            features,
+        return generalized_sum_pooling(features, *self._transport(mask))
+
+    def _transport(self, mask):
+        return (
             self.prototypes,
             self.transport_ratio,
             self.entropy_smoothing,

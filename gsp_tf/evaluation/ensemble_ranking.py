@@ -15,6 +15,7 @@ from gsp_tf.evaluation.search import power_of_two_below
 BLOCK_BYTES = 1 << 29
 PIECE_ENTRIES = 1 << 16
 PART_ROWS = 128
+SEEDS_PER_NEIGHBOUR = 4
 
 
 class EnsembleRanking:
@@ -89,7 +90,7 @@ class EnsembleRanking:
                 list(pool.map(measure, self._factors, distances))
                 num_parts = num_threads * -(-len(rows) // (num_threads * PART_ROWS))
                 parts = np.array_split(np.arange(len(rows)), min(num_parts, len(rows)))
-                parts = [slice(part[0], part[-1] + 1) for part in parts]
+                parts = [_as_slice(part) for part in parts]
                 sums += pool.map(
                     self._sums,
                     [distances[:, part] for part in parts],
@@ -143,12 +144,12 @@ class EnsembleRanking:
         `(p, w)`, filled up with padding.
         """
         lower = np.empty(distances.shape[1:], np.float32)
-        for rows in _pieces(np.arange(len(lower)), self._width):
+        for rows in map(_as_slice, _pieces(np.arange(len(lower)), self._width)):
             # Sums in the order of `_totals`, so that rounding keeps them from exceeding those.
             smallest = [distances[fold, rows].min(axis=0) for fold in self._folds]
             lower[rows] = functools.reduce(np.add, smallest)
         limits = np.empty(len(lower), np.float32)
-        seeds = smallest_columns(lower, depth)
+        seeds = _smallest(lower, min(SEEDS_PER_NEIGHBOUR * depth, self._size))
         for rows in _pieces(np.arange(len(lower)), seeds.shape[1]):
             of_seeds = np.stack([_at(model, seeds[rows], rows) for model in distances])
             limits[rows] = functools.reduce(
@@ -213,9 +214,20 @@ def _at(distances, columns, rows=None):
     return np.maximum(distances[rows[:, None], columns], 0)
 
 
+def _smallest(values, k):
+    """Columns of the k smallest values of each row `(b, k)`, in no order."""
+    columns = smallest_columns(values, k)
+    least = np.argpartition(_at(values, columns), k - 1, axis=1)[:, :k]
+    return np.take_along_axis(columns, least, axis=1)
+
+
 def _pieces(rows, width):
     """The rows in pieces of about `PIECE_ENTRIES` entries."""
     return np.array_split(rows, min(len(rows), -(-len(rows) * width // PIECE_ENTRIES)))
+
+
+def _as_slice(rows):
+    return slice(rows[0], rows[-1] + 1)
 
 
 def _joined(parts, join):

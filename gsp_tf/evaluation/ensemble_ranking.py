@@ -12,9 +12,9 @@ from gsp_tf.evaluation.order import padded_width, ranked_flags, smallest_columns
 from gsp_tf.evaluation.retrieval import query_metrics
 from gsp_tf.evaluation.search import power_of_two_below
 
-BLOCK_BYTES = 1 << 29
+BLOCK_BYTES = 1 << 30
 PIECE_ENTRIES = 1 << 16
-PART_ROWS = 128
+PART_ROWS = 64
 SEEDS_PER_NEIGHBOUR = 4
 
 
@@ -90,7 +90,7 @@ class EnsembleRanking:
                 list(pool.map(measure, self._factors, distances))
                 num_parts = num_threads * -(-len(rows) // (num_threads * PART_ROWS))
                 parts = np.array_split(np.arange(len(rows)), min(num_parts, len(rows)))
-                parts = [_as_slice(part) for part in parts]
+                parts = [_as_slice(part) for part in reversed(parts)]  # the longest first
                 sums += pool.map(
                     self._sums,
                     [distances[:, part] for part in parts],
@@ -105,7 +105,7 @@ class EnsembleRanking:
     def _measure(self, rows, factors, out):
         """Write the squared distances of some queries, infinite to themselves and the padding."""
         queries, references = factors
-        np.matmul(queries[rows], references.T, out=out)
+        np.matmul(queries[rows], references, out=out)
         if self._among_themselves:
             out[np.arange(len(rows)), rows] = np.inf
 
@@ -191,19 +191,19 @@ class EnsembleRanking:
 
 
 def _factors(queries, references, unit, width):
-    """Arrays `(Q, D + 2)` and `(width, D + 2)` whose product is the squared distances.
+    """Arrays `(Q, D + 2)` and `(D + 2, width)` whose product is the squared distances.
 
     The first reference is the origin and `unit` the unit of length, as `ExactSearch` takes them.
-    Rows after the last reference are infinitely far from everything.
+    Columns after the last reference are infinitely far from everything.
     """
     queries, references = ((x / unit - references[0] / unit) for x in (queries, references))
     query_norms, norms = (np.einsum("nd,nd->n", x, x)[:, None] for x in (queries, references))
     if not np.isfinite(4 * (query_norms.max() + norms.max())):
         raise ValueError("queries lie too far from the references for float32 distances.")
     left = np.hstack([-2 * queries, query_norms, np.ones_like(query_norms)])
-    right = np.zeros((width, left.shape[1]), np.float32)
-    right[: len(references)] = np.hstack([references, np.ones_like(norms), norms])
-    right[len(references) :, -1] = np.inf
+    right = np.zeros((left.shape[1], width), np.float32)
+    right[:, : len(references)] = np.hstack([references, np.ones_like(norms), norms]).T
+    right[-1, len(references) :] = np.inf
     return left, right
 
 

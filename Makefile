@@ -1,5 +1,5 @@
 # `make demo` trains and compares GAP and GSP; `make test` runs all tests, `make bench` all
-# benchmarks. All set up .venv first.
+# benchmarks, `make docs` builds the documentation in site/. All set up .venv first.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +9,7 @@ ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 	$$python --version >/dev/null 2>&1 && echo $$python && exit; done; echo python3)
 ADDONS := .venv-addons
 
-.PHONY: demo test bench check-addons clean
+.PHONY: demo test bench docs check-addons clean
 
 demo: $(INSTALLED)
 	$(VENV)/bin/gsp-tf demo
@@ -21,6 +21,9 @@ test: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(VENV)/bin/gsp-tf bench
+
+docs: $(INSTALLED)
+	$(VENV)/bin/python -m mkdocs build --strict
 
 check-addons: export TF_CPP_MIN_LOG_LEVEL = 3
 check-addons: $(INSTALLED) $(ADDONS)/.installed
@@ -43,4 +46,4 @@ $(ADDONS)/.installed: requirements-addons.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ADDONS)
+	rm -rf $(VENV) $(ADDONS) site

@@ -1,0 +1,135 @@
+"""Every code block of the README and of the pages of docs/ runs, or is understood.
+
+A block that needs something of the reader's is preceded by one within an HTML comment, which readers
+do not see and which runs like the others: `monkeypatch` is there, and what is in `own_model.py`.
+"""
+
+import functools
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+
+import keras
+import matplotlib.pyplot as plt
+import pytest
+
+from gsp_tf import cli
+from gsp_tf.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "experiments/README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+FENCE = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.M)
+PROGRAMS = ("gsp-tf", "make", "pip", "python")
+
+
+def blocks(page, language=None):
+    """Line and code of the blocks of a page in a language; all, with their language, for None."""
+    text = page.read_text("utf-8")
+    found = [
+        (text.count("\n", 0, match.start()) + 1, match[2], textwrap.dedent(match[3]))
+        for match in FENCE.finditer(text)
+    ]
+    return [(line, code) for line, name, code in found if name == language] if language else found
+
+
+def pages(language):
+    chosen = [page for page in PAGES if blocks(page, language)]
+    return pytest.mark.parametrize("page", chosen, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@pytest.fixture
+def short_training(monkeypatch):
+    """One epoch of at most two steps, without XLA, which would take longer to compile them."""
+    fit = keras.Model.fit
+
+    @functools.wraps(fit)
+    def short_fit(self, *args, epochs=1, steps_per_epoch=None, **options):
+        steps = steps_per_epoch and min(2, steps_per_epoch)
+        self.jit_compile = False
+        return fit(self, *args, epochs=min(1, epochs), steps_per_epoch=steps, **options)
+
+    monkeypatch.setattr(keras.Model, "fit", short_fit)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_is_in_a_language_that_is_tested(page):
+    known = {"python", "sh", "yaml", "text"}
+    assert {language for _, language, _ in blocks(page)} <= known
+    assert page.read_text("utf-8").count("```") == 2 * len(blocks(page))
+
+
+@pages("python")
+def test_python_blocks_run(page, tmp_path, monkeypatch, short_training):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"monkeypatch": monkeypatch}
+    for line, code in blocks(page, "python"):
+        exec(compile("\n" * line + code, str(page), "exec"), namespace)
+    plt.close("all")
+
+
+@pages("yaml")
+def test_yaml_blocks_are_parts_of_recipes(page, tmp_path):
+    for line, code in blocks(page, "yaml"):
+        file = tmp_path / f"line {line}.yaml"
+        file.write_text(code, "utf-8")
+        load_recipe(file)
+
+
+@pytest.fixture
+def run_by_stand_ins(tmp_path):
+    """Function that runs a block in a shell that only notes the commands, and gives them.
+
+    In the place of each of `PROGRAMS`, and of the scripts of experiments/, another script writes
+    down its folder and arguments. Nothing else is to be found, so that any other command is an
+    error.
+    """
+    log = tmp_path / "commands"
+    stand_in = f'#!/bin/bash\nprintf "%q " "$PWD" "${{0##*/}}" "$@" >> {log}\necho >> {log}\n'
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in PROGRAMS:
+        (programs / name).write_text(stand_in)
+        (programs / name).chmod(0o755)
+    copy = tmp_path / "checkout"
+    left_out = shutil.ignore_patterns("results", "figures")
+    shutil.copytree(ROOT / "experiments", copy / "experiments", ignore=left_out)
+    for script in copy.rglob("*.sh"):
+        script.write_text(stand_in)
+    (copy / "recipe.yaml").write_text("name: mine\n")
+
+    def run(code):
+        log.write_text("")
+        shell = ["/bin/bash", "-euc", code]
+        subprocess.run(shell, cwd=copy, env={"PATH": str(programs)}, check=True)
+        return [shlex.split(line) for line in log.read_text().splitlines()]
+
+    return run
+
+
+@pages("sh")
+def test_commands_are_understood(page, run_by_stand_ins, monkeypatch):
+    accepted = []
+    commands = dict.fromkeys(cli._COMMANDS, lambda *_: accepted.append(True))
+    monkeypatch.setattr(cli, "_COMMANDS", commands)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for line, code in blocks(page, "sh"):
+        for folder, program, *arguments in run_by_stand_ins(code):
+            context = f"{page}, line {line}: {program} {shlex.join(arguments)}"
+            if program == "gsp-tf" and "--help" not in arguments:
+                monkeypatch.chdir(folder)
+                accepted.clear()
+                with pytest.raises(SystemExit):
+                    cli.main(arguments)
+                assert accepted, context
+            if program == "make":
+                assert re.search(f"^{arguments[0]}:", makefile, re.M), context
+            if program == "python" and not arguments[0].startswith("-"):
+                assert os.path.exists(os.path.join(folder, arguments[0])), context

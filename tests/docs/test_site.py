@@ -1,0 +1,98 @@
+"""The site builds without a warning, holds every public name, and needs nothing from elsewhere."""
+
+import ast
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command += ["--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(folder)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+class References(HTMLParser):
+    """Addresses that a page loads or links to, and the names of its places."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.loads, self.links, self.places = [], [], set()
+        self.feed(page.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.places.add(attributes.get("id"))
+        if attributes.get("rel") == "canonical":
+            return
+        if tag == "a":
+            self.links.append(attributes.get("href") or "")
+        else:
+            self.loads += [attributes[name] for name in ("src", "href") if attributes.get(name)]
+
+
+@pytest.fixture(scope="module")
+def references(site):
+    return {page: References(page) for page in site.rglob("*.html") if page.name != "404.html"}
+
+
+def test_pages_load_nothing_from_elsewhere(references):
+    for page, found in references.items():
+        for address in found.loads:
+            assert not urlsplit(address).netloc, f"{page}: {address}"
+            assert (page.parent / unquote(urlsplit(address).path)).is_file(), f"{page}: {address}"
+
+
+def test_links_within_the_site_lead_somewhere(references):
+    for page, found in references.items():
+        for address in found.links:
+            parts = urlsplit(address)
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            if not parts.scheme:
+                assert target.is_file(), f"{page}: {address}"
+            if not parts.scheme and parts.fragment and target in references:
+                assert unquote(parts.fragment) in references[target].places, f"{page}: {address}"
+
+
+def public_names(module):
+    """What `__all__` of a package lists, or the public functions and classes of a module."""
+    package = ROOT / "gsp_tf" / module / "__init__.py"
+    path = package if package.exists() else package.parent.with_suffix(".py")
+    body = ast.parse(path.read_text("utf-8")).body
+    for node in body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+            return ast.literal_eval(node.value)
+    defined = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return [name for name in defined if not name.startswith("_")]
+
+
+MODULES = ast.literal_eval(
+    next(
+        node.value
+        for node in ast.parse((ROOT / "gsp_tf/__init__.py").read_text("utf-8")).body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "_SUBPACKAGES"
+    )
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_documented(references, site, module):
+    places = references[site / f"api/{module}.html"].places
+    names = {f"gsp_tf.{module}.{name}" for name in public_names(module)}
+    assert names
+    assert names <= places
+
+
+def test_sections_of_docstrings_are_recognised(site):
+    page = (site / "api/layers.html").read_text("utf-8")
+    assert "Parameters:" in page and "Raises:" in page and "Examples:" in page

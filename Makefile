@@ -22,6 +22,7 @@ test: $(INSTALLED)
 bench: $(INSTALLED)
 	$(VENV)/bin/gsp-tf bench
 
+docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(INSTALLED)
 	$(VENV)/bin/python -m mkdocs build --strict
 

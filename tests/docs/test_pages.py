@@ -1,7 +1,7 @@
 """Every code block of the README and of the pages of docs/ runs, or is understood.
 
-A block that needs something of the reader's is preceded by one within an HTML comment, which readers
-do not see and which runs like the others: `monkeypatch` is there, and what is in `own_model.py`.
+Before a block that needs something of the reader's there is one within an HTML comment, which
+readers do not see and which runs like the others: `monkeypatch` is there, and `own_model.py`.
 """
 
 import functools
@@ -47,14 +47,13 @@ def pages(language):
 
 @pytest.fixture
 def short_training(monkeypatch):
-    """One epoch of at most two steps, without XLA, which would take longer to compile them."""
+    """One epoch, of one step where a page says how many, and without compilation by XLA."""
     fit = keras.Model.fit
 
     @functools.wraps(fit)
     def short_fit(self, *args, epochs=1, steps_per_epoch=None, **options):
-        steps = steps_per_epoch and min(2, steps_per_epoch)
         self.jit_compile = False
-        return fit(self, *args, epochs=min(1, epochs), steps_per_epoch=steps, **options)
+        return fit(self, *args, epochs=1, steps_per_epoch=steps_per_epoch and 1, **options)
 
     monkeypatch.setattr(keras.Model, "fit", short_fit)
 

@@ -17,16 +17,22 @@ def write_onnx_file(served, recipe, folder):
 
     Args:
         served: `ServedEmbedder`.
-        recipe: not used.
+        recipe: `gsp_tf.recipe.Recipe` of the run, for its precision.
         folder: `pathlib.Path` of an empty folder.
 
     Raises:
         ImportError: if a package that this takes is missing.
-        ValueError: if the model has an operation that ONNX has not.
+        ValueError: if the model has an operation that ONNX has not, or computes in half precision,
+            in which ONNX Runtime does not give the same numbers.
     """
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(f"Export to ONNX needs {', '.join(missing)}: pip install 'gsp_tf[onnx]'")
+    if recipe.training.precision != "float32":
+        raise ValueError(
+            "ONNX takes models of training.precision=float32; received "
+            f"{recipe.training.precision}. It can be exported as saved_model."
+        )
     import onnx
 
     _add_erfc()

@@ -6,7 +6,8 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from gsp_tf.experiment import RunFolder, build_learner, train_recipe
+from gsp_tf.experiment import RunFolder, build_learner, load_splits
+from gsp_tf.experiment.evaluate import fingerprint
 from gsp_tf.recipe import load_recipe
 
 RECIPE = """
@@ -22,7 +23,6 @@ data:
 backbone: {{name: conv4}}
 embedding: {{dim: 8}}
 pooling: {{num_prototypes: 4}}
-training: {{epochs: 1, steps_per_epoch: 2}}
 """
 
 
@@ -49,24 +49,25 @@ def recipe_file(tmp_path_factory):
     return file
 
 
+def untrained_run(path, recipe):
+    """A run folder with a model of random weights."""
+    folder = RunFolder.create(path, recipe)
+    train = load_splits(recipe).train
+    build_learner(recipe, len(train.class_names), channels=3).save(folder.model_path)
+    folder.update_metrics(status="finished", train_classes=fingerprint(train))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def run(recipe_file):
-    """A run folder that was trained for two steps."""
-    recipe = load_recipe(recipe_file)
-    return train_recipe(recipe, recipe_file.parent / "run")
+    """Run folder of the recipe."""
+    return untrained_run(recipe_file.parent / "run", load_recipe(recipe_file))
 
 
 @pytest.fixture
 def make_run(recipe_file, tmp_path):
-    """Function from options of a recipe to a run folder with an untrained model."""
-
-    def make(*options):
-        recipe = load_recipe(recipe_file, options)
-        folder = RunFolder.create(tmp_path / "run", recipe)
-        build_learner(recipe, num_classes=3, channels=3).save(folder.model_path)
-        return folder
-
-    return make
+    """Function from options of the recipe to a run folder."""
+    return lambda *options: untrained_run(tmp_path / "run", load_recipe(recipe_file, options))
 
 
 @pytest.fixture(scope="session")

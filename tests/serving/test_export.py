@@ -254,6 +254,16 @@ def test_what_onnx_has_no_operation_for_is_refused(make_run, tmp_path):
     assert nothing_but(tmp_path, "run")
 
 
+def test_half_precision_in_a_saved_model_but_not_in_onnx(make_run, tmp_path, images):
+    folder = make_run("--training.precision", "mixed_bfloat16")
+    with pytest.raises(ValueError, match="precision=float32; received mixed_bfloat16"):
+        export_run(folder.path, "onnx", tmp_path / "onnx")
+    out = export_run(folder.path, "saved_model", tmp_path / "out")
+    served = tf.saved_model.load(out).signatures["images"](images=images)["embedding"]
+    expected, _ = embed(folder.learner(compile=False).embedder, [(images, tf.range(5))])
+    np.testing.assert_allclose(served, expected, rtol=0, atol=LIMIT)
+
+
 def test_two_outputs_and_gelu_in_onnx(make_run, tmp_path, images):
     arguments = "{num_prototypes: [4, 2], hidden_dim: 8, second_dim: 6}"
     folder = make_run("--head.name", "coded_residual", "--head.arguments", arguments)

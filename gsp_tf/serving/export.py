@@ -1,5 +1,7 @@
 """From a run folder to a model for other programs."""
 
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +21,8 @@ TOLERANCE = 1e-5
 
 
 class _Format(NamedTuple):
-    write: callable
-    read: callable
+    write: Callable
+    read: Callable
 
 
 FORMATS = {
@@ -44,7 +46,8 @@ def export_run(path, format, out=None, attributes=False, pooling_weights=False, 
         attributes: also give the attributes of generalized sum pooling; not with "keras".
         pooling_weights: also give the weights of the local features; not with "keras".
         splits: what `load_splits` gives for the run's recipe, if it is at hand. The names of the
-            training classes are taken from it; they are left out if the images are not there.
+            training classes are taken from it. If the images are not there, the names are left out;
+            nothing is downloaded.
 
     Returns:
         `pathlib.Path` of the folder.
@@ -97,8 +100,9 @@ def _opened(path):
 
 def _train_classes(folder, recipe, splits):
     """Names of the classes that the run was trained on; `None` if its images are not there."""
+    data = dataclasses.replace(recipe.data, download=False, cache=None)
     try:
-        images = (splits or load_splits(recipe)).train
+        images = (splits or load_splits(dataclasses.replace(recipe, data=data))).train
     except (OSError, ValueError):
         return None
     known = folder.metrics().get("train_classes") == fingerprint(images)

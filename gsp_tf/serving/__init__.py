@@ -1,0 +1,17 @@
+"""Trained models in use: embeddings of images, and the search among them."""
+
+from gsp_tf.serving.embed import embed_images
+from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
+from gsp_tf.serving.index import Index, build_index
+from gsp_tf.serving.search import Neighbour, open_index, search, write_neighbours
+
+__all__ = [
+    "EmbeddingsFolder",
+    "Index",
+    "Neighbour",
+    "build_index",
+    "embed_images",
+    "open_index",
+    "search",
+    "write_neighbours",
+]

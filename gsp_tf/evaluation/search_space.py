@@ -69,10 +69,10 @@ class SearchSpace:
         return unit_vectors(embeddings).astype(np.float32)
 
     def distances(self, scores):
-        """The float32 distances that scores of faiss stand for."""
+        """The float32 distances that scores of faiss, approximate ones too, stand for."""
         if self.metric == "cosine":
             return np.maximum(1 - scores, 0)
-        return np.sqrt(scores) * self.scale
+        return np.sqrt(np.maximum(scores, 0)) * self.scale
 
 
 def power_of_two_below(value):

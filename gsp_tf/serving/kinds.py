@@ -8,9 +8,10 @@ Kind = Literal["exact", "ivf_sq8", "ivf_pq"]
 
 MOST_FOR_EXACT = 100_000
 MOST_FOR_SQ8 = 5_000_000
-FEWEST_FOR_PQ = 256
+FEWEST_TO_COMPRESS = 256
 _POINTS_PER_LIST = 39
 _DIMS_PER_BYTE = 4
+_SPARE_RANGE = 0.1  # on each side of the trained values, for images that are added
 
 
 def choose_kind(count):
@@ -50,7 +51,7 @@ def new_index(kind, dim, count, metric):
         `faiss.Index`; all but the exact one have to be trained.
 
     Raises:
-        ValueError: for an unknown kind, or fewer vectors than the centres that it trains.
+        ValueError: for an unknown kind, or too few vectors to train a compressed one.
 
     Example:
         >>> new_index("ivf_sq8", 64, 10_000, faiss.METRIC_L2).nlist
@@ -60,13 +61,15 @@ def new_index(kind, dim, count, metric):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; received {kind!r}.")
     if kind == "exact":
         return faiss.index_factory(dim, "IDMap,Flat", metric)
-    if kind == "ivf_pq" and count < FEWEST_FOR_PQ:
-        raise ValueError(f"ivf_pq needs at least {FEWEST_FOR_PQ} images; received {count}.")
+    if count < FEWEST_TO_COMPRESS:
+        raise ValueError(f"{kind} needs at least {FEWEST_TO_COMPRESS} images; received {count}.")
     lists = max(1, min(round(4 * count**0.5), count // _POINTS_PER_LIST))
-    code = "SQ8" if kind == "ivf_sq8" else f"PQ{code_bytes(dim)}"
+    code = "SQ8" if kind == "ivf_sq8" else f"PQ{code_bytes(dim)}np"
     index = faiss.index_factory(dim, f"IVF{lists},{code}", metric)
     index.cp.min_points_per_centroid = 1
-    if kind == "ivf_pq":
+    if kind == "ivf_sq8":
+        index.sq.rangestat_arg = _SPARE_RANGE
+    else:
         index.pq.cp.min_points_per_centroid = 1
     return index
 

@@ -80,10 +80,10 @@ def test_vectors_on_disk_give_the_same_answers(folder, embeddings, tmp_path, kin
 
 
 @pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_pq"])
-def test_the_recall_is_what_it_says(tmp_path, kind):
-    """Of an index with as many images as queries that measure it."""
-    embeddings = random_embeddings(256, seed=2)
-    embeddings += 1e-3 * np.random.default_rng(0).normal(size=embeddings.shape).astype("float32")
+def test_the_recall_is_what_it_says(tmp_path, kind, monkeypatch):
+    """Of an index that is measured with all its images."""
+    monkeypatch.setattr("gsp_tf.serving.index.NUM_QUERIES", 600)
+    embeddings = np.random.default_rng(2).normal(size=(600, 8)).astype("float32")
     folder = write_embeddings(tmp_path / "e", embeddings, shard_size=100)
     index = build_index(folder, tmp_path / "index", kind)
     distances = np.linalg.norm(embeddings[:, None] - embeddings, axis=2)
@@ -93,9 +93,9 @@ def test_the_recall_is_what_it_says(tmp_path, kind):
     others = [[i for i in row if i != query][:10] for query, row in enumerate(found)]
     hits = [len(set(a) & set(b)) for a, b in zip(others, truth.tolist(), strict=True)]
     measured = index.metadata["recall"]
-    assert measured["queries"] == 256 and measured["neighbours"] == 10
+    assert measured["queries"] == 600 and measured["neighbours"] == 10
     assert measured["share"] == pytest.approx(np.mean(hits) / 10)
-    assert measured["images"] == 256 and measured["share"] > 0.9
+    assert measured["images"] == 600 and 0.5 < measured["share"] < 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -49,9 +49,10 @@ class BinomialDevianceLoss(PairLoss):
 
     def pairs_loss(self, pairs):
         exponents = self.alpha * (pairs.similarities - self.margin)
-        attraction = weighted_mean(ops.softplus(-exponents), pairs.positives)
-        repulsion = weighted_mean(ops.softplus(self.negative_weight * exponents), pairs.negatives)
-        return attraction + repulsion
+        # A pair is positive or negative: one softplus serves both.
+        factors = ops.where(pairs.positives > 0, -1.0, self.negative_weight)
+        terms = ops.softplus(factors * exponents)
+        return weighted_mean(terms, pairs.positives) + weighted_mean(terms, pairs.negatives)
 
     def get_config(self):
         return {

@@ -29,7 +29,7 @@ def finished_run(tmp_path_factory, images):
 
 
 @pytest.fixture
-def run(finished_run, tmp_path):
+def digits_run(finished_run, tmp_path):
     """A run folder of one's own."""
     return shutil.copytree(finished_run, tmp_path / "run")
 

@@ -121,7 +121,7 @@ def test_a_lost_shard_is_written_again(finished_run, images, own, embedded):
     assert contents(own.path)[0] == contents(embedded)[0]
 
 
-def test_files_that_are_no_images_are_listed_and_left_out(run, images, tmp_path, command):
+def test_files_that_are_no_images_are_listed_and_left_out(digits_run, images, tmp_path, command):
     folder = shutil.copytree(images, tmp_path / "in")
     broken = {
         folder / "<b>1" / "text.png": b"not an image",
@@ -132,7 +132,7 @@ def test_files_that_are_no_images_are_listed_and_left_out(run, images, tmp_path,
         path.write_bytes(content)
     odd = os.fsdecode(os.fsencode(folder / "<b>3") + b"/k\xe4se.png")
     shutil.copy(next((folder / "<b>3").iterdir()), odd)
-    code, output, errors = command("embed", run, folder, "--out", tmp_path / "out")
+    code, output, errors = command("embed", digits_run, folder, "--out", tmp_path / "out")
     assert code == 0 and "80 images of dimension 8" in output
     assert "4 of 84 files cannot be read" in errors and "the file is empty" in errors
     with open(tmp_path / "out" / "corrupt.csv", newline="", encoding="utf-8") as file:
@@ -144,30 +144,30 @@ def test_files_that_are_no_images_are_listed_and_left_out(run, images, tmp_path,
     assert all(label == path.split("/")[-2] for path, label in zip(paths, labels, strict=True))
 
 
-def test_nothing_but_files_that_are_no_images(run, tmp_path):
+def test_nothing_but_files_that_are_no_images(digits_run, tmp_path):
     (tmp_path / "a.png").write_text("no")
     with pytest.raises(ValueError, match="None of the 1 files can be read as an image"):
-        embed_images(run, [tmp_path / "a.png"])
-    assert (run / "embeddings" / "corrupt.csv").exists()
+        embed_images(digits_run, [tmp_path / "a.png"])
+    assert (digits_run / "embeddings" / "corrupt.csv").exists()
 
 
-def test_another_model_preprocessing_or_list_is_refused(run, images, own, tmp_path):
+def test_another_model_preprocessing_or_list_is_refused(digits_run, images, own, tmp_path):
     other = save_run(tmp_path / "other", images, seed=1)
     with pytest.raises(ValueError, match="holds other embeddings.*\n  the model: .* there"):
         embed_images(other, [images], own.path)
     with pytest.raises(ValueError, match="the list of images: .*'listed': 80"):
-        embed_images(run, [images / "<b>1"], own.path)
-    recipe = RunFolder(run).recipe_path
+        embed_images(digits_run, [images / "<b>1"], own.path)
+    recipe = RunFolder(digits_run).recipe_path
     recipe.write_text(recipe.read_text("utf-8").replace("resize: 18", "resize: 20"), "utf-8")
     with pytest.raises(ValueError, match="the preprocessing: .*18.* there, .*20.* now"):
-        embed_images(run, [images], own.path)
+        embed_images(digits_run, [images], own.path)
 
 
-def test_a_folder_with_something_else_is_left_as_it_is(run, images, tmp_path):
+def test_a_folder_with_something_else_is_left_as_it_is(digits_run, images, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").touch()
     with pytest.raises(FileExistsError, match="exists and holds no embeddings"):
-        embed_images(run, [images], tmp_path / "out")
+        embed_images(digits_run, [images], tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 
@@ -193,19 +193,19 @@ def test_damaged_metadata_are_refused(own, content, message):
         EmbeddingsFolder.open(own.path)
 
 
-def test_bad_arguments(run, images, tmp_path, command):
+def test_bad_arguments(digits_run, images, tmp_path, command):
     assert (
         "shard_size must be 1 or more, received 0"
-        in command("embed", run, images, "--shard-size", "0")[2]
+        in command("embed", digits_run, images, "--shard-size", "0")[2]
     )
     assert "is not a run folder" in command("embed", tmp_path, images)[2]
-    assert "gone does not exist" in command("embed", run, tmp_path / "gone")[2]
+    assert "gone does not exist" in command("embed", digits_run, tmp_path / "gone")[2]
     assert "holds no embeddings" in command("index", tmp_path)[2]
 
 
-def test_the_models_of_several_folds_are_not_one(run, images):
-    recipe = RunFolder(run).recipe_path
+def test_the_models_of_several_folds_are_not_one(digits_run, images):
+    recipe = RunFolder(digits_run).recipe_path
     text = recipe.read_text("utf-8").replace("name: fractions", "name: mlrc")
     recipe.write_text(text, "utf-8")
     with pytest.raises(ValueError, match="name the run folder of one of them.*fold-0-repeat-0"):
-        embed_images(run, [images])
+        embed_images(digits_run, [images])

@@ -61,6 +61,9 @@ class EmbeddingsFolder:
         self.metadata_path = self.path / "embeddings.json"
         self.corrupt_path = self.path / "corrupt.csv"
 
+    def __fspath__(self):
+        return str(self.path)
+
     @classmethod
     def open(cls, path):
         """A finished folder; refuses what is none.

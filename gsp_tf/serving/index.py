@@ -120,7 +120,7 @@ class Index:
         """Adds the images of a folder of embeddings.
 
         Args:
-            embeddings: folder that `embed_images` wrote, with the model of this index.
+            embeddings: `EmbeddingsFolder` or its path, with the model of this index.
 
         Raises:
             FileNotFoundError: if the folder holds no embeddings.
@@ -194,7 +194,7 @@ def build_index(embeddings, path=None, kind=None, metric=None, seed=0):
     finds. By the same queries it chooses how many lists to look into.
 
     Args:
-        embeddings: folder that `embed_images` wrote.
+        embeddings: `EmbeddingsFolder` or its path.
         path: folder to write; `None` is the folder `index` in the run of the model.
         kind: `"exact"`, `"ivf_sq8"` or `"ivf_pq"`; `None` is `choose_kind` of their number.
         metric: `"euclidean"` or `"cosine"`; `None` is that of the run's evaluation.

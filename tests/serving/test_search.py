@@ -17,7 +17,7 @@ FRESH = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
 def prepared_run(finished_run, images, tmp_path_factory):
     """A run with the embeddings of all images and their index, to be copied."""
     path = shutil.copytree(finished_run, tmp_path_factory.mktemp("prepared") / "run")
-    build_index(embed_images(path, [images]).path)
+    build_index(embed_images(path, [images]))
     return path
 
 

@@ -148,6 +148,30 @@ def _parser(files):
     convert.add_argument(
         "--out", type=str, required=True, help="File to write; its name ends in .weights.h5."
     )
+    export = ArgumentParser(
+        description="Write the best model of a run for other programs: a folder with the model and "
+        "metadata.json. What was written is loaded again and compared with the model.",
+        exit_on_error=False,
+    )
+    export.add_argument("run", type=str, help="Run folder.")
+    export.add_argument(
+        "--format",
+        type=Literal["saved_model", "onnx", "keras"],
+        required=True,
+        help="saved_model serves without gsp_tf, files of images too; onnx without TensorFlow; "
+        "keras holds the layers themselves and needs gsp_tf.",
+    )
+    export.add_argument(
+        "--out", type=str | None, help="Folder to make; null is the format's name in the run."
+    )
+    export.add_argument(
+        "--attributes", action="store_true", help="Also give the attributes of gsp."
+    )
+    export.add_argument(
+        "--pooling-weights",
+        action="store_true",
+        help="Also give the weights of places, of poolings that have them.",
+    )
     bench = ArgumentParser(
         description="Measure speed and memory and write them to benchmarks/RESULTS.md, each "
         "benchmark in a process of its own; on the GPU too where there is one. Needs a source "
@@ -165,6 +189,75 @@ def _parser(files):
     bench.add_argument(
         "--out", type=str | None, help="Markdown file; null is benchmarks/RESULTS.md."
     )
+    embed = ArgumentParser(
+        description="Embed images with the best model of a run, prepared as evaluate prepares "
+        "them, and write the embeddings as Parquet. Stopped, the same command goes on.",
+        exit_on_error=False,
+    )
+    embed.add_argument("run", type=str, help="Run folder.")
+    embed.add_argument(
+        "images",
+        type=str,
+        nargs="+",
+        help="Image files, folders (searched at any depth; the first folder below is the label) "
+        "and .csv files with the columns path and label.",
+    )
+    embed.add_argument(
+        "--out", type=str | None, help="Folder to write; null is the folder embeddings in the run."
+    )
+    embed.add_argument(
+        "--shard-size",
+        type=int,
+        default=4096,
+        help="Images in a file, embedded again after a stop.",
+    )
+    index = ArgumentParser(
+        description="Build a nearest-neighbour index of embeddings, or change one.",
+        exit_on_error=False,
+    )
+    index.add_argument(
+        "folder", type=str, help="What embed wrote; with --add or --delete the index to change."
+    )
+    index.add_argument(
+        "--out", type=str | None, help="Folder to write; null is the folder index in the run."
+    )
+    index.add_argument(
+        "--kind",
+        type=Literal["exact", "ivf_sq8", "ivf_pq"] | None,
+        help="exact, or compressed; null is exact up to 100,000 images, ivf_sq8 up to 5,000,000, "
+        "ivf_pq above.",
+    )
+    index.add_argument("--add", type=str | None, help="Add the images of this folder of embed.")
+    index.add_argument(
+        "--delete",
+        type=str,
+        nargs="+",
+        default=[],
+        help="Remove images by the paths of their files; before anything is added.",
+    )
+    search = ArgumentParser(
+        description="Find the images of an index that are nearest to an image.",
+        exit_on_error=False,
+    )
+    search.add_argument("run", type=str, help="Run folder.")
+    search.add_argument("image", type=str, help="Image file.")
+    search.add_argument(
+        "--index", type=str | None, help="What index wrote; null is the folder index in the run."
+    )
+    search.add_argument("--k", type=int, default=10, help="Number of neighbours.")
+    search.add_argument(
+        "--html",
+        type=str,
+        nargs="?",
+        const="",
+        default=None,
+        help="Write a page with their pictures: this file, or search.html in the run.",
+    )
+    search.add_argument(
+        "--mapped",
+        type=bool | None,
+        help="Leave the vectors on disk; null does so if they are more than the memory there is.",
+    )
     commands = {
         "train": train,
         "check": check,
@@ -172,7 +265,11 @@ def _parser(files):
         "report": report,
         "demo": demo,
         "convert-weights": convert,
+        "export": export,
         "bench": bench,
+        "embed": embed,
+        "index": index,
+        "search": search,
     }
     subcommands = parser.add_subcommands(required=True)
     subcommands.add_subcommand("train", train, help="Train as a recipe says.")
@@ -183,7 +280,11 @@ def _parser(files):
     subcommands.add_subcommand(
         "convert-weights", convert, help="Turn PyTorch weights of a backbone into Keras weights."
     )
+    subcommands.add_subcommand("export", export, help="Write the model of a run to be served.")
     subcommands.add_subcommand("bench", bench, help="Measure speed and memory.")
+    subcommands.add_subcommand("embed", embed, help="Embed images with the model of a run.")
+    subcommands.add_subcommand("index", index, help="Build or change an index of embeddings.")
+    subcommands.add_subcommand("search", search, help="Find the images nearest to an image.")
     return parser, commands
 
 
@@ -332,6 +433,16 @@ def _convert_weights(options, parser):
     return 0
 
 
+def _export(options, parser):
+    from gsp_tf.serving import export_run
+
+    out = export_run(
+        options.run, options.format, options.out, options.attributes, options.pooling_weights
+    )
+    print(f"Exported: {out}")
+    return 0
+
+
 def _bench(options, parser):
     suite = Path(__file__).parents[1] / "benchmarks" / "suite.py"
     if not suite.exists():
@@ -341,6 +452,48 @@ def _bench(options, parser):
     failed = runpy.run_path(str(suite))["bench"](options.names, options.quick, options.out)
     if failed:
         raise ValueError(f"These benchmarks failed: {', '.join(failed)}.")
+    return 0
+
+
+def _embed(options, parser):
+    from gsp_tf.serving import embed_images
+
+    folder = embed_images(options.run, options.images, options.out, options.shard_size)
+    metadata = folder.metadata()
+    print(
+        f"{folder.path}: {metadata['images']['embedded']:,} images of dimension {metadata['dim']}"
+    )
+    return 0
+
+
+def _index(options, parser):
+    from gsp_tf.serving import Index, build_index
+    from gsp_tf.serving.table import print_index
+
+    if options.add is None and not options.delete:
+        index = build_index(options.folder, options.out, options.kind)
+    else:
+        if options.out is not None or options.kind is not None:
+            raise ValueError("--out and --kind are for building an index, not for changing one.")
+        index = Index(options.folder)
+        if options.delete:
+            index.delete(options.delete)
+        if options.add is not None:
+            index.add(options.add)
+    print_index(index)
+    return 0
+
+
+def _search(options, parser):
+    from gsp_tf import serving
+    from gsp_tf.serving.table import print_neighbours
+
+    index = serving.open_index(options.run, options.index, options.mapped)
+    neighbours = serving.search(options.run, options.image, index, options.k)
+    print_neighbours(neighbours, options.image)
+    if options.html is not None:
+        page = options.html or Path(options.run) / "search.html"
+        print(f"Page: {serving.write_neighbours(page, options.image, neighbours, index)}")
     return 0
 
 
@@ -363,7 +516,11 @@ _COMMANDS = {
     "report": _report,
     "demo": _demo,
     "convert-weights": _convert_weights,
+    "export": _export,
     "bench": _bench,
+    "embed": _embed,
+    "index": _index,
+    "search": _search,
 }
 
 

@@ -8,7 +8,10 @@ from PIL import Image
 
 from gsp_tf import backbones
 from gsp_tf.data import ArrayImages
+from gsp_tf.experiment import RunFolder, build_learner, load_splits
+from gsp_tf.experiment.evaluate import fingerprint
 from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
+from gsp_tf.recipe import BackboneRecipe, DataRecipe, EmbeddingRecipe, Recipe
 
 SIZE = 16
 
@@ -31,6 +34,20 @@ def write_folder(path, num_classes):
         folder = Path(path) / images.class_names[label]
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(images.image(index)).save(folder / f"{index}.png")
+
+
+def write_run(path):
+    """A run folder with a model of those images, not trained, which lie in my_images."""
+    write_folder("my_images", 6)
+    data = DataRecipe(
+        name="folder", path="my_images", image_size=SIZE, split_fractions=(0.4, 0.3, 0.3)
+    )
+    recipe = Recipe(data=data, backbone=BackboneRecipe("conv4"), embedding=EmbeddingRecipe(8))
+    train = load_splits(recipe).train
+    learner = build_learner(recipe, len(train.class_names), channels=3)
+    folder = RunFolder.create(path, recipe)
+    learner.save(folder.model_path)
+    folder.update_metrics(status="finished", train_classes=fingerprint(train))
 
 
 def small_embedder():

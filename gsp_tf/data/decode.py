@@ -5,8 +5,9 @@ import os
 import numpy as np
 from PIL import Image, ImageOps
 
-# As RGB of 8 bits a quarter of a GiB; Pillow warns of larger images.
 MAX_PIXELS = 2**28 // 3
+"""Larger images are refused unread. As RGB a quarter of a GiB; Pillow warns of larger ones."""
+
 PIXEL_LIMIT = f"at most {MAX_PIXELS:,} are decoded"
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 

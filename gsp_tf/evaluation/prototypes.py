@@ -14,7 +14,7 @@ BLOCK_NUMBERS = 2**22
 class PrototypePartition(NamedTuple):
     """Partition of the local features of images by their nearest prototype.
 
-    Args:
+    Attributes:
         assignments: int array `(B, H, W)` or `(B, n)`, index of the prototype of each feature.
         distances: float64 array of the same shape, distance of each feature to its prototype.
         histograms: float64 array `(B, m)`, share of an image's features that each prototype has;

@@ -11,7 +11,7 @@ from gsp_tf.evaluation import halve_classes, protocol_classes
 class Splits(NamedTuple):
     """The images of an experiment.
 
-    Args:
+    Attributes:
         train: images to train on.
         validation: images that choose the model; those of `test` themselves where the protocol is
             conventional or tuning.

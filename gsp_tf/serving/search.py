@@ -12,7 +12,7 @@ from gsp_tf.visual import write_search_page
 class Neighbour(NamedTuple):
     """An image that a search found.
 
-    Args:
+    Attributes:
         rank: 1 for the nearest.
         distance: its distance from the query.
         label: its class, `None` if it is not known.

@@ -15,8 +15,7 @@ class ProjectionLearner(MetricLearner):
     of the embedder, never over those of the losses (Gürbüz, thesis 2022, Algorithm 1, whose
     gradient is λ(θ - θ*); the sign is misprinted there).
 
-    Args:
-        embedder, loss, attribute_loss, attribute_weight: as for `MetricLearner`.
+    Its arguments are those of `MetricLearner`.
 
     Weights, not trained: `projection_weight`, λ, which starts at 0, and θ*.
 

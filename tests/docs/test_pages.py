@@ -27,7 +27,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 FENCE = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.M)
-PROGRAMS = ("gsp-tf", "make", "pip", "python")
+PROGRAMS = ("base64", "curl", "gsp-tf", "make", "pip", "python", "tensorflow_model_server")
 
 
 def blocks(page, language=None):

@@ -8,7 +8,7 @@ import griffe
 class Docstrings(griffe.Extension):
     """Makes `Example:` a section, and shows functions that are called as their file."""
 
-    def on_object(self, *, obj, **kwargs):
+    def on_instance(self, *, obj, **kwargs):
         if obj.docstring:
             text = re.sub(r"^( *)Example:$", r"\1Examples:", obj.docstring.value, flags=re.M)
             obj.docstring.value = text

@@ -1,8 +1,8 @@
 """Hook of MkDocs: links between docs/ and the rest of the repository work on the site as well.
 
 Pages are written for readers of the repository, and link to what lies beside docs/. The site shows
-the README as its first page and the results of the experiments as another; any other file that a
-page links to is put beside the pages as it is.
+some files from there as pages of its own; any other file that a page links to is put beside the
+pages as it is.
 """
 
 import posixpath
@@ -16,6 +16,7 @@ PAGES = {
     "README.md": "index.md",
     "experiments/README.md": "experiments.md",
     "benchmarks/RESULTS.md": "performance.md",
+    "SECURITY.md": "security.md",
 }
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 

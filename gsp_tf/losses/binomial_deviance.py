@@ -50,8 +50,9 @@ class BinomialDevianceLoss(PairLoss):
     def pairs_loss(self, pairs):
         exponents = self.alpha * (pairs.similarities - self.margin)
         # A pair is positive or negative: one softplus serves both.
-        factors = ops.where(pairs.positives > 0, -1.0, self.negative_weight)
-        terms = ops.softplus(factors * exponents)
+        terms = ops.softplus(
+            ops.where(pairs.positives > 0, -exponents, self.negative_weight * exponents)
+        )
         return weighted_mean(terms, pairs.positives) + weighted_mean(terms, pairs.negatives)
 
     def get_config(self):

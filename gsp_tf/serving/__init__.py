@@ -1,7 +1,9 @@
-"""Trained models in use: embeddings of images, and the search among them."""
+"""Trained models in use: exports, embeddings of images, and the search among them."""
 
 from gsp_tf.serving.embed import embed_images
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
+from gsp_tf.serving.export import export_run
+from gsp_tf.serving.export_metadata import verify_export
 from gsp_tf.serving.index import Index, build_index
 from gsp_tf.serving.search import Neighbour, open_index, search, write_neighbours
 
@@ -11,7 +13,9 @@ __all__ = [
     "Neighbour",
     "build_index",
     "embed_images",
+    "export_run",
     "open_index",
     "search",
+    "verify_export",
     "write_neighbours",
 ]

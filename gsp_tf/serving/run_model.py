@@ -7,9 +7,9 @@ import numpy as np
 from gsp_tf.data import FileImages
 from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation.checks import checked_embeddings
-from gsp_tf.experiment import RunFolder, model_folders
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.serving.checksum import file_sha256
+from gsp_tf.serving.single_run import single_run
 from gsp_tf.training import embed
 from gsp_tf.training.embedding import inference
 from gsp_tf.training.metric_learner import split_outputs
@@ -38,15 +38,8 @@ class RunModel:
     """
 
     def __init__(self, path):
-        self.folder = RunFolder(path)
-        self.folder.require(self.folder.recipe_path)
+        self.folder = single_run(path)
         self.recipe = self.folder.recipe()
-        if self.recipe.protocol.is_ensemble:
-            raise ValueError(
-                f"{self.folder.path} holds the models of several folds; name the run folder of one "
-                f"of them, such as {model_folders(self.folder)[0][0].path}."
-            )
-        self.folder.require(self.folder.model_path)
         self.sha256 = file_sha256(self.folder.model_path)
 
     @functools.cached_property

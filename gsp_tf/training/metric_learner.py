@@ -3,9 +3,12 @@
 import keras
 from keras import ops
 
+from gsp_tf.training.distributed_model import DistributedModel
+from gsp_tf.training.replicas import of_all_replicas, share_of_replica
+
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class MetricLearner(keras.Model):
+class MetricLearner(DistributedModel):
     """Trains an embedder on `(image, label)` batches with any loss of the library, in `fit`.
 
     The total loss is `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)`
@@ -97,7 +100,10 @@ class MetricLearner(keras.Model):
             raise ValueError("MetricLearner takes no sample_weight: its losses compare samples.")
         if y is None:
             raise ValueError("MetricLearner needs labels: give fit (image, label) batches.")
-        embeddings, attributes = split_outputs(y_pred)
+        embeddings, attributes = (
+            None if output is None else of_all_replicas(output) for output in split_outputs(y_pred)
+        )
+        y = of_all_replicas(y)
         total = _value(self.embedding_loss, y, embeddings, training)
         batch_size = ops.shape(embeddings)[0]
         self.embedding_loss_tracker.update_state(total, sample_weight=batch_size)
@@ -108,7 +114,7 @@ class MetricLearner(keras.Model):
             total = (1.0 - self.attribute_weight) * total + self.attribute_weight * attribute_loss
         for regularizer in self.losses:
             total = total + ops.cast(ops.sum(regularizer), total.dtype)
-        return total
+        return share_of_replica(total)
 
     def _check_attributes(self, attributes):
         if self.attribute_loss is not None and attributes is None:

@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from gsp_tf.training.workers import has_workers
+
 
 class DistributedModel(keras.Model):
     """A Keras model that trains under `MirroredStrategy` and `MultiWorkerMirroredStrategy`.
@@ -23,19 +25,16 @@ class DistributedModel(keras.Model):
     """
 
     def make_train_function(self, force=False):
-        if self._has_workers() and (force or self.train_function is None):
+        if has_workers(self.distribute_strategy) and (force or self.train_function is None):
             self.train_function = self._worker_function(self.train_step)
         else:
             super().make_train_function(force)
 
     def make_test_function(self, force=False):
-        if self._has_workers() and (force or self.test_function is None):
+        if has_workers(self.distribute_strategy) and (force or self.test_function is None):
             self.test_function = self._worker_function(self.test_step)
         else:
             super().make_test_function(force)
-
-    def _has_workers(self):
-        return isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
     def _worker_function(self, step):
         strategy = self.distribute_strategy

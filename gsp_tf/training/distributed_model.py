@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from gsp_tf.training.replicas import clip_sum_of_replicas
 from gsp_tf.training.workers import has_workers
 
 
@@ -14,6 +15,7 @@ class DistributedModel(keras.Model):
     takes means of the scalars that replicas report along an axis they do not have, with several
     workers; this model reports those of the first replica, which know the batches of all replicas
     where the losses do. At the end of an epoch Keras puts the metrics of all replicas together.
+    And gradients are clipped when they are summed up, not before.
 
     Example:
         >>> import numpy as np
@@ -23,6 +25,11 @@ class DistributedModel(keras.Model):
         ...     model.compile("sgd", "mse")
         >>> history = model.fit(np.ones((4, 2)), np.ones(4), verbose=0)
     """
+
+    def compile(self, *args, **kwargs):
+        super().compile(*args, **kwargs)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            clip_sum_of_replicas(self.optimizer)
 
     def make_train_function(self, force=False):
         if has_workers(self.distribute_strategy) and (force or self.train_function is None):

@@ -42,3 +42,26 @@ def share_of_replica(loss):
         3.0
     """
     return loss / tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def clip_sum_of_replicas(optimizer):
+    """Have an optimizer clip the sum of the replicas' gradients, as with one replica.
+
+    Keras would clip what each replica adds to the sum, by itself.
+
+    Args:
+        optimizer: Keras optimizer, changed in place. One that does not clip stays as it is, and so
+            does a `LossScaleOptimizer`, whose replicas clip by themselves.
+    """
+    if not any((optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)):
+        return
+
+    def clip_sum(gradients):
+        context = tf.distribute.get_replica_context()
+        total = type(optimizer)._clip_gradients(
+            optimizer, context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        )
+        # Keras clips no further, and sums over the replicas.
+        return [gradient / context.num_replicas_in_sync for gradient in total]
+
+    optimizer._clip_gradients = clip_sum

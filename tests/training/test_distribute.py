@@ -52,16 +52,18 @@ def synthesis():
 
 
 CASES = {
-    "mined pairs": lambda: MetricLearner(
-        embedder(), ClassMarginLoss(CLASSES, miner=DistanceWeightedMiner(seed=3))
+    "pairs and memory": lambda: MetricLearner(
+        embedder(),
+        CrossBatchMemory(
+            MultiSimilarityLoss(miner=DistanceWeightedMiner(seed=3)),
+            capacity=20,
+            warmup_steps=2,
+            batch_weight=1.0,
+        ),
     ),
     "proxies": lambda: MetricLearner(embedder(), synthesis()),
-    "memory": lambda: MetricLearner(
-        embedder(),
-        CrossBatchMemory(MultiSimilarityLoss(), 20, warmup_steps=2, batch_weight=1.0),
-    ),
-    "zero-shot": lambda: MetricLearner(
-        gsp_embedder(), ContrastiveLoss(), ZeroShotLoss(CLASSES, 3), attribute_weight=0.5
+    "boundaries and zero-shot": lambda: MetricLearner(
+        gsp_embedder(), ClassMarginLoss(CLASSES), ZeroShotLoss(CLASSES, 3), attribute_weight=0.5
     ),
     "ccp": lambda: MetricLearner(embedder(), ContrastiveLoss(0.0, 0.8)),
 }
@@ -97,7 +99,7 @@ def train(name, strategy):
         assert len(trainer.projections) > 1
         learner = trainer.learner
     else:
-        validation = batches if name == "memory" else None
+        validation = batches if name == "pairs and memory" else None
         history = learner.fit(
             batches, epochs=3, validation_data=validation, verbose=0, shuffle=False
         )

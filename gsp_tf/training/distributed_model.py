@@ -7,8 +7,8 @@ from gsp_tf.training.replicas import clip_sum_of_replicas
 from gsp_tf.training.workers import has_workers
 
 
-class DistributedModel(keras.Model):
-    """A Keras model that trains under `MirroredStrategy` and `MultiWorkerMirroredStrategy`.
+class DistributedModel:
+    """The part of a Keras model by which it trains in the replicas of a `tf.distribute` strategy.
 
     Keras 3 builds a model from the mean of the replicas' first batches, which fails with several
     workers and with batches of different size; this model builds from the first of them. And Keras
@@ -19,9 +19,11 @@ class DistributedModel(keras.Model):
 
     Example:
         >>> import numpy as np
+        >>> class Model(DistributedModel, keras.Model):
+        ...     pass
         >>> inputs = keras.Input((2,))
         >>> with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-        ...     model = DistributedModel(inputs, keras.layers.Dense(1)(inputs))
+        ...     model = Model(inputs, keras.layers.Dense(1)(inputs))
         ...     model.compile("sgd", "mse")
         >>> history = model.fit(np.ones((4, 2)), np.ones(4), verbose=0)
     """

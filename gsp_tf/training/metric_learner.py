@@ -8,13 +8,15 @@ from gsp_tf.training.replicas import of_all_replicas, share_of_replica
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class MetricLearner(DistributedModel):
+class MetricLearner(DistributedModel, keras.Model):
     """Trains an embedder on `(image, label)` batches with any loss of the library, in `fit`.
 
     The total loss is `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)`
     (GSP paper, section 4.2), or `loss(labels, embeddings)` without an attribute loss, plus the
     regularisers of the layers. Weights of the losses (proxies, class embeddings) are weights of the
     learner: they train, save and load with it. `call` gives what the embedder gives.
+
+    Made within the scope of a `tf.distribute` strategy, its losses see the batch of all replicas.
 
     Args:
         embedder: Keras model from images to embeddings `(B, D)`, or to the pair of embeddings

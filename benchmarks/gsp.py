@@ -1,9 +1,10 @@
 """What generalized sum pooling costs, in time, memory and growth.
 
-`.venv/bin/python benchmarks/gsp.py` prints three tables, all of outputs and gradients: times beside
-a 1x1 convolution with m filters and average pooling, and beside the paper's formulation (100
-iterations of Prop. 4.2 under automatic differentiation); peak memory beside its bound (Linux); and
-the time at 10 times B, the places, C or m over that at 1.
+`.venv/bin/python benchmarks/gsp.py` prints tables of outputs and gradients: times beside a 1x1
+convolution with m filters and average pooling, and beside the paper's formulation (100 iterations
+of Prop. 4.2 under automatic differentiation); what GSP needs of TensorFlow's kernels, one group of
+them at a time; peak memory beside its bound (Linux); and the time at 10 times B, the places, C or m
+over that at 1.
 """
 
 import ctypes
@@ -30,7 +31,7 @@ from backward_cost import automatic  # noqa: E402
 SHAPES = {(32, 49, 128, 64): True, (128, 64, 512, 64): True, (32, 784, 512, 128): False}
 QUICK_SHAPES = {(8, 16, 32, 8): True}
 # The shape that grows, one of its sizes at a time, and by how much.
-GROWN = (16, 100, 128, 32)
+GROWN = (32, 196, 256, 64)
 QUICK_GROWN = (2, 4, 8, 4)
 GROWTH = 10
 # Compiled by XLA or not, and how many times a convolution GSP may take.
@@ -139,10 +140,83 @@ def times_table(shapes, num_rounds):
             row += [Ratio(of_pooling / of_convolution, AT_MOST[mode])]
             row += of_paper or [""]
             row += [Ratio(ms / of_pooling, at_least=PAPER_AT_LEAST) for ms in of_paper] or [""]
+            row += [Ratio(ms / PAPER_AT_LEAST / of_convolution) for ms in of_paper] or [""]
             rows.append(row)
     columns = ["B x places x C, m", "", "convolution, ms", "GSP, ms", "times convolution"]
     columns += ["paper, ms", "paper over GSP"]
+    columns += ["a third of the paper over convolution"]
     return Table("Value and gradient of GSP and of a convolution with pooling", columns, rows)
+
+
+def needs(shape):
+    """What the value and the gradient of GSP need of TensorFlow's kernels, by group.
+
+    The groups are the matrix products, the sums over the maps (norms, pooled features, gradient of
+    the weights), the parts of the maps' gradient beside the product (multiples of the features
+    and of the upstream gradient, and their sum with it), and what is done to the costs (distance,
+    softmax, gradient of both); the solution of the transport is left out.
+    """
+    batch, places, channels, m = shape
+    maps, g_pooled, _ = arguments_of(shape)
+    rng = np.random.default_rng(0)
+    features = tf.reshape(maps, (batch, places, channels))
+    prototypes = tf.constant(rng.normal(size=(m, channels)), "float32")
+    costs = tf.constant(rng.uniform(size=(batch, places, m)), "float32")
+    weights = tf.constant(rng.uniform(size=(batch, places)), "float32")
+
+    def products():
+        rows, of_rows = tf.reshape(features, (-1, channels)), tf.reshape(costs, (-1, m))
+        forward = tf.matmul(rows, prototypes, transpose_b=True)
+        return tf.matmul(of_rows, prototypes), forward, tf.matmul(of_rows, rows, transpose_a=True)
+
+    def sums():
+        norms = tf.tensordot(tf.square(features), tf.ones(channels), 1)
+        pooled = tf.linalg.matvec(features, weights, transpose_a=True)
+        return norms, pooled, tf.linalg.matvec(features, g_pooled)
+
+    def multiples(product):
+        gradient = weights[..., None] * features + weights[..., None] * g_pooled[:, None]
+        return gradient + tf.reshape(product, features.shape)
+
+    def of_costs():
+        distance = tf.sqrt(weights[..., None] * costs + weights[..., None])
+        assignment = tf.nn.softmax(-distance)
+        gradient = assignment * (weights[..., None] * costs) / distance
+        return gradient, tf.reduce_sum(gradient, axis=-1)
+
+    def both():
+        product, *others = products()
+        return multiples(product), *others
+
+    return {
+        "products": products,
+        "products and maps' gradient": both,
+        "sums over the maps": sums,
+        "costs": of_costs,
+    }
+
+
+def needs_table(shapes, num_rounds):
+    rows = []
+    for shape in shapes:
+        functions = {
+            name: tf.function(function, autograph=False) for name, function in needs(shape).items()
+        }
+        run = value_and_gradient(*convolution(*shape[2:]), False)
+        functions["convolution"] = partial(run, *arguments_of(shape))
+        taken = medians(functions, (), num_rounds)
+        of_convolution = taken.pop("convolution")
+        products = taken["products"]
+        taken["products and maps' gradient"] -= products
+        total = sum(taken.values())
+        rows.append((named(shape), of_convolution, *taken.values(), Ratio(total / of_convolution)))
+    columns = ["B x places x C, m", "convolution, ms", "its products", "rest of the maps' gradient"]
+    columns += ["sums over the maps", "costs", "sum over convolution"]
+    note = (
+        "Without XLA no kernel of TensorFlow joins these: each group reads and writes the maps or "
+        "the costs anew. The solver is not among them."
+    )
+    return Table("What GSP needs of TensorFlow's kernels without XLA, ms", columns, rows, note)
 
 
 def memory_table(shapes):
@@ -187,6 +261,7 @@ def run(quick=False):
     shapes, grown = (QUICK_SHAPES, QUICK_GROWN) if quick else (SHAPES, GROWN)
     return [
         times_table(shapes, rounds(quick)),
+        needs_table(shapes, rounds(quick)),
         memory_table(shapes),
         growth_table(grown, rounds(quick)),
     ]

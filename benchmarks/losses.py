@@ -36,12 +36,27 @@ PAIR_LOSSES = [
 ]
 QUICK_LOSSES = ["ContrastiveLoss", "TripletLoss"]
 DISTANCES = "distance matrix"
-FLOOR = "product of normalised ones"
+NORMALIZED = "product of normalised ones"
+SOFTMAX = "its log-softmax"
+# What some losses need at the least, beside the distances or similarities of unit vectors.
+PAIR_FLOORS = {
+    "softplus of similarities": lambda x: tf.nn.softplus(10 * tf.matmul(x, x, transpose_b=True)),
+    "log-sum-exp of distances": lambda x: tf.reduce_logsumexp(-pairwise_distances(x), axis=1),
+    "the same of rows and columns, and of their pairs": lambda x: _of_rows_and_columns(
+        -pairwise_distances(x)
+    ),
+    "11 clipped shares of distances": lambda x: _shares(pairwise_distances(x, squared=True)),
+}
+FLOORS = {NORMALIZED, SOFTMAX, *PAIR_FLOORS}
 PAIRS_NOTE = (
     "Triplet losses compare each positive of an anchor with all its negatives: B² comparisons for "
     "each of the positives of an anchor (here 3 on average, and as many steps as the largest class "
     "has samples). The angular loss sums over the negatives of each positive by a second product, "
-    "of B x B matrices, in float64: 2 B³ operations of twice the width, beside 2 B² D."
+    "of B x B matrices, in float64: 2 B³ operations of twice the width, beside 2 B² D. Below the "
+    "distance matrix stand, as floors, the elementwise work that no loss of a kind can leave out: "
+    "BinomialDevianceLoss has the softplus; CircleLoss, MarginLoss, SupervisedContrastiveLoss and "
+    "others a sum over rows; LiftedStructureLoss rows, columns and pairs; FastAPLoss the shares of "
+    "its histogram."
 )
 
 
@@ -69,12 +84,25 @@ def sum_of_distances(labels, embeddings):
     return tf.reduce_sum(pairwise_distances(embeddings))
 
 
+def _of_rows_and_columns(exponents):
+    of_rows, of_columns = (tf.reduce_logsumexp(exponents, axis=axis) for axis in (1, 0))
+    return keras.ops.logaddexp(of_rows[:, None], of_columns)
+
+
+def _shares(distances):
+    shares = [tf.clip_by_value(edge - 2.5 * distances, 0, 1) for edge in range(11)]
+    return tf.stack([tf.square(tf.reduce_sum(share, axis=1)) for share in shares])
+
+
 def pair_functions(names, jit_compile):
-    sides = {DISTANCES: sum_of_distances, **{name: getattr(losses, name)() for name in names}}
+    sides = {DISTANCES: sum_of_distances}
+    for name, floor in PAIR_FLOORS.items():
+        sides[name] = lambda labels, embeddings, floor=floor: tf.reduce_sum(floor(embeddings))
+    sides |= {name: getattr(losses, name)() for name in names}
     return {name: value_and_gradient(side, jit_compile) for name, side in sides.items()}
 
 
-def matrix_product(references, jit_compile, normalize=False):
+def matrix_product(references, jit_compile, normalize=False, softmax=False):
     """Product of embeddings and references, with the gradients to those that are trained."""
     trained = isinstance(references, tf.Variable)
 
@@ -85,6 +113,8 @@ def matrix_product(references, jit_compile, normalize=False):
             if normalize:
                 sides = [l2_normalize(side) for side in sides]
             similarities = tf.matmul(*sides, transpose_b=True)
+            if softmax:
+                similarities = tf.nn.log_softmax(similarities)
         sources = [embeddings, *([references] if trained else [])]
         gradients = tape.gradient(similarities, sources, output_gradients=similarities)
         return gradients, similarities[0, 0]
@@ -134,7 +164,8 @@ def proxy_functions(make, num_classes, num_proxies, jit_compile):
     proxies = tf.Variable(batch(num_proxies, 1, seed=1)[1])
     functions = {
         "matrix product": matrix_product(proxies, jit_compile),
-        FLOOR: matrix_product(proxies, jit_compile, normalize=True),
+        NORMALIZED: matrix_product(proxies, jit_compile, normalize=True),
+        SOFTMAX: matrix_product(proxies, jit_compile, normalize=True, softmax=True),
     }
     for name, loss in make(num_classes).items():
         loss.build((None,), (None, DIM))
@@ -159,7 +190,7 @@ def compared(title, functions, arguments, num_rounds, at_most=None, note=""):
     first, *names = plain
     rows = [(first, plain[first], "", compiled[first], "")]
     for name in names:
-        row, target = [name], None if name == FLOOR else at_most
+        row, target = [name], None if name in FLOORS else at_most
         for times in (plain, compiled):
             row += [times[name], Ratio(times[name] / times[first], target)]
         rows.append(row)
@@ -173,7 +204,7 @@ def growth(names, sizes, num_rounds):
         for size in sizes
     }
     rows = []
-    for name in [DISTANCES, *names]:
+    for name in times[sizes[0]]:
         row = [name]
         for by_name in times.values():
             row += [by_name[name], Ratio(by_name[name] / by_name[DISTANCES])]

@@ -17,6 +17,7 @@ _SUBPACKAGES = (
     "losses",
     "ops",
     "recipe",
+    "serving",
     "training",
     "visual",
 )

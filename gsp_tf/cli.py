@@ -148,6 +148,30 @@ def _parser(files):
     convert.add_argument(
         "--out", type=str, required=True, help="File to write; its name ends in .weights.h5."
     )
+    export = ArgumentParser(
+        description="Write the best model of a run for other programs: a folder with the model and "
+        "metadata.json. What was written is loaded again and compared with the model.",
+        exit_on_error=False,
+    )
+    export.add_argument("run", type=str, help="Run folder.")
+    export.add_argument(
+        "--format",
+        type=Literal["saved_model", "onnx", "keras"],
+        required=True,
+        help="saved_model serves without gsp_tf, files of images too; onnx without TensorFlow; "
+        "keras holds the layers themselves and needs gsp_tf.",
+    )
+    export.add_argument(
+        "--out", type=str | None, help="Folder to make; null is the format's name in the run."
+    )
+    export.add_argument(
+        "--attributes", action="store_true", help="Also give the attributes of gsp."
+    )
+    export.add_argument(
+        "--pooling-weights",
+        action="store_true",
+        help="Also give the weights of places, of poolings that have them.",
+    )
     bench = ArgumentParser(
         description="Measure speed and memory and write them to benchmarks/RESULTS.md, each "
         "benchmark in a process of its own; on the GPU too where there is one. Needs a source "
@@ -172,6 +196,7 @@ def _parser(files):
         "report": report,
         "demo": demo,
         "convert-weights": convert,
+        "export": export,
         "bench": bench,
     }
     subcommands = parser.add_subcommands(required=True)
@@ -183,6 +208,7 @@ def _parser(files):
     subcommands.add_subcommand(
         "convert-weights", convert, help="Turn PyTorch weights of a backbone into Keras weights."
     )
+    subcommands.add_subcommand("export", export, help="Write the model of a run to be served.")
     subcommands.add_subcommand("bench", bench, help="Measure speed and memory.")
     return parser, commands
 
@@ -332,6 +358,16 @@ def _convert_weights(options, parser):
     return 0
 
 
+def _export(options, parser):
+    from gsp_tf.serving import export_run
+
+    out = export_run(
+        options.run, options.format, options.out, options.attributes, options.pooling_weights
+    )
+    print(f"Exported: {out}")
+    return 0
+
+
 def _bench(options, parser):
     suite = Path(__file__).parents[1] / "benchmarks" / "suite.py"
     if not suite.exists():
@@ -363,6 +399,7 @@ _COMMANDS = {
     "report": _report,
     "demo": _demo,
     "convert-weights": _convert_weights,
+    "export": _export,
     "bench": _bench,
 }
 

@@ -7,7 +7,7 @@ from gsp_tf.data.cifar100 import load_cifar100
 from gsp_tf.data.cifar_collage import load_cifar_collage
 from gsp_tf.data.collage import CollageImages, collage_splits
 from gsp_tf.data.cub200 import load_cub200
-from gsp_tf.data.decode import UnreadableImageError, read_image
+from gsp_tf.data.decode import MAX_PIXELS, UnreadableImageError, read_image
 from gsp_tf.data.folder import load_folder
 from gsp_tf.data.glyphs import load_glyphs
 from gsp_tf.data.image_set import ArrayImages, FileImages, ImageSet
@@ -24,6 +24,7 @@ from gsp_tf.data.splits import split_classes
 from gsp_tf.data.token_sets import synthetic_token_sets
 
 __all__ = [
+    "MAX_PIXELS",
     "ArrayImages",
     "ClassBalancedSampler",
     "CollageImages",

@@ -5,6 +5,9 @@ import os
 import numpy as np
 from PIL import Image, ImageOps
 
+# As RGB of 8 bits a quarter of a GiB; Pillow warns of larger images.
+MAX_PIXELS = 2**28 // 3
+PIXEL_LIMIT = f"at most {MAX_PIXELS:,} are decoded"
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 
 
@@ -43,8 +46,9 @@ def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
         uint8 `(H, W, channels)`.
 
     Raises:
-        UnreadableImageError: If the file is missing, empty, truncated, not an image, or holds
-            32-bit integers or floats, whose range is unknown.
+        UnreadableImageError: If the file is missing, empty, truncated, not an image, holds 32-bit
+            integers or floats, whose range is unknown, or says that it has more than `MAX_PIXELS`;
+            such a file is not decoded.
 
     Example:
         >>> import tempfile
@@ -63,13 +67,40 @@ def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
         raise UnreadableImageError(path, "the file is empty (0 bytes)")
     try:
         with Image.open(path, formats=_FORMATS) as image:
+            check_pixels(image.size)
             return _to_array(ImageOps.exif_transpose(image), channels)
     except Image.UnidentifiedImageError as error:
         reason = f"not an image of an accepted format ({', '.join(_FORMATS)})"
         raise UnreadableImageError(path, reason) from error
+    except Image.DecompressionBombError as error:
+        reason = f"it has more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels; {PIXEL_LIMIT}"
+        raise UnreadableImageError(path, reason) from error
     # A decoder that meets a broken file may raise anything: OSError, SyntaxError, struct.error...
     except Exception as error:
         raise UnreadableImageError(path, str(error) or type(error).__name__) from error
+
+
+def check_pixels(size: tuple[int, int]) -> None:
+    """Refuses images that would take too much memory, before they are decoded.
+
+    Args:
+        size: Width and height in pixels, as the header of the file says.
+
+    Raises:
+        ValueError: If they are more than `MAX_PIXELS`.
+
+    Example:
+        >>> check_pixels((4000, 3000))
+        >>> check_pixels((40000, 30000))
+        Traceback (most recent call last):
+            ...
+        ValueError: it has 40,000 x 30,000 = 1,200,000,000 pixels; at most 89,478,485 are decoded
+    """
+    width, height = size
+    if width * height > MAX_PIXELS:
+        raise ValueError(
+            f"it has {width:,} x {height:,} = {width * height:,} pixels; {PIXEL_LIMIT}"
+        )
 
 
 def _to_array(image: Image.Image, channels: int) -> np.ndarray:

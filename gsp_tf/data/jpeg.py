@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from gsp_tf.data.decode import MAX_PIXELS
+
 # An orientation other than upright: the entry 0x0112 of EXIF, short or long, of either byte order,
 # with a value from 2 to 8; or one in XMP. \\C is a byte.
 _TURNED = (
@@ -15,14 +17,14 @@ _MAX_RATIO = 8
 
 
 def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
-    """Whether a file is a whole JPEG in grey or RGB that is to be shown as it is stored.
+    """Whether a file is a whole JPEG in grey or RGB that is to be decoded as it is stored.
 
     Args:
         contents: Scalar string, the bytes of the file.
 
     Returns:
         Scalar bool. `False` says that Pillow has to look: the file may be of another format, turned
-        by EXIF, in CMYK, or cut off.
+        by EXIF, in CMYK, cut off, or larger than `MAX_PIXELS`.
 
     Example:
         >>> bool(is_upright_jpeg(tf.io.encode_jpeg(tf.zeros((8, 8, 3), tf.uint8))))
@@ -37,11 +39,11 @@ def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
         ends = tf.strings.substr(contents, -2, 2) == b"\xff\xd9"
         return ends & ~tf.strings.regex_full_match(header, _TURNED)
 
-    return tf.cond(
-        tf.cond(starts, is_whole_and_upright, lambda: False),
-        lambda: tf.io.extract_jpeg_shape(contents)[2] < 4,
-        lambda: False,
-    )
+    def is_usual():
+        height, width, channels = tf.unstack(tf.io.extract_jpeg_shape(contents, tf.int64))
+        return (channels < 4) & (height * width <= MAX_PIXELS)
+
+    return tf.cond(tf.cond(starts, is_whole_and_upright, lambda: False), is_usual, lambda: False)
 
 
 def decode_jpeg_window(contents: tf.Tensor, choose, min_side: int, channels: int) -> tf.Tensor:

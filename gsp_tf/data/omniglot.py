@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from gsp_tf.data.decode import check_pixels
 from gsp_tf.data.download import Remote, download_file
 from gsp_tf.data.image_set import ArrayImages
 
@@ -146,5 +147,6 @@ def _is_drawing(name: str) -> bool:
 
 
 def _read_drawing(content: bytes, size: int) -> np.ndarray:
-    paper = Image.open(io.BytesIO(content)).convert("L")
-    return 255 - np.asarray(paper.resize((size, size), Image.Resampling.BOX))
+    paper = Image.open(io.BytesIO(content), formats=("PNG",))
+    check_pixels(paper.size)
+    return 255 - np.asarray(paper.convert("L").resize((size, size), Image.Resampling.BOX))

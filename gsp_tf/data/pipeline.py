@@ -71,12 +71,12 @@ def training_dataset(
         def choose(size):
             if min_crop_area < 1:
                 return _random_window(size, min_crop_area, draws[:4])
-            return _central_window(size, image_size, resize)
+            return central_window(size, image_size, resize)
 
         window = images.load_window(index, image_seed, choose, image_size)
         if horizontal_flip:
             window = tf.cond(draws[4] < 0.5, lambda: tf.reverse(window, [1]), lambda: window)
-        return _resize(window, image_size, images.channels), tf.gather(labels, index)
+        return resize_window(window, image_size, images.channels), tf.gather(labels, index)
 
     def draw(number):
         # Stateful, so that tf.data asks for one batch after the other: any other order is slow.
@@ -129,10 +129,10 @@ def evaluation_dataset(
         seed = tf.stack([tf.constant(0, tf.int64), index])
 
         def choose(size):
-            return _central_window(size, image_size, resize)
+            return central_window(size, image_size, resize)
 
         window = images.load_window(index, seed, choose, image_size)
-        return _resize(window, image_size, images.channels), tf.gather(labels, index)
+        return resize_window(window, image_size, images.channels), tf.gather(labels, index)
 
     if indices is None:
         chosen = tf.data.Dataset.range(len(images))
@@ -171,18 +171,43 @@ def _random_window(size: tf.Tensor, min_area: float, draws: tf.Tensor) -> tf.Ten
     return tf.cast(tf.concat([start, crop], axis=0), tf.int32)
 
 
-def _central_window(size: tf.Tensor, image_size: int, resize: int | None) -> tf.Tensor:
-    """The square in the middle that is S wide where the shorter side is R wide."""
+def central_window(size: tf.Tensor, image_size: int, resize: int | None) -> tf.Tensor:
+    """The square in the middle that is S wide where the shorter side is R wide.
+
+    Args:
+        size: int32 `(2,)`, height and width of an image.
+        image_size: S, in pixels.
+        resize: R, in pixels; `None` is S, the whole central square.
+
+    Returns:
+        int32 `(4,)`: top, left, height and width, in pixels of the image.
+
+    Example:
+        >>> central_window(tf.constant([60, 100]), image_size=48, resize=64).numpy().tolist()
+        [7, 27, 45, 45]
+    """
     share = image_size / (resize or image_size)
     side = tf.cast(tf.round(share * tf.cast(tf.reduce_min(size), tf.float32)), tf.int32)
     side = tf.maximum(side, 1)
     return tf.concat([(size - side) // 2, [side, side]], axis=0)
 
 
-def _resize(image: tf.Tensor, image_size: int, channels: int) -> tf.Tensor:
-    """float32 `(S, S, channels)`, bilinear.
+def resize_window(image: tf.Tensor, image_size: int, channels: int) -> tf.Tensor:
+    """Resizes a part of an image to a square, bilinearly.
 
     Where that would pass over pixels, for there are more than two for one, it is antialiased.
+
+    Args:
+        image: uint8 `(H, W, channels)`.
+        image_size: S, in pixels.
+        channels: 1 or 3.
+
+    Returns:
+        float32 `(S, S, channels)`.
+
+    Example:
+        >>> resize_window(tf.zeros((9, 8, 3), tf.uint8), image_size=4, channels=3).shape
+        TensorShape([4, 4, 3])
     """
     size = (image_size, image_size)
     resized = tf.cond(

@@ -12,9 +12,10 @@ from gsp_tf.evaluation.order import padded_width, ranked_flags, smallest_columns
 from gsp_tf.evaluation.retrieval import query_metrics
 from gsp_tf.evaluation.search import power_of_two_below
 
-BLOCK_BYTES = 1 << 29
+BLOCK_BYTES = 1 << 30
 PIECE_ENTRIES = 1 << 16
-PART_ROWS = 128
+PART_ROWS = 64
+SEEDS_PER_NEIGHBOUR = 4
 
 
 class EnsembleRanking:
@@ -89,7 +90,7 @@ class EnsembleRanking:
                 list(pool.map(measure, self._factors, distances))
                 num_parts = num_threads * -(-len(rows) // (num_threads * PART_ROWS))
                 parts = np.array_split(np.arange(len(rows)), min(num_parts, len(rows)))
-                parts = [slice(part[0], part[-1] + 1) for part in parts]
+                parts = [_as_slice(part) for part in reversed(parts)]  # the longest first
                 sums += pool.map(
                     self._sums,
                     [distances[:, part] for part in parts],
@@ -104,7 +105,7 @@ class EnsembleRanking:
     def _measure(self, rows, factors, out):
         """Write the squared distances of some queries, infinite to themselves and the padding."""
         queries, references = factors
-        np.matmul(queries[rows], references.T, out=out)
+        np.matmul(queries[rows], references, out=out)
         if self._among_themselves:
             out[np.arange(len(rows)), rows] = np.inf
 
@@ -143,12 +144,12 @@ class EnsembleRanking:
         `(p, w)`, filled up with padding.
         """
         lower = np.empty(distances.shape[1:], np.float32)
-        for rows in _pieces(np.arange(len(lower)), self._width):
+        for rows in map(_as_slice, _pieces(np.arange(len(lower)), self._width)):
             # Sums in the order of `_totals`, so that rounding keeps them from exceeding those.
             smallest = [distances[fold, rows].min(axis=0) for fold in self._folds]
             lower[rows] = functools.reduce(np.add, smallest)
         limits = np.empty(len(lower), np.float32)
-        seeds = smallest_columns(lower, depth)
+        seeds = _smallest(lower, min(SEEDS_PER_NEIGHBOUR * depth, self._size))
         for rows in _pieces(np.arange(len(lower)), seeds.shape[1]):
             of_seeds = np.stack([_at(model, seeds[rows], rows) for model in distances])
             limits[rows] = functools.reduce(
@@ -190,19 +191,19 @@ class EnsembleRanking:
 
 
 def _factors(queries, references, unit, width):
-    """Arrays `(Q, D + 2)` and `(width, D + 2)` whose product is the squared distances.
+    """Arrays `(Q, D + 2)` and `(D + 2, width)` whose product is the squared distances.
 
     The first reference is the origin and `unit` the unit of length, as `ExactSearch` takes them.
-    Rows after the last reference are infinitely far from everything.
+    Columns after the last reference are infinitely far from everything.
     """
     queries, references = ((x / unit - references[0] / unit) for x in (queries, references))
     query_norms, norms = (np.einsum("nd,nd->n", x, x)[:, None] for x in (queries, references))
     if not np.isfinite(4 * (query_norms.max() + norms.max())):
         raise ValueError("queries lie too far from the references for float32 distances.")
     left = np.hstack([-2 * queries, query_norms, np.ones_like(query_norms)])
-    right = np.zeros((width, left.shape[1]), np.float32)
-    right[: len(references)] = np.hstack([references, np.ones_like(norms), norms])
-    right[len(references) :, -1] = np.inf
+    right = np.zeros((left.shape[1], width), np.float32)
+    right[:, : len(references)] = np.hstack([references, np.ones_like(norms), norms]).T
+    right[-1, len(references) :] = np.inf
     return left, right
 
 
@@ -213,9 +214,20 @@ def _at(distances, columns, rows=None):
     return np.maximum(distances[rows[:, None], columns], 0)
 
 
+def _smallest(values, k):
+    """Columns of the k smallest values of each row `(b, k)`, in no order."""
+    columns = smallest_columns(values, k)
+    least = np.argpartition(_at(values, columns), k - 1, axis=1)[:, :k]
+    return np.take_along_axis(columns, least, axis=1)
+
+
 def _pieces(rows, width):
     """The rows in pieces of about `PIECE_ENTRIES` entries."""
     return np.array_split(rows, min(len(rows), -(-len(rows) * width // PIECE_ENTRIES)))
+
+
+def _as_slice(rows):
+    return slice(rows[0], rows[-1] + 1)
 
 
 def _joined(parts, join):

@@ -49,9 +49,11 @@ class BinomialDevianceLoss(PairLoss):
 
     def pairs_loss(self, pairs):
         exponents = self.alpha * (pairs.similarities - self.margin)
-        attraction = weighted_mean(ops.softplus(-exponents), pairs.positives)
-        repulsion = weighted_mean(ops.softplus(self.negative_weight * exponents), pairs.negatives)
-        return attraction + repulsion
+        # A pair is positive or negative: one softplus serves both.
+        terms = ops.softplus(
+            ops.where(pairs.positives > 0, -exponents, self.negative_weight * exponents)
+        )
+        return weighted_mean(terms, pairs.positives) + weighted_mean(terms, pairs.negatives)
 
     def get_config(self):
         return {

@@ -1,6 +1,7 @@
 """Greedy k-center selection (Gürbüz, thesis 2022, Algorithm 2)."""
 
 import math
+from functools import partial
 
 import tensorflow as tf
 from keras import ops
@@ -48,26 +49,50 @@ def greedy_k_center(pool, centers, k):
 def _choices(pool, centers, k):
     # Halves of squared distances, by matrix-vector products from an origin within the pool.
     pool, centers = pool - pool[..., :1, :], centers - pool[..., :1, :]
-    norms, center_norms = (ops.sum(ops.square(x), axis=-1) / 2 for x in (pool, centers))
+    norms, products_with = _norms_and_products(pool, k)
     nearest = ops.full_like(norms, float("inf"))
     if centers.shape[-2] != 0:
         products = ops.matmul(pool, ops.swapaxes(centers, -1, -2))
+        center_norms = _half_squares(centers)
         nearest = ops.min(norms[..., None] - (products - center_norms[..., None, :]), axis=-1)
-    *batch, size, dim = ops.shape(pool)
-    points, flat_norms = ops.reshape(pool, (-1, dim)), ops.reshape(norms, (-1,))
-    positions = ops.arange(size, dtype="int32")
+    *batch, size = ops.shape(norms)
+    flat_norms = ops.reshape(norms, (-1,))
     starts = ops.reshape(ops.arange(math.prod(batch), dtype="int32") * size, batch)
 
     def choose(step, state):
         nearest, chosen = state
         index = tf.argmax(nearest, axis=-1, output_type="int32")
         place = starts + index
-        point, norm = ops.take(points, place, axis=0), ops.take(flat_norms, place, axis=0)
-        products = ops.matmul(pool, point[..., None])[..., 0]
-        nearest = ops.minimum(nearest, norms - (products - norm[..., None]))
-        nearest = ops.where(positions == index[..., None], float("-inf"), nearest)
+        norm = ops.take(flat_norms, place, axis=0)[..., None]
+        nearest = ops.minimum(nearest, norms - products_with(place) + norm)
+        nearest = ops.scatter_update(
+            ops.reshape(nearest, (-1,)),
+            ops.reshape(place, (-1, 1)),
+            ops.full((ops.size(place),), float("-inf"), nearest.dtype),
+        )
+        nearest = ops.reshape(nearest, ops.shape(norms))
         chosen = ops.where(ops.arange(k, dtype="int32") == step, index[..., None], chosen)
         return nearest, chosen
 
     chosen = ops.zeros((*batch, k), dtype="int32")
     return ops.fori_loop(0, k, choose, (nearest, chosen))[1]
+
+
+def _norms_and_products(pool, k):
+    """Halves of squared norms `(..., b)`; products with the points at places of the flat pool."""
+    *_, size, dim = ops.shape(pool)
+    if pool.shape[-2] is not None and size <= min(dim, 4 * k):
+        # So few points that all their products take one pass over the pool, and no more memory.
+        products = ops.matmul(pool, ops.swapaxes(pool, -1, -2))
+        norms = ops.diagonal(products, axis1=-2, axis2=-1) / 2
+        return norms, partial(ops.take, ops.reshape(products, (-1, size)), axis=0)
+    points = ops.reshape(pool, (-1, dim))
+
+    def products_with(place):
+        return ops.matmul(pool, ops.take(points, place, axis=0)[..., None])[..., 0]
+
+    return _half_squares(pool), products_with
+
+
+def _half_squares(x):
+    return ops.sum(ops.square(x), axis=-1) / 2

@@ -40,10 +40,11 @@ class ChanceConstrainedTrainer:
     Attributes:
         learner: the `ProjectionLearner` that trains, once `fit` has begun; its loss holds the
             proxies.
-        projections: list of dict, one for each problem: `steps`, `map_at_r` (its best),
-            `covering_radius_before` and `covering_radius_after` (mean over classes of the distance
-            of the pool's farthest image from the previous and from the new proxies, `None` where
-            there are no previous ones), `distance_moved` (||θ - θ*||).
+        projections: list of dict, one for each problem: `steps`, the best value of the monitored
+            metric under its name without `val_`, such as `map_at_r`, `covering_radius_before` and
+            `covering_radius_after` (mean over classes of the distance of the pool's farthest image
+            from the previous and from the new proxies, `None` where there are no previous ones),
+            `distance_moved` (||θ - θ*||).
 
     Raises:
         ValueError: if an argument is out of range, or the learner has no pair loss.
@@ -247,7 +248,7 @@ class _Alternation(keras.callbacks.Callback):
         self.trainer.projections.append(
             {
                 "steps": self.steps,
-                "map_at_r": float(self.value),
+                self.trainer.monitor.removeprefix("val_"): float(self.value),
                 **self.radii,
                 "distance_moved": moved,
             }

@@ -146,14 +146,15 @@ def _shown(key, value):
 
 
 def _projections(runs):
-    """For each run that trained by CCP, its name and a row of texts for each of its problems."""
+    """For each run that trained by CCP: name, metric and a row of texts for each problem."""
     return [
         (
             run.name,
+            display_name(_followed(run.projections[0])),
             [
                 (
                     f"{problem['steps']:,}",
-                    f"{100 * problem['map_at_r']:.2f}",
+                    _shown(_followed(problem), problem[_followed(problem)]),
                     *(
                         "–" if problem[key] is None else f"{problem[key]:.3f}"
                         for key in (
@@ -169,6 +170,11 @@ def _projections(runs):
         for run in runs
         if run.projections
     ]
+
+
+def _followed(problem):
+    """The metric by which CCP followed a problem."""
+    return next(key for key in problem if is_retrieval_share(key))
 
 
 def _overlays(runs, indices):

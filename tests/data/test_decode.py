@@ -3,9 +3,16 @@ import zlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
-from gsp_tf.data import UnreadableImageError, find_unreadable, read_image
+from gsp_tf.data import (
+    FileImages,
+    UnreadableImageError,
+    evaluation_dataset,
+    find_unreadable,
+    read_image,
+)
 from gsp_tf.data.readable import check_readable
 
 COLOURS = np.array(
@@ -178,6 +185,27 @@ def test_unreadable_files(tmp_path):
     found = find_unreadable(paths)
     assert [error.path for error in found] == paths[1:]
     assert isinstance(found[0], ValueError)
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize(
+    ("side", "pixels"),
+    [(9_460, "9,460 x 9,460 = 89,491,600 pixels"), (65_000, "more than 178,956,970 pixels")],
+)
+def test_an_image_that_says_it_is_large_is_refused_unread(tmp_path, side, pixels):
+    jpeg, sides = jpeg_bytes(), side.to_bytes(2, "big") * 2
+    frame = jpeg.index(b"\xff\xc0")
+    (tmp_path / "a.jpg").write_bytes(jpeg[: frame + 5] + sides + jpeg[frame + 9 :])
+    header = (side.to_bytes(4, "big") * 2) + bytes([8, 2, 0, 0, 0])
+    png = b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", b"")
+    (tmp_path / "a.png").write_bytes(png)
+    said = rf"{pixels}; at most 89,478,485 are decoded"
+    for name in ("a.jpg", "a.png"):
+        with pytest.raises(UnreadableImageError, match=rf"{name}: .*{said}"):
+            read_image(tmp_path / name)
+        batches = evaluation_dataset(FileImages([tmp_path / name], [0], ["a"]), 8, batch_size=1)
+        with pytest.raises(tf.errors.OpError, match=rf"{name}: .*{said}"):
+            next(iter(batches))
 
 
 def test_channels_must_be_1_or_3(tmp_path):

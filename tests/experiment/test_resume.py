@@ -143,7 +143,9 @@ def results(folder):
     ("sections", "where", "count", "goes_on_from"),
     [
         pytest.param("", "step", 6, 1, id="warm-up, in an epoch"),
-        pytest.param("", "checkpoint.npz", 5, 3, id="plateau, writing the checkpoint"),
+        pytest.param(
+            "", "checkpoint.npz", 5, 3, id="plateau, writing the checkpoint", marks=EVIDENCE
+        ),
         pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch", marks=EVIDENCE),
         pytest.param(CCP, "model.keras", 3, None, id="ccp, writing the best model"),
         pytest.param(CCP, "step", 22, 5, id="ccp, in a later problem", marks=EVIDENCE),

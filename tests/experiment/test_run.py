@@ -397,7 +397,11 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_model(recipe, tmp_path, c
     assert "Training diverged" in folder.report_path.read_text("utf-8")
 
 
-def test_the_demo(tmp_path, capsys):
+def test_the_demo(tmp_path, capsys, monkeypatch):
+    def shorter(path, options):
+        return load_recipe(path, [*options, "--training.steps_per_epoch", "25"])
+
+    monkeypatch.setattr("gsp_tf.experiment.demo.load_recipe", shorter)
     assert run("demo", "--runs", tmp_path, "--epochs", "1") == 0
     output = capsys.readouterr().out
     (folder,) = tmp_path.iterdir()

@@ -23,15 +23,16 @@ def test_equals_the_authors_selection(oracle, k, jit_compile):
 @given(
     pool_size=st.integers(1, 12),
     centers=st.integers(0, 4),
+    dim=st.sampled_from([1, 2, 5, 12]),
     seed=st.integers(0, 10_000),
     data=st.data(),
 )
-def test_each_choice_is_the_farthest_point(pool_size, centers, seed, data):
+def test_each_choice_is_the_farthest_point(pool_size, centers, dim, seed, data):
     k = data.draw(st.integers(1, pool_size))
     rng = np.random.default_rng(seed)
-    # Small integers: distances are exact, and ties are common.
-    pool = rng.integers(0, 4, (pool_size, 2)).astype("float32")
-    current = rng.integers(0, 4, (centers, 2)).astype("float32")
+    # Small integers: distances are exact, and ties are common. Small pools take another way.
+    pool = rng.integers(0, 4, (pool_size, dim)).astype("float32")
+    current = rng.integers(0, 4, (centers, dim)).astype("float32")
     indices = greedy_k_center(pool, current, k).numpy()
     assert len(set(indices)) == k
     chosen = []

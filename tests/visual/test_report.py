@@ -181,5 +181,10 @@ def test_shows_the_problems_of_ccp(tmp_path):
         ["1,200", "51.20", "–", "0.250", "–"],
         ["1,200", "60.00", "0.500", "0.250", "1.250"],
     ]
+    assert "Best validation MAP@R, %" in section(page, "projections")
     assert "plain" not in section(page, "projections")
+    conventional = {"recall_at_1": 0.25, **{key: first[key] for key in first if key != "map_at_r"}}
+    page = write(tmp_path, make_run("conventional", projections=[conventional]))
+    assert "Best validation Recall@1, %" in section(page, "projections")
+    assert "<td>25.00</td>" in section(page, "projections")
     assert 'id="projections"' not in write(tmp_path, make_run("plain"))

@@ -1,0 +1,83 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from gsp_tf.experiment import RunFolder, build_learner, load_splits
+from gsp_tf.experiment.evaluate import fingerprint
+from gsp_tf.recipe import load_recipe
+
+RECIPE = """
+name: photographs
+data:
+  name: folder
+  path: {path}
+  image_size: 16
+  resize: 20
+  split_fractions: [0.4, 0.3, 0.3]
+  classes_per_batch: 2
+  images_per_class: 2
+backbone: {{name: conv4}}
+embedding: {{dim: 8}}
+pooling: {{num_prototypes: 4}}
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe_file(tmp_path_factory):
+    """A recipe on parts of photographs: JPEG files, some turned by EXIF, and PNG files."""
+    folder = tmp_path_factory.mktemp("data")
+    photograph = Image.fromarray(load_sample_image("china.jpg"))
+    rng = np.random.default_rng(0)
+    for c in range(8):
+        (folder / "images" / f"place {c}").mkdir(parents=True)
+        for i in range(4):
+            width, height = (int(side) for side in rng.integers(18, 200, 2))
+            part = photograph.crop((70 * c, 40, 70 * c + width, 40 + height))
+            path = folder / "images" / f"place {c}" / f"{i}"
+            if i == 0:
+                part.save(path.with_suffix(".png"))
+            else:
+                tags = Image.Exif()
+                tags[0x0112] = 6 if i == 1 else 1
+                part.save(path.with_suffix(".jpg"), exif=tags)
+    file = folder / "recipe.yaml"
+    file.write_text(RECIPE.format(path=folder / "images"), encoding="utf-8")
+    return file
+
+
+def untrained_run(path, recipe):
+    """A run folder with a model of random weights."""
+    folder = RunFolder.create(path, recipe)
+    train = load_splits(recipe).train
+    build_learner(recipe, len(train.class_names), channels=3).save(folder.model_path)
+    folder.update_metrics(status="finished", train_classes=fingerprint(train))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(recipe_file):
+    """Run folder of the recipe."""
+    return untrained_run(recipe_file.parent / "run", load_recipe(recipe_file))
+
+
+@pytest.fixture
+def make_run(recipe_file, tmp_path):
+    """Function from options of the recipe to a run folder."""
+    return lambda *options: untrained_run(tmp_path / "run", load_recipe(recipe_file, options))
+
+
+@pytest.fixture(scope="session")
+def elsewhere(tmp_path_factory):
+    """Function that runs code in a process in another folder, where gsp_tf cannot be imported."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+
+    def run(code, *arguments, without=("gsp_tf",)):
+        blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in without)
+        command = [sys.executable, "-c", f"import sys\n{blocked}{code}", *map(str, arguments)]
+        subprocess.run(command, check=True, cwd=folder, env={"TF_CPP_MIN_LOG_LEVEL": "3"})
+
+    return run

@@ -189,6 +189,75 @@ def _parser(files):
     bench.add_argument(
         "--out", type=str | None, help="Markdown file; null is benchmarks/RESULTS.md."
     )
+    embed = ArgumentParser(
+        description="Embed images with the best model of a run, prepared as evaluate prepares "
+        "them, and write the embeddings as Parquet. Stopped, the same command goes on.",
+        exit_on_error=False,
+    )
+    embed.add_argument("run", type=str, help="Run folder.")
+    embed.add_argument(
+        "images",
+        type=str,
+        nargs="+",
+        help="Image files, folders (searched at any depth; the first folder below is the label) "
+        "and .csv files with the columns path and label.",
+    )
+    embed.add_argument(
+        "--out", type=str | None, help="Folder to write; null is the folder embeddings in the run."
+    )
+    embed.add_argument(
+        "--shard-size",
+        type=int,
+        default=4096,
+        help="Images in a file, embedded again after a stop.",
+    )
+    index = ArgumentParser(
+        description="Build a nearest-neighbour index of embeddings, or change one.",
+        exit_on_error=False,
+    )
+    index.add_argument(
+        "folder", type=str, help="What embed wrote; with --add or --delete the index to change."
+    )
+    index.add_argument(
+        "--out", type=str | None, help="Folder to write; null is the folder index in the run."
+    )
+    index.add_argument(
+        "--kind",
+        type=Literal["exact", "ivf_sq8", "ivf_pq"] | None,
+        help="exact, or compressed; null is exact up to 100,000 images, ivf_sq8 up to 5,000,000, "
+        "ivf_pq above.",
+    )
+    index.add_argument("--add", type=str | None, help="Add the images of this folder of embed.")
+    index.add_argument(
+        "--delete",
+        type=str,
+        nargs="+",
+        default=[],
+        help="Remove images by the paths of their files; before anything is added.",
+    )
+    search = ArgumentParser(
+        description="Find the images of an index that are nearest to an image.",
+        exit_on_error=False,
+    )
+    search.add_argument("run", type=str, help="Run folder.")
+    search.add_argument("image", type=str, help="Image file.")
+    search.add_argument(
+        "--index", type=str | None, help="What index wrote; null is the folder index in the run."
+    )
+    search.add_argument("--k", type=int, default=10, help="Number of neighbours.")
+    search.add_argument(
+        "--html",
+        type=str,
+        nargs="?",
+        const="",
+        default=None,
+        help="Write a page with their pictures: this file, or search.html in the run.",
+    )
+    search.add_argument(
+        "--mapped",
+        type=bool | None,
+        help="Leave the vectors on disk; null does so if they are more than the memory there is.",
+    )
     commands = {
         "train": train,
         "check": check,
@@ -198,6 +267,9 @@ def _parser(files):
         "convert-weights": convert,
         "export": export,
         "bench": bench,
+        "embed": embed,
+        "index": index,
+        "search": search,
     }
     subcommands = parser.add_subcommands(required=True)
     subcommands.add_subcommand("train", train, help="Train as a recipe says.")
@@ -210,6 +282,9 @@ def _parser(files):
     )
     subcommands.add_subcommand("export", export, help="Write the model of a run to be served.")
     subcommands.add_subcommand("bench", bench, help="Measure speed and memory.")
+    subcommands.add_subcommand("embed", embed, help="Embed images with the model of a run.")
+    subcommands.add_subcommand("index", index, help="Build or change an index of embeddings.")
+    subcommands.add_subcommand("search", search, help="Find the images nearest to an image.")
     return parser, commands
 
 
@@ -380,6 +455,48 @@ def _bench(options, parser):
     return 0
 
 
+def _embed(options, parser):
+    from gsp_tf.serving import embed_images
+
+    folder = embed_images(options.run, options.images, options.out, options.shard_size)
+    metadata = folder.metadata()
+    print(
+        f"{folder.path}: {metadata['images']['embedded']:,} images of dimension {metadata['dim']}"
+    )
+    return 0
+
+
+def _index(options, parser):
+    from gsp_tf.serving import Index, build_index
+    from gsp_tf.serving.table import print_index
+
+    if options.add is None and not options.delete:
+        index = build_index(options.folder, options.out, options.kind)
+    else:
+        if options.out is not None or options.kind is not None:
+            raise ValueError("--out and --kind are for building an index, not for changing one.")
+        index = Index(options.folder)
+        if options.delete:
+            index.delete(options.delete)
+        if options.add is not None:
+            index.add(options.add)
+    print_index(index)
+    return 0
+
+
+def _search(options, parser):
+    from gsp_tf import serving
+    from gsp_tf.serving.table import print_neighbours
+
+    index = serving.open_index(options.run, options.index, options.mapped)
+    neighbours = serving.search(options.run, options.image, index, options.k)
+    print_neighbours(neighbours, options.image)
+    if options.html is not None:
+        page = options.html or Path(options.run) / "search.html"
+        print(f"Page: {serving.write_neighbours(page, options.image, neighbours, index)}")
+    return 0
+
+
 def _exit_code(folders):
     statuses = {folder.metrics()["status"] for folder in folders}
     if "diverged" in statuses:
@@ -401,6 +518,9 @@ _COMMANDS = {
     "convert-weights": _convert_weights,
     "export": _export,
     "bench": _bench,
+    "embed": _embed,
+    "index": _index,
+    "search": _search,
 }
 
 

@@ -8,7 +8,7 @@ from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.messages import listed
 from gsp_tf.data.readable import check_readable
 
-_EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+IMAGE_EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
 def load_folder(
@@ -50,7 +50,7 @@ def load_folder(
     if not path.is_dir():
         raise NotADirectoryError(f"{path} is not a folder; expected one, with one folder a class.")
     entries = [entry for entry in sorted(path.iterdir()) if not entry.name.startswith(".")]
-    classes = {entry.name: _image_files(entry) for entry in entries if entry.is_dir()}
+    classes = {entry.name: image_files(entry) for entry in entries if entry.is_dir()}
     _check_classes(path, classes)
     stray = sum(_is_image(entry.name) for entry in entries if entry.is_file())
     if stray:
@@ -70,7 +70,19 @@ def load_folder(
     )
 
 
-def _image_files(folder: Path) -> list[str]:
+def image_files(folder: str | os.PathLike) -> list[str]:
+    """Finds the image files in a folder, at any depth, by their extension.
+
+    Args:
+        folder: The folder; hidden files and folders in it are ignored.
+
+    Returns:
+        Their paths, sorted.
+
+    Example:
+        >>> image_files("no/such/folder")
+        []
+    """
     found = []
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -79,19 +91,19 @@ def _image_files(folder: Path) -> list[str]:
 
 
 def _is_image(name: str) -> bool:
-    return not name.startswith(".") and name.lower().endswith(_EXTENSIONS)
+    return not name.startswith(".") and name.lower().endswith(IMAGE_EXTENSIONS)
 
 
 def _check_classes(path: Path, classes: dict[str, list[str]]) -> None:
     empty = [repr(name) for name, files in classes.items() if not files]
     if classes and len(empty) == len(classes):
         raise ValueError(
-            f"no images in the class folders of {path}; accepted are {', '.join(_EXTENSIONS)}."
+            f"no images in the class folders of {path}; accepted are {', '.join(IMAGE_EXTENSIONS)}."
         )
     if empty:
         raise ValueError(
             f"class folders without a readable image in {path}: {listed(empty)}. "
-            f"Remove them or add images ({', '.join(_EXTENSIONS)})."
+            f"Remove them or add images ({', '.join(IMAGE_EXTENSIONS)})."
         )
     if len(classes) < 2:
         raise ValueError(

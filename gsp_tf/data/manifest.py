@@ -15,7 +15,16 @@ _SPLITS = ("train", "validation", "test", "query", "gallery")
 _WITHOUT_SPLIT = "all"
 
 
-class _Row(NamedTuple):
+class ManifestRow(NamedTuple):
+    """A line of a manifest.
+
+    Args:
+        line: Its number in the file.
+        path: The image file; empty if the line names none.
+        label: Its class.
+        split: Its split, or `None` without such a column.
+    """
+
     line: int
     path: str
     label: str
@@ -61,7 +70,7 @@ def load_manifest(
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; expected a CSV file.")
-    rows = _read_rows(path)
+    rows = read_rows(path)
     _check_rows(path, rows)
     readable = check_readable([row.path for row in rows], skip_unreadable)
     rows = [row for row in rows if row.path in readable]
@@ -85,7 +94,26 @@ def load_manifest(
     return sets
 
 
-def _read_rows(path: Path) -> list[_Row]:
+def read_rows(path: str | os.PathLike) -> list[ManifestRow]:
+    """Reads the lines of a manifest as they are, whether they make sense or not.
+
+    Args:
+        path: The CSV file.
+
+    Returns:
+        A row for each line after the header.
+
+    Raises:
+        ValueError: If it is no CSV file in UTF-8 with the columns path and label.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "list.csv").write_text("path,label\\n/data/1.png,cat\\n")
+        ...     read_rows(f"{folder}/list.csv")
+        [ManifestRow(line=2, path='/data/1.png', label='cat', split=None)]
+    """
+    path = Path(path)
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, restval="")
@@ -101,13 +129,13 @@ def _read_rows(path: Path) -> list[_Row]:
         raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
 
 
-def _row(folder: Path, line: int, record: dict[str, str]) -> _Row:
+def _row(folder: Path, line: int, record: dict[str, str]) -> ManifestRow:
     file = os.path.normpath(folder / record["path"]) if record["path"].strip() else ""
     split = record["split"].strip() if "split" in record else None
-    return _Row(line, file, record["label"].strip(), split)
+    return ManifestRow(line, file, record["label"].strip(), split)
 
 
-def _check_rows(path: Path, rows: list[_Row]) -> None:
+def _check_rows(path: Path, rows: list[ManifestRow]) -> None:
     if not rows:
         raise ValueError(f"{path} lists no images.")
     problems = []
@@ -138,7 +166,7 @@ def _check_rows(path: Path, rows: list[_Row]) -> None:
         raise ValueError(f"{path} cannot be used:\n{bulleted(problems)}")
 
 
-def _image_set(rows: list[_Row], names: list[str], channels: int) -> FileImages:
+def _image_set(rows: list[ManifestRow], names: list[str], channels: int) -> FileImages:
     labels = np.searchsorted(names, [row.label for row in rows])
     return FileImages([row.path for row in rows], labels, names, channels=channels)
 

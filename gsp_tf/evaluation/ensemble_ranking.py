@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from gsp_tf.evaluation.order import padded_width, ranked_flags, smallest_columns
 from gsp_tf.evaluation.retrieval import query_metrics
-from gsp_tf.evaluation.search import power_of_two_below
+from gsp_tf.evaluation.search_space import power_of_two_below
 
 BLOCK_BYTES = 1 << 30
 PIECE_ENTRIES = 1 << 16

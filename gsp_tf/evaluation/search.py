@@ -1,15 +1,12 @@
 """Exact nearest-neighbour search."""
 
 import operator
-from typing import Literal, get_args
 
 import faiss
 import numpy as np
 
 from gsp_tf.evaluation.checks import checked_embeddings
-from gsp_tf.evaluation.normalization import unit_vectors
-
-Metric = Literal["euclidean", "cosine"]
+from gsp_tf.evaluation.search_space import Metric, SearchSpace
 
 BLOCK_ROWS = 1 << 16
 
@@ -17,10 +14,8 @@ BLOCK_ROWS = 1 << 16
 class ExactSearch:
     """Exhaustive nearest-neighbour search among a fixed set of references.
 
-    Euclidean distances are taken with the first reference as origin and in units of a power of
-    two, which changes no distance but keeps float32 from cancelling far from zero and its squares
-    from overflowing. The cosine distance is 1 - cosine similarity; a zero vector has similarity 0
-    to everything.
+    Distances are those of `SearchSpace`: the cosine distance is 1 - cosine similarity, and a zero
+    vector has similarity 0 to everything.
 
     Args:
         references: float array-like `(N, D)`.
@@ -37,19 +32,15 @@ class ExactSearch:
     """
 
     def __init__(self, references, metric: Metric = "euclidean"):
-        if metric not in get_args(Metric):
-            raise ValueError(f"metric must be one of {get_args(Metric)}; received {metric!r}.")
         references = checked_embeddings(references, "references")
         self.metric = metric
         self.size, self.dim = references.shape
-        self._scale = power_of_two_below(max(references.max(), -references.min()))
-        self._origin = references[0] / self._scale
-        kind = faiss.IndexFlatL2 if metric == "euclidean" else faiss.IndexFlatIP
-        self._index = kind(self.dim)
+        self._space = SearchSpace.around(references, metric)
+        self._index = faiss.IndexFlat(self.dim, self._space.faiss_metric)
         self._index.codes.resize(references.nbytes)
         self._index.codes.resize(0)  # the room stays, so that the blocks are copied only once
         for start in range(0, self.size, BLOCK_ROWS):
-            self._index.add(self._transform(references[start : start + BLOCK_ROWS]))
+            self._index.add(self._space.vectors(references[start : start + BLOCK_ROWS]))
 
     def __call__(self, queries, k, exclude=None):
         """Finds the k nearest references of each query, nearest first.
@@ -76,20 +67,13 @@ class ExactSearch:
         if not 1 <= k <= available:
             raise ValueError(f"k must be between 1 and {available}; received {k}.")
         found = k + (exclude is not None)
-        scores, indices = self._index.search(self._transform(queries), found)
+        scores, indices = self._index.search(self._space.vectors(queries), found)
         if (indices < 0).any():
             raise ValueError("queries lie too far from the references for float32 distances.")
         if exclude is not None:
-            kept = _all_but(indices, np.asarray(exclude))
+            kept = all_but(indices, np.asarray(exclude))
             scores, indices = (a[kept].reshape(len(queries), k) for a in (scores, indices))
-        if self.metric == "cosine":
-            return indices, np.maximum(1 - scores, 0)
-        return indices, np.sqrt(scores) * self._scale
-
-    def _transform(self, embeddings):
-        if self.metric == "euclidean":
-            return embeddings / self._scale - self._origin
-        return unit_vectors(embeddings).astype(np.float32)
+        return indices, self._space.distances(scores)
 
 
 def nearest_neighbours(queries, references=None, k=1, metric: Metric = "euclidean"):
@@ -124,13 +108,21 @@ def nearest_neighbours(queries, references=None, k=1, metric: Metric = "euclidea
     return ExactSearch(references, metric)(queries, k)
 
 
-def _all_but(indices, excluded):
-    """Mask that drops from each row the excluded index, or the last if that was not found."""
+def all_but(indices, excluded):
+    """Mask that drops from each row the excluded index, or the last if that was not found.
+
+    Args:
+        indices: integers `(Q, k)`.
+        excluded: integers `(Q,)`.
+
+    Returns:
+        bool array `(Q, k)`, with k - 1 true values in each row.
+
+    Example:
+        >>> all_but(np.array([[3, 1], [1, 3]]), np.array([3, 4]))
+        array([[False,  True],
+               [ True, False]])
+    """
     drop = indices == excluded[:, None]
     drop[~drop.any(axis=1), -1] = True
     return ~drop
-
-
-def power_of_two_below(value):
-    """The largest power of two that is at most `value`, or 1 for 0."""
-    return np.ldexp(np.float32(1), np.frexp(value)[1] - 1) if value else np.float32(1)

@@ -1,6 +1,21 @@
-"""Models that serve: export of a run for programs without this library."""
+"""Trained models in use: exports, embeddings of images, and the search among them."""
 
+from gsp_tf.serving.embed import embed_images
+from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
 from gsp_tf.serving.export import export_run
 from gsp_tf.serving.export_metadata import verify_export
+from gsp_tf.serving.index import Index, build_index
+from gsp_tf.serving.search import Neighbour, open_index, search, write_neighbours
 
-__all__ = ["export_run", "verify_export"]
+__all__ = [
+    "EmbeddingsFolder",
+    "Index",
+    "Neighbour",
+    "build_index",
+    "embed_images",
+    "export_run",
+    "open_index",
+    "search",
+    "verify_export",
+    "write_neighbours",
+]

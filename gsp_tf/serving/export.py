@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from gsp_tf.experiment import RunFolder, load_splits, model_folders
+from gsp_tf.experiment import load_splits
 from gsp_tf.experiment.evaluate import fingerprint
 from gsp_tf.files import new_folder, refuse_existing
 from gsp_tf.serving.export_metadata import write_metadata
@@ -16,6 +16,7 @@ from gsp_tf.serving.keras_file import read_keras_file, write_keras_file
 from gsp_tf.serving.onnx_file import read_onnx_file, write_onnx_file
 from gsp_tf.serving.saved_model import read_saved_model, write_saved_model
 from gsp_tf.serving.served_embedder import ServedEmbedder
+from gsp_tf.serving.single_run import single_run
 
 TOLERANCE = 1e-5
 
@@ -67,7 +68,7 @@ def export_run(path, format, out=None, attributes=False, pooling_weights=False, 
             "Attributes and pooling weights are outputs of saved_model and onnx; a .keras file "
             "holds the layers themselves, whose methods give them."
         )
-    folder = _opened(path)
+    folder = single_run(path)
     recipe = folder.recipe()
     out = Path(folder.path / format if out is None else out)
     refuse_existing(out)
@@ -83,19 +84,6 @@ def export_run(path, format, out=None, attributes=False, pooling_weights=False, 
         _compare(served, FORMATS[format].read(temporary))
         write_metadata(temporary, format, served, recipe, folder.metrics(), train_classes)
     return out
-
-
-def _opened(path):
-    """The run folder of one model."""
-    folder = RunFolder(path)
-    folder.require(folder.recipe_path)
-    recipe = folder.recipe()
-    if recipe.protocol.is_ensemble:
-        models = [str(model.path) for repeats in model_folders(folder) for model in repeats]
-        raise ValueError(
-            f"{path} is a run of several models; export one of them: {', '.join(models)}"
-        )
-    return RunFolder.open(path)
 
 
 def _train_classes(folder, recipe, splits):

@@ -1,4 +1,4 @@
-"""Pictures of embeddings, retrieval, pooling weights and training, and the page that joins them."""
+"""Pictures of embeddings, retrieval, pooling weights and training, and the pages that join them."""
 
 from gsp_tf.visual.attention import overlay_groups
 from gsp_tf.visual.class_hulls import class_hulls
@@ -11,6 +11,7 @@ from gsp_tf.visual.partition_maps import partition_maps
 from gsp_tf.visual.prototypes import attribute_histograms, dominant_prototypes
 from gsp_tf.visual.report import write_report
 from gsp_tf.visual.run_summary import RunSummary
+from gsp_tf.visual.search_page import write_search_page
 
 __all__ = [
     "RunSummary",
@@ -26,4 +27,5 @@ __all__ = [
     "project",
     "training_curves",
     "write_report",
+    "write_search_page",
 ]

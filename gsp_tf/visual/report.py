@@ -1,10 +1,8 @@
 """One self-contained page about one or several runs."""
 
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from gsp_tf.evaluation import ExactSearch
@@ -19,6 +17,7 @@ from gsp_tf.visual.metric_names import display_name, is_retrieval_share
 from gsp_tf.visual.overlay import color_scale
 from gsp_tf.visual.selection import class_by_class, few_classes, telling_queries
 from gsp_tf.visual.style import CLASS_COLORS, run_style
+from gsp_tf.visual.templates import page_template
 
 OVERLAYS, OVERLAY_PIXELS = 8, 160
 QUERIES, NEIGHBOURS, CANDIDATES = 8, 8, 256
@@ -56,7 +55,7 @@ def write_report(path, title, runs, seed=0):
     _check_comparable(runs)
     first = runs[0]
     order = class_by_class(first.labels, seed)
-    page = _template().render(
+    page = page_template("report.html").render(
         title=title,
         runs=[
             {
@@ -98,14 +97,6 @@ def _check_comparable(runs):
                     f"{run.name!r} {ours.shape} differ from those of {runs[0].name!r} "
                     f"{theirs.shape}."
                 )
-
-
-def _template():
-    source = resources.files("gsp_tf.visual").joinpath("report.html").read_text("utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(source)
 
 
 def _notes(runs):

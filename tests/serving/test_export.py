@@ -280,7 +280,7 @@ def test_folders_that_are_no_run_of_one_model(run, tmp_path):
         export_run(tmp_path, "onnx")
     recipe = Recipe(protocol=ProtocolRecipe("mlrc", num_folds=2))
     RunFolder.create(tmp_path / "folds", recipe)
-    with pytest.raises(ValueError, match="several models; export one of them.*folds.*folds"):
+    with pytest.raises(ValueError, match="several folds; name the run folder of one.*folds.*folds"):
         export_run(tmp_path / "folds", "onnx")
 
 

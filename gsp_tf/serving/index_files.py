@@ -1,0 +1,183 @@
+"""The files of an index, replaced together."""
+
+import re
+import secrets
+from pathlib import Path
+
+import faiss
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gsp_tf.files import replacing
+from gsp_tf.serving.checksum import file_sha256
+from gsp_tf.serving.embeddings_folder import read_table
+from gsp_tf.serving.memory import available_memory
+from gsp_tf.serving.metadata import read_metadata, write_metadata
+
+FORMAT = "gsp_tf index"
+ITEM_COLUMNS = {"id": pa.int64(), "path": pa.string(), "label": pa.string()}
+_OURS = re.compile(
+    r"(\.\d+-\d+\.)?(vectors-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet|index\.json)"
+)
+_TYPES = {
+    "generation": int,
+    "kind": str,
+    "metric": str,
+    "dim": int,
+    "count": int,
+    "next_id": int,
+    "space": dict,
+    "model": dict,
+    "preprocessing": dict,
+    "recall": dict,
+    "files": dict,
+}
+
+
+class IndexFiles:
+    """The files of an index folder.
+
+    `index.json` describes the index and names the other two: the vectors, in the format of faiss,
+    and the items (id, path, label), as Parquet. A change writes these under new names and then
+    replaces `index.json`, so that the folder holds the old index or the new one, whatever happens.
+
+    Args:
+        path: the folder.
+
+    Example:
+        >>> IndexFiles("index").metadata_path.as_posix()
+        'index/index.json'
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.metadata_path = self.path / "index.json"
+
+    def refuse_existing(self):
+        """Raise `FileExistsError` if the folder holds an index or anything else."""
+        if self.metadata_path.exists():
+            raise FileExistsError(
+                f"{self.path} holds an index; add to it (gsp-tf index {self.path} --add DIR), "
+                "choose another folder or remove it."
+            )
+        if self.path.exists() and any(not _is_ours(file) for file in self.path.iterdir()):
+            raise FileExistsError(f"{self.path} exists and holds no index; choose another folder.")
+
+    def metadata(self):
+        """What `index.json` holds."""
+        if not self.metadata_path.is_file():
+            raise FileNotFoundError(
+                f"{self.path} is no index: it has no {self.metadata_path.name}."
+            )
+        metadata = read_metadata(self.metadata_path, FORMAT, _TYPES)
+        for name in ("vectors", "items"):
+            entry = metadata["files"].get(name)
+            if not isinstance(entry, dict) or set(entry) != {"name", "bytes", "sha256"}:
+                raise ValueError(f"{self.metadata_path} is damaged: it names no file of {name}.")
+            if entry["name"] != Path(str(entry["name"])).name:
+                raise ValueError(f"{self.metadata_path} names a file elsewhere: {entry['name']}.")
+        return metadata
+
+    def read(self, metadata, mapped):
+        """The index of faiss and the table of items that `index.json` names.
+
+        Args:
+            metadata: dict of `metadata()`.
+            mapped: whether to leave the vectors on disk; `None` leaves them there if they are more
+                than the memory that is available.
+
+        Returns:
+            `faiss.Index`, `pyarrow.Table` and whether the vectors are on disk.
+        """
+        vectors, items = (self._checked_size(metadata["files"][k]) for k in ("vectors", "items"))
+        if mapped is None:
+            mapped = vectors.stat().st_size > available_memory()
+        self._check_sum(items, metadata["files"]["items"])
+        if not mapped:
+            self._check_sum(vectors, metadata["files"]["vectors"])
+        index = _read_index(vectors, _mapping(metadata["kind"]) if mapped else 0)
+        table = read_table(items, ITEM_COLUMNS)
+        counts = {metadata["count"], index.ntotal, len(table)}
+        if len(counts) > 1 or index.d != metadata["dim"]:
+            raise ValueError(f"The files of {self.path} do not belong together: counts {counts}.")
+        return index, table, mapped
+
+    def write(self, metadata, index, items):
+        """Write a new generation of the index, and remove the files of the last one.
+
+        Args:
+            metadata: dict for `index.json` without its generation and files; with the generation
+                it came from, if it changes an index.
+            index: `faiss.Index`.
+            items: `pyarrow.Table`.
+
+        Returns:
+            dict, what `index.json` holds now.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        stamp = secrets.token_hex(4)
+        vectors_path = self.path / f"vectors-{stamp}.faiss"
+        items_path = self.path / f"items-{stamp}.parquet"
+        with replacing(vectors_path) as temporary:
+            try:
+                faiss.write_index(index, str(temporary))
+            except RuntimeError as error:
+                raise OSError(f"{vectors_path} cannot be written: {error}") from error
+        with replacing(items_path) as temporary:
+            pq.write_table(items, temporary)
+        generation = metadata.get("generation", 0)
+        metadata = {
+            **metadata,
+            "generation": generation + 1,
+            "files": {"vectors": _described(vectors_path), "items": _described(items_path)},
+        }
+        if self._generation() != generation:
+            vectors_path.unlink()
+            items_path.unlink()
+            raise ValueError(f"{self.path} was changed by another process; open it again.")
+        write_metadata(self.metadata_path, FORMAT, metadata)
+        self._remove_others({vectors_path, items_path, self.metadata_path})
+        return metadata
+
+    def _generation(self):
+        return self.metadata()["generation"] if self.metadata_path.exists() else 0
+
+    def _remove_others(self, kept):
+        for file in self.path.iterdir():
+            if _is_ours(file) and file not in kept:
+                file.unlink(missing_ok=True)
+
+    def _checked_size(self, entry):
+        path = self.path / entry["name"]
+        if not path.is_file():
+            raise FileNotFoundError(f"{self.path} is damaged: it lacks {path.name}.")
+        if path.stat().st_size != entry["bytes"]:
+            raise ValueError(
+                f"{path} is damaged: it has {path.stat().st_size} bytes, expected {entry['bytes']}."
+            )
+        return path
+
+    def _check_sum(self, path, entry):
+        if file_sha256(path) != entry["sha256"]:
+            raise ValueError(f"{path} is damaged: its SHA-256 is not that in index.json.")
+
+
+def _is_ours(file):
+    """Whether a file is one that writing an index leaves, or leaves when it is killed."""
+    return _OURS.fullmatch(file.name) is not None
+
+
+def _described(path):
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
+
+
+def _mapping(kind):
+    """How faiss leaves the vectors of a kind of index on disk."""
+    return faiss.IO_FLAG_MMAP_IFC if kind == "exact" else faiss.IO_FLAG_MMAP
+
+
+def _read_index(path, flags):
+    try:
+        return faiss.read_index(str(path), flags)
+    except (RuntimeError, MemoryError) as error:
+        raise ValueError(f"{path} is no index of faiss, or damaged: {error}") from error

@@ -1,0 +1,81 @@
+"""The JSON files that describe folders of embeddings and indexes."""
+
+import json
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+import gsp_tf
+from gsp_tf.files import replace_text
+
+_FORMAT_VERSION = 1
+
+
+def write_metadata(path, format_name, entries):
+    """Write a metadata file, under a temporary name first.
+
+    Args:
+        path: the JSON file.
+        format_name: what it describes.
+        entries: dict of values that JSON has.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_metadata(f"{folder}/a.json", "index", {"count": 3})
+        ...     read_metadata(f"{folder}/a.json", "index", {"count": int})["count"]
+        3
+    """
+    content = {"format": format_name, "format_version": _FORMAT_VERSION, **entries}
+    replace_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def read_metadata(path, format_name, types):
+    """Read a metadata file.
+
+    Args:
+        path: the JSON file.
+        format_name: what it has to describe.
+        types: dict from the names that it must have to their types.
+
+    Returns:
+        dict.
+
+    Raises:
+        ValueError: if it is no such file.
+    """
+    path = Path(path)
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    found = entries.get("format") if isinstance(entries, dict) else None
+    if found != format_name:
+        raise ValueError(f"{path} does not describe {format_name}; received format {found!r}.")
+    if entries.get("format_version") != _FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format version {entries.get('format_version')!r}; this version of gsp_tf "
+            f"reads {_FORMAT_VERSION}."
+        )
+    for name, kind in types.items():
+        if not isinstance(entries.get(name), kind):
+            raise ValueError(f"{path} is damaged: it has no {name}, or not of type {kind}.")
+    return entries
+
+
+def versions():
+    """Versions of what the numbers of embeddings and indexes depend on.
+
+    Returns:
+        dict from names to str.
+
+    Example:
+        >>> versions()["gsp_tf"] == gsp_tf.__version__
+        True
+    """
+    packages = ("tensorflow", "keras", "numpy", "faiss-cpu", "pyarrow")
+    return {
+        "gsp_tf": gsp_tf.__version__,
+        **{name: version(name) for name in packages},
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,89 @@
+"""The model of a run, for images that are in no data set."""
+
+import functools
+
+import numpy as np
+
+from gsp_tf.data import FileImages
+from gsp_tf.data.progress import show_progress
+from gsp_tf.evaluation.checks import checked_embeddings
+from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.serving.checksum import file_sha256
+from gsp_tf.serving.single_run import single_run
+from gsp_tf.training import embed
+from gsp_tf.training.embedding import inference
+from gsp_tf.training.metric_learner import split_outputs
+
+
+class RunModel:
+    """The best model of a run with the preprocessing of its evaluation.
+
+    Args:
+        path: run folder.
+
+    Attributes:
+        folder: `RunFolder`.
+        recipe: its recipe.
+        sha256: SHA-256 of the file of the model.
+
+    Raises:
+        FileNotFoundError: if the folder is not a run folder.
+        ValueError: if a file of it is damaged, or it holds the models of several folds.
+
+    Example:
+        >>> RunModel("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+
+    def __init__(self, path):
+        self.folder = single_run(path)
+        self.recipe = self.folder.recipe()
+        self.sha256 = file_sha256(self.folder.model_path)
+
+    @functools.cached_property
+    def embedder(self):
+        """The Keras model from images to embeddings."""
+        embedder = self.folder.learner(compile=False).embedder
+        size = self.recipe.data.image_size
+        if embedder.input_shape[1:3] != (size, size):
+            raise ValueError(
+                f"The model of {self.folder.path} takes images {embedder.input_shape[1:]}, its "
+                f"recipe has data.image_size={size}."
+            )
+        return embedder
+
+    @functools.cached_property
+    def _forward(self):
+        return inference(self.embedder)
+
+    @property
+    def dim(self):
+        """D, dimension of the embeddings."""
+        return split_outputs(self.embedder.output)[0].shape[-1]
+
+    @property
+    def preprocessing(self):
+        """What is done to an image before the model sees it, as a dict."""
+        data = self.recipe.data
+        return {"image_size": data.image_size, "resize": data.resize}
+
+    def embed_files(self, paths, description="Embedding"):
+        """Embeddings of image files, as evaluation computes them.
+
+        Args:
+            paths: image files that can be read.
+            description: what a progress bar says.
+
+        Returns:
+            float32 `(N, D)`.
+
+        Raises:
+            ValueError: if the model gives values that are not finite.
+        """
+        channels = self.embedder.input_shape[-1]
+        images = FileImages(paths, np.zeros(len(paths), int), [""], channels=channels)
+        batches = evaluation_batches(self.recipe, images)
+        embeddings, _ = embed(self._forward, show_progress(batches, description, len(batches)))
+        return checked_embeddings(embeddings, "the embeddings of the model")

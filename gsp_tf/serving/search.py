@@ -1,0 +1,133 @@
+"""The nearest neighbours of an image."""
+
+import os
+from typing import NamedTuple
+
+from gsp_tf.data import read_image
+from gsp_tf.serving.index import Index, check_same_model
+from gsp_tf.serving.run_model import RunModel
+from gsp_tf.visual import write_search_page
+
+
+class Neighbour(NamedTuple):
+    """An image that a search found.
+
+    Args:
+        rank: 1 for the nearest.
+        distance: its distance from the query.
+        label: its class, `None` if it is not known.
+        path: absolute path of its file.
+        id: its id in the index.
+    """
+
+    rank: int
+    distance: float
+    label: str | None
+    path: str
+    id: int
+
+
+def search(run, image, index=None, k=10):
+    """Find the images of an index that are nearest to an image.
+
+    Args:
+        run: run folder of the model that the index was made with.
+        image: image file.
+        index: `Index` or its folder; `None` is the folder `index` in the run.
+        k: number of neighbours, at most as many as the index holds.
+
+    Returns:
+        list of `Neighbour`, nearest first. An image that is in the index finds itself.
+
+    Raises:
+        FileNotFoundError: if a folder is not there.
+        ValueError: if the image cannot be read, `k` is out of range, or the index was made with
+            another model or preprocessing.
+    """
+    model = RunModel(run)
+    index = open_index(run, index)
+    here = {"model": {"sha256": model.sha256}, "preprocessing": model.preprocessing}
+    check_same_model(here, index.metadata, f"{model.folder.path} and the index {index.path}")
+    index.check_k(k)
+    read_image(image)
+    ids, distances = index.search(model.embed_files([image]), k)
+    found = zip(distances[0], index.labels(ids[0]), index.paths(ids[0]), ids[0], strict=True)
+    return [
+        Neighbour(rank, float(distance), label, path, int(number))
+        for rank, (distance, label, path, number) in enumerate(found, start=1)
+    ]
+
+
+def open_index(run, index=None, mapped=None):
+    """An index, by default that in the folder of a run.
+
+    Args:
+        run: run folder.
+        index: `Index` or its folder; `None` is the folder `index` in the run.
+        mapped: as in `Index`.
+
+    Returns:
+        `Index`.
+
+    Example:
+        >>> open_index("runs/gsp")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: runs/gsp/index is no index: it has no index.json.
+    """
+    if isinstance(index, Index):
+        return index
+    return Index(os.path.join(run, "index") if index is None else index, mapped)
+
+
+def write_neighbours(path, image, neighbours, index):
+    """Write a page with the pictures of what `search` found.
+
+    Args:
+        path: HTML file to write.
+        image: image file that was searched.
+        neighbours: list of `Neighbour`.
+        index: `Index` that was searched.
+
+    Returns:
+        pathlib.Path of the page.
+    """
+    metadata = index.metadata
+    summary = (
+        f"The {len(neighbours)} nearest of {len(index):,} images, by the model of the run "
+        f"{metadata['model'].get('recipe')}."
+    )
+    distance = {"euclidean": "Euclidean", "cosine": "cosine"}[metadata["metric"]] + " distance"
+    hint = f"Rank, label and {distance} from the query."
+    if metadata["kind"] != "exact":
+        hint = (
+            f"Rank, label and approximate {distance} from the query. The index is compressed "
+            f"({metadata['kind']}); {describe_recall(metadata)}."
+        )
+    found = [(n.rank, n.distance, n.label, n.path) for n in neighbours]
+    return write_search_page(path, image, found, summary, hint)
+
+
+def describe_recall(metadata):
+    """What is known of the recall of an index, as a text.
+
+    Args:
+        metadata: dict of an `Index`.
+
+    Returns:
+        str.
+
+    Example:
+        >>> measured = {"share": 0.98, "neighbours": 10, "queries": 256, "images": 9000}
+        >>> describe_recall({"kind": "ivf_sq8", "recall": measured})
+        'it found 98.0 % of the 10 nearest of 256 queries among 9,000 images'
+        >>> describe_recall({"kind": "exact"})
+        'it finds all nearest'
+    """
+    if metadata["kind"] == "exact":
+        return "it finds all nearest"
+    recall = metadata["recall"]
+    return (
+        f"it found {100 * recall['share']:.1f} % of the {recall['neighbours']} nearest of "
+        f"{recall['queries']} queries among {recall['images']:,} images"
+    )

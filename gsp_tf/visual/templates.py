@@ -1,0 +1,26 @@
+"""Templates of the pages."""
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+def page_template(name):
+    """A template of this folder; it escapes every text and refuses unknown names.
+
+    Args:
+        name: file name.
+
+    Returns:
+        `jinja2.Template`.
+
+    Example:
+        >>> page_template("page.html").render(title="a < b").count("a &lt; b")
+        1
+    """
+    environment = Environment(
+        loader=PackageLoader("gsp_tf", "visual"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)

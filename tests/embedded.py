@@ -1,0 +1,65 @@
+"""Runs with an untrained model, and folders of embeddings."""
+
+import json
+
+import numpy as np
+
+from gsp_tf.experiment import RunFolder, build_learner
+from gsp_tf.recipe import load_recipe
+from gsp_tf.serving import EmbeddingsFolder
+from gsp_tf.serving.embeddings_folder import Shard
+
+RECIPE = """
+name: digits
+seed: {seed}
+data:
+  name: folder
+  path: {path}
+  channels: 1
+  image_size: 16
+  resize: 18
+  split_fractions: [0.4, 0.3, 0.3]
+backbone: {{name: conv4}}
+embedding: {{dim: 8}}
+pooling: {{name: gap}}
+evaluation: {{batch_size: 16}}
+"""
+
+
+def save_run(path, images, seed=0):
+    """A run folder with an untrained model."""
+    file = path.with_suffix(".yaml")
+    file.write_text(RECIPE.format(path=images, seed=seed), encoding="utf-8")
+    folder = RunFolder.create(path, load_recipe(file))
+    build_learner(folder.recipe(), num_classes=4, channels=1).save(folder.model_path)
+    return path
+
+
+def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, model="a"):
+    """A folder of embeddings as `embed_images` writes it."""
+    folder = EmbeddingsFolder(path)
+    folder.path.mkdir(parents=True)
+    embeddings = np.asarray(embeddings, "float32")
+    names = [f"/{i:03}.png" for i in range(len(embeddings))] if names is None else names
+    labels = [None] * len(embeddings) if labels is None else labels
+    folder.write_metadata(
+        {
+            "model": {"sha256": model, "recipe": "r", "run": "/no/such/run"},
+            "preprocessing": {"image_size": 16},
+            "dim": embeddings.shape[1],
+            "metric": "euclidean",
+            "versions": {},
+            "images": {"listed": len(embeddings)},
+            "shard_size": shard_size,
+            "complete": True,
+        }
+    )
+    for number in range(folder.num_shards):
+        part = slice(number * shard_size, (number + 1) * shard_size)
+        folder.write_shard(number, Shard(names[part], labels[part], embeddings[part], []))
+    return path
+
+
+def edit_json(path, **changes):
+    """Change entries of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")

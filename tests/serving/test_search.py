@@ -1,0 +1,184 @@
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from embedded import save_run
+from PIL import Image
+
+from gsp_tf.serving import Index, build_index, embed_images, open_index, search
+
+FRESH = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
+
+
+@pytest.fixture(scope="module")
+def prepared_run(finished_run, images, tmp_path_factory):
+    """A run with the embeddings of all images and their index, to be copied."""
+    path = shutil.copytree(finished_run, tmp_path_factory.mktemp("prepared") / "run")
+    build_index(embed_images(path, [images]))
+    return path
+
+
+@pytest.fixture
+def digits_run(prepared_run, tmp_path):
+    return shutil.copytree(prepared_run, tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def query(images):
+    return sorted((images / "<b>7").iterdir())[3]
+
+
+class Page(HTMLParser):
+    """The sources and texts of a page, and the elements that are not closed."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.open, self.sources, self.texts = [], [], []
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "link", "img", "br"):
+            self.open.append(tag)
+        self.sources += [value for name, value in attributes if name in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data.strip())
+
+
+def test_from_images_to_neighbours(finished_run, images, query, tmp_path, command):
+    digits_run = shutil.copytree(finished_run, tmp_path / "run")
+    code, output, _ = command("embed", digits_run, images)
+    assert code == 0 and f"{digits_run}/embeddings: 80 images of dimension 8" in output
+    code, output, _ = command("index", digits_run / "embeddings")
+    assert code == 0 and f"{digits_run}/index: 80 images, exact, euclidean" in output
+    assert "it finds all nearest" in output
+    code, output, _ = command("search", digits_run, query, "--k", "4", "--html")
+    assert code == 0 and f"Page: {digits_run}/search.html" in output
+    found = search(digits_run, query, k=4)
+    assert [n.rank for n in found] == [1, 2, 3, 4]
+    assert found[0][2:4] == ("<b>7", str(query)) and found[0].distance < 1e-3
+    assert all(a.distance <= b.distance for a, b in zip(found, found[1:], strict=False))
+    for neighbour in found:
+        assert f"{neighbour.distance:.4f}" in output and neighbour.label in output
+    page = Page(digits_run / "search.html")
+    assert not page.open and len(page.sources) == 1 + 1 + 4
+    assert all(source.startswith("data:") for source in page.sources)
+    for neighbour in found:
+        assert {f"{neighbour.distance:.4f}", neighbour.path} <= set(page.texts)
+        assert f"{neighbour.rank} · {neighbour.label}" in page.texts
+
+
+def test_a_fresh_process_finds_the_same(digits_run, query, tmp_path):
+    page = tmp_path / "page.html"
+    options = ["search", digits_run, query, "--k", "3", "--html", page, "--mapped", "true"]
+    process = subprocess.run(
+        [sys.executable, "-c", FRESH, *map(str, options)], capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+    for neighbour in search(digits_run, query, k=3):
+        assert f"{neighbour.distance:.4f}" in process.stdout
+        assert neighbour.path in Page(page).texts
+
+
+def test_images_are_added_and_deleted(digits_run, images, query, tmp_path, command):
+    shutil.copy(query, tmp_path / "new.png")
+    assert command("embed", digits_run, tmp_path / "new.png", "--out", tmp_path / "more")[0] == 0
+    index = digits_run / "index"
+    code, output, _ = command("index", index, "--add", tmp_path / "more")
+    assert code == 0 and "81 images" in output
+    assert {n.path for n in search(digits_run, query, k=2)} == {
+        str(query),
+        str(tmp_path / "new.png"),
+    }
+    assert search(digits_run, query, k=2)[1].label is None
+    options = ["--delete", query, tmp_path / "new.png", "--add", tmp_path / "more"]
+    code, output, _ = command("index", index, *options)
+    assert code == 0 and "80 images" in output
+    assert search(digits_run, query, k=1)[0].path == str(tmp_path / "new.png")
+    assert "are in the index" in command("index", index, "--add", tmp_path / "more")[2]
+    assert "are not in the index" in command("index", index, "--delete", query)[2]
+    assert "not for changing one" in command("index", index, "--delete", query, "--out", "x")[2]
+    assert "holds an index; add to it" in command("index", digits_run / "embeddings")[2]
+
+
+def test_a_picture_that_is_gone_is_said_to_be(digits_run, query, tmp_path, command):
+    shutil.copytree(query.parent, tmp_path / "in" / "x & y")
+    gone = tmp_path / "in" / "x & y" / query.name
+    build_index(
+        embed_images(digits_run, [tmp_path / "in"], tmp_path / "e").path, tmp_path / "index"
+    )
+    gone.unlink()
+    page = tmp_path / "page.html"
+    options = ["--index", tmp_path / "index", "--k", "2", "--html", page]
+    assert command("search", digits_run, query, *options)[0] == 0
+    texts = Page(page).texts
+    assert "there is no such file" in texts and str(gone) in texts and "1 · x & y" in texts
+
+
+def test_what_cannot_be_searched(digits_run, query, tmp_path, command):
+    (tmp_path / "text.png").write_text("no image")
+    for arguments, message in (
+        ([query, "--k", "81"], "k must be between 1 and 80"),
+        ([query, "--k", "0"], "k must be between 1 and 80"),
+        ([tmp_path / "text.png"], "text.png: not an image"),
+        ([tmp_path / "gone.png"], "gone.png: there is no such file"),
+        ([query, "--index", tmp_path], "is no index: it has no index.json"),
+    ):
+        code, _, errors = command("search", digits_run, *arguments)
+        assert code == 1 and errors.count("gsp-tf: error:") == 1 and message in errors
+    assert "is not a run folder" in command("search", tmp_path, query)[2]
+
+
+def test_a_model_or_preprocessing_that_the_index_does_not_know_is_refused(
+    digits_run, images, query, tmp_path
+):
+    other = save_run(tmp_path / "other", images, seed=1)
+    with pytest.raises(ValueError, match=r"other and the index .* do not belong together: the mod"):
+        search(other, query, digits_run / "index")
+    recipe = digits_run / "recipe.yaml"
+    recipe.write_text(recipe.read_text("utf-8").replace("resize: 18", "resize: 20"), "utf-8")
+    with pytest.raises(ValueError, match="do not belong together: the preprocessing"):
+        search(digits_run, query)
+
+
+def test_an_index_that_is_open_is_used(digits_run, query):
+    index = Index(digits_run / "index")
+    assert open_index(digits_run, index) is index
+    shutil.rmtree(digits_run / "index")
+    assert search(digits_run, query, index, k=1)[0].path == str(query)
+
+
+def test_a_large_photograph(digits_run, tmp_path, command):
+    pixels = np.random.default_rng(0).integers(0, 255, (900, 700, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "photo.jpg")
+    page = tmp_path / "page.html"
+    assert (
+        command("search", digits_run, tmp_path / "photo.jpg", "--html", page, "--k", "80")[0] == 0
+    )
+    assert len(Page(page).sources) == 82 and page.stat().st_size < 500_000
+
+
+def test_the_terminal_gets_no_commands_from_names(digits_run, query, tmp_path, command):
+    odd = tmp_path / "\x1b[31m[red]x.png"
+    shutil.copy(query, odd)
+    embedded = embed_images(digits_run, [odd], tmp_path / "e")
+    build_index(embedded.path, tmp_path / "index")
+    output = command("search", digits_run, odd, "--index", tmp_path / "index", "--k", "1")[1]
+    assert "\x1b" not in output and "[red]x.png" in output.replace("\n", "")
+
+
+def test_help_does_not_import_what_is_slow():
+    code = (
+        "import sys; from gsp_tf.cli import main\n"
+        "try: main(['search', '--help'])\n"
+        "except SystemExit: pass\n"
+        "assert not {'tensorflow', 'keras', 'faiss', 'pyarrow'} & set(sys.modules)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 0 and "--html" in process.stdout, process.stderr

@@ -10,7 +10,6 @@ import sys
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from gsp_tf.layers import GeneralizedSumPooling
@@ -138,28 +137,25 @@ def main(path):
         json.dump(results, file)
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    path = tmp_path_factory.mktemp("distribute") / "results.json"
+def test_two_replicas_give_the_numbers_of_one(tmp_path):
+    path = tmp_path / "results.json"
     subprocess.run([sys.executable, __file__, path], check=True)
-    return json.loads(path.read_text())
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_two_replicas_give_the_numbers_of_one(name, results):
-    (one_history, one), (two_history, two) = results[name]
-    assert one_history.keys() == two_history.keys()
-    for key, values in one_history.items():
-        np.testing.assert_allclose(two_history[key], values, rtol=1e-5, atol=1e-5, err_msg=key)
-    assert one_history["loss"] != 0 and len(one) == len(two)
-    for (path, expected, _), (_, value, differ) in zip(one, two, strict=True):
-        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5, err_msg=path)
-        assert not differ, path
-
-
-def test_a_loss_made_outside_the_scope_is_refused(results):
+    results = json.loads(path.read_text())
+    # A loss made outside the scope.
     assert "must be made within strategy.scope()" in results["outside"]
-    assert "seed_generator_state" in results["outside"]
+    assert "seed_generator_state" in results.pop("outside")
+    for name, ((one_history, one), (two_history, two)) in results.items():
+        assert one_history.keys() == two_history.keys(), name
+        for key, values in one_history.items():
+            agree(two_history[key], values, f"{name}: {key}")
+        assert one_history["loss"] != 0 and len(one) == len(two), name
+        for (variable, expected, _), (_, value, differ) in zip(one, two, strict=True):
+            agree(value, expected, f"{name}: {variable}")
+            assert not differ, (name, variable)
+
+
+def agree(value, expected, what):
+    np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5, err_msg=what)
 
 
 if __name__ == "__main__":

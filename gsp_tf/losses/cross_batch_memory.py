@@ -1,6 +1,7 @@
 """Cross-batch memory (Wang et al., CVPR 2020)."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from gsp_tf.losses.labels import check_labels
@@ -102,8 +103,8 @@ class CrossBatchMemory(PairWrapper, LossLayer):
         slots = ops.cast(slots, "int32")
         rows = ops.stop_gradient(anchors)
         # Keras has no update in place, and a copy of the memory costs as much as its product.
-        self.memory.value.scatter_nd_update(slots[:, None], rows)
-        self.memory_labels.value.scatter_nd_update(slots[:, None], labels)
+        self.memory.value.scatter_update(tf.IndexedSlices(rows, slots))
+        self.memory_labels.value.scatter_update(tf.IndexedSlices(labels, slots))
         self.num_enqueued.assign(
             self.num_enqueued + ops.where(warm, ops.cast(batch_size, "int64"), 0)
         )

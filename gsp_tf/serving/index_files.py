@@ -178,6 +178,6 @@ def _mapping(kind):
 
 def _read_index(path, flags):
     try:
-        return faiss.read_index(str(path), flags)
+        return faiss.read_index(str(path), flags | faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
     except (RuntimeError, MemoryError) as error:
         raise ValueError(f"{path} is no index of faiss, or damaged: {error}") from error

@@ -71,6 +71,7 @@ def new_index(kind, dim, count, metric):
         index.sq.rangestat_arg = _SPARE_RANGE
     else:
         index.pq.cp.min_points_per_centroid = 1
+        index.use_precomputed_table = -1  # which takes more memory than the vectors
     return index
 
 

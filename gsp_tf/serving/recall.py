@@ -22,6 +22,7 @@ def exact_neighbours(blocks, queries, excluded, k, metric):
         ids `(Q, k)`.
 
     Example:
+        >>> import numpy as np
         >>> blocks = [(np.array([5]), np.float32([[1]])), (np.array([6]), np.float32([[3]]))]
         >>> exact_neighbours(blocks, np.float32([[2.5]]), np.array([6]), 1, faiss.METRIC_L2)
         array([[5]])
@@ -47,6 +48,7 @@ def recall(index, queries, excluded, truth):
         float in [0, 1].
 
     Example:
+        >>> import numpy as np
         >>> index = faiss.index_factory(1, "IDMap,Flat")
         >>> index.add_with_ids(np.float32([[1], [2], [9]]), np.array([5, 6, 7]))
         >>> recall(index, np.float32([[2]]), np.array([6]), np.array([[5]]))

@@ -1,11 +1,11 @@
 """The nearest neighbours of an image."""
 
-import os
 from typing import NamedTuple
 
 from gsp_tf.data import read_image
 from gsp_tf.serving.index import Index, check_same_model
 from gsp_tf.serving.run_model import RunModel
+from gsp_tf.serving.single_run import single_run
 from gsp_tf.visual import write_search_page
 
 
@@ -73,11 +73,13 @@ def open_index(run, index=None, mapped=None):
         >>> open_index("runs/gsp")
         Traceback (most recent call last):
             ...
-        FileNotFoundError: runs/gsp/index is no index: it has no index.json.
+        FileNotFoundError: runs/gsp is not a run folder: it has no recipe.yaml.
     """
     if isinstance(index, Index):
         return index
-    return Index(os.path.join(run, "index") if index is None else index, mapped)
+    if index is None:
+        index = single_run(run).path / "index"
+    return Index(index, mapped)
 
 
 def write_neighbours(path, image, neighbours, index):

@@ -10,6 +10,7 @@ from gsp_tf.ops.k_center import greedy_k_center
 from gsp_tf.ops.normalization import l2_normalize
 from gsp_tf.training.embedding import inference
 from gsp_tf.training.projection_learner import ProjectionLearner
+from gsp_tf.training.workers import of_chief
 
 
 class ChanceConstrainedTrainer:
@@ -133,7 +134,8 @@ class ChanceConstrainedTrainer:
         Raises:
             ValueError: if no callback puts the monitored metric into the logs.
         """
-        self.learner = self._projection_learner(pool.num_classes)
+        with self._given.distribute_strategy.scope():
+            self.learner = self._projection_learner(pool.num_classes)
         self.projections = []
         count = keras.callbacks.LambdaCallback(
             on_epoch_end=lambda epoch, logs: logs.update(projection=len(self.projections) + 1)
@@ -275,6 +277,7 @@ class _Alternation(keras.callbacks.Callback):
             centers = previous.reshape(num_classes, k, dim)
         chosen = greedy_k_center(candidates, centers, k).numpy()
         proxies = np.take_along_axis(candidates, chosen[:, :, None], axis=1)
+        proxies = of_chief(self.model.distribute_strategy, proxies)
         self.model.embedding_loss.proxies.assign(proxies.reshape(-1, dim))
         self.radii = {
             "covering_radius_before": None if previous is None else _radius(candidates, centers),

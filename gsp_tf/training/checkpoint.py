@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from gsp_tf.files import replacing
+from gsp_tf.training.workers import is_chief
 
 _KERAS_STATE = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
@@ -23,7 +24,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     To go on, build the same model, and call `fit` with the epoch of the file as `initial_epoch` and
     with batches from there on. In the first epoch the state is restored, after all callbacks have
-    begun.
+    begun. Of several workers the first one writes the file, and all read it.
 
     Args:
         path: file to write, ending in ".npz".
@@ -53,7 +54,7 @@ class Checkpoint(keras.callbacks.Callback):
         if self._restores_next:
             self._restore(epoch)
             self._restores_next = False
-        else:
+        elif is_chief(self.model.distribute_strategy):
             self._save(epoch)
 
     def _save(self, epoch):

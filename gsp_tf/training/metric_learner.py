@@ -3,15 +3,20 @@
 import keras
 from keras import ops
 
+from gsp_tf.training.distributed_model import DistributedModel
+from gsp_tf.training.replicas import of_all_replicas, share_of_replica
+
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class MetricLearner(keras.Model):
+class MetricLearner(DistributedModel, keras.Model):
     """Trains an embedder on `(image, label)` batches with any loss of the library, in `fit`.
 
     The total loss is `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)`
     (GSP paper, section 4.2), or `loss(labels, embeddings)` without an attribute loss, plus the
     regularisers of the layers. Weights of the losses (proxies, class embeddings) are weights of the
     learner: they train, save and load with it. `call` gives what the embedder gives.
+
+    Made within the scope of a `tf.distribute` strategy, its losses see the batch of all replicas.
 
     Args:
         embedder: Keras model from images to embeddings `(B, D)`, or to the pair of embeddings
@@ -97,7 +102,10 @@ class MetricLearner(keras.Model):
             raise ValueError("MetricLearner takes no sample_weight: its losses compare samples.")
         if y is None:
             raise ValueError("MetricLearner needs labels: give fit (image, label) batches.")
-        embeddings, attributes = split_outputs(y_pred)
+        embeddings, attributes = (
+            None if output is None else of_all_replicas(output) for output in split_outputs(y_pred)
+        )
+        y = of_all_replicas(y)
         total = _value(self.embedding_loss, y, embeddings, training)
         batch_size = ops.shape(embeddings)[0]
         self.embedding_loss_tracker.update_state(total, sample_weight=batch_size)
@@ -108,7 +116,7 @@ class MetricLearner(keras.Model):
             total = (1.0 - self.attribute_weight) * total + self.attribute_weight * attribute_loss
         for regularizer in self.losses:
             total = total + ops.cast(ops.sum(regularizer), total.dtype)
-        return total
+        return share_of_replica(total)
 
     def _check_attributes(self, attributes):
         if self.attribute_loss is not None and attributes is None:

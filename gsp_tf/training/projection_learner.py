@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf.training.metric_learner import MetricLearner
+from gsp_tf.training.replicas import share_of_replica
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -61,7 +62,7 @@ class ProjectionLearner(MetricLearner):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
-        return total + 0.5 * self.projection_weight * self._square_distance()
+        return total + share_of_replica(0.5 * self.projection_weight * self._square_distance())
 
     def _square_distance(self):
         return sum(

@@ -5,13 +5,15 @@ import numpy as np
 
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.training.embedding import embed, inference
+from gsp_tf.training.workers import of_chief
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):
     """Embeds a data set at the end of every epoch and adds its retrieval metrics to the logs.
 
     MAP@R, R-precision, P@1 and Recall@K (Musgrave et al. 2020) appear as `val_map_at_r` and so on,
-    for every callback that stands after this one: early stopping, checkpoints, loggers.
+    for every callback that stands after this one: early stopping, checkpoints, loggers. Each of
+    several workers embeds the whole data set, and all log what the first one found.
 
     Args:
         dataset: finite `tf.data.Dataset` of `(images, labels)`, of classes not trained on.
@@ -72,10 +74,11 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             recall_at=self.recall_at,
             metric=self.metric,
         )
+        names = [name for name in metrics if name not in ("num_queries", "num_skipped")]
+        values = [float(metrics[name]) if finite else 0.0 for name in names]
+        values = of_chief(self.model.distribute_strategy, values)
         return {
-            f"{self.prefix}{name}": float(value) if finite else 0.0
-            for name, value in metrics.items()
-            if name not in ("num_queries", "num_skipped")
+            f"{self.prefix}{name}": float(value) for name, value in zip(names, values, strict=True)
         }
 
     def on_epoch_end(self, epoch, logs=None):

@@ -5,6 +5,7 @@ from pathlib import Path
 import keras
 
 from gsp_tf.files import replacing
+from gsp_tf.training.workers import is_chief
 
 
 class SaveBest(keras.callbacks.Callback):
@@ -36,9 +37,10 @@ class SaveBest(keras.callbacks.Callback):
         self._is_due = False
 
     def save(self):
-        """Write the model as it is now."""
-        with replacing(self.path) as temporary:
-            self.model.save(temporary)
+        """Write the model as it is now, in the first of several workers."""
+        if is_chief(self.model.distribute_strategy):
+            with replacing(self.path) as temporary:
+                self.model.save(temporary)
         self._is_due = False
 
     def save_if_due(self):

@@ -103,6 +103,7 @@ def run_by_stand_ins(tmp_path):
     for script in copy.rglob("*.sh"):
         script.write_text(stand_in)
     (copy / "recipe.yaml").write_text("name: mine\n")
+    (copy / "train.py").touch()
 
     def run(code):
         log.write_text("")

@@ -92,11 +92,8 @@ def test_images_are_added_and_deleted(digits_run, images, query, tmp_path, comma
     index = digits_run / "index"
     code, output, _ = command("index", index, "--add", tmp_path / "more")
     assert code == 0 and "81 images" in output
-    assert {n.path for n in search(digits_run, query, k=2)} == {
-        str(query),
-        str(tmp_path / "new.png"),
-    }
-    assert search(digits_run, query, k=2)[1].label is None
+    found = {neighbour.path: neighbour.label for neighbour in search(digits_run, query, k=2)}
+    assert found == {str(query): "<b>7", str(tmp_path / "new.png"): None}
     options = ["--delete", query, tmp_path / "new.png", "--add", tmp_path / "more"]
     code, output, _ = command("index", index, *options)
     assert code == 0 and "80 images" in output
@@ -158,10 +155,8 @@ def test_a_large_photograph(digits_run, tmp_path, command):
     pixels = np.random.default_rng(0).integers(0, 255, (900, 700, 3), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "photo.jpg")
     page = tmp_path / "page.html"
-    assert (
-        command("search", digits_run, tmp_path / "photo.jpg", "--html", page, "--k", "80")[0] == 0
-    )
-    assert len(Page(page).sources) == 82 and page.stat().st_size < 500_000
+    assert command("search", digits_run, tmp_path / "photo.jpg", "--html", page, "--k", "3")[0] == 0
+    assert len(Page(page).sources) == 5 and page.stat().st_size < 300_000
 
 
 def test_the_terminal_gets_no_commands_from_names(digits_run, query, tmp_path, command):

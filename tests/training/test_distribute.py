@@ -1,0 +1,162 @@
+"""Two replicas with half a batch each give the numbers of one with the whole batch.
+
+The number of devices is fixed when TensorFlow starts, so this file, run as a program, trains in a
+process of its own and writes down what came out.
+"""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from gsp_tf.layers import GeneralizedSumPooling
+from gsp_tf.losses import (
+    ClassMarginLoss,
+    ContrastiveLoss,
+    CrossBatchMemory,
+    DistanceWeightedMiner,
+    MultiSimilarityLoss,
+    ProxyAnchorLoss,
+    ProxySynthesis,
+    ZeroShotLoss,
+)
+from gsp_tf.training import (
+    ChanceConstrainedTrainer,
+    MetricLearner,
+    ProxyPool,
+    RetrievalEvaluation,
+    with_learning_rate_multipliers,
+)
+
+CLASSES, SAMPLES = 4, 22
+
+
+def embedder():
+    return keras.Sequential([keras.Input((5, 3)), keras.layers.Flatten(), keras.layers.Dense(5)])
+
+
+def gsp_embedder():
+    features = keras.Input((5, 3))
+    normalized = keras.layers.BatchNormalization(synchronized=True)(features)
+    hidden = keras.layers.Dense(4, kernel_regularizer="l2")(normalized)
+    pooled, attributes = GeneralizedSumPooling(4, return_attributes=True)(hidden)
+    return keras.Model(features, [keras.layers.Dense(5)(pooled), attributes])
+
+
+def synthesis():
+    return ProxySynthesis(ProxyAnchorLoss(CLASSES), seed=1)
+
+
+CASES = {
+    "pairs and memory": lambda: MetricLearner(
+        embedder(),
+        CrossBatchMemory(
+            MultiSimilarityLoss(miner=DistanceWeightedMiner(seed=3)),
+            capacity=20,
+            warmup_steps=2,
+            batch_weight=1.0,
+        ),
+    ),
+    "proxies": lambda: MetricLearner(embedder(), synthesis()),
+    "boundaries and zero-shot": lambda: MetricLearner(
+        gsp_embedder(), ClassMarginLoss(CLASSES), ZeroShotLoss(CLASSES, 3), attribute_weight=0.5
+    ),
+    "ccp": lambda: MetricLearner(embedder(), ContrastiveLoss(0.0, 0.8)),
+}
+
+
+def samples(seed):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(SAMPLES) % CLASSES
+    means = rng.normal(size=(CLASSES, 1, 3))[labels]
+    return (means + rng.normal(size=(SAMPLES, 5, 3))).astype("float32"), labels
+
+
+def train(name, strategy):
+    """Histories and weights of a case; the last of its batches has 6 samples, not 8."""
+    keras.utils.set_random_seed(0)
+    x, labels = samples(0)
+
+    def load(indices):
+        return tf.data.Dataset.from_tensor_slices((x[indices], labels[indices])).batch(8)
+
+    batches = load(np.arange(SAMPLES))
+    evaluation = RetrievalEvaluation(tf.data.Dataset.from_tensor_slices(samples(1)).batch(8))
+    with strategy.scope():
+        learner = CASES[name]()
+        optimizer = keras.optimizers.Adam(0.01, global_clipnorm=1.0, weight_decay=0.01)
+        learner.compile(with_learning_rate_multipliers(optimizer, {"dense": 2.0}))
+    if name == "ccp":
+        trainer = ChanceConstrainedTrainer(learner, 2, 4, projection_weight=1.0, patience=1)
+        pool = ProxyPool(labels, load)
+        history = trainer.fit(
+            batches.repeat(), pool, [evaluation], steps_per_epoch=3, epochs=6, verbose=0
+        )
+        assert len(trainer.projections) > 1
+        learner = trainer.learner
+    else:
+        validation = batches if name == "pairs and memory" else None
+        history = learner.fit(
+            batches, epochs=3, validation_data=validation, verbose=0, shuffle=False
+        )
+    return history.history, [
+        [variable.name, variable.numpy().tolist(), replicas_differ(variable)]
+        for variable in learner.variables
+    ]
+
+
+def replicas_differ(variable):
+    copies = getattr(variable.value, "values", [variable.value])
+    return any(not np.array_equal(copies[0].numpy(), copy.numpy()) for copy in copies)
+
+
+def error_of(strategy, make):
+    with strategy.scope():
+        learner = make()
+        learner.compile("sgd")
+    try:
+        learner.fit(*samples(0), verbose=0)
+    except ValueError as error:
+        return str(error)
+
+
+def main(path):
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    results = {
+        name: [train(name, strategy) for strategy in (tf.distribute.get_strategy(), two)]
+        for name in CASES
+    }
+    outside = synthesis()
+    results["outside"] = error_of(two, lambda: MetricLearner(embedder(), outside))
+    with open(path, "w") as file:
+        json.dump(results, file)
+
+
+def test_two_replicas_give_the_numbers_of_one(tmp_path):
+    path = tmp_path / "results.json"
+    subprocess.run([sys.executable, __file__, path], check=True)
+    results = json.loads(path.read_text())
+    # A loss made outside the scope.
+    assert "must be made within strategy.scope()" in results["outside"]
+    assert "seed_generator_state" in results.pop("outside")
+    for name, ((one_history, one), (two_history, two)) in results.items():
+        assert one_history.keys() == two_history.keys(), name
+        for key, values in one_history.items():
+            agree(two_history[key], values, f"{name}: {key}")
+        assert one_history["loss"] != 0 and len(one) == len(two), name
+        for (variable, expected, _), (_, value, differ) in zip(one, two, strict=True):
+            agree(value, expected, f"{name}: {variable}")
+            assert not differ, (name, variable)
+
+
+def agree(value, expected, what):
+    np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5, err_msg=what)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

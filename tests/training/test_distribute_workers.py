@@ -1,0 +1,112 @@
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+
+from gsp_tf.training.checkpoint import epoch_of
+
+DOCS = Path(__file__).parents[2] / "docs/distributed.md"
+STRATEGY = "tf.distribute.MultiWorkerMirroredStrategy()"
+DEATH = """
+import os
+
+def die(batch, logs):
+    if batch == 1 and os.path.exists("die") and learner.optimizer.iterations == 8:
+        os.kill(os.getpid(), 9)
+
+callbacks = [keras.callbacks.LambdaCallback(on_train_batch_end=die)]
+"""
+SMALLER = {
+    "steps, shared = 100": "steps, shared = 3",
+    "classes_per_batch=16, images_per_class=4": "classes_per_batch=4, images_per_class=2",
+    "epochs=10": "epochs=4",
+    "capacity=1024": "capacity=20",
+    "callbacks=[": "callbacks=[*callbacks, ",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in range(12):
+        images = tmp_path / "my_images" / f"class {name}"
+        images.mkdir(parents=True)
+        color = rng.integers(0, 255, 3)
+        for i in range(3):
+            pixels = np.clip(color + rng.normal(0, 30, (64, 64, 3)), 0, 255).astype("uint8")
+            Image.fromarray(pixels).save(images / f"{i}.png")
+    (tmp_path / "shared").mkdir()
+    return tmp_path
+
+
+def program():
+    """The program of the docs for several machines, with less to do."""
+    _, code = re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
+    for old, new in SMALLER.items():
+        assert code.count(old) == 1, old
+        code = code.replace(old, new)
+    assert code.count(STRATEGY) == 1
+    return code
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def run_workers(folder, mortal=None):
+    """Exit codes of the two workers, of which the mortal one dies in its third epoch."""
+    (folder / "train.py").write_text(program().replace("\nsteps,", f"{DEATH}\nsteps,"))
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    workers = []
+    for index in range(2):
+        place = folder / f"worker {index}"
+        place.mkdir(exist_ok=True)
+        for name in ("my_images", "shared", "train.py"):
+            if not (place / name).exists():
+                (place / name).symlink_to(folder / name)
+        (place / "die").unlink(missing_ok=True)
+        if index == mortal:
+            (place / "die").touch()
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        workers.append(
+            subprocess.Popen(
+                [sys.executable, "train.py"], cwd=place, env={**os.environ, "TF_CONFIG": config}
+            )
+        )
+    return [worker.wait() for worker in workers]
+
+
+def test_a_job_whose_worker_was_killed_ends_with_the_numbers_of_one_process(folder, monkeypatch):
+    codes = run_workers(folder, mortal=1)
+    assert codes[1] == -signal.SIGKILL and codes[0] not in (0, -signal.SIGKILL)
+    assert epoch_of(folder / "shared/state.npz") == 2
+    assert run_workers(folder) == [0, 0]
+    resumed = np.load(folder / "shared/state.npz")
+    best = keras.models.load_model(folder / "shared/best.keras")
+
+    (folder / "alone/shared").mkdir(parents=True)
+    (folder / "alone/my_images").symlink_to(folder / "my_images")
+    monkeypatch.chdir(folder / "alone")
+    names = {"callbacks": []}
+    exec(program().replace(STRATEGY, "tf.distribute.get_strategy()"), names)
+    alone = np.load("shared/state.npz")
+    assert alone.files == resumed.files
+    for name in alone.files[1:]:
+        np.testing.assert_allclose(resumed[name], alone[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    expected = keras.models.load_model("shared/best.keras").variables
+    for ours, theirs in zip(best.variables, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5, err_msg=ours.path)

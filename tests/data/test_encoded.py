@@ -1,9 +1,9 @@
-import io
 import zlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from encoded_images import ORIENTATION, encoded
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
@@ -11,7 +11,6 @@ from gsp_tf.data import FileImages
 from gsp_tf.data.decode import MAX_PIXELS
 from gsp_tf.data.encoded import decode_window
 
-ORIENTATION = 0x0112
 SIZE = 24
 
 
@@ -52,12 +51,6 @@ def decode_file(tmp_path):
 @pytest.fixture(scope="module")
 def photograph():
     return Image.fromarray(load_sample_image("flower.jpg")).resize((160, 120))
-
-
-def encoded(image, kind="JPEG", **options):
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 def exif(orientation):

@@ -3,24 +3,17 @@ import io
 import numpy as np
 import pytest
 import tensorflow as tf
+from encoded_images import ORIENTATION, encoded
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import FileImages, read_image
 from gsp_tf.data.jpeg import decode_jpeg_window, is_upright_jpeg
 
-ORIENTATION = 0x0112
-
 
 @pytest.fixture(scope="module")
 def photograph():
     return Image.fromarray(load_sample_image("china.jpg")).resize((160, 120))
-
-
-def encoded(image, kind="JPEG", **options):
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 def exif(orientation):

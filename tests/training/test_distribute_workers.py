@@ -49,8 +49,8 @@ def folder(tmp_path):
 
 
 def program():
-    """The program of the docs for several machines, with less to do."""
-    _, code = re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
+    """The last program of the docs, that for several machines, with less to do."""
+    *_, code = re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
     for old, new in SMALLER.items():
         assert code.count(old) == 1, old
         code = code.replace(old, new)

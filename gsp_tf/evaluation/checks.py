@@ -30,8 +30,9 @@ def checked_embeddings(embeddings, name):
         raise ValueError(f"{name} must be a non-empty (N, D) array; received {array.shape}.")
     with np.errstate(over="ignore"):
         array = np.ascontiguousarray(array, dtype=np.float32)
-    bad = np.count_nonzero(~np.isfinite(array).all(axis=1))
-    if bad:
+    is_finite = np.isfinite(array)
+    if not is_finite.all():
+        bad = np.count_nonzero(~is_finite.all(axis=1))
         raise ValueError(
             f"{name} must be finite in float32; {bad} of {len(array)} rows hold NaN or infinity."
         )

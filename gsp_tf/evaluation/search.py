@@ -8,7 +8,7 @@ import numpy as np
 from gsp_tf.evaluation.checks import checked_embeddings
 from gsp_tf.evaluation.search_space import Metric, SearchSpace
 
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 13
 
 
 class ExactSearch:

@@ -8,7 +8,7 @@ from gsp_tf.data import find_unreadable
 from gsp_tf.data.messages import bulleted
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder, Shard
 from gsp_tf.serving.listing import fingerprint, list_images
-from gsp_tf.serving.metadata import versions
+from gsp_tf.serving.metadata import VERSIONED, versions
 from gsp_tf.serving.run_model import RunModel
 
 SHARD_SIZE = 4096
@@ -78,7 +78,7 @@ def _start(folder, model, listed, shard_size):
         "shard_size": shard_size,
         "dim": model.dim,
         "metric": "euclidean",
-        "versions": versions(),
+        "versions": versions(*VERSIONED),
         "complete": False,
     }
     folder.write_metadata(metadata)

@@ -14,9 +14,9 @@ from gsp_tf.files import new_folder, refuse_existing
 from gsp_tf.serving.export_metadata import write_metadata
 from gsp_tf.serving.keras_file import read_keras_file, write_keras_file
 from gsp_tf.serving.onnx_file import read_onnx_file, write_onnx_file
+from gsp_tf.serving.run_model import RunModel
 from gsp_tf.serving.saved_model import read_saved_model, write_saved_model
 from gsp_tf.serving.served_embedder import ServedEmbedder
-from gsp_tf.serving.single_run import single_run
 
 TOLERANCE = 1e-5
 
@@ -68,16 +68,11 @@ def export_run(path, format, out=None, attributes=False, pooling_weights=False, 
             "Attributes and pooling weights are outputs of saved_model and onnx; a .keras file "
             "holds the layers themselves, whose methods give them."
         )
-    folder = single_run(path)
-    recipe = folder.recipe()
+    model = RunModel(path)
+    folder, recipe = model.folder, model.recipe
     out = Path(folder.path / format if out is None else out)
     refuse_existing(out)
-    served = ServedEmbedder(folder.learner(compile=False).embedder, attributes, pooling_weights)
-    if served.embedder.input_shape[1] != recipe.data.image_size:
-        raise ValueError(
-            f"The model of {folder.path} takes images {served.embedder.input_shape[1:]}, its "
-            f"recipe says data.image_size={recipe.data.image_size}."
-        )
+    served = ServedEmbedder(model.embedder, attributes, pooling_weights)
     train_classes = _train_classes(folder, recipe, splits)
     with new_folder(out) as temporary:
         FORMATS[format].write(served, recipe, temporary)

@@ -2,17 +2,13 @@
 
 import dataclasses
 import json
-import platform
-from importlib import metadata
 from pathlib import Path, PurePosixPath
 
-import keras
-import tensorflow as tf
-
-import gsp_tf
 from gsp_tf.data import MAX_PIXELS
 from gsp_tf.files import replace_text
 from gsp_tf.serving.checksum import file_sha256
+from gsp_tf.serving.metadata import versions
+from gsp_tf.serving.onnx_file import ONNX_PACKAGES
 
 METADATA_NAME = "metadata.json"
 _PATHS = (("data", "path"), ("data", "cache"), ("backbone", "weights"))
@@ -39,7 +35,7 @@ def write_metadata(folder, format, served, recipe, metrics, train_classes):
         "train_classes": train_classes,
         "metrics": metrics,
         "recipe": _without_folders(recipe),
-        "versions": _versions(format),
+        "versions": versions("keras", "tensorflow", *(ONNX_PACKAGES if format == "onnx" else ())),
         "sha256": _checksums(folder),
     }
     replace_text(folder / METADATA_NAME, json.dumps(described, indent=2) + "\n")
@@ -144,15 +140,3 @@ def _without_folders(recipe):
         if fields[section][name] is not None:
             fields[section][name] = Path(fields[section][name]).name
     return fields
-
-
-def _versions(format):
-    versions = {
-        "gsp_tf": gsp_tf.__version__,
-        "keras": keras.__version__,
-        "tensorflow": tf.__version__,
-        "python": platform.python_version(),
-    }
-    if format == "onnx":
-        versions |= {name: metadata.version(name) for name in ("onnx", "onnxruntime", "tf2onnx")}
-    return versions

@@ -15,7 +15,7 @@ from gsp_tf.evaluation.search_space import SearchSpace
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
 from gsp_tf.serving.index_files import ITEM_COLUMNS, IndexFiles
 from gsp_tf.serving.kinds import choose_kind, new_index
-from gsp_tf.serving.metadata import versions
+from gsp_tf.serving.metadata import VERSIONED, versions
 from gsp_tf.serving.recall import NEIGHBOURS, choose_probes, exact_neighbours
 
 NUM_QUERIES = 256
@@ -233,7 +233,7 @@ def build_index(embeddings, path=None, kind=None, metric=None, seed=0):
         "model": described["model"],
         "preprocessing": described["preprocessing"],
         "recall": _measure(index, kind, folder, space, count, rng),
-        "versions": versions(),
+        "versions": versions(*VERSIONED),
     }
     files.write(metadata, index, items)
     return Index(files.path)

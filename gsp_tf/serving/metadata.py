@@ -8,6 +8,7 @@ from pathlib import Path
 import gsp_tf
 from gsp_tf.files import replace_text
 
+VERSIONED = ("tensorflow", "keras", "numpy", "faiss-cpu", "pyarrow")  # make embeddings and indexes
 _FORMAT_VERSION = 1
 
 
@@ -63,17 +64,19 @@ def read_metadata(path, format_name, types):
     return entries
 
 
-def versions():
-    """Versions of what the numbers of embeddings and indexes depend on.
+def versions(*packages):
+    """Versions of this library, of Python and of the packages that a result depends on.
+
+    Args:
+        packages: names of distributions.
 
     Returns:
         dict from names to str.
 
     Example:
-        >>> versions()["gsp_tf"] == gsp_tf.__version__
-        True
+        >>> list(versions("numpy", "keras"))
+        ['gsp_tf', 'numpy', 'keras', 'python']
     """
-    packages = ("tensorflow", "keras", "numpy", "faiss-cpu", "pyarrow")
     return {
         "gsp_tf": gsp_tf.__version__,
         **{name: version(name) for name in packages},

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 _NAME = "model.onnx"
-_PACKAGES = ("tf2onnx", "onnx", "onnxruntime")
+ONNX_PACKAGES = ("tf2onnx", "onnx", "onnxruntime")
 
 
 def write_onnx_file(served, recipe, folder):
@@ -25,7 +25,7 @@ def write_onnx_file(served, recipe, folder):
         ValueError: if the model has an operation that ONNX has not, or computes in half precision,
             in which ONNX Runtime does not give the same numbers.
     """
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    missing = [name for name in ONNX_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(f"Export to ONNX needs {', '.join(missing)}: pip install 'gsp_tf[onnx]'")
     if recipe.training.precision != "float32":

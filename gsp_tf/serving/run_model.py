@@ -7,9 +7,9 @@ import numpy as np
 from gsp_tf.data import FileImages
 from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation.checks import checked_embeddings
+from gsp_tf.experiment import RunFolder, model_folders
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.serving.checksum import file_sha256
-from gsp_tf.serving.single_run import single_run
 from gsp_tf.training import embed
 from gsp_tf.training.embedding import inference
 from gsp_tf.training.metric_learner import split_outputs
@@ -24,7 +24,6 @@ class RunModel:
     Attributes:
         folder: `RunFolder`.
         recipe: its recipe.
-        sha256: SHA-256 of the file of the model.
 
     Raises:
         FileNotFoundError: if the folder is not a run folder.
@@ -38,9 +37,21 @@ class RunModel:
     """
 
     def __init__(self, path):
-        self.folder = single_run(path)
-        self.recipe = self.folder.recipe()
-        self.sha256 = file_sha256(self.folder.model_path)
+        folder = RunFolder(path)
+        folder.require(folder.recipe_path)
+        self.recipe = folder.recipe()
+        if self.recipe.protocol.is_ensemble:
+            models = [str(model.path) for repeats in model_folders(folder) for model in repeats]
+            raise ValueError(
+                f"{path} holds the models of several folds; name the run folder of one of them: "
+                f"{', '.join(models)}."
+            )
+        self.folder = RunFolder.open(path)
+
+    @functools.cached_property
+    def sha256(self):
+        """SHA-256 of the file of the model."""
+        return file_sha256(self.folder.model_path)
 
     @functools.cached_property
     def embedder(self):

@@ -5,7 +5,6 @@ from typing import NamedTuple
 from gsp_tf.data import read_image
 from gsp_tf.serving.index import Index, check_same_model
 from gsp_tf.serving.run_model import RunModel
-from gsp_tf.serving.single_run import single_run
 from gsp_tf.visual import write_search_page
 
 
@@ -78,7 +77,7 @@ def open_index(run, index=None, mapped=None):
     if isinstance(index, Index):
         return index
     if index is None:
-        index = single_run(run).path / "index"
+        index = RunModel(run).folder.path / "index"
     return Index(index, mapped)
 
 

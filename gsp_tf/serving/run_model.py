@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from gsp_tf.data import FileImages
+from gsp_tf.data import EncodedImages, FileImages
 from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation.checks import checked_embeddings
 from gsp_tf.experiment import RunFolder, model_folders
@@ -93,8 +93,25 @@ class RunModel:
         Raises:
             ValueError: if the model gives values that are not finite.
         """
+        return self._embed(FileImages, paths, description)
+
+    def embed_contents(self, contents):
+        """Embeddings of the bytes of image files, the same as those of the files.
+
+        Args:
+            contents: list of bytes that can be read as images.
+
+        Returns:
+            float32 `(N, D)`.
+
+        Raises:
+            ValueError: if the model gives values that are not finite.
+        """
+        return self._embed(EncodedImages, contents, "Embedding")
+
+    def _embed(self, image_set, images, description):
         channels = self.embedder.input_shape[-1]
-        images = FileImages(paths, np.zeros(len(paths), int), [""], channels=channels)
+        images = image_set(images, np.zeros(len(images), int), [""], channels=channels)
         batches = evaluation_batches(self.recipe, images)
         embeddings, _ = embed(self._forward, show_progress(batches, description, len(batches)))
         return checked_embeddings(embeddings, "the embeddings of the model")

@@ -19,6 +19,7 @@ from embedded import edit_json, save_run
 
 from gsp_tf.experiment import RunFolder
 from gsp_tf.serving import (
+    BatchEmbedder,
     Collection,
     EmbeddingsFolder,
     build_index,
@@ -355,3 +356,27 @@ def test_a_session_leaves_ray_as_it_is_connected(sessions, monkeypatch):
     with ray_session() as found:
         assert found is ray
     assert asked == []
+
+
+@pytest.mark.evidence
+def test_ray_data_maps_the_batch_function(finished_run, expected, tmp_path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "text.png").write_text("no")
+    paths = [*expected, str(tmp_path / "text.png")]
+    for part in range(3):
+        table = pa.table({"path": paths[part::3], "id": range(len(paths[part::3]))})
+        pq.write_table(table, tmp_path / "source" / f"{part}.parquet")
+    with ray_session(cpus=2) as ray:
+        ray.data.read_parquet(str(tmp_path / "source")).map_batches(
+            BatchEmbedder,
+            fn_constructor_args=[finished_run, 1],
+            batch_size=16,
+            compute=ray.data.ActorPoolStrategy(size=1),  # the other core is for reading
+        ).write_parquet(str(tmp_path / "out"))
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert sorted(row["path"] for row in rows) == sorted(paths)
+    for row in rows:
+        if row["problem"]:
+            assert row["path"] == paths[-1] and np.isnan(row["embedding"]).all()
+        else:
+            np.testing.assert_allclose(row["embedding"], expected[row["path"]], atol=1e-6)

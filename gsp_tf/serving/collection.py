@@ -84,12 +84,15 @@ class Collection:
 
         Returns:
             iterator of `CollectionBatch`.
+
+        Raises:
+            ValueError: if a file has another number of rows than before.
         """
         first = 0
         for file, count in zip(self.files, self.counts, strict=True):
             low, high = max(start - first, 0), min(stop - first, count)
             if low < high:
-                yield from _batches(file, low, high, size)
+                yield from _batches(file, count, low, high, size)
             first += count
 
 
@@ -132,9 +135,11 @@ def _checked(file):
         return metadata.num_rows, opened.read()
 
 
-def _batches(file, low, high, size):
+def _batches(file, count, low, high, size):
     """`CollectionBatch` of the rows of a file from `low` to `high`, by its row groups."""
     with pq.ParquetFile(file) as opened:
+        if opened.metadata.num_rows != count:
+            raise ValueError(f"{file} was changed: it had {count} rows before.")
         sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups)]
         ends = list(itertools.accumulate(sizes))
         groups = [i for i, end in enumerate(ends) if low < end and high > end - sizes[i]]

@@ -61,6 +61,4 @@ class ShardEmbedder:
             labels += [label for _, label, problem in rows if not problem]
             embeddings[done : len(paths)] = embedded["embedding"][read]
             done = len(paths)
-        if done + len(corrupt) != stop - start:
-            raise ValueError("the files of the collection changed while they were read.")
         return Shard(paths, labels, embeddings[:done], corrupt)

@@ -263,7 +263,9 @@ def test_a_shard_that_cannot_be_written_ends_the_job(
 
 
 def worker(run, out, source):
-    return lambda: ShardEmbedder(run, out, Collection(source), None)({"shard": [2]})["problem"][0]
+    """Function that tries a shard and gives what is wrong."""
+    embedder = ShardEmbedder(run, out, Collection(source), None)
+    return lambda: embedder({"shard": [2]})["problem"][0]
 
 
 def test_a_shard_that_kills_its_workers_is_not_tried_for_ever(
@@ -289,13 +291,12 @@ def test_a_shard_that_kills_its_workers_is_not_tried_for_ever(
 def test_a_worker_refuses_what_changed_on_the_way(unfinished, digits_run, collection, tmp_path):
     source = shutil.copytree(collection, tmp_path / "source")
     try_shard = worker(digits_run, unfinished.path, source)
-    pq.write_table(pq.read_table(source / "0.parquet")[:10], source / "short.parquet")
-    embedder = ShardEmbedder(digits_run, unfinished.path, None, None)
-    embedder.collection = Collection(source)
-    (source / "short.parquet").replace(source / "0.parquet")
-    assert "files of the collection changed" in embedder({"shard": [2]})["problem"][0]
+    pq.write_table(pq.read_table(source / "0.parquet")[:10], tmp_path / "short.parquet")
+    (tmp_path / "short.parquet").replace(source / "0.parquet")
+    assert "0.parquet was changed: it had 21 rows before" in try_shard()
     edit_json(unfinished.metadata_path, model={"sha256": "another"})
-    assert "the model of" in try_shard() and "changed while it was used" in try_shard()
+    problem = worker(digits_run, unfinished.path, collection)()
+    assert "the model of" in problem and "changed while it was used" in problem
 
 
 def test_bad_arguments(finished_run, collection, command):

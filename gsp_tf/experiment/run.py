@@ -21,6 +21,7 @@ from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
 from gsp_tf.experiment.optimizer import plateau_callbacks
 from gsp_tf.experiment.warmup import warm_up
+from gsp_tf.lock import locked
 from gsp_tf.training import Checkpoint, RetrievalEvaluation, SaveBest, StopOnNaN
 from gsp_tf.training.checkpoint import epoch_of
 
@@ -44,15 +45,17 @@ def train_recipe(recipe, path, splits=None):
         "failed" if an error ended the training.
 
     Raises:
+        BlockingIOError: if another process is writing the folder.
         FileExistsError: if the folder exists.
         ValueError: if the data or the recipe cannot be used.
     """
     folder = RunFolder(path)
     folder.refuse_existing()
     recipe = dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
-    splits = splits or load_splits(recipe)
-    _train(recipe, folder, splits)
-    _complete(folder, splits)
+    with locked(folder.path):
+        splits = splits or load_splits(recipe)
+        _train(recipe, folder, splits)
+        _complete(folder, splits)
     return folder
 
 
@@ -71,18 +74,20 @@ def resume_run(path, splits=None):
         `RunFolder`, as `train_recipe`.
 
     Raises:
+        BlockingIOError: if another process is writing the folder.
         FileNotFoundError: if the folder is not a run folder.
         ValueError: if its checkpoint is damaged or missing, or the training data are not those it
             began with.
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
-    recipe = folder.recipe()
-    splits = splits or load_splits(recipe)
-    folder.remove_temporary_files()
-    if not folder.is_trained():
-        _train(recipe, folder, splits, resume=True)
-    _complete(folder, splits)
+    with locked(folder.path):
+        recipe = folder.recipe()
+        splits = splits or load_splits(recipe)
+        folder.remove_temporary_files()
+        if not folder.is_trained():
+            _train(recipe, folder, splits, resume=True)
+        _complete(folder, splits)
     return folder
 
 

@@ -87,6 +87,15 @@ class EmbeddingsFolder:
                 raise FileNotFoundError(f"{folder.path} lacks {folder.shard_path(number).name}.")
         return folder
 
+    def refuse_other_files(self):
+        """Raise `FileExistsError` if the folder holds anything but embeddings, or is a file."""
+        if self.metadata_path.exists() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(p.name[0] != "." for p in self.path.iterdir()):
+            raise FileExistsError(
+                f"{self.path} exists and holds no embeddings; choose another one."
+            )
+
     def metadata(self):
         """What `embeddings.json` holds."""
         return read_metadata(self.metadata_path, FORMAT, _TYPES)

@@ -85,6 +85,12 @@ def resume_ensemble(path, folds=None):
         BlockingIOError: if another process is writing the folder.
         FileNotFoundError: if the folder is not a run folder.
         ValueError: as `resume_run`.
+
+    Example:
+        >>> resume_ensemble("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
@@ -147,6 +153,12 @@ def evaluate_ensemble(path, folds=None):
         BlockingIOError: if another process is writing the folder.
         FileNotFoundError: if a model is missing.
         ValueError: as `evaluate_run`, and if the training of a model has not come to its end.
+
+    Example:
+        >>> evaluate_ensemble("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)

@@ -26,6 +26,12 @@ def evaluate_run(path, splits=None):
         BlockingIOError: if another process is writing the folder, as one that trains it.
         FileNotFoundError: if the folder is not a run folder.
         ValueError: if a file of it is damaged, or the data are not those it was made with.
+
+    Example:
+        >>> evaluate_run("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     folder = RunFolder.open(path)
     with locked(folder.path):

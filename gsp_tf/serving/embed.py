@@ -38,6 +38,12 @@ def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
         FileExistsError: if `out` holds something else.
         ValueError: if `out` holds embeddings of another model, other preprocessing or other images,
             or no image can be read.
+
+    Example:
+        >>> embed_images("no/such/run", ["photos"])
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     if shard_size < 1:
         raise ValueError(f"shard_size must be 1 or more, received {shard_size}.")

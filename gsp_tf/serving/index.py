@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from gsp_tf.data.messages import listed
 from gsp_tf.evaluation.checks import checked_embeddings
 from gsp_tf.evaluation.search_space import SearchSpace
+from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
 from gsp_tf.serving.index_files import ITEM_COLUMNS, IndexFiles
 from gsp_tf.serving.kinds import choose_kind, new_index
@@ -214,6 +215,12 @@ def build_index(embeddings, path=None, kind=None, metric=None, seed=0):
         FileExistsError: if the folder exists and holds anything.
         FileNotFoundError: if there are no embeddings, or no `path` and the run is gone.
         ValueError: if the embeddings are not complete or damaged, or too few for the kind.
+
+    Example:
+        >>> build_index("no/such/folder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder holds no embeddings: it has no embeddings.json.
     """
     folder = EmbeddingsFolder.open(embeddings)
     described = folder.metadata()
@@ -303,12 +310,16 @@ def check_same_model(ours, theirs, both):
 
 
 def _default_path(folder, described):
-    run = Path(described["model"].get("run", ""))
-    if not (run / "model.keras").is_file():
-        raise FileNotFoundError(
-            f"The run of {folder.path}, {run}, is not there; say where to write the index (--out)."
-        )
-    return run / "index"
+    """The folder `index` in the run: the folder around the embeddings, or the one they name."""
+    named = Path(str(described["model"].get("run", "")))
+    for run in (folder.path.absolute().parent, named):
+        model = run / "model.keras"
+        if model.is_file() and file_sha256(model) == described["model"].get("sha256"):
+            return run / "index"
+    raise FileNotFoundError(
+        f"The run of {folder.path}, {named}, is not there or has another model; say where to write "
+        "the index (--out)."
+    )
 
 
 def _new_items(folder, first_id):

@@ -13,6 +13,7 @@ from gsp_tf.files import replacing
 from gsp_tf.lock import LOCK_NAME, locked
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.embeddings_folder import read_table
+from gsp_tf.serving.kinds import is_of_kind
 from gsp_tf.serving.memory import available_memory
 from gsp_tf.serving.metadata import read_metadata, write_metadata
 
@@ -128,7 +129,7 @@ class IndexFiles:
         self._check_sum(items, metadata["files"]["items"])
         if not mapped:
             self._check_sum(vectors, metadata["files"]["vectors"])
-        index = _read_index(vectors, _mapping(metadata["kind"]) if mapped else 0)
+        index = _read_index(vectors, metadata["kind"], mapped)
         table = read_table(items, ITEM_COLUMNS)
         counts = {metadata["count"], index.ntotal, len(table)}
         if len(counts) > 1 or index.d != metadata["dim"]:
@@ -232,8 +233,12 @@ def _mapping(kind):
     return faiss.IO_FLAG_MMAP_IFC if kind == "exact" else faiss.IO_FLAG_MMAP
 
 
-def _read_index(path, flags):
+def _read_index(path, kind, mapped):
+    flags = _mapping(kind) if mapped else 0
     try:
-        return faiss.read_index(str(path), flags | faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
+        index = faiss.read_index(str(path), flags | faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
     except (RuntimeError, MemoryError) as error:
         raise ValueError(f"{path} is no index of faiss, or damaged: {error}") from error
+    if not is_of_kind(index, kind, mapped):
+        raise ValueError(f"{path} is no index of kind {kind!r}, but another one of faiss.")
+    return index

@@ -204,6 +204,20 @@ def test_damaged_metadata_are_refused(own, content, message):
         EmbeddingsFolder.open(own.path)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({name: value} for name in ("dim", "shard_size") for value in (0, -1, 10**12)),
+        *({"images": {"listed": value}} for value in (None, 0, "all", 1.5)),
+        {"images": {}},
+    ],
+)
+def test_impossible_sizes_are_refused(own, changes):
+    edit_json(own.metadata_path, **changes)
+    with pytest.raises(ValueError, match="damaged: (dim|shard_size|listed) is"):
+        EmbeddingsFolder.open(own.path)
+
+
 def test_bad_arguments(digits_run, images, tmp_path, command):
     assert (
         "shard_size must be 1 or more, received 0"

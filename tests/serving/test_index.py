@@ -289,7 +289,7 @@ def test_a_folder_that_holds_anything_is_refused(folder, tmp_path):
 
 
 def test_without_a_run_the_place_has_to_be_said(folder):
-    with pytest.raises(FileNotFoundError, match="/no/such/run, is not there; say where"):
+    with pytest.raises(FileNotFoundError, match="/no/such/run, is not there or has another model"):
         build_index(folder)
 
 
@@ -454,9 +454,44 @@ def test_vectors_that_are_no_index_and_say_they_are_right(folder, tmp_path, mapp
         Index(index.path, mapped)
 
 
+def replace_vectors(index, kind):
+    """Put another index of faiss into the folder, with its checksum."""
+    path = index.path / "vectors-00000000.faiss"
+    faiss.write_index(kind, str(path))
+    files = {**index.metadata["files"], "vectors": index_files._described(path)}
+    edit_json(index.path / "index.json", files=files)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_vectors_in_a_file_elsewhere_are_refused(folder, tmp_path, mapped):
+    """Of what is not ours nothing is searched, and nothing changed by deleting."""
+    index = build_index(folder, tmp_path / "index", "ivf_sq8")
+    ours = faiss.read_index(str(index.path / index.metadata["files"]["vectors"]["name"]))
+    elsewhere = faiss.OnDiskInvertedLists(ours.nlist, ours.code_size, str(tmp_path / "elsewhere"))
+    elsewhere.merge_from_1(ours.invlists)
+    ours.replace_invlists(elsewhere, False)
+    replace_vectors(index, ours)
+    with pytest.raises(ValueError, match="vectors-00000000.faiss is no index of kind 'ivf_sq8'"):
+        Index(index.path, mapped)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_types_of_faiss_are_refused(folder, tmp_path, kind, mapped):
+    index = build_index(folder, tmp_path / "index", kind)
+    other = faiss.index_factory(8, "IDMap,HNSW4" if kind == "exact" else "IVF4,Flat")
+    vectors = random_embeddings(300)
+    other.train(vectors)
+    other.add_with_ids(vectors, np.arange(300))
+    replace_vectors(index, other)
+    with pytest.raises(ValueError, match=f"is no index of kind '{kind}'"):
+        Index(index.path, mapped)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"kind": "hnsw"}, "is no index of kind 'hnsw'"),
         ({"format": "gsp_tf embeddings"}, "does not describe gsp_tf index"),
         ({"format_version": 2}, "has format version 2"),
         ({"count": "many"}, "it has no count, or not of type"),

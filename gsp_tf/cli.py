@@ -19,6 +19,7 @@ from gsp_tf.recipe import (
     located,
     parsed_recipe,
 )
+from gsp_tf.recipe_values import VALUES
 
 
 def main(arguments=None):
@@ -94,6 +95,7 @@ def _parser(files):
         prog="gsp-tf",
         description="Deep metric learning: train, evaluate and compare image embeddings.",
         exit_on_error=False,
+        parser_mode=VALUES,  # of the commands too
     )
     train = _recipe_parser("train", "Train as a recipe says and evaluate on unseen classes.", files)
     check = _recipe_parser(

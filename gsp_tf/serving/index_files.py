@@ -35,6 +35,7 @@ _TYPES = {
     "recall": dict,
     "files": dict,
 }
+_RECALL = ("share", "neighbours", "queries", "images")
 
 
 class IndexFiles:
@@ -74,6 +75,8 @@ class IndexFiles:
                 f"{self.path} is no index: it has no {self.metadata_path.name}."
             )
         metadata = read_metadata(self.metadata_path, FORMAT, _TYPES)
+        if not all(isinstance(metadata["recall"].get(name), int | float) for name in _RECALL):
+            raise ValueError(f"{self.metadata_path} is damaged: its recall is incomplete.")
         for name in ("vectors", "items"):
             entry = metadata["files"].get(name)
             if not isinstance(entry, dict) or set(entry) != {"name", "bytes", "sha256"}:

@@ -498,6 +498,11 @@ def test_other_types_of_faiss_are_refused(folder, tmp_path, kind, mapped):
         ({"count": 299}, "do not belong together"),
         ({"dim": 9}, "do not belong together|9"),
         ({"space": {}}, "its space cannot be read"),
+        ({"recall": {}}, "its recall is incomplete"),
+        (
+            {"recall": {"share": None, "neighbours": 1, "queries": 1, "images": 1}},
+            "its recall is incomplete",
+        ),
         ({"space": {"origin": "AAAA", "scale": 1}}, "its space cannot be read"),
         ({"space": {"origin": "AAAAAA==", "scale": 1}}, "its origin has 1 dimensions"),
         ({"metric": "manhattan"}, "metric must be one of"),

@@ -6,6 +6,7 @@ import numpy as np
 
 from gsp_tf.data import find_unreadable
 from gsp_tf.data.messages import bulleted
+from gsp_tf.lock import locked
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder, Shard
 from gsp_tf.serving.listing import fingerprint, list_images
 from gsp_tf.serving.metadata import VERSIONED, versions
@@ -32,24 +33,33 @@ def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
         `EmbeddingsFolder`.
 
     Raises:
+        BlockingIOError: if another process is writing `out`.
         FileNotFoundError: if `run` is not a run folder, or an image or folder does not exist.
         FileExistsError: if `out` holds something else.
         ValueError: if `out` holds embeddings of another model, other preprocessing or other images,
             or no image can be read.
+
+    Example:
+        >>> embed_images("no/such/run", ["photos"])
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     if shard_size < 1:
         raise ValueError(f"shard_size must be 1 or more, received {shard_size}.")
     model, listed = RunModel(run), list_images(images)
     folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
-    metadata = _start(folder, model, listed, shard_size)
-    if not metadata["complete"]:
-        shard_size = metadata["shard_size"]
-        for number in range(folder.num_shards):
-            if not folder.shard_path(number).is_file():
-                part = listed[number * shard_size : (number + 1) * shard_size]
-                description = f"Embedding, part {number + 1} of {folder.num_shards}"
-                folder.write_shard(number, _embed(model, part, description))
-        metadata = _finish(folder, metadata)
+    folder.refuse_other_files()
+    with locked(folder.path):
+        metadata = _start(folder, model, listed, shard_size)
+        if not metadata["complete"]:
+            shard_size = metadata["shard_size"]
+            for number in range(folder.num_shards):
+                if not folder.shard_path(number).is_file():
+                    part = listed[number * shard_size : (number + 1) * shard_size]
+                    description = f"Embedding, part {number + 1} of {folder.num_shards}"
+                    folder.write_shard(number, _embed(model, part, description))
+            metadata = _finish(folder, metadata)
     _report(folder, metadata)
     return folder
 
@@ -70,9 +80,6 @@ def _start(folder, model, listed, shard_size):
         _check_same(folder, begun, wanted)
         folder.remove_temporary_files()
         return begun
-    if folder.path.exists() and any(not p.name.startswith(".") for p in folder.path.iterdir()):
-        raise FileExistsError(f"{folder.path} exists and holds no embeddings; choose another one.")
-    folder.path.mkdir(parents=True, exist_ok=True)
     metadata = {
         **wanted,
         "shard_size": shard_size,

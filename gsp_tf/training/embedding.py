@@ -40,7 +40,7 @@ def embed(embedder, dataset):
 
 
 def inference(embedder):
-    """The embedder's forward pass in inference mode, embeddings only, traced once.
+    """The embedder's forward pass in inference mode, embeddings only, traced once for all batches.
 
     Args:
         embedder: Keras model from images to embeddings (or to embeddings and attributes).
@@ -54,7 +54,14 @@ def inference(embedder):
         >>> forward(np.ones((3, 4), "float32")).shape
         TensorShape([3, 2])
     """
-    return tf.function(
-        lambda images: tf.cast(split_outputs(embedder(images, training=False))[0], "float32"),
-        reduce_retracing=True,
-    )
+
+    @tf.function
+    def forward(images):
+        return tf.cast(split_outputs(embedder(images, training=False))[0], "float32")
+
+    def of_any_batch(images):
+        images = tf.convert_to_tensor(images)
+        batches = tf.TensorSpec((None, *images.shape[1:]), images.dtype)
+        return forward.get_concrete_function(batches)(images)
+
+    return of_any_batch

@@ -50,10 +50,12 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.metric = metric
         self.prefix = prefix
         self.references = references
+        self._embedder = None
 
     def set_model(self, model):
-        if model is not self._model:
-            self._forward = inference(getattr(model, "embedder", model))
+        embedder = getattr(model, "embedder", model)
+        if embedder is not self._embedder:
+            self._embedder, self._forward = embedder, inference(embedder)
         super().set_model(model)
 
     def evaluate(self):

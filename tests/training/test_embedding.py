@@ -44,6 +44,19 @@ def test_inference_follows_the_weights(embedder):
     np.testing.assert_allclose(after, 2.0 * before, rtol=1e-5, atol=1e-6)
 
 
+def test_traced_once_for_batches_of_every_size(embedder):
+    traces = []
+    call = embedder.call
+    embedder.call = lambda *arguments, **keywords: (
+        traces.append(arguments),
+        call(*arguments, **keywords),
+    )[1]
+    forward = inference(embedder)
+    for count in (7, 5, 1):
+        embed(forward, dataset(count)[1])
+    assert len(traces) == 1
+
+
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_embeddings_become_float32(policy):
     keras.config.set_dtype_policy(policy)

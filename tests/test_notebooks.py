@@ -36,6 +36,7 @@ def test_notebooks_are_saved_as_they_ran_from_top_to_bottom(path):
         assert output["output_type"] != "error" and output.get("name") != "stderr"
     for text in texts(path):
         assert not A_MACHINES_PATH.search(text), text
+        assert "WARNING" not in text and "Warning" not in text, text
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)

@@ -13,6 +13,7 @@ _SUBPACKAGES = (
     "data",
     "evaluation",
     "experiment",
+    "explore",
     "layers",
     "losses",
     "ops",

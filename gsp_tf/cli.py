@@ -258,6 +258,32 @@ def _parser(files):
         type=bool | None,
         help="Leave the vectors on disk; null does so if they are more than the memory there is.",
     )
+    explore = ArgumentParser(
+        description="Serve a page to explore the model of a run in the browser: neighbours, "
+        "pooling weights and prototypes of an image, and the strongest patches of prototypes. "
+        "Ctrl-C ends it.",
+        exit_on_error=False,
+    )
+    explore.add_argument("run", type=str, help="Run folder.")
+    explore.add_argument(
+        "--index",
+        type=str | None,
+        help="What index wrote; null is the folder index in the run, or the run's test images if "
+        "there is none.",
+    )
+    explore.add_argument(
+        "--host",
+        type=str,
+        default="127.0.0.1",
+        help="Address to listen on; all but loopback let others upload to the page.",
+    )
+    explore.add_argument(
+        "--port", type=int | None, help="Port to listen on; null is 7860 or a free one."
+    )
+    explore.add_argument("--k", type=int, default=10, help="Number of neighbours.")
+    explore.add_argument(
+        "--max-upload-mb", type=float, default=10.0, help="Largest file that is taken, in MB."
+    )
     commands = {
         "train": train,
         "check": check,
@@ -270,6 +296,7 @@ def _parser(files):
         "embed": embed,
         "index": index,
         "search": search,
+        "explore": explore,
     }
     subcommands = parser.add_subcommands(required=True)
     subcommands.add_subcommand("train", train, help="Train as a recipe says.")
@@ -285,6 +312,7 @@ def _parser(files):
     subcommands.add_subcommand("embed", embed, help="Embed images with the model of a run.")
     subcommands.add_subcommand("index", index, help="Build or change an index of embeddings.")
     subcommands.add_subcommand("search", search, help="Find the images nearest to an image.")
+    subcommands.add_subcommand("explore", explore, help="Explore a model in the browser.")
     return parser, commands
 
 
@@ -497,6 +525,20 @@ def _search(options, parser):
     return 0
 
 
+def _explore(options, parser):
+    from gsp_tf.explore import explore_run
+
+    explore_run(
+        options.run,
+        options.index,
+        options.host,
+        options.port,
+        options.k,
+        options.max_upload_mb,
+    )
+    return 0
+
+
 def _exit_code(folders):
     statuses = {folder.metrics()["status"] for folder in folders}
     if "diverged" in statuses:
@@ -521,6 +563,7 @@ _COMMANDS = {
     "embed": _embed,
     "index": _index,
     "search": _search,
+    "explore": _explore,
 }
 
 

@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits
 
 from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.recipe import load_recipe
@@ -21,15 +23,26 @@ data:
   split_fractions: [0.4, 0.3, 0.3]
 backbone: {{name: conv4}}
 embedding: {{dim: 8}}
-pooling: {{name: gap}}
+pooling: {{name: {pooling}, num_prototypes: 4}}
 evaluation: {{batch_size: 16}}
 """
 
 
-def save_run(path, images, seed=0):
+def save_digits(folder):
+    """Handwritten digits as a folder of PNG files, 8 of each of 10 classes."""
+    pixels, labels = load_digits(return_X_y=True)
+    for digit in range(10):
+        (folder / f"<b>{digit}").mkdir(parents=True)
+        for i in np.flatnonzero(labels == digit)[:8]:
+            picture = Image.fromarray((pixels[i].reshape(8, 8) * 15.9).astype("uint8"))
+            picture.resize((24, 20)).save(folder / f"<b>{digit}" / f"bild {i}.png")
+    return folder
+
+
+def save_run(path, images, seed=0, pooling="gap"):
     """A run folder with an untrained model."""
     file = path.with_suffix(".yaml")
-    file.write_text(RECIPE.format(path=images, seed=seed), encoding="utf-8")
+    file.write_text(RECIPE.format(path=images, seed=seed, pooling=pooling), encoding="utf-8")
     folder = RunFolder.create(path, load_recipe(file))
     build_learner(folder.recipe(), num_classes=4, channels=1).save(folder.model_path)
     return path

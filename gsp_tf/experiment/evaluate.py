@@ -58,6 +58,31 @@ def embed_test_images(folder, recipe, splits):
         ValueError: if a file of it is damaged, or the data are not those it was made with.
     """
     embedder = folder.learner(compile=False).embedder
+    check_test_images(folder, embedder, recipe, splits)
+    embedded = []
+    for name, images in (("test", splits.test), ("gallery", splits.gallery)):
+        if images is None:
+            embedded += [None, None]
+            continue
+        batches = evaluation_batches(recipe, images)
+        embedded += embed(
+            embedder, show_progress(batches, f"Embedding the {name} images", len(batches))
+        )
+    return embedded
+
+
+def check_test_images(folder, embedder, recipe, splits):
+    """Refuse test images that are not those that a run was made with.
+
+    Args:
+        folder: `RunFolder`.
+        embedder: its Keras model.
+        recipe: its recipe.
+        splits: its `Splits`.
+
+    Raises:
+        ValueError: if the model takes other images, or the test classes are others.
+    """
     size, test = recipe.data.image_size, splits.test
     if embedder.input_shape != (None, size, size, test.channels):
         raise ValueError(
@@ -69,16 +94,6 @@ def embed_test_images(folder, recipe, splits):
             f"The test classes are not those that {folder.path} was made with: the data or the "
             "split in its recipe have changed, and the model may have been trained on them."
         )
-    embedded = []
-    for name, images in (("test", test), ("gallery", splits.gallery)):
-        if images is None:
-            embedded += [None, None]
-            continue
-        batches = evaluation_batches(recipe, images)
-        embedded += embed(
-            embedder, show_progress(batches, f"Embedding the {name} images", len(batches))
-        )
-    return embedded
 
 
 def fingerprint(images):

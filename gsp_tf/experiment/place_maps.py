@@ -74,6 +74,28 @@ def maps_of_head(head, local):
     return PlaceMaps(_on_grid(maps, num_dims=3)[..., None])
 
 
+def attributes_of_head(head, local):
+    """The share of every place in every attribute of generalized sum pooling.
+
+    Args:
+        head: as for `maps_of_head`.
+        local: as there.
+
+    Returns:
+        array `(B, H, W, m)`, each of which sums to 1; `None` for a head without attributes.
+
+    Example:
+        >>> from gsp_tf.layers import CrowPooling, GeneralizedSumPooling
+        >>> local = np.ones((2, 9, 4), "float32")
+        >>> attributes_of_head(GeneralizedSumPooling(num_prototypes=5), local).shape
+        (2, 3, 3, 5)
+        >>> attributes_of_head(CrowPooling(), local)
+    """
+    if not hasattr(head, "attribute_maps"):
+        return None
+    return _on_grid(head.attribute_maps(local), num_dims=4)
+
+
 def _on_grid(maps, num_dims):
     """Maps as an array; the patches of a transformer, which form a square, as a grid."""
     maps = ops.convert_to_numpy(maps)

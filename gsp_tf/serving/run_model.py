@@ -69,6 +69,36 @@ class RunModel:
     def _forward(self):
         return inference(self.embedder)
 
+    def file_batches(self, paths):
+        """Image files as evaluation sees them.
+
+        Args:
+            paths: image files that can be read.
+
+        Returns:
+            `tf.data.Dataset` of batches of images and zeros.
+        """
+        channels = self.embedder.input_shape[-1]
+        images = FileImages(paths, np.zeros(len(paths), int), [""], channels=channels)
+        return evaluation_batches(self.recipe, images)
+
+    def embed_batches(self, batches, description=None):
+        """Embeddings of batches of images that are prepared.
+
+        Args:
+            batches: sequence of `(images, labels)`, such as `evaluation_batches` gives.
+            description: what a progress bar says; `None` shows none.
+
+        Returns:
+            float32 `(N, D)`.
+
+        Raises:
+            ValueError: if the model gives values that are not finite.
+        """
+        if description is not None:
+            batches = show_progress(batches, description, len(batches))
+        return checked_embeddings(embed(self._forward, batches)[0], "the embeddings of the model")
+
     @property
     def dim(self):
         """D, dimension of the embeddings."""
@@ -93,8 +123,4 @@ class RunModel:
         Raises:
             ValueError: if the model gives values that are not finite.
         """
-        channels = self.embedder.input_shape[-1]
-        images = FileImages(paths, np.zeros(len(paths), int), [""], channels=channels)
-        batches = evaluation_batches(self.recipe, images)
-        embeddings, _ = embed(self._forward, show_progress(batches, description, len(batches)))
-        return checked_embeddings(embeddings, "the embeddings of the model")
+        return self.embed_batches(self.file_batches(paths), description)

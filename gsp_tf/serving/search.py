@@ -98,15 +98,28 @@ def write_neighbours(path, image, neighbours, index):
         f"The {len(neighbours)} nearest of {len(index):,} images, by the model of the run "
         f"{metadata['model'].get('recipe')}."
     )
-    distance = {"euclidean": "Euclidean", "cosine": "cosine"}[metadata["metric"]] + " distance"
-    hint = f"Rank, label and {distance} from the query."
+    hint = f"Rank, label and {distance_name(metadata)} from the query."
     if metadata["kind"] != "exact":
-        hint = (
-            f"Rank, label and approximate {distance} from the query. The index is compressed "
-            f"({metadata['kind']}); {describe_recall(metadata)}."
-        )
+        hint += f" The index is compressed ({metadata['kind']}); {describe_recall(metadata)}."
     found = [(n.rank, n.distance, n.label, n.path) for n in neighbours]
     return write_search_page(path, image, found, summary, hint)
+
+
+def distance_name(metadata):
+    """What the distances of an index are, as a text.
+
+    Args:
+        metadata: dict of an `Index`.
+
+    Returns:
+        str.
+
+    Example:
+        >>> distance_name({"kind": "ivf_sq8", "metric": "euclidean"})
+        'approximate Euclidean distance'
+    """
+    metric = {"euclidean": "Euclidean", "cosine": "cosine"}[metadata["metric"]]
+    return f"{'' if metadata['kind'] == 'exact' else 'approximate '}{metric} distance"
 
 
 def describe_recall(metadata):

@@ -3,7 +3,7 @@
 import matplotlib
 import numpy as np
 
-from gsp_tf.visual.images import thumbnail
+from gsp_tf.visual.images import enlarged
 from gsp_tf.visual.overlay import COLOR_MAP, resized, tinted
 from gsp_tf.visual.style import INK, transparent_figure
 
@@ -63,9 +63,7 @@ def correlation_maps(images, correlations, prototypes=None, count=5):
     for column, prototype in enumerate(prototypes, start=1):
         axes.text(column * (1 + GAP) + 0.5, HEADER / 2, f"prototype {prototype}", **_CAPTION)
     for row, (image, maps) in enumerate(zip(images, correlations, strict=True)):
-        picture = thumbnail(image, PIXELS)
-        enlargement = PIXELS // max(picture.shape)
-        picture = picture.repeat(enlargement, axis=0).repeat(enlargement, axis=1)
+        picture = enlarged(image, PIXELS)
         pictures = [picture]
         for values in np.moveaxis(maps, -1, 0):
             pictures.append(tinted(picture, resized(values / largest, picture)))

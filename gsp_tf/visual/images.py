@@ -56,6 +56,25 @@ def thumbnail(image, size):
     return np.asarray(picture)
 
 
+def enlarged(image, size):
+    """Returns an image as RGB, every pixel of it repeated as often as fits into a size.
+
+    Args:
+        image: uint8 `(H, W, 1)` or `(H, W, 3)`.
+        size: largest side in pixels; larger images are reduced to it.
+
+    Returns:
+        uint8 `(h, w, 3)`.
+
+    Example:
+        >>> enlarged(np.zeros((20, 10, 1), np.uint8), 50).shape
+        (40, 20, 3)
+    """
+    picture = thumbnail(image, size)
+    times = size // max(picture.shape[:2])
+    return picture.repeat(times, axis=0).repeat(times, axis=1)
+
+
 def png_uri(image):
     """Returns an image as the data URI of a PNG.
 

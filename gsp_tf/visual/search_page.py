@@ -48,6 +48,24 @@ def image_tile(path):
         image = read_image(path)
     except UnreadableImageError as error:
         return Tile(path, Path(path).name, None, error.reason)
+    return array_tile(image, path)
+
+
+def array_tile(image, path):
+    """The thumbnail of an image.
+
+    Args:
+        image: uint8 `(H, W, 1)` or `(H, W, 3)`.
+        path: path of its file, or what else it is called.
+
+    Returns:
+        `Tile`.
+
+    Example:
+        >>> import numpy as np
+        >>> array_tile(np.zeros((9, 8, 1), np.uint8), "digits/4.png").name
+        '4.png'
+    """
     picture = png_uri(thumbnail(image, PIXELS))
     return Tile(path, Path(path).name, picture, small=max(image.shape[:2]) <= _SMALL)
 

@@ -3,11 +3,12 @@
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
-def page_template(name):
-    """A template of this folder; it escapes every text and refuses unknown names.
+def page_template(name, folder="visual"):
+    """A template; it escapes every text and refuses unknown names.
 
     Args:
         name: file name.
+        folder: the folder of gsp_tf that it is in.
 
     Returns:
         `jinja2.Template`.
@@ -17,7 +18,7 @@ def page_template(name):
         1
     """
     environment = Environment(
-        loader=PackageLoader("gsp_tf", "visual"),
+        loader=PackageLoader("gsp_tf", folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

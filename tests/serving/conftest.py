@@ -4,9 +4,9 @@ import sys
 
 import numpy as np
 import pytest
-from embedded import save_run
+from embedded import save_digits, save_run
 from PIL import Image
-from sklearn.datasets import load_digits, load_sample_image
+from sklearn.datasets import load_sample_image
 
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder, build_learner, load_splits
@@ -89,14 +89,7 @@ def elsewhere(tmp_path_factory):
 @pytest.fixture(scope="session")
 def images(tmp_path_factory):
     """Handwritten digits as a folder of PNG files, 8 of each of 10 classes."""
-    folder = tmp_path_factory.mktemp("images") / "Ziffern é"
-    pixels, labels = load_digits(return_X_y=True)
-    for digit in range(10):
-        (folder / f"<b>{digit}").mkdir(parents=True)
-        for i in np.flatnonzero(labels == digit)[:8]:
-            picture = Image.fromarray((pixels[i].reshape(8, 8) * 15.9).astype("uint8"))
-            picture.resize((24, 20)).save(folder / f"<b>{digit}" / f"bild {i}.png")
-    return folder
+    return save_digits(tmp_path_factory.mktemp("images") / "Ziffern é")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,13 @@
+"""A local page on which a trained model is explored in the browser, from the extra `[explore]`."""
+
+try:
+    import gradio  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f'The page to explore a run needs Gradio: pip install "gsp_tf[explore]" ({error}).'
+    ) from error
+
+from gsp_tf.explore.app import explore_app
+from gsp_tf.explore.server import explore_run
+
+__all__ = ["explore_app", "explore_run"]

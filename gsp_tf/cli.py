@@ -19,6 +19,7 @@ from gsp_tf.recipe import (
     located,
     parsed_recipe,
 )
+from gsp_tf.recipe_values import VALUES
 
 
 def main(arguments=None):
@@ -94,6 +95,7 @@ def _parser(files):
         prog="gsp-tf",
         description="Deep metric learning: train, evaluate and compare image embeddings.",
         exit_on_error=False,
+        parser_mode=VALUES,  # of the commands too
     )
     train = _recipe_parser("train", "Train as a recipe says and evaluate on unseen classes.", files)
     check = _recipe_parser(
@@ -242,11 +244,11 @@ def _parser(files):
         help="Images in a file, embedded again after a worker is killed.",
     )
     index = ArgumentParser(
-        description="Build a nearest-neighbour index of embeddings, or change one.",
+        description="Build a nearest-neighbour index of embeddings, change one or verify one.",
         exit_on_error=False,
     )
     index.add_argument(
-        "folder", type=str, help="What embed wrote; with --add or --delete the index to change."
+        "folder", type=str, help="What embed wrote; with --add, --delete or --verify the index."
     )
     index.add_argument(
         "--out", type=str | None, help="Folder to write; null is the folder index in the run."
@@ -264,6 +266,11 @@ def _parser(files):
         nargs="+",
         default=[],
         help="Remove images by the paths of their files; before anything is added.",
+    )
+    index.add_argument(
+        "--verify",
+        action="store_true",
+        help="Compare the files of the index with their checksums, and change nothing.",
     )
     search = ArgumentParser(
         description="Find the images of an index that are nearest to an image.",
@@ -396,6 +403,7 @@ def _train(options, parser):
     if options.resume is not None and (recipe != Recipe() or options.run is not None):
         raise ValueError("--resume takes the recipe of its run folder and no other option.")
     from gsp_tf import experiment
+    from gsp_tf.lock import locked
 
     if options.resume is None:
         folder = experiment.RunFolder(path)
@@ -404,17 +412,18 @@ def _train(options, parser):
         folder = experiment.RunFolder(options.resume)
         folder.require(folder.recipe_path)
         recipe = folder.recipe()
-    if recipe.protocol.is_ensemble:
-        splits = experiment.load_folds(recipe)
-        train, resume = experiment.train_ensemble, experiment.resume_ensemble
-    else:
-        splits = experiment.load_splits(recipe)
-        train, resume = experiment.train_recipe, experiment.resume_run
-    if options.resume is None:
-        train(recipe, folder.path, splits)
-    else:
-        resume(folder.path, splits)
-    return _exit_code(_show(folder, recipe, splits))
+    with locked(folder.path):
+        if recipe.protocol.is_ensemble:
+            splits = experiment.load_folds(recipe)
+            train, resume = experiment.train_ensemble, experiment.resume_ensemble
+        else:
+            splits = experiment.load_splits(recipe)
+            train, resume = experiment.train_recipe, experiment.resume_run
+        if options.resume is None:
+            train(recipe, folder.path, splits)
+        else:
+            resume(folder.path, splits)
+        return _exit_code(_show(folder, recipe, splits))
 
 
 def _check(options, parser):
@@ -547,9 +556,15 @@ def _show_embedded(folder):
 
 
 def _index(options, parser):
-    from gsp_tf.serving import Index, build_index
+    from gsp_tf.serving import Index, build_index, verify_index
     from gsp_tf.serving.table import print_index
 
+    if options.verify:
+        if options.add is not None or options.delete or options.out or options.kind:
+            raise ValueError("--verify takes an index and no other option.")
+        count = verify_index(options.folder)["count"]
+        print(f"{options.folder}: {count:,} images; the files have their checksums")
+        return 0
     if options.add is None and not options.delete:
         index = build_index(options.folder, options.out, options.kind)
     else:

@@ -12,6 +12,7 @@ from typing import Literal
 from jsonargparse import ArgumentParser
 
 from gsp_tf.files import replace_text
+from gsp_tf.recipe_values import VALUES
 
 
 @dataclass
@@ -665,6 +666,7 @@ def add_recipe_arguments(parser, files=()):
         >>> parser.parse_args(["--pooling.transport_ratio", "0.2"]).pooling.transport_ratio
         0.2
     """
+    parser.parser_mode = VALUES
     parser.add_argument(
         "--config",
         action="config",

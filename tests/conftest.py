@@ -1,3 +1,6 @@
+import contextlib
+import subprocess
+import sys
 from pathlib import Path
 
 import keras
@@ -30,6 +33,30 @@ def published(monkeypatch):
         monkeypatch.setitem(load.__kwdefaults__, "counts", counts)
 
     return publish
+
+
+HOLD = """
+import sys
+from gsp_tf.lock import locked
+
+with locked(sys.argv[1]):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def locked_elsewhere():
+    """Context manager in which another process, which it gives, has locked a folder."""
+
+    @contextlib.contextmanager
+    def hold(folder):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen([sys.executable, "-c", HOLD, folder], **pipes) as process:
+            assert process.stdout.readline() == b"locked\n"
+            yield process
+
+    return hold
 
 
 @pytest.fixture

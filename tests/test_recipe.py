@@ -213,3 +213,26 @@ def test_every_field_has_a_help_text(capsys):
     ]
     assert not undocumented
     assert Recipe().pooling.transport_ratio == 0.3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data: {class_path: bad_module.Data}",
+        "class_path: bad_module.Recipe",
+        "loss: {arguments: {margins: [{class_path: bad_module.Margin}]}}",
+        "data: nested.yaml",
+    ],
+)
+def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
+    (tmp_path / "bad_module.py").write_text("open('executed', 'w')")
+    (tmp_path / "nested.yaml").write_text("class_path: bad_module.Data")
+    (tmp_path / "recipe.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="A recipe names no classes; received class_path 'bad_"):
+        load_recipe("recipe.yaml")
+    with pytest.raises(SystemExit):
+        main(["check", "recipe.yaml"])
+    assert "recipe.yaml" in (error := capsys.readouterr().err) and "names no classes" in error
+    assert not (tmp_path / "executed").exists()

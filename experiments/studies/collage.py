@@ -110,7 +110,8 @@ def picture(rows, shown):
             variant: [(position, v) for name, _, q, v in rows if (name, q) == (variant, quantity)]
             for position, variant in enumerate(VARIANTS)
         }
-        pictures.draw_dots(axes, points, quantity.replace(", ", ",\n"))
+        title = f"{quantity} (%)" if "@" in quantity else quantity.replace(", ", ",\n")
+        pictures.draw_dots(axes, points, title)
         axes.set(xlim=(-0.6, len(VARIANTS) - 0.4), xticks=[])
     pictures.draw_legend(below, axes)
     return figure

@@ -1,26 +1,36 @@
 """Embedding density and spectral decay with and without CRT (Kan et al. 2022, Tables 1 and 2).
 
-python experiments/studies/crt_generalization.py [--runs FOLDER] [--seeds "[0, 1, 2]"]
+python experiments/studies/crt_generalization.py [--runs FOLDER] [--seeds "[0, 1, 2]"] [--jobs 2]
 
-Reads the models that experiments/small_collage.sh has trained; the runs without CRT differ from
-those with it in what stands between the backbone and the embedding.
+Takes the runs that are in the folder, as experiments/small_collage.sh leaves them there, and trains
+those that are missing. The runs without CRT differ from those with it in what stands between the
+backbone and the embedding.
 """
 
 from pathlib import Path
 
+from collage import GAP, GSP
+from collage import VARIANTS as COLLAGE
 from jsonargparse import auto_cli
 from matplotlib.ticker import MaxNLocator
 from pictures import save
-from records import read, write
+from records import read, table, write
+from sweep import sweep
 
 from gsp_tf.evaluation import embedding_density, retrieval_metrics, spectral_decay
-from gsp_tf.experiment import RunFolder, load_splits
+from gsp_tf.experiment import load_splits
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.training import embed
 from gsp_tf.visual.style import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
 ROOT = Path(__file__).parent.parent.parent
-VARIANTS = {"without CRT (GAP)": "pnca-gap", "with CRT": "crt", "GSP": "pnca-gsp"}
+CRT_RECIPE = str(ROOT / "experiments/small_collage_crt.yaml")
+# By title: the recipe files after that of the collage, the name of the run and its options.
+VARIANTS = {
+    "without CRT (GAP)": ((), *COLLAGE[GAP]),
+    "with CRT": ((CRT_RECIPE,), "small_collage_crt", []),
+    "GSP": ((), *COLLAGE[GSP]),
+}
 SPLITS = {"training classes": "train", "unseen classes": "test"}
 PANELS = ("density ratio", "spectral decay", "MAP@R (%)")
 
@@ -45,17 +55,37 @@ def geometry(embeddings, labels):
     }
 
 
-def measure(runs, seeds):
-    """Rows for `records.write`, a variant for each model and split."""
-    for variant, name in VARIANTS.items():
-        for seed in seeds:
-            folder = RunFolder.open(Path(runs) / f"small_collage_{name}-{seed}")
-            recipe = folder.recipe()
-            splits, embedder = load_splits(recipe), folder.learner(compile=False).embedder
-            for title, split in SPLITS.items():
-                batches = evaluation_batches(recipe, getattr(splits, split))
-                for quantity, value in geometry(*embed(embedder, batches)).items():
-                    yield f"{variant}, {title}", seed, quantity, value
+def trained(recipe, runs, seeds, jobs):
+    """Run folders by variant and seed, trained where they are missing.
+
+    Args:
+        recipe, runs, seeds, jobs: as `main` takes them.
+
+    Returns:
+        dict from `(variant, seed)` to `RunFolder`.
+    """
+    return {
+        (variant, seed): folder
+        for variant, (files, name, options) in VARIANTS.items()
+        for (_, seed), folder in sweep(
+            [*recipe, *files], {name: options}, seeds, runs, jobs
+        ).items()
+    }
+
+
+def measure(folders):
+    """Rows for `records.write`, a variant for each model and split.
+
+    Args:
+        folders: as `trained` returns.
+    """
+    for (variant, seed), folder in folders.items():
+        recipe = folder.recipe()
+        splits, embedder = load_splits(recipe), folder.learner(compile=False).embedder
+        for title, split in SPLITS.items():
+            batches = evaluation_batches(recipe, getattr(splits, split))
+            for quantity, value in geometry(*embed(embedder, batches)).items():
+                yield f"{variant}, {title}", seed, quantity, value
 
 
 def picture(values):
@@ -87,21 +117,26 @@ def picture(values):
 
 
 def main(
+    recipe: tuple[str, ...] = (str(ROOT / "experiments/small_collage.yaml"),),
     runs: str = "runs",
     seeds: tuple[int, ...] = (0, 1, 2),
+    jobs: int = 1,
     results: str = str(ROOT / "experiments/results/studies/crt_generalization.csv"),
     figure: str = str(ROOT / "docs/figures/crt_generalization.png"),
 ):
     """Measures and draws.
 
     Args:
-        runs: folder of the run folders.
+        recipe: YAML files of the collage.
+        runs: folder of the run folders `small_collage_NAME-SEED`.
         seeds: seeds of the runs.
+        jobs: runs at the same time.
         results: CSV file to write.
         figure: picture to write.
     """
-    write(results, measure(runs, seeds))
+    write(results, measure(trained(recipe, runs, seeds, jobs)))
     save(picture(read(results)), figure)
+    print(table(results))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import records
 import tensorflow as tf
 from jsonargparse import auto_cli
 from keras import ops
+from matplotlib.patches import Rectangle
 
 from gsp_tf.data import ClassBalancedSampler, synthetic_token_sets
 from gsp_tf.evaluation import hull_overlap, retrieval_metrics
@@ -219,6 +220,8 @@ def draw(run):
     tokens = run["tokens"]
     axes.scatter(*tokens[BACKGROUND:].T, c=INK, marker="+", s=45, linewidths=1, zorder=3)
     axes.scatter(*tokens[:BACKGROUND].T, s=90, facecolors="none", edgecolors=INK, zorder=3)
+    square = Rectangle((-LIMIT, -LIMIT), 2 * LIMIT, 2 * LIMIT, fill=False, edgecolor=INK, alpha=0.4)
+    axes.add_patch(square)
     axes.set(xlim=(-FRAME, FRAME), ylim=(-FRAME, FRAME))
     return figure
 

@@ -56,6 +56,12 @@ class Comparison:
         FileNotFoundError: if a folder is not a run folder.
         ValueError: if there is none, one has no results yet, one is given twice, or two results of
             a column are of different test classes.
+
+    Example:
+        >>> Comparison([])
+        Traceback (most recent call last):
+            ...
+        ValueError: A comparison needs a run folder, received none.
     """
 
     def __init__(self, paths):

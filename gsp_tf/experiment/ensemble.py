@@ -1,7 +1,6 @@
 """The models of the MLRC protocol, one for each fold and repeat, and their ensembles."""
 
 import dataclasses
-import shutil
 
 import keras
 import numpy as np
@@ -11,6 +10,7 @@ from gsp_tf.experiment.data import load_folds
 from gsp_tf.experiment.evaluate import embed_test_images, evaluate_run
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.run import resume_run, train_recipe
+from gsp_tf.lock import locked
 
 
 def model_folders(folder):
@@ -54,17 +54,21 @@ def train_ensemble(recipe, path, folds=None):
         `ensemble_metrics` gives.
 
     Raises:
+        BlockingIOError: if another process is writing the folder.
         FileExistsError: if the folder exists.
         ValueError: if the data or the recipe cannot be used.
     """
     RunFolder(path).refuse_existing()
-    folds = folds or load_folds(recipe)
-    folder = RunFolder.create(path, recipe)
-    try:
-        return _train_models(folder, folds)
-    finally:
-        if not any(model.path.exists() for repeats in model_folders(folder) for model in repeats):
-            shutil.rmtree(folder.path)
+    with locked(path):
+        folds = folds or load_folds(recipe)
+        folder = RunFolder.create(path, recipe)
+        try:
+            return _train_models(folder, folds)
+        finally:
+            models = [model.path for repeats in model_folders(folder) for model in repeats]
+            if not any(model.exists() for model in models):
+                folder.recipe_path.unlink()
+                folder.metrics_path.unlink(missing_ok=True)
 
 
 def resume_ensemble(path, folds=None):
@@ -78,14 +82,22 @@ def resume_ensemble(path, folds=None):
         `RunFolder`, as `train_ensemble`.
 
     Raises:
+        BlockingIOError: if another process is writing the folder.
         FileNotFoundError: if the folder is not a run folder.
         ValueError: as `resume_run`.
+
+    Example:
+        >>> resume_ensemble("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
-    if "ensemble" in folder.metrics():
-        return folder
-    return _train_models(folder, folds or load_folds(folder.recipe()))
+    with locked(folder.path):
+        if "ensemble" in folder.metrics():
+            return folder
+        return _train_models(folder, folds or load_folds(folder.recipe()))
 
 
 def _train_models(folder, folds):
@@ -138,11 +150,23 @@ def evaluate_ensemble(path, folds=None):
         dict of `ensemble_metrics`.
 
     Raises:
+        BlockingIOError: if another process is writing the folder.
         FileNotFoundError: if a model is missing.
         ValueError: as `evaluate_run`, and if the training of a model has not come to its end.
+
+    Example:
+        >>> evaluate_ensemble("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
+    with locked(folder.path):
+        return _evaluate(folder, folds)
+
+
+def _evaluate(folder, folds):
     recipe = folder.recipe()
     folds = folds or load_folds(recipe)
     models = [[RunFolder.open(m.path) for m in repeats] for repeats in model_folders(folder)]

@@ -8,6 +8,7 @@ from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.lock import locked
 from gsp_tf.training import embed
 
 
@@ -22,22 +23,28 @@ def evaluate_run(path, splits=None):
         dict of `retrieval_metrics`.
 
     Raises:
+        BlockingIOError: if another process is writing the folder, as one that trains it.
         FileNotFoundError: if the folder is not a run folder.
         ValueError: if a file of it is damaged, or the data are not those it was made with.
+
+    Example:
+        >>> evaluate_run("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     folder = RunFolder.open(path)
-    recipe = folder.recipe()
-    splits = splits or load_splits(recipe)
-    metrics = retrieval_metrics(
-        *embed_test_images(folder, recipe, splits), recall_at=recipe.evaluation.recall_at
-    )
-    metrics = {name: np.asarray(value).item() for name, value in metrics.items()}
-    folder.update_metrics(
-        num_classes={
+    with locked(folder.path):
+        recipe = folder.recipe()
+        splits = splits or load_splits(recipe)
+        metrics = retrieval_metrics(
+            *embed_test_images(folder, recipe, splits), recall_at=recipe.evaluation.recall_at
+        )
+        metrics = {name: np.asarray(value).item() for name, value in metrics.items()}
+        num_classes = {
             name: len(getattr(splits, name).class_names) for name in ("train", "validation", "test")
-        },
-        test=metrics,
-    )
+        }
+        folder.update_metrics(num_classes=num_classes, test=metrics)
     return metrics
 
 

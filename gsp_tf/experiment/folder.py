@@ -87,7 +87,15 @@ class RunFolder:
         """The best learner, with its weights and, compiled, its optimizer's state."""
         if not zipfile.is_zipfile(self.model_path):
             raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
-        learner = keras.models.load_model(self.model_path, compile=compile)
+        try:
+            learner = keras.models.load_model(self.model_path, compile=compile)
+        except (ValueError, OSError):
+            raise
+        except Exception as error:  # a configuration that does not fit may raise anything
+            raise ValueError(
+                f"{self.model_path} is damaged, or of other versions of Keras or gsp_tf: "
+                f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            ) from error
         if not isinstance(learner, MetricLearner):
             raise ValueError(f"{self.model_path} holds no MetricLearner.")
         return learner

@@ -33,6 +33,12 @@ def report_runs(paths, report_path, title, splits=None):
     Raises:
         FileNotFoundError: if a folder is not a run folder.
         ValueError: if the runs were not evaluated on the same images.
+
+    Example:
+        >>> report_runs(["no/such/run"], "report.html", "One run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     folders = [RunFolder.open(path) for path in paths]
     recipes = [folder.recipe() for folder in folders]

@@ -21,6 +21,7 @@ from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
 from gsp_tf.experiment.optimizer import plateau_callbacks
 from gsp_tf.experiment.warmup import warm_up
+from gsp_tf.lock import locked
 from gsp_tf.training import Checkpoint, RetrievalEvaluation, SaveBest, StopOnNaN
 from gsp_tf.training.checkpoint import epoch_of
 
@@ -44,15 +45,24 @@ def train_recipe(recipe, path, splits=None):
         "failed" if an error ended the training.
 
     Raises:
+        BlockingIOError: if another process is writing the folder.
         FileExistsError: if the folder exists.
         ValueError: if the data or the recipe cannot be used.
+
+    Example:
+        >>> from gsp_tf.recipe import DataRecipe, Recipe
+        >>> train_recipe(Recipe(data=DataRecipe("folder", path="no/such/images")), "no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: ...no/such/images...
     """
     folder = RunFolder(path)
     folder.refuse_existing()
     recipe = dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
-    splits = splits or load_splits(recipe)
-    _train(recipe, folder, splits)
-    _complete(folder, splits)
+    with locked(folder.path):
+        splits = splits or load_splits(recipe)
+        _train(recipe, folder, splits)
+        _complete(folder, splits)
     return folder
 
 
@@ -71,18 +81,26 @@ def resume_run(path, splits=None):
         `RunFolder`, as `train_recipe`.
 
     Raises:
+        BlockingIOError: if another process is writing the folder.
         FileNotFoundError: if the folder is not a run folder.
         ValueError: if its checkpoint is damaged or missing, or the training data are not those it
             began with.
+
+    Example:
+        >>> resume_run("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
-    recipe = folder.recipe()
-    splits = splits or load_splits(recipe)
-    folder.remove_temporary_files()
-    if not folder.is_trained():
-        _train(recipe, folder, splits, resume=True)
-    _complete(folder, splits)
+    with locked(folder.path):
+        recipe = folder.recipe()
+        splits = splits or load_splits(recipe)
+        folder.remove_temporary_files()
+        if not folder.is_trained():
+            _train(recipe, folder, splits, resume=True)
+        _complete(folder, splits)
     return folder
 
 
@@ -140,6 +158,15 @@ def training_batches(recipe, images, first_epoch=0):
 
     Raises:
         ValueError: if the images cannot fill such batches.
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages
+        >>> from gsp_tf.recipe import DataRecipe, Recipe
+        >>> recipe = Recipe(data=DataRecipe(image_size=8, classes_per_batch=2, images_per_class=3))
+        >>> images = ArrayImages(np.zeros((9, 8, 8, 1), "uint8"), [0, 1, 2] * 3, ["a", "b", "c"])
+        >>> batch, labels = next(iter(training_batches(recipe, images)))
+        >>> batch.shape, len(set(labels.numpy()))
+        (TensorShape([6, 8, 8, 1]), 2)
     """
     data = recipe.data
     return training_dataset(
@@ -163,6 +190,15 @@ def check_retrieval(splits):
 
     Raises:
         ValueError: if no validation or test image has another of its class to find.
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages
+        >>> from gsp_tf.experiment import Splits
+        >>> images = ArrayImages(np.zeros((2, 8, 8, 1), "uint8"), [0, 1], ["a", "b"])
+        >>> check_retrieval(Splits(images, images, images))
+        Traceback (most recent call last):
+            ...
+        ValueError: Retrieval needs a class with two images, but each of the validation ... has one.
     """
     for name, gallery in (("validation", splits.validation_gallery), ("test", splits.gallery)):
         images = getattr(splits, name)

@@ -7,7 +7,7 @@ from gsp_tf.serving.embed_collection import embed_collection
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
 from gsp_tf.serving.export import export_run
 from gsp_tf.serving.export_metadata import verify_export
-from gsp_tf.serving.index import Index, build_index
+from gsp_tf.serving.index import Index, build_index, verify_index
 from gsp_tf.serving.search import Neighbour, open_index, search, write_neighbours
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "open_index",
     "search",
     "verify_export",
+    "verify_index",
     "write_neighbours",
 ]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from gsp_tf.data import find_unreadable
+from gsp_tf.lock import locked
 from gsp_tf.serving.decodable import NOT_DECODED, embed_decodable
 from gsp_tf.serving.embedding_job import SHARD_SIZE, begin, finish, warn_of_corrupt
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder, Shard
@@ -28,23 +29,32 @@ def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
         `EmbeddingsFolder`.
 
     Raises:
+        BlockingIOError: if another process is writing `out`.
         FileNotFoundError: if `run` is not a run folder, or an image or folder does not exist.
         FileExistsError: if `out` holds something else.
         ValueError: if `out` holds embeddings of another model, other preprocessing or other images,
             or no image can be read.
+
+    Example:
+        >>> embed_images("no/such/run", ["photos"])
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     model, listed = RunModel(run), list_images(images)
     folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
     sources = {"listed": len(listed), "sha256": fingerprint(listed)}
-    metadata = begin(folder, model, sources, shard_size)
-    if not metadata["complete"]:
-        shard_size = metadata["shard_size"]
-        for number in range(folder.num_shards):
-            if not folder.shard_path(number).is_file():
-                part = listed[number * shard_size : (number + 1) * shard_size]
-                description = f"Embedding, part {number + 1} of {folder.num_shards}"
-                folder.write_shard(number, _embed(model, part, description))
-        metadata = finish(folder, metadata)
+    folder.refuse_other_files()
+    with locked(folder.path):
+        metadata = begin(folder, model, sources, shard_size)
+        if not metadata["complete"]:
+            shard_size = metadata["shard_size"]
+            for number in range(folder.num_shards):
+                if not folder.shard_path(number).is_file():
+                    part = listed[number * shard_size : (number + 1) * shard_size]
+                    description = f"Embedding, part {number + 1} of {folder.num_shards}"
+                    folder.write_shard(number, _embed(model, part, description))
+            metadata = finish(folder, metadata)
     warn_of_corrupt(folder, metadata)
     return folder
 

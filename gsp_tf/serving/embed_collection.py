@@ -1,6 +1,7 @@
 """Embeddings of large collections by many workers, any of which may be killed."""
 
 from gsp_tf.data.progress import show_progress
+from gsp_tf.lock import locked
 from gsp_tf.serving.collection import Collection
 from gsp_tf.serving.embedding_job import SHARD_SIZE, begin, finish, warn_of_corrupt
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
@@ -39,6 +40,7 @@ def embed_collection(run, source, out=None, workers=None, cpus_per_worker=1, sha
     Raises:
         ImportError: if Ray is not installed.
         FileNotFoundError: if `run` is not a run folder, or `source` does not exist.
+        BlockingIOError: if another process is writing `out`.
         FileExistsError: if `out` holds something else.
         ValueError: if `out` holds embeddings of another model, other preprocessing or another
             collection, a file of the collection cannot be used, no image can be read, or a shard
@@ -56,14 +58,16 @@ def embed_collection(run, source, out=None, workers=None, cpus_per_worker=1, sha
     model, collection = RunModel(run), Collection(source)
     folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
     images = {"listed": len(collection), "sha256": collection.sha256}
-    metadata = begin(folder, model, images, shard_size)
-    if not metadata["complete"]:
-        missing = [n for n in range(folder.num_shards) if not folder.shard_path(n).is_file()]
-        if missing:
-            run, out = str(model.folder.path.absolute()), str(folder.path.absolute())
-            arguments = run, out, collection, cpus_per_worker
-            _embed(missing, arguments, workers, cpus_per_worker)
-        metadata = finish(folder, metadata)
+    folder.refuse_other_files()
+    with locked(folder.path):
+        metadata = begin(folder, model, images, shard_size)
+        if not metadata["complete"]:
+            missing = [n for n in range(folder.num_shards) if not folder.shard_path(n).is_file()]
+            if missing:
+                run, out = str(model.folder.path.absolute()), str(folder.path.absolute())
+                arguments = run, out, collection, cpus_per_worker
+                _embed(missing, arguments, workers, cpus_per_worker)
+            metadata = finish(folder, metadata)
     warn_of_corrupt(folder, metadata)
     return folder
 

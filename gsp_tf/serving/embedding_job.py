@@ -12,7 +12,7 @@ def begin(folder, model, images, shard_size):
     """The metadata of a folder of embeddings, new or as it was begun.
 
     Args:
-        folder: `EmbeddingsFolder`.
+        folder: `EmbeddingsFolder`, locked by this process.
         model: `RunModel`.
         images: dict that says which images they are, with the entries `listed`, their number, and
             `sha256`.
@@ -22,9 +22,8 @@ def begin(folder, model, images, shard_size):
         dict, what `embeddings.json` holds.
 
     Raises:
-        FileExistsError: if the folder holds something else.
-        ValueError: if it holds embeddings of another model, other preprocessing or other images, or
-            `shard_size` is below 1.
+        ValueError: if the folder holds embeddings of another model, other preprocessing or other
+            images, or `shard_size` is below 1.
     """
     if shard_size < 1:
         raise ValueError(f"shard_size must be 1 or more, received {shard_size}.")
@@ -42,9 +41,6 @@ def begin(folder, model, images, shard_size):
         _check_same(folder, begun, wanted)
         folder.remove_temporary_files()
         return begun
-    if folder.path.exists() and any(not p.name.startswith(".") for p in folder.path.iterdir()):
-        raise FileExistsError(f"{folder.path} exists and holds no embeddings; choose another one.")
-    folder.path.mkdir(parents=True, exist_ok=True)
     metadata = {
         **wanted,
         "shard_size": shard_size,

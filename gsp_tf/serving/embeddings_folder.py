@@ -25,6 +25,7 @@ _TYPES = {
 }
 _CORRUPT = b"corrupt"
 _LENGTHS = b"lengths"
+_LARGEST = 2**31 - 1
 
 
 class Shard(NamedTuple):
@@ -102,9 +103,23 @@ class EmbeddingsFolder:
                 raise FileNotFoundError(f"{folder.path} lacks {folder.shard_path(number).name}.")
         return folder
 
+    def refuse_other_files(self):
+        """Raise `FileExistsError` if the folder holds anything but embeddings, or is a file."""
+        if self.metadata_path.exists() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(p.name[0] != "." for p in self.path.iterdir()):
+            raise FileExistsError(
+                f"{self.path} exists and holds no embeddings; choose another one."
+            )
+
     def metadata(self):
         """What `embeddings.json` holds."""
-        return read_metadata(self.metadata_path, FORMAT, _TYPES)
+        metadata = read_metadata(self.metadata_path, FORMAT, _TYPES)
+        sizes = {**metadata, "listed": metadata["images"].get("listed")}
+        for name in ("listed", "shard_size", "dim"):
+            if not isinstance(sizes[name], int) or not 1 <= sizes[name] <= _LARGEST:
+                raise ValueError(f"{self.metadata_path} is damaged: {name} is {sizes[name]!r}.")
+        return metadata
 
     def write_metadata(self, entries):
         """Write `embeddings.json`."""
@@ -251,12 +266,11 @@ def read_table(path, columns):
     """
     try:
         with pq.ParquetFile(path) as file:
-            table = file.read()
+            found = {field.name: field.type for field in file.schema_arrow}
+            if found == columns:
+                return file.read()
     except (pa.ArrowException, OSError) as error:
         if not Path(path).is_file():
             raise
         raise ValueError(f"{path} is damaged: {error}") from error
-    found = {field.name: field.type for field in table.schema}
-    if found != columns:
-        raise ValueError(f"{path} has the columns {found}; expected {columns}.")
-    return table
+    raise ValueError(f"{path} has the columns {found}; expected {columns}.")

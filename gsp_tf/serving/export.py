@@ -60,6 +60,12 @@ def export_run(path, format, out=None, attributes=False, pooling_weights=False, 
         ValueError: if the format is unknown, the run is an ensemble or its files do not fit
             together, the pooling does not have what is asked for, or the exported model deviates by
             more than 1e-5.
+
+    Example:
+        >>> export_run("no/such/run", "onnx")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}; received {format!r}.")

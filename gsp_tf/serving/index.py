@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from gsp_tf.data.messages import listed
 from gsp_tf.evaluation.checks import checked_embeddings
 from gsp_tf.evaluation.search_space import SearchSpace
+from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
 from gsp_tf.serving.index_files import ITEM_COLUMNS, IndexFiles
 from gsp_tf.serving.kinds import choose_kind, new_index
@@ -28,12 +29,13 @@ class Index:
 
     Every image has an id, which it keeps, and which no other image gets after it was deleted.
     `add` and `delete` change the folder at once and completely: whatever happens, it holds the
-    index from before or the one from after.
+    index from before or the one from after. Of two processes that change it at once one is refused.
 
     Args:
         path: folder that `build_index` wrote.
         mapped: whether to leave the vectors on disk and read those that a search needs; `None`
-            does so if they are more than the memory that is available.
+            does so if they are more than the memory that is available. The checksum of vectors on
+            disk is not compared; `verify_index` does it.
 
     Attributes:
         metadata: what `index.json` holds.
@@ -53,8 +55,7 @@ class Index:
     def __init__(self, path, mapped=None):
         self._files = IndexFiles(path)
         self.path = self._files.path
-        self.metadata = self._files.metadata()
-        self._index, self._items, self.mapped = self._files.read(self.metadata, mapped)
+        self.metadata, self._index, self._items, self.mapped = self._files.open(mapped)
         self._ids = self._items["id"].to_numpy()
         self._space = _unpacked(self.metadata)
 
@@ -123,8 +124,10 @@ class Index:
             embeddings: `EmbeddingsFolder` or its path, with the model of this index.
 
         Raises:
+            BlockingIOError: if another process is changing the index.
             FileNotFoundError: if the folder holds no embeddings.
-            ValueError: if they are of another model or preprocessing, or an image is in the index.
+            ValueError: if they are of another model or preprocessing, an image is in the index, or
+                another process has changed the index since it was opened.
         """
         folder = EmbeddingsFolder.open(embeddings)
         described = folder.metadata()
@@ -136,10 +139,11 @@ class Index:
                 f"{len(known)} images are in the index {self.path} already; delete them first to "
                 f"replace them: {listed(known)}."
             )
-        index = self._loaded()
-        for ids, vectors in _blocks(folder, self._space, self.metadata["next_id"]):
-            index.add_with_ids(vectors, ids)
-        self._write(index, pa.concat_tables([self._items, new]))
+        with self._files.changing(self.metadata):
+            index = self._loaded()
+            for ids, vectors in _blocks(folder, self._space, self.metadata["next_id"]):
+                index.add_with_ids(vectors, ids)
+            self._write(index, pa.concat_tables([self._items, new]))
 
     def delete(self, paths):
         """Removes images.
@@ -148,7 +152,9 @@ class Index:
             paths: the paths of their files.
 
         Raises:
-            ValueError: if one of them is not in the index, or named twice.
+            BlockingIOError: if another process is changing the index.
+            ValueError: if one of them is not in the index, or named twice, or another process has
+                changed the index since it was opened.
         """
         paths = pa.array([os.path.abspath(path) for path in paths], pa.string())
         missing = pc.filter(paths, pc.invert(pc.is_in(paths, self._items["path"])))
@@ -160,9 +166,10 @@ class Index:
         if len(pc.unique(paths)) < len(paths):
             raise ValueError("An image to delete is named twice.")
         drop = pc.is_in(self._items["path"], paths)
-        index = self._loaded()
-        index.remove_ids(self._ids[drop.to_numpy()])
-        self._write(index, self._items.filter(pc.invert(drop)))
+        with self._files.changing(self.metadata):
+            index = self._loaded()
+            index.remove_ids(self._ids[drop.to_numpy()])
+            self._write(index, self._items.filter(pc.invert(drop)))
 
     def _rows(self, ids):
         ids = np.asarray(ids, np.int64)
@@ -204,20 +211,32 @@ def build_index(embeddings, path=None, kind=None, metric=None, seed=0):
         `Index`.
 
     Raises:
+        BlockingIOError: if another process is writing the folder.
         FileExistsError: if the folder exists and holds anything.
         FileNotFoundError: if there are no embeddings, or no `path` and the run is gone.
         ValueError: if the embeddings are not complete or damaged, or too few for the kind.
+
+    Example:
+        >>> build_index("no/such/folder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder holds no embeddings: it has no embeddings.json.
     """
     folder = EmbeddingsFolder.open(embeddings)
     described = folder.metadata()
     files = IndexFiles(_default_path(folder, described) if path is None else path)
     files.refuse_existing()
+    with files.changing():
+        _build(files, folder, described, kind, metric, np.random.default_rng(seed))
+    return Index(files.path)
+
+
+def _build(files, folder, described, kind, metric, rng):
     items = _new_items(folder, 0)
     count, dim = len(items), described["dim"]
     kind = choose_kind(count) if kind is None else kind
     space = _space(folder, metric or described["metric"])
     index = new_index(kind, dim, count, space.faiss_metric)
-    rng = np.random.default_rng(seed)
     if not index.is_trained:
         points = min(count, max(_TRAINING_POINTS, _POINTS_PER_LIST * index.nlist))
         index.train(_sample(folder, space, rng.choice(count, points, replace=False)))
@@ -236,7 +255,32 @@ def build_index(embeddings, path=None, kind=None, metric=None, seed=0):
         "versions": versions(*VERSIONED),
     }
     files.write(metadata, index, items)
-    return Index(files.path)
+
+
+def verify_index(path):
+    """Check that the files of an index are those that were written, vectors on disk included.
+
+    The files are read in full and compared with the checksums in `index.json`; nothing is loaded.
+    The checksums find damage; they are no signature, for who can change the files can change them
+    too.
+
+    Args:
+        path: folder of `build_index`.
+
+    Returns:
+        dict, what `index.json` holds.
+
+    Raises:
+        FileNotFoundError: if the folder is no index, or lacks a file.
+        ValueError: if it is damaged.
+
+    Example:
+        >>> verify_index("no/such/index")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/index is no index: it has no index.json.
+    """
+    return IndexFiles(path).verify()
 
 
 def check_same_model(ours, theirs, both):
@@ -266,12 +310,16 @@ def check_same_model(ours, theirs, both):
 
 
 def _default_path(folder, described):
-    run = Path(described["model"].get("run", ""))
-    if not (run / "model.keras").is_file():
-        raise FileNotFoundError(
-            f"The run of {folder.path}, {run}, is not there; say where to write the index (--out)."
-        )
-    return run / "index"
+    """The folder `index` in the run: the folder around the embeddings, or the one they name."""
+    named = Path(str(described["model"].get("run", "")))
+    for run in (folder.path.absolute().parent, named):
+        model = run / "model.keras"
+        if model.is_file() and file_sha256(model) == described["model"].get("sha256"):
+            return run / "index"
+    raise FileNotFoundError(
+        f"The run of {folder.path}, {named}, is not there or has another model; say where to write "
+        "the index (--out)."
+    )
 
 
 def _new_items(folder, first_id):

@@ -1,5 +1,6 @@
 """The files of an index, replaced together."""
 
+import contextlib
 import re
 import secrets
 from pathlib import Path
@@ -9,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gsp_tf.files import replacing
+from gsp_tf.lock import LOCK_NAME, locked
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.embeddings_folder import read_table
+from gsp_tf.serving.kinds import is_of_kind
 from gsp_tf.serving.memory import available_memory
 from gsp_tf.serving.metadata import read_metadata, write_metadata
 
@@ -32,6 +35,7 @@ _TYPES = {
     "recall": dict,
     "files": dict,
 }
+_RECALL = ("share", "neighbours", "queries", "images")
 
 
 class IndexFiles:
@@ -40,6 +44,7 @@ class IndexFiles:
     `index.json` describes the index and names the other two: the vectors, in the format of faiss,
     and the items (id, path, label), as Parquet. A change writes these under new names and then
     replaces `index.json`, so that the folder holds the old index or the new one, whatever happens.
+    Only one process at a time changes it.
 
     Args:
         path: the folder.
@@ -60,7 +65,7 @@ class IndexFiles:
                 f"{self.path} holds an index; add to it (gsp-tf index {self.path} --add DIR), "
                 "choose another folder or remove it."
             )
-        if self.path.exists() and any(not _is_ours(file) for file in self.path.iterdir()):
+        if self.path.exists() and not (self.path.is_dir() and all(map(_is_ours, self._others()))):
             raise FileExistsError(f"{self.path} exists and holds no index; choose another folder.")
 
     def metadata(self):
@@ -70,6 +75,8 @@ class IndexFiles:
                 f"{self.path} is no index: it has no {self.metadata_path.name}."
             )
         metadata = read_metadata(self.metadata_path, FORMAT, _TYPES)
+        if not all(isinstance(metadata["recall"].get(name), int | float) for name in _RECALL):
+            raise ValueError(f"{self.metadata_path} is damaged: its recall is incomplete.")
         for name in ("vectors", "items"):
             entry = metadata["files"].get(name)
             if not isinstance(entry, dict) or set(entry) != {"name", "bytes", "sha256"}:
@@ -77,6 +84,36 @@ class IndexFiles:
             if entry["name"] != Path(str(entry["name"])).name:
                 raise ValueError(f"{self.metadata_path} names a file elsewhere: {entry['name']}.")
         return metadata
+
+    def open(self, mapped):
+        """What `index.json` holds, and what `read` gives for it.
+
+        Another process may replace the files meanwhile; then those that it wrote are read.
+        """
+        return self._of_one_generation(lambda metadata: (metadata, *self.read(metadata, mapped)))
+
+    def verify(self):
+        """Read the files of vectors and items, and compare them with their checksums.
+
+        Returns:
+            dict of `metadata()`.
+        """
+
+        def verified(metadata):
+            for entry in (metadata["files"][name] for name in ("vectors", "items")):
+                self._check_sum(self._checked_size(entry), entry)
+            return metadata
+
+        return self._of_one_generation(verified)
+
+    def _of_one_generation(self, read):
+        while True:
+            metadata = self.metadata()
+            try:
+                return read(metadata)
+            except (FileNotFoundError, ValueError):
+                if self._named() == metadata["files"]:
+                    raise
 
     def read(self, metadata, mapped):
         """The index of faiss and the table of items that `index.json` names.
@@ -95,15 +132,39 @@ class IndexFiles:
         self._check_sum(items, metadata["files"]["items"])
         if not mapped:
             self._check_sum(vectors, metadata["files"]["vectors"])
-        index = _read_index(vectors, _mapping(metadata["kind"]) if mapped else 0)
+        index = _read_index(vectors, metadata["kind"], mapped)
         table = read_table(items, ITEM_COLUMNS)
         counts = {metadata["count"], index.ntotal, len(table)}
         if len(counts) > 1 or index.d != metadata["dim"]:
             raise ValueError(f"The files of {self.path} do not belong together: counts {counts}.")
         return index, table, mapped
 
+    @contextlib.contextmanager
+    def changing(self, metadata=None):
+        """Keep other processes from changing the index until the block ends.
+
+        Args:
+            metadata: dict of `metadata()` when the index was read; `None` for a new index.
+
+        Returns:
+            context manager.
+
+        Raises:
+            BlockingIOError: if another process is changing the index.
+            ValueError: if one has changed it since it was read.
+        """
+        with locked(self.path):
+            if self._named() != (metadata and metadata["files"]):
+                raise ValueError(
+                    f"Another process has changed the index {self.path}; open it again, then "
+                    "repeat the change."
+                )
+            yield
+
     def write(self, metadata, index, items):
         """Write a new generation of the index, and remove the files of the last one.
+
+        Only within `changing`.
 
         Args:
             metadata: dict for `index.json` without its generation and files; with the generation
@@ -114,7 +175,6 @@ class IndexFiles:
         Returns:
             dict, what `index.json` holds now.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
         stamp = secrets.token_hex(4)
         vectors_path = self.path / f"vectors-{stamp}.faiss"
         items_path = self.path / f"items-{stamp}.parquet"
@@ -125,25 +185,25 @@ class IndexFiles:
                 raise OSError(f"{vectors_path} cannot be written: {error}") from error
         with replacing(items_path) as temporary:
             pq.write_table(items, temporary)
-        generation = metadata.get("generation", 0)
         metadata = {
             **metadata,
-            "generation": generation + 1,
+            "generation": metadata.get("generation", 0) + 1,
             "files": {"vectors": _described(vectors_path), "items": _described(items_path)},
         }
-        if self._generation() != generation:
-            vectors_path.unlink()
-            items_path.unlink()
-            raise ValueError(f"{self.path} was changed by another process; open it again.")
         write_metadata(self.metadata_path, FORMAT, metadata)
         self._remove_others({vectors_path, items_path, self.metadata_path})
         return metadata
 
-    def _generation(self):
-        return self.metadata()["generation"] if self.metadata_path.exists() else 0
+    def _named(self):
+        """The files that `index.json` names; those of every change have new names."""
+        return self.metadata()["files"] if self.metadata_path.exists() else None
+
+    def _others(self):
+        """What the folder holds beside the lock."""
+        return (file for file in self.path.iterdir() if file.name != LOCK_NAME)
 
     def _remove_others(self, kept):
-        for file in self.path.iterdir():
+        for file in self._others():
             if _is_ours(file) and file not in kept:
                 file.unlink(missing_ok=True)
 
@@ -176,8 +236,12 @@ def _mapping(kind):
     return faiss.IO_FLAG_MMAP_IFC if kind == "exact" else faiss.IO_FLAG_MMAP
 
 
-def _read_index(path, flags):
+def _read_index(path, kind, mapped):
+    flags = _mapping(kind) if mapped else 0
     try:
-        return faiss.read_index(str(path), flags | faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
+        index = faiss.read_index(str(path), flags | faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
     except (RuntimeError, MemoryError) as error:
         raise ValueError(f"{path} is no index of faiss, or damaged: {error}") from error
+    if not is_of_kind(index, kind, mapped):
+        raise ValueError(f"{path} is no index of kind {kind!r}, but another one of faiss.")
+    return index

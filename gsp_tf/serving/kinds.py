@@ -9,6 +9,11 @@ Kind = Literal["exact", "ivf_sq8", "ivf_pq"]
 MOST_FOR_EXACT = 100_000
 MOST_FOR_SQ8 = 5_000_000
 FEWEST_TO_COMPRESS = 256
+_TYPES = {
+    "exact": faiss.IndexIDMap,
+    "ivf_sq8": faiss.IndexIVFScalarQuantizer,
+    "ivf_pq": faiss.IndexIVFPQ,
+}
 _POINTS_PER_LIST = 39
 _DIMS_PER_BYTE = 4
 _SPARE_RANGE = 0.1  # on each side of the trained values, for images that are added
@@ -73,6 +78,36 @@ def new_index(kind, dim, count, metric):
         index.pq.cp.min_points_per_centroid = 1
         index.use_precomputed_table = -1  # which takes more memory than the vectors
     return index
+
+
+def is_of_kind(index, kind, mapped=False):
+    """Whether an index that was read is one of `new_index`, and has its vectors to itself.
+
+    A file of faiss may hold an index of any type, and name another file for its vectors.
+
+    Args:
+        index: `faiss.Index`.
+        kind: `"exact"`, `"ivf_sq8"` or `"ivf_pq"`.
+        mapped: whether it was read with its vectors left in its file.
+
+    Returns:
+        bool.
+
+    Example:
+        >>> index = new_index("exact", 8, 10, faiss.METRIC_L2)
+        >>> is_of_kind(index, "exact"), is_of_kind(index, "ivf_pq")
+        (True, False)
+    """
+    if kind not in _TYPES or type(index) is not _TYPES[kind]:
+        return False
+    if kind == "exact":
+        return isinstance(faiss.downcast_index(index.index), faiss.IndexFlat)
+    lists = faiss.downcast_InvertedLists(index.invlists)
+    if mapped:  # lists in a file have its name, those that faiss leaves where it reads have none
+        is_own = type(lists) is faiss.OnDiskInvertedLists and not lists.filename
+    else:
+        is_own = type(lists) is faiss.ArrayInvertedLists
+    return is_own and isinstance(faiss.downcast_index(index.quantizer), faiss.IndexFlat)
 
 
 def code_bytes(dim):

@@ -42,6 +42,12 @@ def search(run, image, index=None, k=10):
         FileNotFoundError: if a folder is not there.
         ValueError: if the image cannot be read, `k` is out of range, or the index was made with
             another model or preprocessing.
+
+    Example:
+        >>> search("no/such/run", "query.jpg")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     model = RunModel(run)
     index = open_index(run, index)

@@ -77,9 +77,12 @@ class Checkpoint(keras.callbacks.Callback):
             np.savez(temporary, state=np.frombuffer(text.encode(), "uint8"), **arrays)
 
     def _restore(self, epoch):
-        with np.load(self.path) as file:
-            state = _read_state(file, lambda number: file[f"array_{number}"])
-            saved = [file[f"variable_{i}"] for i in range(_count(file, "variable_"))]
+        try:
+            with np.load(self.path) as file:
+                state = _read_state(file, lambda number: file[f"array_{number}"])
+                saved = [file[f"variable_{i}"] for i in range(_count(file, "variable_"))]
+        except Exception as error:
+            raise _damaged(self.path, error) from error
         variables = self._variables()
         shapes = [tuple(variable.shape) for variable in variables]
         if state["epoch"] != epoch or [value.shape for value in saved] != shapes:
@@ -118,7 +121,11 @@ def epoch_of(path):
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(f"{path} is damaged or no checkpoint: {error}") from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path, error):
+    return ValueError(f"{path} is damaged or no checkpoint: {error}")
 
 
 def _read_state(file, array):

@@ -49,7 +49,8 @@ def class_hulls(points, labels, features=None, feature_labels=None):
         if label in corner_labels:
             x, y = hull_vertices(corners[corner_labels == label]).T
             axes.fill(x, y, facecolor=(color, 0.1), edgecolor=color, linewidth=1.4, zorder=1)
-        axes.scatter(*points[labels == label].T, s=22, c=color, marker=marker, linewidths=0)
+        own = points[labels == label].T
+        axes.scatter(*own, s=22, c=color, marker=marker, linewidths=0, zorder=2)
     axes.autoscale_view()
     return figure
 

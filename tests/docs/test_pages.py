@@ -27,7 +27,16 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 FENCE = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.M)
-PROGRAMS = ("base64", "curl", "gsp-tf", "make", "pip", "python", "tensorflow_model_server")
+PROGRAMS = (
+    "base64",
+    "curl",
+    "docker",
+    "gsp-tf",
+    "make",
+    "pip",
+    "python",
+    "tensorflow_model_server",
+)
 
 
 def blocks(page, language=None):

@@ -264,6 +264,21 @@ def test_a_finished_run_is_left_alone(recipe, tmp_path, capsys):
     assert results(folder) == before
 
 
+def test_a_run_that_another_process_writes_is_left_alone(
+    recipe, tmp_path, capsys, locked_elsewhere, monkeypatch
+):
+    folder = stopped_run(recipe, tmp_path, monkeypatch)
+    before = {file: file.read_bytes() for file in folder.path.iterdir() if file.is_file()}
+    for command in (["train", "--resume"], ["evaluate"]):
+        with locked_elsewhere(folder.path):
+            assert run(*command, folder.path) == 1
+        assert f"Another process is writing {folder.path}" in capsys.readouterr().err
+    assert {file: file.read_bytes() for file in before} == before
+    with locked_elsewhere(tmp_path / "new"):
+        assert run("train", recipe(QUICK), "--run", tmp_path / "new") == 1
+    assert [file.name for file in (tmp_path / "new").iterdir()] == [".lock"]
+
+
 def test_a_run_killed_in_its_evaluation_is_evaluated(recipe, tmp_path, monkeypatch):
     folder = RunFolder(tmp_path / "run")
 
@@ -284,7 +299,7 @@ def test_a_run_killed_before_its_first_epoch_starts_anew(recipe, tmp_path, monke
     with monkeypatch.context() as patch:
         patch.setattr("gsp_tf.training.SaveBest.save", _fail)
         assert run("train", recipe(QUICK), "--run", folder.path) == 1
-    assert [path.name for path in folder.path.iterdir()] == ["recipe.yaml"]
+    assert sorted(path.name for path in folder.path.iterdir()) == [".lock", "recipe.yaml"]
     assert run("train", "--resume", folder.path) == 0
     assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 2
 

@@ -59,6 +59,7 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
     output = capsys.readouterr().out
     assert "3 unseen classes" in output and str(folder.report_path) in output
     assert sorted(path.name for path in folder.path.iterdir()) == [
+        ".lock",
         "history.csv",
         "logs",
         "metrics.json",

@@ -72,6 +72,7 @@ def test_the_metadata_say_what_they_are(finished_run, embedded):
     assert metadata["metric"] == "euclidean"
     np.testing.assert_allclose(metadata["lengths"], 1, atol=1e-5)
     assert sorted(path.name for path in embedded.iterdir()) == [
+        ".lock",
         *(f"embeddings-{i:05}.parquet" for i in range(5)),
         "embeddings.json",
     ]
@@ -171,6 +172,16 @@ def test_a_folder_with_something_else_is_left_as_it_is(digits_run, images, tmp_p
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 
+def test_two_processes_do_not_write_one_folder(
+    finished_run, images, own, tmp_path, locked_elsewhere
+):
+    for out in (own.path, tmp_path / "new"):
+        with locked_elsewhere(out), pytest.raises(BlockingIOError, match="Another process"):
+            embed_images(finished_run, [images], out)
+    assert not EmbeddingsFolder(tmp_path / "new").metadata_path.exists()
+    embed_images(finished_run, [images], own.path)
+
+
 @pytest.mark.parametrize("change", [lambda content: content[:-9], lambda content: b"PAR1" * 9])
 def test_damaged_shards_are_named(own, change):
     own.shard_path(1).write_bytes(change(own.shard_path(1).read_bytes()))
@@ -190,6 +201,20 @@ def test_damaged_shards_are_named(own, change):
 def test_damaged_metadata_are_refused(own, content, message):
     own.metadata_path.write_text(content)
     with pytest.raises(ValueError, match=message):
+        EmbeddingsFolder.open(own.path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({name: value} for name in ("dim", "shard_size") for value in (0, -1, 10**12)),
+        *({"images": {"listed": value}} for value in (None, 0, "all", 1.5)),
+        {"images": {}},
+    ],
+)
+def test_impossible_sizes_are_refused(own, changes):
+    edit_json(own.metadata_path, **changes)
+    with pytest.raises(ValueError, match="damaged: (dim|shard_size|listed) is"):
         EmbeddingsFolder.open(own.path)
 
 

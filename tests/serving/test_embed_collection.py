@@ -160,7 +160,7 @@ def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collecti
     )
     np.testing.assert_allclose(folder.metadata()["lengths"], 1, atol=1e-5)
     names = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
-    names |= {"embeddings.json", "corrupt.csv"}
+    names |= {"embeddings.json", "corrupt.csv", ".lock"}
     assert {path.name for path in folder.path.iterdir()} == names
 
 

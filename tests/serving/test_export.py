@@ -1,5 +1,6 @@
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import keras
@@ -245,6 +246,26 @@ def test_code_in_a_model_file_is_not_run(make_run, tmp_path):
     with pytest.raises(ValueError, match="Lambda.*arbitrary code"):
         export_run(folder.path, "keras", tmp_path / "out")
     assert nothing_but(tmp_path, "run")
+
+
+@pytest.mark.parametrize("name", ["system", "no_such_function"])
+def test_a_model_file_of_other_code_is_damaged(make_run, tmp_path, name):
+    folder = make_run()
+    with zipfile.ZipFile(folder.model_path) as file:
+        parts = {part: file.read(part) for part in file.namelist()}
+    config = json.loads(parts["config.json"])
+    config["config"]["embedder"] = {
+        "module": "os",
+        "class_name": "function",
+        "config": name,
+        "registered_name": name,
+    }
+    parts["config.json"] = json.dumps(config)
+    with zipfile.ZipFile(folder.model_path, "w") as file:
+        for part, content in parts.items():
+            file.writestr(part, content)
+    with pytest.raises(ValueError, match="model.keras is damaged, or of other versions"):
+        export_run(folder.path, "keras", tmp_path / "out")
 
 
 def test_what_onnx_has_no_operation_for_is_refused(make_run, tmp_path):

@@ -2,6 +2,8 @@ import os
 import pickle
 import re
 import shutil
+import subprocess
+import sys
 
 import faiss
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.serving import EmbeddingsFolder, Index, build_index, index_files
+from gsp_tf.serving import EmbeddingsFolder, Index, build_index, index_files, verify_index
 from gsp_tf.serving.kinds import new_index
 
 KINDS = ("exact", "ivf_sq8", "ivf_pq")
@@ -102,7 +104,7 @@ def test_the_recall_is_what_it_says(tmp_path, kind, monkeypatch):
 def test_the_sizes_are_those_of_the_files(folder, tmp_path, kind):
     index = build_index(folder, tmp_path / "index", kind)
     files = {path.name: path.stat().st_size for path in index.path.iterdir()}
-    del files["index.json"]
+    assert files.pop("index.json") and files.pop(".lock") == 0
     described = index.metadata["files"].values()
     assert {entry["name"]: entry["bytes"] for entry in described} == files
 
@@ -141,6 +143,10 @@ def test_too_few_images_to_compress(tmp_path, kind):
 
 def names_of(index):
     return set(index.paths(index.ids))
+
+
+def contents(path):
+    return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -283,7 +289,7 @@ def test_a_folder_that_holds_anything_is_refused(folder, tmp_path):
 
 
 def test_without_a_run_the_place_has_to_be_said(folder):
-    with pytest.raises(FileNotFoundError, match="/no/such/run, is not there; say where"):
+    with pytest.raises(FileNotFoundError, match="/no/such/run, is not there or has another model"):
         build_index(folder)
 
 
@@ -291,7 +297,7 @@ def test_without_a_run_the_place_has_to_be_said(folder):
 def test_a_change_that_fails_changes_nothing(folder, tmp_path, monkeypatch, fails_at):
     """As when the disk is full, or the process is killed: what was written is removed later."""
     index = build_index(folder, tmp_path / "index")
-    before = {path.name: path.read_bytes() for path in index.path.iterdir()}
+    before = contents(index.path)
     renamed = []
 
     def replace(source, target, original=os.replace):
@@ -305,11 +311,11 @@ def test_a_change_that_fails_changes_nothing(folder, tmp_path, monkeypatch, fail
         with pytest.raises(OSError, match="no space left"):
             index.delete(["/000.png"])
     assert len(index) == 300
-    assert {name: (index.path / name).read_bytes() for name in before} == before
+    assert before.items() <= contents(index.path).items()
     assert len(Index(index.path)) == 300
     (index.path / ".12-34.vectors-0123abcd.faiss").touch()
     index.delete(["/000.png"])
-    assert len(Index(index.path)) == 299 and len(list(index.path.iterdir())) == 3
+    assert len(Index(index.path)) == 299 and len(contents(index.path)) == 4
 
 
 def test_a_killed_build_is_built_again(folder, tmp_path):
@@ -319,17 +325,96 @@ def test_a_killed_build_is_built_again(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="is no index: it has no index.json"):
         Index(tmp_path / "index")
     assert len(build_index(folder, tmp_path / "index")) == 300
-    assert len(list((tmp_path / "index").iterdir())) == 3
+    assert len(contents(tmp_path / "index")) == 4
 
 
-def test_of_two_processes_that_change_an_index_the_second_is_told(folder, tmp_path):
+def test_a_change_of_what_another_process_has_changed_is_refused(folder, tmp_path):
     first = build_index(folder, tmp_path / "index")
     second = Index(tmp_path / "index")
     first.delete(["/000.png"])
-    with pytest.raises((ValueError, FileNotFoundError)):
+    whole = contents(first.path)
+    with pytest.raises(ValueError, match="has changed the index .*index; open it again"):
         second.delete(["/001.png"])
-    reopened = Index(tmp_path / "index")
-    assert names_of(reopened) == names_of(first) and len(list(first.path.iterdir())) == 3
+    assert contents(first.path) == whole and len(whole) == 4
+
+
+def test_a_change_of_an_index_that_was_built_anew_is_refused(folder, tmp_path):
+    index = build_index(folder, tmp_path / "index")
+    shutil.rmtree(index.path)
+    with pytest.raises(ValueError, match="has changed the index"):
+        index.delete(["/001.png"])
+    assert not index.path.exists()
+    build_index(folder, tmp_path / "index")
+    with pytest.raises(ValueError, match="has changed the index"):
+        index.delete(["/001.png"])
+
+
+# Changes an index, and holds on before the new files are named.
+HOLD = """
+import sys
+from gsp_tf.serving import Index, index_files
+
+def write_metadata(*arguments, original=index_files.write_metadata):
+    print("writing", flush=True)
+    sys.stdin.read()
+    original(*arguments)
+
+index_files.write_metadata = write_metadata
+Index(sys.argv[1]).delete(["/000.png"])
+"""
+
+
+def test_of_two_processes_that_change_an_index_one_is_refused(folder, tmp_path):
+    index = build_index(folder, tmp_path / "index")
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, index.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout.readline() == b"writing\n"
+    with pytest.raises(BlockingIOError, match="Another process is writing .*index. Wait until"):
+        index.delete(["/001.png"])
+    with pytest.raises(BlockingIOError):
+        index.add(write_embeddings(tmp_path / "more", np.eye(1, 8), ["/new.png"]))
+    assert names_of(Index(index.path)) == names_of(index)
+    other.kill()
+    other.communicate()
+    index.delete(["/001.png"])
+    assert names_of(Index(index.path)) == {f"/{i:03}.png" for i in range(300) if i != 1}
+    assert len(contents(index.path)) == 4
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_who_opens_an_index_while_it_is_replaced_gets_the_new_one(
+    folder, tmp_path, monkeypatch, mapped
+):
+    index = build_index(folder, tmp_path / "index")
+    described = index_files.IndexFiles.metadata
+    changes = [lambda: index.delete(["/000.png"])]
+
+    def metadata(self):
+        found = described(self)
+        if self is not index._files and changes:
+            changes.pop()()
+        return found
+
+    monkeypatch.setattr(index_files.IndexFiles, "metadata", metadata)
+    assert len(Index(index.path, mapped)) == 299
+
+
+def test_verifying_reads_what_stays_on_disk(folder, tmp_path, command):
+    index = build_index(folder, tmp_path / "index")
+    assert verify_index(index.path) == index.metadata
+    code, output, _ = command("index", index.path, "--verify")
+    assert code == 0 and "300 images; the files have their checksums" in output
+    code, _, error = command("index", index.path, "--verify", "--kind", "exact")
+    assert code == 1 and "--verify takes an index and no other option" in error
+    (path,) = index.path.glob("vectors-*")
+    path.write_bytes(flip(path.read_bytes()))
+    assert len(Index(index.path, mapped=True)) == 300
+    code, _, error = command("index", index.path, "--verify")
+    assert code == 1 and f"{path.name} is damaged: its SHA-256 is not that" in error
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=f"it lacks {path.name}"):
+        verify_index(index.path)
 
 
 class Bomb:
@@ -369,15 +454,55 @@ def test_vectors_that_are_no_index_and_say_they_are_right(folder, tmp_path, mapp
         Index(index.path, mapped)
 
 
+def replace_vectors(index, kind):
+    """Put another index of faiss into the folder, with its checksum."""
+    path = index.path / "vectors-00000000.faiss"
+    faiss.write_index(kind, str(path))
+    files = {**index.metadata["files"], "vectors": index_files._described(path)}
+    edit_json(index.path / "index.json", files=files)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_vectors_in_a_file_elsewhere_are_refused(folder, tmp_path, mapped):
+    """Of what is not ours nothing is searched, and nothing changed by deleting."""
+    index = build_index(folder, tmp_path / "index", "ivf_sq8")
+    ours = faiss.read_index(str(index.path / index.metadata["files"]["vectors"]["name"]))
+    elsewhere = faiss.OnDiskInvertedLists(ours.nlist, ours.code_size, str(tmp_path / "elsewhere"))
+    elsewhere.merge_from_1(ours.invlists)
+    ours.replace_invlists(elsewhere, False)
+    replace_vectors(index, ours)
+    with pytest.raises(ValueError, match="vectors-00000000.faiss is no index of kind 'ivf_sq8'"):
+        Index(index.path, mapped)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_types_of_faiss_are_refused(folder, tmp_path, kind, mapped):
+    index = build_index(folder, tmp_path / "index", kind)
+    other = faiss.index_factory(8, "IDMap,HNSW4" if kind == "exact" else "IVF4,Flat")
+    vectors = random_embeddings(300)
+    other.train(vectors)
+    other.add_with_ids(vectors, np.arange(300))
+    replace_vectors(index, other)
+    with pytest.raises(ValueError, match=f"is no index of kind '{kind}'"):
+        Index(index.path, mapped)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"kind": "hnsw"}, "is no index of kind 'hnsw'"),
         ({"format": "gsp_tf embeddings"}, "does not describe gsp_tf index"),
         ({"format_version": 2}, "has format version 2"),
         ({"count": "many"}, "it has no count, or not of type"),
         ({"count": 299}, "do not belong together"),
         ({"dim": 9}, "do not belong together|9"),
         ({"space": {}}, "its space cannot be read"),
+        ({"recall": {}}, "its recall is incomplete"),
+        (
+            {"recall": {"share": None, "neighbours": 1, "queries": 1, "images": 1}},
+            "its recall is incomplete",
+        ),
         ({"space": {"origin": "AAAA", "scale": 1}}, "its space cannot be read"),
         ({"space": {"origin": "AAAAAA==", "scale": 1}}, "its origin has 1 dimensions"),
         ({"metric": "manhattan"}, "metric must be one of"),

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from embedded import save_run
+from embedded import edit_json, save_run
 from PIL import Image
 
 from gsp_tf.serving import Index, build_index, embed_images, open_index, search
@@ -142,6 +142,19 @@ def test_a_model_or_preprocessing_that_the_index_does_not_know_is_refused(
     recipe.write_text(recipe.read_text("utf-8").replace("resize: 18", "resize: 20"), "utf-8")
     with pytest.raises(ValueError, match="do not belong together: the preprocessing"):
         search(digits_run, query)
+
+
+def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
+    """Though the embeddings name the run that was copied, which still has a model."""
+    own = shutil.copytree(prepared_run, tmp_path / "copied")
+    shutil.rmtree(own / "index")
+    assert build_index(own / "embeddings").path == own / "index"
+    assert search(own, query, k=1)[0].path == str(query)
+    with open(own / "model.keras", "ab") as file:
+        file.write(b"another model")
+    edit_json(own / "embeddings" / "embeddings.json", model={"sha256": "a", "run": str(own)})
+    with pytest.raises(FileNotFoundError, match="is not there or has another model; say where"):
+        build_index(own / "embeddings")
 
 
 def test_an_index_that_is_open_is_used(digits_run, query):

@@ -1,4 +1,5 @@
 import importlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,17 +9,22 @@ from gsp_tf.experiment import train_recipe
 from gsp_tf.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
-FILES = [ROOT / "experiments" / name for name in ("small_collage.yaml", "small_collage_crt.yaml")]
-TINY = ["--training.epochs=1", "--training.steps_per_epoch=1", "--data.image_size=16"]
+COLLAGE = ROOT / "experiments/small_collage.yaml"
+TINY = {
+    "data": {"image_size": 16, "path": str(ROOT.parent / "shared" / "data")},
+    "training": {"epochs": 1, "steps_per_epoch": 1},
+}
 
 
 def test_the_numbers_are_those_of_the_run(tmp_path, monkeypatch):
     script = importlib.import_module("crt_generalization")
-    recipe = load_recipe(FILES, [*TINY, "--data.path", str(ROOT.parent / "shared" / "data")])
+    tiny = tmp_path / "tiny.yaml"
+    tiny.write_text(json.dumps(TINY))
+    recipe = load_recipe([COLLAGE, tiny, script.CRT_RECIPE])
     run = train_recipe(recipe, tmp_path / "small_collage_crt-0")
-    monkeypatch.setattr(script, "VARIANTS", {"with CRT": "crt"})
+    monkeypatch.setattr(script, "VARIANTS", {"with CRT": script.VARIANTS["with CRT"]})
     results, figure = tmp_path / "crt.csv", tmp_path / "crt.png"
-    script.main(str(tmp_path), (0,), str(results), str(figure))
+    script.main((str(COLLAGE), str(tiny)), str(tmp_path), (0,), 1, str(results), str(figure))
     values = script.read(results)
     assert list(values) == ["with CRT, training classes", "with CRT, unseen classes"]
     unseen = values["with CRT, unseen classes"]

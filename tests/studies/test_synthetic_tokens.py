@@ -43,6 +43,8 @@ def test_runs_are_kept_and_their_numbers_written(script, tmp_path, monkeypatch):
     assert runs["gap", 3]["background_weight"] == pytest.approx(background.mean())
     assert 0 < runs["gsp", 3]["background_weight"] < 1
     assert (runs["gap", 3]["points"] != runs["gsp", 3]["points"]).all()
+    square = script.draw(runs["gap", 3]).axes[0].patches[-1]
+    np.testing.assert_allclose(square.get_bbox().extents, [-0.3, -0.3, 0.3, 0.3])
 
     monkeypatch.setattr(script, "solve", None)
     study("--seeds=[3]", "--variants=[gap]")

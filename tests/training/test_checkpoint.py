@@ -144,3 +144,14 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
     np.savez(tmp_path / "code.npz", state=np.array([{"epoch": 1}], dtype=object))
     with pytest.raises(ValueError, match="damaged or no checkpoint"):
         epoch_of(tmp_path / "code.npz")
+
+
+def test_code_in_a_checkpoint_is_not_run(tmp_path):
+    path = tmp_path / "state.npz"
+    fit(start(), Checkpoint(path), epochs=2)
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.savez(path, **{**arrays, "variable_0": np.array([{"a": 1}], dtype=object)})
+    assert epoch_of(path) == 1
+    with pytest.raises(ValueError, match="state.npz is damaged or no checkpoint.*pickle"):
+        fit(start(), Checkpoint(path, resume=True), first_epoch=1)

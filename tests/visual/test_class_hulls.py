@@ -33,6 +33,8 @@ def test_hulls_are_those_of_the_features():
     assert segment.tolist() == [[5, 4], [5, 6]]
     drawn = [scatter.get_offsets().tolist() for scatter in figure.axes[0].collections]
     assert drawn == [[[1, 1]], [[5, 5]]]
+    top = max(patch.zorder for patch in figure.axes[0].patches)
+    assert all(scatter.zorder > top for scatter in figure.axes[0].collections)
     assert figure.axes[0].get_aspect() == 1
 
 

@@ -1,0 +1,45 @@
+"""What the saved notebooks show; that they run is tested by running them."""
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+RESULTS = sorted((ROOT / "experiments/results/studies").glob("*.csv"))
+A_MACHINES_PATH = re.compile(r"(?<![\w.])/(home|mnt|opt|private|root|tmp|usr|Users|var|work)/|C:\\")
+
+
+def code_cells(path):
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def texts(path):
+    """The texts that the cells of a notebook have put out."""
+    for cell in code_cells(path):
+        for output in cell["outputs"]:
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            yield from ("".join(text) for kind, text in data.items() if kind.startswith("text/"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_saved_as_they_ran_from_top_to_bottom(path):
+    cells = code_cells(path)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert outputs
+    for output in outputs:
+        assert output["output_type"] != "error" and output.get("name") != "stderr"
+    for text in texts(path):
+        assert not A_MACHINES_PATH.search(text), text
+        assert "WARNING" not in text and "Warning" not in text, text
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_the_tables_of_the_studies_are_in_the_notebooks(path):
+    table = runpy.run_path(str(ROOT / "experiments/studies/records.py"))["table"](path)
+    assert any(table in text for notebook in NOTEBOOKS for text in texts(notebook))

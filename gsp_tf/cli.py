@@ -213,6 +213,36 @@ def _parser(files):
         default=4096,
         help="Images in a file, embedded again after a stop.",
     )
+    embed_collection = ArgumentParser(
+        description="Embed a large collection, which Parquet files list or hold, with many workers "
+        "on one machine or a cluster of Ray. What a killed worker did not write is done again; "
+        "stopped, the same command goes on. Needs gsp_tf[ray].",
+        exit_on_error=False,
+    )
+    embed_collection.add_argument("run", type=str, help="Run folder.")
+    embed_collection.add_argument(
+        "source",
+        type=str,
+        help="Parquet file or folder of them, with a column path, of image files, or bytes, of "
+        "their contents, and label if it is known.",
+    )
+    embed_collection.add_argument(
+        "--out", type=str | None, help="Folder to write; null is the folder embeddings in the run."
+    )
+    embed_collection.add_argument(
+        "--workers",
+        type=int | None,
+        help="Number of processes; null is as many as there are cores for.",
+    )
+    embed_collection.add_argument(
+        "--cpus-per-worker", type=int, default=1, help="Cores and threads of each."
+    )
+    embed_collection.add_argument(
+        "--shard-size",
+        type=int,
+        default=4096,
+        help="Images in a file, embedded again after a worker is killed.",
+    )
     index = ArgumentParser(
         description="Build a nearest-neighbour index of embeddings, change one or verify one.",
         exit_on_error=False,
@@ -301,6 +331,7 @@ def _parser(files):
         "export": export,
         "bench": bench,
         "embed": embed,
+        "embed-collection": embed_collection,
         "index": index,
         "search": search,
         "explore": explore,
@@ -317,6 +348,9 @@ def _parser(files):
     subcommands.add_subcommand("export", export, help="Write the model of a run to be served.")
     subcommands.add_subcommand("bench", bench, help="Measure speed and memory.")
     subcommands.add_subcommand("embed", embed, help="Embed images with the model of a run.")
+    subcommands.add_subcommand(
+        "embed-collection", embed_collection, help="Embed a large collection with many workers."
+    )
     subcommands.add_subcommand("index", index, help="Build or change an index of embeddings.")
     subcommands.add_subcommand("search", search, help="Find the images nearest to an image.")
     subcommands.add_subcommand("explore", explore, help="Explore a model in the browser.")
@@ -496,6 +530,24 @@ def _embed(options, parser):
     from gsp_tf.serving import embed_images
 
     folder = embed_images(options.run, options.images, options.out, options.shard_size)
+    return _show_embedded(folder)
+
+
+def _embed_collection(options, parser):
+    from gsp_tf.serving import embed_collection
+
+    folder = embed_collection(
+        options.run,
+        options.source,
+        options.out,
+        options.workers,
+        options.cpus_per_worker,
+        options.shard_size,
+    )
+    return _show_embedded(folder)
+
+
+def _show_embedded(folder):
     metadata = folder.metadata()
     print(
         f"{folder.path}: {metadata['images']['embedded']:,} images of dimension {metadata['dim']}"
@@ -576,6 +628,7 @@ _COMMANDS = {
     "export": _export,
     "bench": _bench,
     "embed": _embed,
+    "embed-collection": _embed_collection,
     "index": _index,
     "search": _search,
     "explore": _explore,

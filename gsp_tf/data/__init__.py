@@ -7,10 +7,10 @@ from gsp_tf.data.cifar100 import load_cifar100
 from gsp_tf.data.cifar_collage import load_cifar_collage
 from gsp_tf.data.collage import CollageImages, collage_splits
 from gsp_tf.data.cub200 import load_cub200
-from gsp_tf.data.decode import MAX_PIXELS, UnreadableImageError, read_image
+from gsp_tf.data.decode import MAX_PIXELS, UnreadableImageError, decode_image, read_image
 from gsp_tf.data.folder import load_folder
 from gsp_tf.data.glyphs import load_glyphs
-from gsp_tf.data.image_set import ArrayImages, FileImages, ImageSet
+from gsp_tf.data.image_set import ArrayImages, EncodedImages, FileImages, ImageSet
 from gsp_tf.data.in_shop import load_in_shop
 from gsp_tf.data.manifest import load_manifest
 from gsp_tf.data.mnist import load_mnist
@@ -28,12 +28,14 @@ __all__ = [
     "ArrayImages",
     "ClassBalancedSampler",
     "CollageImages",
+    "EncodedImages",
     "FileImages",
     "ImageSet",
     "ReducedImages",
     "UnreadableImageError",
     "as_arrays",
     "collage_splits",
+    "decode_image",
     "evaluation_dataset",
     "find_unreadable",
     "load_cars196",

@@ -1,5 +1,6 @@
 """Reading image files without ever returning wrong pixels in silence."""
 
+import io
 import os
 
 import numpy as np
@@ -58,27 +59,62 @@ def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
         ...     read_image(f"{folder}/red.png")[0, 0]
         array([255,   0,   0], dtype=uint8)
     """
-    if channels not in (1, 3):
-        raise ValueError(f"channels must be 1 or 3; received {channels!r}.")
+    _check_channels(channels)
     if not os.path.exists(path):
         raise UnreadableImageError(path, "there is no such file")
     if not os.path.isfile(path):
         raise UnreadableImageError(path, "it is not a file")
     if os.path.getsize(path) == 0:
         raise UnreadableImageError(path, "the file is empty (0 bytes)")
+    return _decode(path, path, channels)
+
+
+def decode_image(contents: bytes, channels: int = 3, name: str = "the image") -> np.ndarray:
+    """Decodes the bytes of an image file to what `read_image` gives for the file.
+
+    Args:
+        contents: The bytes of a file.
+        channels: 1 for grey (ITU-R 601 luma) or 3 for RGB.
+        name: What errors call it.
+
+    Returns:
+        uint8 `(H, W, channels)`.
+
+    Raises:
+        UnreadableImageError: As `read_image`.
+
+    Example:
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (3, 2), "red").save(file, "PNG")
+        >>> decode_image(file.getvalue()).shape
+        (2, 3, 3)
+    """
+    _check_channels(channels)
+    if not contents:
+        raise UnreadableImageError(name, "the file is empty (0 bytes)")
+    return _decode(io.BytesIO(contents), name, channels)
+
+
+def _check_channels(channels):
+    if channels not in (1, 3):
+        raise ValueError(f"channels must be 1 or 3; received {channels!r}.")
+
+
+def _decode(file, name, channels):
+    """The pixels of a path or an open file; errors call it by its name."""
     try:
-        with Image.open(path, formats=_FORMATS) as image:
+        with Image.open(file, formats=_FORMATS) as image:
             check_pixels(image.size)
             return _to_array(ImageOps.exif_transpose(image), channels)
     except Image.UnidentifiedImageError as error:
         reason = f"not an image of an accepted format ({', '.join(_FORMATS)})"
-        raise UnreadableImageError(path, reason) from error
+        raise UnreadableImageError(name, reason) from error
     except Image.DecompressionBombError as error:
         reason = f"it has more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels; {PIXEL_LIMIT}"
-        raise UnreadableImageError(path, reason) from error
+        raise UnreadableImageError(name, reason) from error
     # A decoder that meets a broken file may raise anything: OSError, SyntaxError, struct.error...
     except Exception as error:
-        raise UnreadableImageError(path, str(error) or type(error).__name__) from error
+        raise UnreadableImageError(name, str(error) or type(error).__name__) from error
 
 
 def check_pixels(size: tuple[int, int]) -> None:

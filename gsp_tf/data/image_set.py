@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from gsp_tf.data.decode import read_image
+from gsp_tf.data.decode import decode_image, read_image
 from gsp_tf.data.jpeg import decode_jpeg_window, is_upright_jpeg
 
 
@@ -181,7 +181,32 @@ class ArrayImages(ImageSet):
         return ArrayImages(self.images[kept], **description)
 
 
-class FileImages(ImageSet):
+class _CompressedImages(ImageSet):
+    """Images in the formats of files; of a JPEG only the part that is needed is decoded."""
+
+    @abc.abstractmethod
+    def _contents(self, index: tf.Tensor) -> tf.Tensor:
+        """The bytes of a file, in a `tf.data` graph."""
+
+    @abc.abstractmethod
+    def _read(self, index: np.ndarray) -> np.ndarray:
+        """All pixels of an image."""
+
+    def load(self, index, seed):
+        image = tf.numpy_function(self._read, [index], tf.uint8, stateful=False)
+        return tf.ensure_shape(image, (None, None, self.channels))
+
+    def load_window(self, index, seed, choose, min_side):
+        contents = self._contents(index)
+        load_window = super().load_window
+        return tf.cond(
+            is_upright_jpeg(contents),
+            lambda: decode_jpeg_window(contents, choose, min_side, self.channels),
+            lambda: load_window(index, seed, choose, min_side),
+        )
+
+
+class FileImages(_CompressedImages):
     """Images in files, decoded when they are needed; their sizes may differ.
 
     Of a JPEG only the part that is needed is decoded.
@@ -213,21 +238,54 @@ class FileImages(ImageSet):
         with tf.device("CPU"):
             self._path_tensor = tf.constant([os.fsencode(path) for path in self.paths], tf.string)
 
-    def load(self, index, seed):
-        image = tf.numpy_function(self._read, [index], tf.uint8, stateful=False)
-        return tf.ensure_shape(image, (None, None, self.channels))
-
-    def load_window(self, index, seed, choose, min_side):
-        contents = tf.io.read_file(tf.gather(self._path_tensor, index))
-        return tf.cond(
-            is_upright_jpeg(contents),
-            lambda: decode_jpeg_window(contents, choose, min_side, self.channels),
-            lambda: super(FileImages, self).load_window(index, seed, choose, min_side),
-        )
-
     def subset(self, classes):
         kept, description = self._select(classes)
         return FileImages([self.paths[i] for i in kept], **description, channels=self.channels)
 
-    def _read(self, index: np.ndarray) -> np.ndarray:
+    def _contents(self, index):
+        return tf.io.read_file(tf.gather(self._path_tensor, index))
+
+    def _read(self, index):
         return read_image(self.paths[int(index)], self.channels)
+
+
+class EncodedImages(_CompressedImages):
+    """Images as the bytes of files, held in memory and decoded when they are needed.
+
+    Args:
+        contents: `N` bytes, of files that `read_image` takes.
+        labels: Integers `(N,)`.
+        class_names: The name of every class.
+        groups: The super-class of every class, or `None`.
+        channels: 1 or 3, what they are converted to.
+
+    Raises:
+        ValueError: If the arguments do not fit together.
+
+    Example:
+        >>> red = tf.io.encode_png(np.full((4, 6, 3), [255, 0, 0], "uint8")).numpy()
+        >>> EncodedImages([red], [0], ["red"]).image(0).shape
+        (4, 6, 3)
+    """
+
+    def __init__(self, contents, labels, class_names, groups=None, channels=3):
+        super().__init__(labels, class_names, groups, channels)
+        self.contents = tuple(contents)
+        if len(self.contents) != len(self.labels):
+            raise ValueError(
+                f"contents and labels must be as many; received {len(self.contents)} contents and "
+                f"{len(self.labels)} labels."
+            )
+        with tf.device("CPU"):
+            self._tensor = tf.constant(self.contents, tf.string, (len(self.contents),))
+
+    def subset(self, classes):
+        kept, description = self._select(classes)
+        contents = [self.contents[i] for i in kept]
+        return EncodedImages(contents, **description, channels=self.channels)
+
+    def _contents(self, index):
+        return tf.gather(self._tensor, index)
+
+    def _read(self, index):
+        return decode_image(self.contents[int(index)], self.channels, f"image {index}")

@@ -1,6 +1,9 @@
 """Trained models in use: exports, embeddings of images, and the search among them."""
 
+from gsp_tf.serving.batch_embedder import BatchEmbedder
+from gsp_tf.serving.collection import Collection
 from gsp_tf.serving.embed import embed_images
+from gsp_tf.serving.embed_collection import embed_collection
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
 from gsp_tf.serving.export import export_run
 from gsp_tf.serving.export_metadata import verify_export
@@ -8,10 +11,13 @@ from gsp_tf.serving.index import Index, build_index, verify_index
 from gsp_tf.serving.search import Neighbour, open_index, search, write_neighbours
 
 __all__ = [
+    "BatchEmbedder",
+    "Collection",
     "EmbeddingsFolder",
     "Index",
     "Neighbour",
     "build_index",
+    "embed_collection",
     "embed_images",
     "export_run",
     "open_index",

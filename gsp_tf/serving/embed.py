@@ -1,18 +1,14 @@
 """Embeddings of a user's images, written so that a killed process can go on."""
 
-import warnings
-
 import numpy as np
 
 from gsp_tf.data import find_unreadable
-from gsp_tf.data.messages import bulleted
 from gsp_tf.lock import locked
+from gsp_tf.serving.decodable import NOT_DECODED, embed_decodable
+from gsp_tf.serving.embedding_job import SHARD_SIZE, begin, finish, warn_of_corrupt
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder, Shard
 from gsp_tf.serving.listing import fingerprint, list_images
-from gsp_tf.serving.metadata import VERSIONED, versions
 from gsp_tf.serving.run_model import RunModel
-
-SHARD_SIZE = 4096
 
 
 def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
@@ -45,13 +41,12 @@ def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
             ...
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
-    if shard_size < 1:
-        raise ValueError(f"shard_size must be 1 or more, received {shard_size}.")
     model, listed = RunModel(run), list_images(images)
     folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
+    sources = {"listed": len(listed), "sha256": fingerprint(listed)}
     folder.refuse_other_files()
     with locked(folder.path):
-        metadata = _start(folder, model, listed, shard_size)
+        metadata = begin(folder, model, sources, shard_size)
         if not metadata["complete"]:
             shard_size = metadata["shard_size"]
             for number in range(folder.num_shards):
@@ -59,59 +54,9 @@ def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
                     part = listed[number * shard_size : (number + 1) * shard_size]
                     description = f"Embedding, part {number + 1} of {folder.num_shards}"
                     folder.write_shard(number, _embed(model, part, description))
-            metadata = _finish(folder, metadata)
-    _report(folder, metadata)
+            metadata = finish(folder, metadata)
+    warn_of_corrupt(folder, metadata)
     return folder
-
-
-def _start(folder, model, listed, shard_size):
-    """The metadata of the folder, new or as it was begun."""
-    wanted = {
-        "model": {
-            "sha256": model.sha256,
-            "recipe": model.recipe.name,
-            "run": str(model.folder.path.absolute()),
-        },
-        "preprocessing": model.preprocessing,
-        "images": {"listed": len(listed), "sha256": fingerprint(listed)},
-    }
-    if folder.metadata_path.exists():
-        begun = folder.metadata()
-        _check_same(folder, begun, wanted)
-        folder.remove_temporary_files()
-        return begun
-    metadata = {
-        **wanted,
-        "shard_size": shard_size,
-        "dim": model.dim,
-        "metric": "euclidean",
-        "versions": versions(*VERSIONED),
-        "complete": False,
-    }
-    folder.write_metadata(metadata)
-    return metadata
-
-
-def _check_same(folder, begun, wanted):
-    """Refuse to mix two models, two preprocessings or two lists of images."""
-    differing = {
-        "the model": (begun["model"].get("sha256"), wanted["model"]["sha256"]),
-        "the preprocessing": (begun["preprocessing"], wanted["preprocessing"]),
-        "the list of images": (
-            {key: begun["images"].get(key) for key in wanted["images"]},
-            wanted["images"],
-        ),
-    }
-    problems = [
-        f"{name}: {theirs} there, {ours} now"
-        for name, (theirs, ours) in differing.items()
-        if theirs != ours
-    ]
-    if problems:
-        raise ValueError(
-            f"{folder.path} holds other embeddings; choose another folder or remove it:\n"
-            f"{bulleted(problems)}"
-        )
 
 
 def _embed(model, listed, description):
@@ -122,11 +67,14 @@ def _embed(model, listed, description):
             reasons.setdefault(path, "its path is not Unicode text (UTF-8)")
     readable = [image for image in listed if image.path not in reasons]
     paths = [image.path for image in readable]
-    embeddings = np.empty((0, model.dim), np.float32)
-    if readable:
-        embeddings = model.embed_files(paths, description)
+    embeddings, failed = embed_decodable(
+        lambda some: model.embed_files(some, description), paths, model.dim
+    )
+    reasons.update({paths[row]: NOT_DECODED for row in failed})
+    kept = [image for image in readable if image.path not in reasons]
     corrupt = [(_as_text(path), reasons[path]) for path, _ in listed if path in reasons]
-    return Shard(paths, [image.label for image in readable], embeddings, corrupt)
+    paths, labels = [image.path for image in kept], [image.label for image in kept]
+    return Shard(paths, labels, np.delete(embeddings, failed, axis=0), corrupt)
 
 
 def _as_text(path):
@@ -135,45 +83,3 @@ def _as_text(path):
 
 def _is_text(path):
     return path == _as_text(path)
-
-
-def _finish(folder, metadata):
-    """Check every shard, list what could not be read, and mark the folder complete."""
-    corrupt, shortest, longest, count = [], np.inf, 0.0, 0
-    for shard in folder.shards():
-        corrupt += shard.corrupt
-        count += len(shard.paths)
-        if shard.paths:
-            lengths = np.linalg.norm(shard.embeddings, axis=1)
-            shortest, longest = min(shortest, lengths.min()), max(longest, lengths.max())
-    if count + len(corrupt) != metadata["images"]["listed"]:
-        raise ValueError(
-            f"{folder.path} is damaged: its shards hold {count + len(corrupt)} of "
-            f"{metadata['images']['listed']} images. Remove it and embed again."
-        )
-    if corrupt:
-        folder.write_corrupt(corrupt)
-    if not count:
-        raise ValueError(
-            f"None of the {len(corrupt)} files can be read as an image; see {folder.corrupt_path}."
-        )
-    metadata = {
-        **metadata,
-        "images": {**metadata["images"], "embedded": count, "corrupt": len(corrupt)},
-        "lengths": [float(shortest), float(longest)],
-        "complete": True,
-    }
-    folder.write_metadata(metadata)
-    return metadata
-
-
-def _report(folder, metadata):
-    """Warn of the images that could not be read."""
-    corrupt = folder.corrupt()
-    if corrupt:
-        warnings.warn(
-            f"{len(corrupt)} of {metadata['images']['listed']} files cannot be read as images and "
-            f"are left out; {folder.corrupt_path} lists them:\n"
-            f"{bulleted([f'{path}: {reason}' for path, reason in corrupt])}",
-            stacklevel=3,
-        )

@@ -24,6 +24,7 @@ _TYPES = {
     "complete": bool,
 }
 _CORRUPT = b"corrupt"
+_LENGTHS = b"lengths"
 _LARGEST = 2**31 - 1
 
 
@@ -41,6 +42,20 @@ class Shard(NamedTuple):
     labels: list
     embeddings: np.ndarray
     corrupt: list
+
+
+class ShardSummary(NamedTuple):
+    """What a shard holds, without its embeddings.
+
+    Args:
+        count: number of embeddings.
+        corrupt: list of pairs of a path and a reason, for images that could not be read.
+        lengths: the shortest and the longest embedding; empty if there are none.
+    """
+
+    count: int
+    corrupt: list
+    lengths: list
 
 
 class EmbeddingsFolder:
@@ -80,8 +95,8 @@ class EmbeddingsFolder:
             )
         if not folder.metadata()["complete"]:
             raise ValueError(
-                f"{folder.path} is not complete: gsp-tf embed was stopped; start it again with the "
-                "same arguments and it goes on."
+                f"{folder.path} is not complete: gsp-tf embed was stopped (or embed-collection); "
+                "start it again with the same arguments and it goes on."
             )
         for number in range(folder.num_shards):
             if not folder.shard_path(number).is_file():
@@ -130,7 +145,12 @@ class EmbeddingsFolder:
                 "label": pa.array(shard.labels, pa.string()),
                 "embedding": pa.FixedSizeListArray.from_arrays(values, dim),
             }
-        ).replace_schema_metadata({_CORRUPT: json.dumps(shard.corrupt)})
+        )
+        lengths = np.linalg.norm(shard.embeddings, axis=1)
+        extent = [float(lengths.min()), float(lengths.max())] if len(lengths) else []
+        table = table.replace_schema_metadata(
+            {_CORRUPT: json.dumps(shard.corrupt), _LENGTHS: json.dumps(extent)}
+        )
         with replacing(self.shard_path(number)) as temporary:
             pq.write_table(table, temporary, use_dictionary=["label"])
 
@@ -152,8 +172,44 @@ class EmbeddingsFolder:
             table["path"].to_pylist(),
             table["label"].to_pylist(),
             embeddings.reshape(-1, dim),
-            [tuple(entry) for entry in json.loads(_corrupt_text(table, path))],
+            _corrupt(table.schema.metadata, path),
         )
+
+    def summarize_shard(self, number):
+        """The `ShardSummary` of a shard, of which the end of the file alone is read.
+
+        Raises:
+            ValueError: if that is damaged.
+        """
+        path = self.shard_path(number)
+        try:
+            footer = pq.read_metadata(path)
+        except pa.ArrowException as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+        corrupt = _corrupt(footer.metadata, path)
+        return ShardSummary(footer.num_rows, corrupt, json.loads(footer.metadata[_LENGTHS]))
+
+    def begin_attempt(self, number, most):
+        """Note that a shard is begun; refuse one that was begun too often and never written.
+
+        Raises:
+            ValueError: if this was done `most` times since the folder was last opened to be
+                written.
+        """
+        path = self._attempts_path(number)
+        if path.exists() and path.stat().st_size >= most:
+            raise ValueError(
+                f"{most} workers were killed while they wrote it. Is there enough memory?"
+            )
+        with open(path, "a") as file:
+            file.write(".")
+
+    def end_attempts(self, number):
+        """Forget the attempts at a shard."""
+        self._attempts_path(number).unlink(missing_ok=True)
+
+    def _attempts_path(self, number):
+        return self.path / f".attempts.{number:05}.json"
 
     def shards(self):
         """All shards, one after the other."""
@@ -181,11 +237,11 @@ class EmbeddingsFolder:
                 path.unlink()
 
 
-def _corrupt_text(table, path):
-    metadata = table.schema.metadata or {}
-    if _CORRUPT not in metadata:
+def _corrupt(metadata, path):
+    """What the metadata of a Parquet file say of images that could not be read."""
+    if not {_CORRUPT, _LENGTHS} <= set(metadata or {}):
         raise ValueError(f"{path} was not written by gsp-tf embed.")
-    return metadata[_CORRUPT]
+    return [tuple(entry) for entry in json.loads(metadata[_CORRUPT])]
 
 
 def read_table(path, columns):

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from gsp_tf.data import FileImages
+from gsp_tf.data import EncodedImages, FileImages
 from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation.checks import checked_embeddings
 from gsp_tf.experiment import RunFolder, model_folders
@@ -78,9 +78,7 @@ class RunModel:
         Returns:
             `tf.data.Dataset` of batches of images and zeros.
         """
-        channels = self.embedder.input_shape[-1]
-        images = FileImages(paths, np.zeros(len(paths), int), [""], channels=channels)
-        return evaluation_batches(self.recipe, images)
+        return self._batches(FileImages, paths)
 
     def embed_batches(self, batches, description=None):
         """Embeddings of batches of images that are prepared.
@@ -124,3 +122,22 @@ class RunModel:
             ValueError: if the model gives values that are not finite.
         """
         return self.embed_batches(self.file_batches(paths), description)
+
+    def embed_contents(self, contents):
+        """Embeddings of the bytes of image files, the same as those of the files.
+
+        Args:
+            contents: list of bytes that can be read as images.
+
+        Returns:
+            float32 `(N, D)`.
+
+        Raises:
+            ValueError: if the model gives values that are not finite.
+        """
+        return self.embed_batches(self._batches(EncodedImages, contents))
+
+    def _batches(self, image_set, images):
+        channels = self.embedder.input_shape[-1]
+        images = image_set(images, np.zeros(len(images), int), [""], channels=channels)
+        return evaluation_batches(self.recipe, images)

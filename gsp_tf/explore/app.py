@@ -14,6 +14,8 @@ from gsp_tf.explore.view import ModelView
 from gsp_tf.serving.run_model import RunModel
 
 SECONDS_KEPT = 600
+# What is chosen while an answer is under way is answered after it; by default Gradio drops it.
+LATEST = "always_last"
 
 
 def explore_app(run, index=None, k=10):
@@ -116,7 +118,9 @@ def _page(exploration):
                 return exploration.search(uploaded_file(payload, upload.GRADIO_CACHE))
 
             # Not read by Gradio: gsp_tf.data limits the pixels and the formats.
-            upload.input(search, upload, [places, neighbours], preprocess=False, **once)
+            upload.input(
+                search, upload, [places, neighbours], preprocess=False, trigger_mode=LATEST, **once
+            )
         with gradio.Tab("Prototypes") as tab:
             if not view.num_prototypes:
                 _html(fragments.notice(fragments.no_prototypes(view.pooling_name)))
@@ -144,7 +148,7 @@ def _browser(exploration, tab, once):
         return exploration.patches(chosen, _reporter(progress))
 
     tab.select(open_tab, prototype, [prototype, patches], show_progress_on=patches, **once)
-    prototype.input(choose, prototype, patches, **once)
+    prototype.input(choose, prototype, patches, trigger_mode=LATEST, **once)
 
 
 def _reporter(progress):

@@ -94,6 +94,9 @@ def check_that_it_finds_itself(page, path):
 
 
 def test_an_image_gets_neighbours_and_overlays(page, images):
+    upload(page, next((images / "<b>1").iterdir()))
+    expect(page.get_by_label("Remove Image")).to_be_visible()
+    # It is replaced before it is answered.
     check_that_it_finds_itself(page, sorted((images / "<b>7").iterdir())[3])
     expect(page.locator("#places .weights img")).to_be_visible()
     expect(page.locator("#places .dominant img")).to_be_visible()

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf import cli
+from gsp_tf.commands import bench
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NAMES = runpy.run_path(str(BENCHMARKS / "suite.py"))["benchmark_names"]()
@@ -76,7 +77,7 @@ def test_unknown_name_is_refused_with_those_that_there_are(capsys):
 
 
 def test_without_a_source_checkout(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "__file__", str(tmp_path / "gsp_tf" / "cli.py"))
+    monkeypatch.setattr(bench, "__file__", str(tmp_path / "gsp_tf" / "commands" / "bench.py"))
     assert gsp_tf("bench") == 1
     error = capsys.readouterr().err
     assert "source checkout" in error and str(tmp_path / "benchmarks") in error

@@ -75,10 +75,10 @@ def read_torch_pickle(data):
         >>> import pickle
         >>> read_torch_pickle(pickle.dumps({}, protocol=2))
         {}
-        >>> read_torch_pickle(pickle.dumps(print, protocol=2))
+        >>> read_torch_pickle(pickle.dumps(len, protocol=2))
         Traceback (most recent call last):
             ...
-        ValueError: it names '__builtin__ print', which is no part of a state dict
+        ValueError: it names '__builtin__ len', which is no part of a state dict
     """
     try:
         result = _Machine().run(data)

@@ -25,7 +25,9 @@ def images_like(shape, seed=0):
     return np.random.default_rng(seed).integers(0, 256, shape).astype("float32")
 
 
-@pytest.mark.parametrize("name", ["bn_inception", "googlenet"])
+@pytest.mark.parametrize(
+    "name", ["bn_inception", pytest.param("googlenet", marks=pytest.mark.evidence)]
+)
 def test_model_in_a_fresh_process(tmp_path, converted, name):
     """A saved model takes pixels: it needs neither preprocessing nor the weights file."""
     model = backbones.create(name, (48, 48, 3), weights=converted(name))

@@ -134,7 +134,8 @@ def test_a_model_that_fails_is_not_a_finished_ensemble(recipe, tmp_path, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr("gsp_tf.experiment.ensemble.train_recipe", fail)
-        assert run("train", recipe, "--run", folder.path, "--training.epochs", "1") == 1
+        options = ["--training.epochs", "1", "--protocol.repeats", "1"]
+        assert run("train", recipe, "--run", folder.path, *options) == 1
     assert folder.metrics()["status"] == "failed"
     (folder.path / "fold-1-repeat-0").mkdir()  # as a process that was killed may leave it
     assert run("train", "--resume", folder.path) == 0

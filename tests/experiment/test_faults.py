@@ -60,7 +60,10 @@ def truncate(path, size):
         file.truncate(size)
 
 
-@pytest.mark.parametrize("fault", ["missing", "truncated", "not an image"])
+@pytest.mark.parametrize(
+    "fault",
+    ["missing", "truncated", pytest.param("not an image", marks=pytest.mark.evidence)],
+)
 def test_a_file_that_breaks_while_training_is_named_and_the_run_goes_on_when_mended(
     fault, run, images, monkeypatch
 ):

@@ -325,7 +325,8 @@ def sessions(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace())
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "")  # so that it is put back
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
     return ray, asked
 
 
@@ -346,6 +347,7 @@ def test_a_session_starts_a_cluster_of_its_own(sessions, monkeypatch):
         arguments, options = asked[0]
     assert arguments == ("local",) and options["include_dashboard"] is False
     assert options["_temp_dir"] == "/tmp/ray" and asked[1:] == ["shutdown"]
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
     monkeypatch.setenv("RAY_TMPDIR", "/short")
     with ray_session():
         assert asked[-1][1]["_temp_dir"] == "/short/ray"

@@ -11,7 +11,6 @@ from gsp_tf.evaluation.search import ExactSearch
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.evaluate import check_test_images
-from gsp_tf.serving.index import check_same_model
 from gsp_tf.serving.search import distance_name, open_index
 from gsp_tf.visual.search_page import Tile, array_tile, image_tile
 
@@ -66,8 +65,7 @@ class IndexedImages:
     """
 
     def __init__(self, model, index):
-        here = {"model": {"sha256": model.sha256}, "preprocessing": model.preprocessing}
-        check_same_model(here, index.metadata, f"{model.folder.path} and the index {index.path}")
+        index.check_model(model)
         index.check_k(1)
         self._index = index
         self._channels = model.embedder.input_shape[-1]

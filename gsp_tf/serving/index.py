@@ -100,6 +100,11 @@ class Index:
             raise ValueError("The embeddings lie too far from the index for float32 distances.")
         return ids, self._space.distances(scores)
 
+    def check_model(self, model):
+        """Refuse a `RunModel` that the index was not made with, or with other preprocessing."""
+        here = {"model": {"sha256": model.sha256}, "preprocessing": model.preprocessing}
+        check_same_model(here, self.metadata, f"{model.folder.path} and the index {self.path}")
+
     def check_k(self, k):
         """Refuse to search for no images, or for more than there are."""
         if not len(self):

@@ -23,7 +23,6 @@ _OURS = re.compile(
     r"(\.\d+-\d+\.)?(vectors-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet|index\.json)"
 )
 _TYPES = {
-    "generation": int,
     "kind": str,
     "metric": str,
     "dim": int,
@@ -167,8 +166,7 @@ class IndexFiles:
         Only within `changing`.
 
         Args:
-            metadata: dict for `index.json` without its generation and files; with the generation
-                it came from, if it changes an index.
+            metadata: dict for `index.json`; what it says of the files is replaced.
             index: `faiss.Index`.
             items: `pyarrow.Table`.
 
@@ -187,7 +185,6 @@ class IndexFiles:
             pq.write_table(items, temporary)
         metadata = {
             **metadata,
-            "generation": metadata.get("generation", 0) + 1,
             "files": {"vectors": _described(vectors_path), "items": _described(items_path)},
         }
         write_metadata(self.metadata_path, FORMAT, metadata)

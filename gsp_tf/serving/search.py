@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from gsp_tf.data import read_image
-from gsp_tf.serving.index import Index, check_same_model
+from gsp_tf.serving.index import Index
 from gsp_tf.serving.run_model import RunModel
 from gsp_tf.visual import write_search_page
 
@@ -51,8 +51,7 @@ def search(run, image, index=None, k=10):
     """
     model = RunModel(run)
     index = open_index(run, index)
-    here = {"model": {"sha256": model.sha256}, "preprocessing": model.preprocessing}
-    check_same_model(here, index.metadata, f"{model.folder.path} and the index {index.path}")
+    index.check_model(model)
     index.check_k(k)
     read_image(image)
     ids, distances = index.search(model.embed_files([image]), k)

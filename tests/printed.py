@@ -1,0 +1,53 @@
+"""Printed equations against the code: value and gradient, in double precision."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+
+def value_and_gradients(function, *arrays):
+    """Value of a TensorFlow function of arrays, and its gradients with respect to each of them."""
+    tensors = [tf.constant(array, "float64") for array in arrays]
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        value = function(*tensors)
+    gradients = tape.gradient(value, tensors)
+    return keras.ops.convert_to_numpy(value), [
+        np.zeros(array.shape) if gradient is None else keras.ops.convert_to_numpy(gradient)
+        for array, gradient in zip(arrays, gradients, strict=True)
+    ]
+
+
+def finite_differences(function, *arrays, step=1e-6):
+    """Central differences of a NumPy function of arrays, with respect to each of them."""
+    arrays = [np.array(array, "float64") for array in arrays]
+    gradients = []
+    for array in arrays:
+        gradient = np.zeros(array.shape)
+        for index in np.ndindex(*array.shape):
+            value = array[index]
+            array[index] = value + step
+            above = function(*arrays)
+            array[index] = value - step
+            gradient[index] = (above - function(*arrays)) / (2 * step)
+            array[index] = value
+        gradients.append(gradient)
+    return gradients
+
+
+def assert_as_printed(code, printed, *arrays, rtol=1e-6, gradient_tolerance=1e-5):
+    """The code's scalar of arrays is the printed one, and so are its gradients.
+
+    Args:
+        code: TensorFlow function of float64 tensors to a scalar.
+        printed: NumPy function of the same float64 arrays, written from the paper alone.
+        arrays: where to compare them.
+        rtol: relative tolerance of the value.
+        gradient_tolerance: tolerance of each gradient, as a share of its largest entry.
+    """
+    value, gradients = value_and_gradients(code, *arrays)
+    assert float(value) == pytest.approx(float(printed(*arrays)), rel=rtol, abs=1e-12)
+    for gradient, expected in zip(gradients, finite_differences(printed, *arrays), strict=True):
+        bound = gradient_tolerance * max(np.abs(expected).max(), 1e-6)
+        np.testing.assert_allclose(gradient, expected, rtol=0, atol=bound)

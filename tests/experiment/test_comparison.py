@@ -72,6 +72,17 @@ def test_several_ensembles_of_a_method_have_the_deviation_of_their_means(run):
     assert row.startswith(f"| C2 | 50.00 ± {20 / 2**0.5:.2f} | 25.00 ± {10 / 2**0.5:.2f} |")
 
 
+def test_several_conventional_runs_show_the_best_of_them(run):
+    paths = [run("GSP", v, "conventional", seed=i) for i, v in enumerate((0.2, 0.3, 0.25))]
+    paths += [run("GAP", 0.4, "conventional")]
+    assert Comparison(paths).markdown().splitlines() == [
+        "| method | CUB 128D R@1 | CUB 128D best R@1 | CUB 128D R@10 |",
+        "| --- | ---: | ---: | ---: |",
+        "| GSP | 26.00 ± 5.00 | 31.00 | 35.00 ± 5.00 |",
+        "| GAP | 41.00 | – | 50.00 |",
+    ]
+
+
 def test_conventional_runs_show_recalls_and_protocols_are_kept_apart(run):
     paths = [run("GSP", 0.2, "conventional"), run("GSP", 0.4, "mlrc")]
     header = Comparison(paths).markdown().splitlines()[0]

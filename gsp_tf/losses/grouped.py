@@ -13,11 +13,13 @@ from gsp_tf.losses.pair import PairLoss
 class GroupedLoss(LossLayer):
     """The mean of a loss over the groups of an embedding, plus the diversity of the groups.
 
-    `(1/P) Σ_g L(labels, e_g) + λ1 L_div(e_1, ..., e_P)`, where the embedding is the P groups e_g one
-    after the other. "Towards Improved and Interpretable Deep Metric Learning via Attentive
-    Grouping" (Xu et al.), eq. 14: the pairs of samples of all groups are averaged, as are the pairs
-    of groups, so that λ1 is entered as printed. The third term, `λ2 ‖W‖²`, belongs to the
-    optimizer. The authors' program has P / 2 times this diversity, which the paper does not print.
+    `(1/P) Σ_g L(labels, e_g) + λ1 L_div(e_1, ..., e_P)`, where the embedding is the groups e_1 to
+    e_P one after the other. "Towards Improved and Interpretable Deep Metric Learning via Attentive
+    Grouping" (Xu et al.), eq. 14, which averages over pairs of samples and over pairs of groups, so
+    that λ1 is entered as printed. The third term, `λ2 ‖W‖²`, belongs to the optimizer. The authors'
+    program multiplies this diversity by P / 2, which the paper does not print. The loss decides
+    what a mean over pairs is: `mean_over_pairs=True` of `ContrastiveLoss`, `BinomialDevianceLoss`
+    and `ClassMarginLoss` is that of eq. 14.
 
     A loss without weights is the same for all groups. A loss with weights is copied, so that every
     group learns its own, as the authors do with the boundaries of the margin-based loss.

@@ -10,7 +10,7 @@ def zero_shot_prediction(attributes, labels, class_embeddings, num_splits=1000, 
     """Accuracy of predicting classes from attributes by a regression fitted on other classes.
 
     The question of the zero-shot loss of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
-    Learning", ICCV 2023, section 4.2, asked of random halves of the classes. On one half the map
+    Learning", ICCV 2023, section 4.3, asked of random halves of the classes. On one half the map
     `A = argmin Σ ||A z_i - υ_{y_i}||^2 + ridge ||A||^2` from attributes z to class embeddings υ is
     fitted. It predicts `A z` for the images of the other half, and each is given the class of that
     half whose embedding is nearest to the prediction; then the halves change places.

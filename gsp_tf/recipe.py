@@ -259,7 +259,8 @@ class PoolingRecipe:
             generalized_mean; those left out have the defaults of the class.
         num_prototypes: m of gsp.
         transport_ratio: μ of gsp, share of the local features to keep, in (0, 1].
-        entropy_smoothing: ε of gsp, larger chooses more sharply.
+        entropy_smoothing: ε of gsp, larger chooses more sharply; the GSP paper has 0.5 with losses
+            of proxies and 5 with others.
         solver: solver of gsp, newton or fixed_point.
         adapt_batches: training batches from whose local features gsp, net_vlad and
             optimal_transport take their prototypes at the start; 0 keeps random ones.

@@ -269,7 +269,8 @@ class PoolingRecipe:
             generalized_mean; those left out have the defaults of the class.
         num_prototypes: m of gsp.
         transport_ratio: μ of gsp, share of the local features to keep, in (0, 1].
-        entropy_smoothing: ε of gsp, larger chooses more sharply.
+        entropy_smoothing: ε of gsp, larger chooses more sharply; the GSP paper has 0.5 with losses
+            of proxies and 5 with others.
         solver: solver of gsp, newton or fixed_point.
         adapt_batches: training batches from whose local features gsp, net_vlad and
             optimal_transport take their prototypes at the start; 0 keeps random ones.
@@ -394,13 +395,16 @@ class ZeroShotRecipe:
         weight: λ, its share in the total loss, 0 to 1; 0 leaves it out.
         embedding_dim: dimension of the class embeddings.
         ridge: penalty of the regression from attributes to class embeddings.
-        scale: factor of the logits.
+        scale: factor of the logits; the GSP paper has 1, its authors' program 9.5.
+        reduction: mean over the batch, as in the authors' program, or sum_of_means, the sum of the
+            means over the two halves of the classes, as in the GSP paper, eq. 4.4.
     """
 
     weight: float = 0.0
     embedding_dim: int = 64
     ridge: float = 0.05
     scale: float = 9.5
+    reduction: Literal["mean", "sum_of_means"] = "mean"
 
     def __post_init__(self):
         _check("zero_shot.weight", self.weight, 0 <= self.weight <= 1, "between 0 and 1")

@@ -88,7 +88,7 @@ def _build_losses(recipe, num_classes):
     if recipe.head.name == "coded_residual":
         return loss, build_loss(recipe.loss, num_classes), 0.5
     if zero_shot.weight > 0:
-        arguments = zero_shot.embedding_dim, zero_shot.ridge, zero_shot.scale
+        arguments = zero_shot.embedding_dim, zero_shot.ridge, zero_shot.scale, zero_shot.reduction
         return loss, ZeroShotLoss(num_classes, *arguments), zero_shot.weight
     return loss, None, 0.0
 

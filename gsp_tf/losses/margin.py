@@ -14,10 +14,10 @@ class MarginLoss(PairLoss):
     `[α + d_ap - β]_+ + [α + β - d_an]_+` over all triplets of an anchor, a positive and a negative,
     divided by the number of terms that are not 0; Euclidean distances d. Both terms of a triplet
     depend on one pair only, so the sum over triplets is a sum over pairs. "Sampling Matters in Deep
-    Embedding Learning" (ICCV 2017), eq. 10; its sampling is `DistanceWeightedMiner`, and
-    `ClassMarginLoss` learns β. The GSP authors' code averages each kind of term by itself; this
-    follows the paper. With `mean_over_pairs=True` it is eq. 3 of A-grouping (Xu et al.), with its m
-    for α and its η for β, under the mean of its eq. 14.
+    Embedding Learning" (ICCV 2017), eq. 10 (thesis, eq. 2.1.3); its sampling is
+    `DistanceWeightedMiner`, and `ClassMarginLoss` learns β. The GSP authors' code averages each
+    kind of term by itself; this follows Wu et al. With `mean_over_pairs=True` it is eq. 3 of
+    A-grouping (Xu et al.), with its m for α and its η for β, under the mean of its eq. 14.
 
     Args:
         margin: α, half the width of the band around the boundary.

@@ -12,9 +12,9 @@ class MetricLearner(DistributedModel, keras.Model):
     """Trains an embedder on `(image, label)` batches with any loss of the library, in `fit`.
 
     The total loss is `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)`
-    (GSP paper, section 4.2), or `loss(labels, embeddings)` without an attribute loss, plus the
-    regularisers of the layers. Weights of the losses (proxies, class embeddings) are weights of the
-    learner: they train, save and load with it. `call` gives what the embedder gives.
+    (GSP paper, section 4.3; thesis, eq. 5.2.5), or `loss(labels, embeddings)` without an attribute
+    loss, plus the regularisers of the layers. Weights of the losses (proxies, class embeddings) are
+    weights of the learner: they train, save and load with it. `call` gives what the embedder gives.
 
     Made within the scope of a `tf.distribute` strategy, its losses see the batch of all replicas.
 

@@ -61,7 +61,7 @@ def small(name):
 
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_every_data_set(check, name):
-    code, output = check(BENCHMARKS / f"{name}.yaml", METHODS / "pa.yaml", options=small(name))
+    code, output = check(BENCHMARKS / f"{name}.yaml", METHODS / "ms.yaml", options=small(name))
     assert code == 0 and "Nothing is missing." in output
 
 

@@ -15,7 +15,6 @@ from measure import in_fresh_processes, medians, peak_bytes, rounds
 from results import Ratio, Table, main
 
 from gsp_tf.layers import CodedResidualTransform
-from gsp_tf.ops.normalization import l2_normalize
 
 BATCH = 4
 CHANNELS = 512
@@ -29,9 +28,9 @@ class PlainForm(CodedResidualTransform):
 
     def _residuals(self, features, mask):
         residuals = features[:, :, None] - ops.convert_to_tensor(self.prototypes)
-        unit = l2_normalize(features)[:, :, None] * l2_normalize(self.prototypes)
-        correlations = ops.sum(unit, axis=-1, keepdims=True)
-        return ops.mean(correlations * residuals, axis=1)
+        products = features[:, :, None] * ops.convert_to_tensor(self.prototypes)
+        weights = ops.softplus(ops.sum(products, axis=-1, keepdims=True))
+        return ops.mean(weights * residuals, axis=1)
 
 
 def average_pooling(num_prototypes, shared_network):

@@ -26,7 +26,7 @@ HEADS = {
     "linear_grouping": {"num_groups": 4},
     "gate_grouping": {"num_groups": 4, "hidden_dim": 128},
     "channel_grouping": {"num_groups": 4, "hidden_dim": 128},
-    "coded_residual": {"num_prototypes": [49, 64], "second_dim": 1024, "hidden_dim": 128},
+    "coded_residual": {"num_prototypes": [64, 64], "second_dim": 1024, "hidden_dim": 128},
     "global_local": {"key_dim": 512},
 }
 NAMES = ("gap", *(name for name in (*OF_KERAS, *POOLINGS) if name != "gap"), *HEADS)

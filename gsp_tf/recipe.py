@@ -288,6 +288,10 @@ class PoolingRecipe:
         _check("pooling.adapt_batches", self.adapt_batches, self.adapt_batches >= 0, "0 or more")
 
 
+BRANCHED = ("coded_residual", "dense_branches")
+BRANCHES = ("first", "second")
+
+
 @dataclass
 class HeadRecipe:
     """What stands between the backbone and the embedding.
@@ -296,13 +300,14 @@ class HeadRecipe:
         name: pooling (embedding and pooling as their sections say); attentive_grouping,
             linear_grouping, gate_grouping or channel_grouping (A-grouping and what it is compared
             with, for loss.wrapper=grouped); coded_residual (two coded residual transforms, each
-            with the loss); or global_local (a global head on the last map of the backbone and a
-            local one on an intermediate map). embedding.dim is the size of all groups together, of
-            the first branch, or of both heads together.
+            with the loss); dense_branches (two dense layers on what the pooling section says, in
+            place of these transforms); or global_local (a global head on the last map of the
+            backbone and a local one on an intermediate map). embedding.dim is the size of all
+            groups together, of the first branch, or of both heads together.
         arguments: arguments of the layer's class, such as {num_groups: 3, key_dim: 128}; those
             left out have the defaults of the class. coded_residual takes num_prototypes: [K1, K2],
-            second_dim (size of the second branch's embedding), hidden_dim, and the weights of the
-            paper's total loss.
+            second_dim (size of the second branch's embedding), hidden_dim, and the weights of
+            diversity and consistency; loss.weights has those of the loss on each branch.
     """
 
     name: Literal[
@@ -310,6 +315,7 @@ class HeadRecipe:
         "attentive_grouping",
         "channel_grouping",
         "coded_residual",
+        "dense_branches",
         "gate_grouping",
         "global_local",
         "linear_grouping",
@@ -377,6 +383,8 @@ class LossRecipe:
             multi_level_distance_regularization for a loss over pairs, proxy_synthesis or
             virtual_class for one with proxies, grouped for any loss on the groups of a grouping.
         wrapper_arguments: arguments of the wrapper's class, such as {capacity: 8192}.
+        weights: weights of the loss on the embeddings of each branch of head.name=coded_residual or
+            dense_branches, such as {first: 1.0, second: 0.1}; 1 for those left out.
     """
 
     name: LossName = "proxy_nca"
@@ -385,6 +393,11 @@ class LossRecipe:
     miner_arguments: Arguments = field(default_factory=dict)
     wrapper: WrapperName = "none"
     wrapper_arguments: Arguments = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self):
+        for name, weight in self.weights.items():
+            _check(f"loss.weights.{name}", weight, 0 <= weight < math.inf, "0 or more")
 
 
 @dataclass
@@ -672,6 +685,13 @@ class Recipe:
             self.training.patience,
             self.training.patience is None or self.trainer == "fit",
             "null with trainer=ccp, whose problems end by ccp.patience",
+        )
+        accepted = BRANCHES if self.head.name in BRANCHED else ()
+        _check(
+            "loss.weights",
+            self.loss.weights,
+            set(self.loss.weights) <= set(accepted),
+            f"of {' and '.join(accepted) or 'none'} with head.name={self.head.name}",
         )
 
 

@@ -108,6 +108,15 @@ def test_the_name_of_several_files(write):
         ("pooling: {sharpness: 3}", "sharpness"),
         ("training: {epochs: 0}", "training.epochs must be 1 or more, received 0"),
         ("trainer: ccp", "training.patience must be null with trainer=ccp"),
+        ("loss: {weights: {first: 1.0}}", "loss.weights must be of none with head.name=pooling"),
+        (
+            "{head: {name: coded_residual}, loss: {weights: {third: 1.0}}}",
+            "loss.weights must be of first and second with head.name=coded_residual, received",
+        ),
+        (
+            "{head: {name: dense_branches}, loss: {weights: {first: -1.0}}}",
+            "loss.weights.first must be 0 or more, received -1.0",
+        ),
         ("training: {schedule: null}", "training.schedule must have fields, received null"),
         ("seed: 3\ndata:", "data must have fields, received null"),
         ("x: [1", "Problems parsing config"),

@@ -3,19 +3,18 @@
 python experiments/studies/crt_generalization.py [--runs FOLDER] [--seeds "[0, 1, 2]"] [--jobs 2]
 
 Takes the runs that are in the folder, as experiments/small_collage.sh leaves them there, and trains
-those that are missing. The runs without CRT differ from those with it in what stands between the
-backbone and the embedding.
+those that are missing. All have the multi-similarity loss of small_collage_crt.yaml. They differ as
+the rows of the paper's Table 6 do: average pooling alone, two branches on it that must be
+consistent, and two branches of coded residuals that must be consistent.
 """
 
 from pathlib import Path
 
-from collage import GAP, GSP
-from collage import VARIANTS as COLLAGE
 from jsonargparse import auto_cli
 from matplotlib.ticker import MaxNLocator
 from pictures import save
 from records import read, table, write
-from sweep import sweep
+from sweep import sweep, titled
 
 from gsp_tf.evaluation import embedding_density, retrieval_metrics, spectral_decay
 from gsp_tf.experiment import load_splits
@@ -25,14 +24,18 @@ from gsp_tf.visual.style import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
 ROOT = Path(__file__).parent.parent.parent
 CRT_RECIPE = str(ROOT / "experiments/small_collage_crt.yaml")
-# By title: the recipe files after that of the collage, the name of the run and its options.
+DENSE = '{"name": "dense_branches", "arguments": {"second_dim": 512, "consistency_weight": 0.9}}'
+# By title: the name of the run, and its options after small_collage_crt.yaml.
 VARIANTS = {
-    "without CRT (GAP)": ((), *COLLAGE[GAP]),
-    "with CRT": ((CRT_RECIPE,), "small_collage_crt", []),
-    "GSP": ((), *COLLAGE[GSP]),
+    "baseline": (
+        "small_collage_ms-gap",
+        ["--head", '{"name": "pooling", "arguments": {}}', "--loss.weights", "{}"],
+    ),
+    "consistency": ("small_collage_ms-consistency", ["--head", DENSE]),
+    "CRT": ("small_collage_crt", []),
 }
 SPLITS = {"training classes": "train", "unseen classes": "test"}
-PANELS = ("density ratio", "spectral decay", "MAP@R (%)")
+PANELS = ("density", "spectral decay", "MAP@R (%)")
 
 
 def geometry(embeddings, labels):
@@ -45,11 +48,12 @@ def geometry(embeddings, labels):
     Returns:
         dict from quantity to float.
     """
-    density = embedding_density(embeddings, labels)
+    density = embedding_density(embeddings, labels, distance="cosine")
     return {
         "within classes": density["intra"],
         "between classes": density["inter"],
-        "density ratio": density["ratio"],
+        "density": density["ratio"],
+        "density, Euclidean": embedding_density(embeddings, labels)["ratio"],
         "spectral decay": spectral_decay(embeddings),
         "MAP@R (%)": 100 * retrieval_metrics(embeddings, labels)["map_at_r"],
     }
@@ -64,13 +68,8 @@ def trained(recipe, runs, seeds, jobs):
     Returns:
         dict from `(variant, seed)` to `RunFolder`.
     """
-    return {
-        (variant, seed): folder
-        for variant, (files, name, options) in VARIANTS.items()
-        for (_, seed), folder in sweep(
-            [*recipe, *files], {name: options}, seeds, runs, jobs
-        ).items()
-    }
+    folders = sweep([*recipe, CRT_RECIPE], dict(VARIANTS.values()), seeds, runs, jobs)
+    return titled(folders, VARIANTS)
 
 
 def measure(folders):

@@ -9,21 +9,24 @@ from gsp_tf.evaluation.normalization import unit_vectors
 WORKING_MEMORY_MIB = 64
 
 
-def embedding_density(embeddings, labels):
+def embedding_density(embeddings, labels, distance="euclidean"):
     """Mean distance within classes, between class centres, and their ratio.
 
     Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric
     Learning, ICML 2020, sec. 5: `pi_ratio = pi_intra / pi_inter`, where pi_intra is the mean over
     classes of the mean distance between two images of the class, and pi_inter the mean distance
-    between the mean embeddings of two classes. The distance is the Euclidean one between
-    unit-length embeddings. (The authors' code reports cosine distances, half the squared Euclidean,
-    and brings the centres to unit length; its numbers are not on this scale.) A distance below the
-    rounding error of float32 unit vectors counts as 0.
+    between the mean embeddings of two classes. The distance of that text is the Euclidean one
+    between unit-length embeddings. The authors' code reports cosine distances, `1 - cos`, which are
+    half the squared Euclidean ones, and brings the centres to unit length; its ratios are on
+    another scale. Eq. 6 of "Coded Residual Transform for Generalizable Deep Metric Learning" (Kan
+    et al., NeurIPS 2022) is the same ratio and names no distance; the sizes in its Table 1 fit
+    cosine distances. A distance below the rounding error of float32 unit vectors counts as 0.
 
     Args:
         embeddings: float array-like `(N, D)`; brought to unit length here, zero vectors stay zero.
         labels: integer array-like `(N,)` or `(N, 1)`. A class of one image has no distance within
             it and counts for pi_inter only.
+        distance: "euclidean", or "cosine" with centres at unit length.
 
     Returns:
         dict of floats: `intra` and `inter` in [0, 2], and `ratio`; where all centres coincide the
@@ -31,13 +34,18 @@ def embedding_density(embeddings, labels):
 
     Raises:
         ValueError: for embeddings that are not finite and `(N, D)`, not one label an embedding,
-            fewer than two classes, or no class with two images.
+            fewer than two classes, no class with two images, or another distance.
         TypeError: for labels that are not integers.
 
     Example:
         >>> embedding_density([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [-4.0, 0.0]], [0, 0, 1, 1])
         {'intra': 0.707, 'inter': 1.581, 'ratio': 0.447}
+        >>> embeddings = [[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [-4.0, 0.0]]
+        >>> embedding_density(embeddings, [0, 0, 1, 1], distance="cosine")
+        {'intra': 0.5, 'inter': 1.707, 'ratio': 0.293}
     """
+    if distance not in ("euclidean", "cosine"):
+        raise ValueError(f'distance must be "euclidean" or "cosine", received {distance!r}.')
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
     embeddings = unit_vectors(embeddings)
@@ -50,19 +58,24 @@ def embedding_density(embeddings, labels):
             "embedding_density needs two classes or more, and two images or more in one of them; "
             f"received {len(classes)} classes of at most {max(sizes)} images."
         )
-    intra = np.mean([_mean_distance(images) for images in classes if len(images) > 1])
-    inter = _mean_distance(np.stack([images.mean(axis=0) for images in classes]))
+    centres = np.stack([images.mean(axis=0) for images in classes])
+    if distance == "cosine":
+        centres = unit_vectors(centres)
+    many = [images for images in classes if len(images) > 1]
+    intra = np.mean([_mean_distance(images, distance) for images in many])
+    inter = _mean_distance(centres, distance)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = intra / inter
     return {"intra": float(intra), "inter": float(inter), "ratio": float(ratio)}
 
 
-def _mean_distance(points):
-    """Mean Euclidean distance of two different rows of points `(n, D)`."""
+def _mean_distance(points, distance):
+    """Mean distance of two different rows of points `(n, D)`."""
     rounding = np.finfo(np.float32).eps
 
     def row_sums(distances, _):
-        return np.where(distances > rounding, distances, 0.0).sum(axis=1)
+        distances = np.where(distances > rounding, distances, 0.0)
+        return (distances**2 / 2 if distance == "cosine" else distances).sum(axis=1)
 
     sums = pairwise_distances_chunked(
         points, reduce_func=row_sums, working_memory=WORKING_MEMORY_MIB

@@ -10,6 +10,7 @@ HEADS = {
     "attentive_grouping": layers.AttentiveGrouping,
     "channel_grouping": layers.ChannelGrouping,
     "coded_residual": layers.CodedResidualBranches,
+    "dense_branches": layers.DenseBranches,
     "gate_grouping": layers.GateGrouping,
     "global_local": layers.GlobalLocalEmbedding,
     "linear_grouping": layers.LinearGrouping,
@@ -28,7 +29,7 @@ def build_head(recipe, features):
 
     Returns:
         symbolic embeddings `(B, D)` of length 1, or the list of these and the attributes of gsp or
-        the embeddings of the second branch of coded_residual.
+        the embeddings of the second branch of coded_residual or dense_branches.
 
     Raises:
         ValueError: if an argument is not accepted or the parts do not fit together.
@@ -53,6 +54,8 @@ def build_head(recipe, features):
         arguments = _arguments(recipe)
         layer = layers.GlobalLocalEmbedding(recipe.embedding.dim, **arguments, name="pooling")
         return _unit(layer(features), "normalization")
+    if recipe.head.name == "dense_branches":
+        features = build_pooling(recipe.pooling, len(features.shape) == 3, False)(features)
     first, second = _branches(recipe)(features)
     return [_unit(first, "normalization"), _unit(second, "second_normalization")]
 
@@ -106,18 +109,12 @@ def _grouped(recipe, features):
 
 
 def _branches(recipe):
-    """The layer of both branches, its losses at half their weight.
-
-    The learner takes half of each branch's metric loss, so half of the total loss.
-    """
+    """The layer of both branches."""
     arguments = {"second_dim": 1024, **recipe.head.arguments}
-    second_dim = arguments.pop("second_dim")
+    dims = recipe.embedding.dim, arguments.pop("second_dim")
     arguments = _arguments(recipe, arguments)
-    for name in ("diversity_weight", "consistency_weight"):
-        arguments[name] *= 0.5
-    return layers.CodedResidualBranches(
-        embedding_dim=(recipe.embedding.dim, second_dim), **arguments, name="pooling"
-    )
+    name = "branches" if recipe.head.name == "dense_branches" else "pooling"
+    return HEADS[recipe.head.name](embedding_dim=dims, **arguments, name=name)
 
 
 def _arguments(recipe, given=None):

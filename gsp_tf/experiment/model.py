@@ -7,6 +7,7 @@ from gsp_tf.experiment.heads import build_head, num_groups
 from gsp_tf.experiment.losses import build_loss
 from gsp_tf.experiment.optimizer import build_optimizer, regularize
 from gsp_tf.losses import ZeroShotLoss
+from gsp_tf.recipe import BRANCHED, BRANCHES
 from gsp_tf.training import MetricLearner
 
 
@@ -20,7 +21,7 @@ def build_embedder(recipe, channels):
     Returns:
         Keras model from images `(B, S, S, channels)`, pixels in [0, 255], to embeddings `(B, D)`,
         to embeddings and attributes `(B, m)` if the zero-shot loss has a weight, or to the
-        embeddings of both branches if the head is coded_residual.
+        embeddings of both branches if the head is coded_residual or dense_branches.
 
     Raises:
         ValueError: if the zero-shot loss is asked for without gsp, an argument of the pooling or
@@ -74,7 +75,7 @@ def build_learner(recipe, num_classes, channels):
         embedder = build_embedder(recipe, channels)
     finally:
         keras.config.set_dtype_policy("float32")
-    learner = MetricLearner(embedder, *_build_losses(recipe, num_classes))
+    learner = MetricLearner(embedder, **_build_losses(recipe, num_classes))
     learner.compile(build_optimizer(recipe.training), jit_compile=recipe.training.jit_compile)
     learner.optimizer.build(learner.trainable_variables)
     regularize(recipe.training, learner.trainable_variables)
@@ -82,15 +83,17 @@ def build_learner(recipe, num_classes, channels):
 
 
 def _build_losses(recipe, num_classes):
-    """Loss, loss of the second output or `None`, and the weight of the latter."""
+    """The losses of a recipe, as arguments of `MetricLearner`."""
+    if recipe.head.name in BRANCHED:
+        losses = {name: build_loss(recipe.loss, num_classes) for name in BRANCHES}
+        return {"loss": losses, "loss_weights": recipe.loss.weights}
     loss = build_loss(recipe.loss, num_classes, num_groups(recipe))
     zero_shot = recipe.zero_shot
-    if recipe.head.name == "coded_residual":
-        return loss, build_loss(recipe.loss, num_classes), 0.5
     if zero_shot.weight > 0:
         arguments = zero_shot.embedding_dim, zero_shot.ridge, zero_shot.scale, zero_shot.reduction
-        return loss, ZeroShotLoss(num_classes, *arguments), zero_shot.weight
-    return loss, None, 0.0
+        attribute_loss = ZeroShotLoss(num_classes, *arguments)
+        return dict(loss=loss, attribute_loss=attribute_loss, attribute_weight=zero_shot.weight)
+    return {"loss": loss}
 
 
 def features_model(embedder):

@@ -30,10 +30,7 @@ def warm_up(recipe, learner, best, fit, first_epoch=0):
     backbone.trainable = False
     try:
         head = MetricLearner(
-            learner.embedder,
-            learner.embedding_loss,
-            learner.attribute_loss,
-            learner.attribute_weight,
+            learner.embedder, dict(learner.named_losses), loss_weights=learner.loss_weights
         )
         head.compile(
             build_warmup_optimizer(recipe, head.trainable_variables),

@@ -2,6 +2,7 @@
 
 from gsp_tf.layers.coded_residual import CodedResidualTransform
 from gsp_tf.layers.coded_residual_branches import CodedResidualBranches
+from gsp_tf.layers.dense_branches import DenseBranches
 from gsp_tf.layers.frozen_batch_normalization import FrozenBatchNormalization
 from gsp_tf.layers.global_local import GlobalLocalEmbedding
 from gsp_tf.layers.grouping import AttentiveGrouping, ChannelGrouping, GateGrouping, LinearGrouping
@@ -35,6 +36,7 @@ __all__ = [
     "CodedResidualTransform",
     "CrowPooling",
     "DelfPooling",
+    "DenseBranches",
     "FrozenBatchNormalization",
     "GSoPPooling",
     "GateGrouping",

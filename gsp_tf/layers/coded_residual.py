@@ -6,7 +6,6 @@ from keras import ops
 from gsp_tf.layers.local_features import LocalFeatureLayer
 from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.losses.prototype_diversity import prototype_diversity
-from gsp_tf.ops.normalization import l2_normalize
 from gsp_tf.ops.precision import at_least_float32
 
 
@@ -15,16 +14,17 @@ class CodedResidualTransform(LocalFeatureLayer):
     """Embeds how the local features differ from learned prototypes, seen from each prototype.
 
     "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022). With the n
-    local features f_j, the prototypes c_k and their correlation coefficients
-    `a_jk = cos(f_j, c_k)`, the residuals weighted by correlation (eq. 1) are
+    local features x_j, the prototypes c_k and their correlations `w_kj = x_j · c_k`, the residuals
+    weighted by correlation (eq. 1) are
 
-        r_k = (1/n) Σ_j a_jk (f_j - c_k) = (1/n) (Σ_j a_jk f_j - (Σ_j a_jk) c_k)
+        r_k = (1/n) Σ_j a_kj (x_j - c_k) = (1/n) (Σ_j a_kj x_j - (Σ_j a_kj) c_k)
 
-    and the embedding (eq. 2) is the sum of what a network of each prototype makes of them,
-    `Σ_k W2_k gelu(W1_k r_k + b_k) + b`. In its second form r_k costs a matrix product: the
-    residuals `(B, n, K, C)` are never held, only the correlations `(B, n, K)` and r `(B, K, C)`.
-    The factor 1/n, which W1 could hold, makes embeddings independent of the number of places. All
-    is computed in float32 at least.
+    with `a_kj = log(1 + exp(w_kj))`, and the embedding (eq. 2) is the mean of what a network of
+    each prototype makes of them, `(1/K) Σ_k Γ_k(r_k)` with
+    `Γ_k(r) = W2_k gelu(W1_k r + b_k) + b`. In its second form r_k costs a matrix product: the
+    residuals `(B, n, K, C)` are never held, only the weights `(B, n, K)` and r `(B, K, C)`. The
+    paper has no 1/n, a factor that W1 holds; it makes embeddings independent of the number of
+    places. All is computed in float32 at least. r_k grows with the square of the features.
 
     Args:
         num_prototypes: K, number of prototypes.
@@ -99,9 +99,7 @@ class CodedResidualTransform(LocalFeatureLayer):
 
     def build_output(self):
         """Make the weights of the last layer of the networks alone."""
-        self.output_kernel = self._kernel(
-            "output_kernel", self.hidden_dim, self.embedding_dim, 1.0 / self.num_prototypes
-        )
+        self.output_kernel = self._kernel("output_kernel", self.hidden_dim, self.embedding_dim, 1.0)
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.embedding_dim,), initializer="zeros", autocast=False
         )
@@ -129,7 +127,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         return ops.gelu(ops.einsum(f"bkc,{self._k}ch->bkh", residuals, kernel) + bias, False)
 
     def embed(self, hidden):
-        """Sum over the prototypes of the last layer of their networks.
+        """Mean over the prototypes of the last layer of their networks.
 
         Args:
             hidden: float tensor `(B, K, hidden_dim)` of `encode`.
@@ -138,24 +136,27 @@ class CodedResidualTransform(LocalFeatureLayer):
             `(B, D)`.
         """
         hidden, kernel, bias = at_least_float32(hidden, self.output_kernel, self.output_bias)
-        embeddings = ops.einsum(f"bkh,{self._k}hd->bd", hidden, kernel) + bias
+        total = ops.einsum(f"bkh,{self._k}hd->bd", hidden, kernel)
+        embeddings = total / self.num_prototypes + bias
         return ops.cast(embeddings, self.compute_dtype)
 
     def correlation_maps(self, features):
-        """Correlation of every local feature with every prototype, `a_jk = cos(f_j, c_k)`.
+        """Correlation of every local feature with every prototype, `w_kj = x_j · c_k`.
+
+        The heat maps of the paper's Figure 2. Equation 1 weighs a residual by `softplus(w_kj)`.
 
         Args:
             features: map or set, as for the layer.
 
         Returns:
-            `(B, H, W, K)` for a map, `(B, n, K)` for a set; in [-1, 1], 0 for a zero feature.
+            `(B, H, W, K)` for a map, `(B, n, K)` for a set.
 
         Example:
             >>> import numpy as np
             >>> layer = CodedResidualTransform(1, 2, 2, prototypes_initializer="ones")
             >>> maps = layer.correlation_maps(np.array([[[[2.0, 2.0], [-1.0, 1.0]]]]))
             >>> maps.shape, maps.numpy().ravel().round(3).tolist()
-            (TensorShape([1, 1, 2, 1]), [1.0, 0.0])
+            (TensorShape([1, 1, 2, 1]), [4.0, 0.0])
         """
         features = ops.convert_to_tensor(features)
         if not self.built:
@@ -165,19 +166,21 @@ class CodedResidualTransform(LocalFeatureLayer):
         return ops.reshape(correlations, (ops.shape(features)[0], *dimensions, self.num_prototypes))
 
     def _correlations(self, features):
-        """Correlations a `(B, n, K)` of a set `(B, n, C)`."""
+        """Correlations w `(B, n, K)` of a set `(B, n, C)`."""
         features, prototypes = at_least_float32(features, self.prototypes)
-        return ops.matmul(l2_normalize(features), ops.transpose(l2_normalize(prototypes)))
+        return ops.matmul(features, ops.transpose(prototypes))
 
     def _residuals(self, features, mask):
         """Weighted residuals r `(B, K, C)` of a set `(B, n, C)`."""
         features, prototypes = at_least_float32(features, self.prototypes)
+        weights = ops.softplus(self._correlations(features))
         if mask is None:
             count = ops.cast(ops.shape(features)[1], features.dtype)
         else:
-            count = ops.sum(ops.cast(mask, features.dtype), axis=1)[:, None, None]
-        # What the mask leaves out is zero and correlates with nothing.
-        weights = self._correlations(features) / ops.maximum(count, 1)
+            mask = ops.cast(mask, features.dtype)[..., None]
+            count = ops.maximum(ops.sum(mask, axis=1, keepdims=True), 1)
+            weights = weights * mask
+        weights = weights / count
         totals = ops.sum(weights, axis=1)[..., None]
         return ops.einsum("bnk,bnc->bkc", weights, features) - totals * prototypes
 

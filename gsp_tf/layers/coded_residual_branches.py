@@ -15,8 +15,12 @@ class CodedResidualBranches(LocalFeatureLayer):
     The branches differ in the number of prototypes K and the dimension D. In training the layer
     adds to the loss how much the similarities among the batch differ between them
     (`similarity_consistency`, eqs. 4 and 5), and each branch the diversity of its prototypes
-    (eq. 3). With a metric loss on both embeddings, that makes the total loss. Inference uses the
-    first.
+    (eq. 3). With a metric loss on both embeddings, that makes the total loss,
+    `L_DIV + λ1 L_MS + λ2 L_CON`. Inference uses the first embedding.
+
+    The paper shares the weights of the branches (section 4.4), and does not say which of them two
+    branches of different D can share. Here these are the prototypes and the hidden layers; only
+    the last layers differ.
 
     Args:
         num_prototypes: pair of K, numbers of prototypes.
@@ -25,8 +29,9 @@ class CodedResidualBranches(LocalFeatureLayer):
         shared_network: as in `CodedResidualTransform`.
         share_weights: the branches share what does not depend on D: the branch with fewer
             prototypes has the first of the other's, with their hidden layers.
-        diversity_weight: weight of the diversity of each branch's prototypes.
-        consistency_weight: weight of the consistency of the embeddings.
+        diversity_weight: weight of the diversity of each branch's prototypes; prototypes that the
+            branches share count once.
+        consistency_weight: λ2, weight of the consistency of the embeddings.
         prototypes_initializer: initialiser of the prototypes.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
@@ -46,12 +51,12 @@ class CodedResidualBranches(LocalFeatureLayer):
         >>> from gsp_tf.training import MetricLearner
         >>> images = keras.Input((32, 32, 3))
         >>> features = keras.layers.Conv2D(16, 3)(images)
-        >>> branches = CodedResidualBranches((8, 6), (4, 5), hidden_dim=6)(features)
+        >>> branches = CodedResidualBranches((8, 8), (4, 5), hidden_dim=6)(features)
         >>> embedder = keras.Model(images, branches)
         >>> embedder.output_shape
         [(None, 4), (None, 5)]
-        >>> loss = MultiSimilarityLoss()
-        >>> learner = MetricLearner(embedder, loss, attribute_loss=loss, attribute_weight=0.5)
+        >>> losses = {"first": MultiSimilarityLoss(), "second": MultiSimilarityLoss()}
+        >>> learner = MetricLearner(embedder, losses, loss_weights={"second": 0.1})
     """
 
     def __init__(
@@ -60,9 +65,9 @@ class CodedResidualBranches(LocalFeatureLayer):
         embedding_dim,
         hidden_dim,
         shared_network=False,
-        share_weights=False,
+        share_weights=True,
         diversity_weight=1.0,
-        consistency_weight=1.0,
+        consistency_weight=0.9,
         prototypes_initializer="glorot_uniform",
         data_format=None,
         **kwargs,

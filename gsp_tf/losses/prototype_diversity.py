@@ -8,8 +8,10 @@ from gsp_tf.ops.normalization import l2_normalize
 def prototype_diversity(prototypes):
     """How alike prototypes are: 0 when they are orthogonal.
 
-    Mean of the squared cosine similarities over all pairs of different prototypes. "Coded Residual
-    Transform for Generalizable Deep Metric Learning" (NeurIPS 2022), eq. 3.
+    `1 / (K (K-1)) Σ_{k≠j} |c_k · c_j| / (‖c_k‖ ‖c_j‖)`, the mean of the absolute cosine
+    similarities over all pairs of different prototypes. "Coded Residual Transform for Generalizable
+    Deep Metric Learning" (NeurIPS 2022), eq. 3. The gradient is finite everywhere: it is zero for a
+    zero prototype and for an orthogonal pair.
 
     Args:
         prototypes: float tensor `(K, C)`.
@@ -21,10 +23,10 @@ def prototype_diversity(prototypes):
         >>> float(prototype_diversity([[1.0, 0.0], [0.0, 2.0]]))
         0.0
         >>> float(prototype_diversity([[1.0, 0.0], [0.6, 0.8]]))
-        0.36
+        0.6
     """
     unit = l2_normalize(prototypes)
     num_prototypes = unit.shape[0]
-    squares = ops.square(ops.matmul(unit, ops.transpose(unit)))
-    different = 1.0 - ops.eye(num_prototypes, dtype=squares.dtype)
-    return ops.sum(squares * different) / max(num_prototypes * (num_prototypes - 1), 1)
+    similarities = ops.abs(ops.matmul(unit, ops.transpose(unit)))
+    different = 1.0 - ops.eye(num_prototypes, dtype=similarities.dtype)
+    return ops.sum(similarities * different) / max(num_prototypes * (num_prototypes - 1), 1)

@@ -6,26 +6,33 @@ from gsp_tf.ops.normalization import l2_normalize
 from gsp_tf.ops.precision import at_least_float32
 
 
-def similarity_consistency(a, b):
+def similarity_consistency(a, b, reduction="mean"):
     """How much the cosine similarities among a batch differ between two embeddings of it.
 
-    `(1/B²) Σ_ij (s^a_ij - s^b_ij)²`. "Coded Residual Transform for Generalizable Deep Metric
-    Learning" (NeurIPS 2022), eqs. 4 and 5, as a mean over pairs.
+    `(1/B²) Σ_ij |s^a_ij - s^b_ij|` with the cosine similarities s. "Coded Residual Transform for
+    Generalizable Deep Metric Learning" (NeurIPS 2022), eqs. 4 and 5. The printed L1 norm is the sum
+    over the B² pairs, which grows with the batch and would outweigh the metric loss; the default is
+    their mean.
 
     Args:
         a: float tensor `(B, D)`.
         b: float tensor `(B, D')` of the same samples.
+        reduction: "mean" over the pairs, or "sum", the norm as printed.
 
     Returns:
         scalar.
 
     Raises:
-        ValueError: if one of them is no `(B, D)`, or their B differ.
+        ValueError: if one of them is no `(B, D)`, or their B differ, or the reduction is unknown.
 
     Example:
         >>> float(similarity_consistency([[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]]))
         0.5
+        >>> float(similarity_consistency([[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]], "sum"))
+        2.0
     """
+    if reduction not in ("mean", "sum"):
+        raise ValueError(f'reduction must be "mean" or "sum", received {reduction!r}.')
     a, b = at_least_float32(a, b)
     known = None not in (a.shape[0], b.shape[0])
     if len(a.shape) != 2 or len(b.shape) != 2 or (known and a.shape[0] != b.shape[0]):
@@ -35,4 +42,4 @@ def similarity_consistency(a, b):
         )
     a, b = l2_normalize(a), l2_normalize(b)
     differences = ops.matmul(a, ops.transpose(a)) - ops.matmul(b, ops.transpose(b))
-    return ops.mean(ops.square(differences))
+    return {"mean": ops.mean, "sum": ops.sum}[reduction](ops.abs(differences))

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from gsp_tf.training.metric_learner import split_outputs
+from gsp_tf.training.metric_learner import first_output
 
 _NAME = "embedder.keras"
 
@@ -29,6 +29,4 @@ def read_keras_file(folder):
         function from images to a dict with the embedding.
     """
     embedder = keras.models.load_model(folder / _NAME, compile=False)
-    return lambda images: {
-        "embedding": split_outputs(embedder(np.asarray(images), training=False))[0]
-    }
+    return lambda images: {"embedding": first_output(embedder(np.asarray(images), training=False))}

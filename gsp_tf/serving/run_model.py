@@ -12,7 +12,7 @@ from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.training import embed
 from gsp_tf.training.embedding import inference
-from gsp_tf.training.metric_learner import split_outputs
+from gsp_tf.training.metric_learner import first_output
 
 
 class RunModel:
@@ -100,7 +100,7 @@ class RunModel:
     @property
     def dim(self):
         """D, dimension of the embeddings."""
-        return split_outputs(self.embedder.output)[0].shape[-1]
+        return first_output(self.embedder.output).shape[-1]
 
     @property
     def preprocessing(self):

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.experiment.poolings import ATTRIBUTED, POOLINGS
-from gsp_tf.training.metric_learner import split_outputs
+from gsp_tf.training.metric_learner import first_output
 
 WEIGHTED = tuple(name for name, layer in POOLINGS.items() if hasattr(layer, "pooling_weights"))
 
@@ -47,7 +47,7 @@ class ServedEmbedder(keras.Model):
         self.embedder = embedder
         self.with_attributes = attributes
         self.with_pooling_weights = pooling_weights
-        embedding, _ = split_outputs(embedder.output)
+        embedding = first_output(embedder.output)
         self.parts = keras.Model(embedder.input, [embedding, self.pooling.input])
         outputs = self(keras.Input(batch_shape=embedder.input_shape))
         self.shapes = {name: tuple(outputs[name].shape) for name in outputs}

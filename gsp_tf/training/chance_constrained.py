@@ -162,16 +162,14 @@ class ChanceConstrainedTrainer:
 
     def _projection_learner(self, num_classes):
         given = self._given
+        first = next(iter(given.named_losses))
+        with_proxies = ProxyPairsLoss(
+            given.embedding_loss, num_classes, self.proxies_per_class, self.batch_weight
+        )
         learner = ProjectionLearner(
             given.embedder,
-            ProxyPairsLoss(
-                given.embedding_loss,
-                num_classes,
-                self.proxies_per_class,
-                self.batch_weight,
-            ),
-            given.attribute_loss,
-            given.attribute_weight,
+            {**given.named_losses, first: with_proxies},
+            loss_weights=given.loss_weights,
         )
         learner.compile(
             type(given.optimizer).from_config(given.optimizer.get_config()),

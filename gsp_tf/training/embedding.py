@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from gsp_tf.training.metric_learner import split_outputs
+from gsp_tf.training.metric_learner import first_output
 
 
 def embed(embedder, dataset):
@@ -57,7 +57,7 @@ def inference(embedder):
 
     @tf.function
     def forward(images):
-        return tf.cast(split_outputs(embedder(images, training=False))[0], "float32")
+        return tf.cast(first_output(embedder(images, training=False)), "float32")
 
     def of_any_batch(images):
         images = tf.convert_to_tensor(images)

@@ -11,23 +11,37 @@ from gsp_tf.training.replicas import of_all_replicas, share_of_replica
 class MetricLearner(DistributedModel, keras.Model):
     """Trains an embedder on `(image, label)` batches with any loss of the library, in `fit`.
 
-    The total loss is `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)`
-    (GSP paper, section 4.3; thesis, eq. 5.2.5), or `loss(labels, embeddings)` without an attribute
-    loss, plus the regularisers of the layers. Weights of the losses (proxies, class embeddings) are
-    weights of the learner: they train, save and load with it. `call` gives what the embedder gives.
+    The total loss is the weighted sum of one loss for each output of the embedder and of the
+    regularisers of its layers. With one loss it is `loss(labels, embeddings)`, with an attribute
+    loss `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)` (GSP paper,
+    section 4.3; thesis, eq. 5.2.5), plus the regularisers. Several losses are given by name:
+    `Σ_name weight_name loss_name(labels, output_name) + weight_regularizers (regularisers)`.
+    Weights of the losses (proxies, class embeddings) are weights of the learner: they train, save
+    and load with it. `call` gives what the embedder gives; inference uses its first output. The
+    logs have the value of each loss, as `name_loss`.
 
     Made within the scope of a `tf.distribute` strategy, its losses see the batch of all replicas.
 
     Args:
-        embedder: Keras model from images to embeddings `(B, D)`, or to the pair of embeddings
-            `(B, D)` and attributes `(B, m)`.
-        loss: `loss(labels, embeddings) -> scalar`, a `keras.losses.Loss` or a loss layer.
-        attribute_loss: optional `loss(labels, attributes) -> scalar`, such as `ZeroShotLoss`.
-        attribute_weight: λ in [0, 1].
+        embedder: Keras model from images to embeddings `(B, D)`, or to several outputs `(B, ...)`,
+            the embeddings first: a list or a dict.
+        loss: `loss(labels, embeddings) -> scalar`, a `keras.losses.Loss` or a loss layer. Or a dict
+            from names to losses, one for each output of the embedder: its key where the outputs are
+            a dict, else in their order; `None` for an output without a loss.
+        attribute_loss: optional `loss(labels, attributes) -> scalar` of the second output, such as
+            `ZeroShotLoss`. With `loss` it makes the losses "embedding" and "attribute".
+        attribute_weight: λ in [0, 1]: the weights 1 - λ and λ of these.
+        loss_weights: optional dict from names of losses to weights, 1 for those left out. The name
+            "regularizers" has the losses that layers add themselves, such as diversity and
+            consistency of `CodedResidualBranches`.
+
+    Attributes:
+        named_losses: dict from names to losses.
+        loss_weights: dict from their names and "regularizers" to weights.
 
     Raises:
-        ValueError: if λ is out of range, if there is an attribute loss and the embedder gives no
-            attributes, or if `compile` or `fit` receives another loss or sample weights.
+        ValueError: if a weight is out of range or of an unknown loss, if losses and outputs of the
+            embedder do not match, or if `compile` or `fit` receives another loss or sample weights.
 
     Example:
         >>> import keras, numpy as np
@@ -38,36 +52,69 @@ class MetricLearner(DistributedModel, keras.Model):
         >>> history = learner.fit(np.ones((8, 4)), np.arange(8) % 2, verbose=0)
         >>> sorted(history.history)
         ['embedding_loss', 'loss']
+
+        Two outputs, each with a loss:
+
+        >>> images = keras.Input((4,))
+        >>> outputs = [keras.layers.Dense(dim)(images) for dim in (2, 3)]
+        >>> losses = {"small": ContrastiveLoss(), "large": ContrastiveLoss()}
+        >>> learner = MetricLearner(
+        ...     keras.Model(images, outputs), losses, loss_weights={"large": 0.1}
+        ... )
+        >>> learner.compile(optimizer="adam")
+        >>> history = learner.fit(np.ones((8, 4)), np.arange(8) % 2, verbose=0)
+        >>> sorted(history.history)
+        ['large_loss', 'loss', 'small_loss']
     """
 
-    def __init__(self, embedder, loss, attribute_loss=None, attribute_weight=0.1, **kwargs):
+    def __init__(
+        self,
+        embedder,
+        loss,
+        attribute_loss=None,
+        attribute_weight=0.1,
+        loss_weights=None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         if not 0.0 <= attribute_weight <= 1.0:
             raise ValueError(f"attribute_weight must lie in [0, 1], received {attribute_weight}.")
+        losses, weights = loss, {}
+        if not isinstance(loss, dict):
+            losses = {"embedding": loss, "attribute": attribute_loss}
+            if attribute_loss is not None:
+                weights = {"embedding": 1.0 - attribute_weight, "attribute": attribute_weight}
+        elif attribute_loss is not None:
+            raise ValueError("attribute_loss is for a single loss; name it in the dict of losses.")
         self.embedder = embedder
-        self.embedding_loss = loss
-        self.attribute_loss = attribute_loss
-        self.attribute_weight = attribute_weight
-        if not isinstance(loss, keras.layers.Layer):
-            self.seed_generator = getattr(loss, "seed_generator", None)
-        self.embedding_loss_tracker = keras.metrics.Mean(name="embedding_loss")
-        if attribute_loss is not None:
-            self.attribute_loss_tracker = keras.metrics.Mean(name="attribute_loss")
+        self.named_losses = _checked_losses(losses)
+        self.loss_weights = _checked_weights(losses, {**weights, **(loss_weights or {})})
+        used = {name: loss for name, loss in losses.items() if loss is not None}
+        self.seed_generators = [
+            loss.seed_generator
+            for loss in used.values()
+            if not isinstance(loss, keras.layers.Layer) and hasattr(loss, "seed_generator")
+        ]
+        self.loss_trackers = {name: keras.metrics.Mean(name=f"{name}_loss") for name in used}
         if embedder.built and getattr(embedder, "inputs", None):
             self.build(embedder.input_shape)
 
+    @property
+    def embedding_loss(self):
+        """The loss of the first output, the embeddings."""
+        return next(iter(self.named_losses.values()))
+
+    @property
+    def attribute_loss(self):
+        """The loss named "attribute", or `None`."""
+        return self.named_losses.get("attribute")
+
     def build(self, input_shape):
-        outputs = getattr(self.embedder, "outputs", None)
-        if not outputs:
+        if getattr(self.embedder, "outputs", None):
+            outputs = self.embedder.output
+        else:
             outputs = self.embedder(keras.Input(batch_shape=input_shape))
-        elif len(outputs) == 1:
-            outputs = outputs[0]
-        embeddings, attributes = split_outputs(outputs)
-        self._check_attributes(attributes)
-        for loss, features in (
-            (self.embedding_loss, embeddings),
-            (self.attribute_loss, attributes),
-        ):
+        for loss, features in self._losses_of(outputs).values():
             if isinstance(loss, keras.layers.Layer) and not loss.built:
                 loss.build((features.shape[0],), tuple(features.shape))
 
@@ -102,48 +149,79 @@ class MetricLearner(DistributedModel, keras.Model):
             raise ValueError("MetricLearner takes no sample_weight: its losses compare samples.")
         if y is None:
             raise ValueError("MetricLearner needs labels: give fit (image, label) batches.")
-        embeddings, attributes = (
-            None if output is None else of_all_replicas(output) for output in split_outputs(y_pred)
-        )
         y = of_all_replicas(y)
-        total = _value(self.embedding_loss, y, embeddings, training)
-        batch_size = ops.shape(embeddings)[0]
-        self.embedding_loss_tracker.update_state(total, sample_weight=batch_size)
-        if self.attribute_loss is not None:
-            self._check_attributes(attributes)
-            attribute_loss = _value(self.attribute_loss, y, attributes, training)
-            self.attribute_loss_tracker.update_state(attribute_loss, sample_weight=batch_size)
-            total = (1.0 - self.attribute_weight) * total + self.attribute_weight * attribute_loss
+        total = 0.0
+        for name, (loss, output) in self._losses_of(y_pred).items():
+            output = of_all_replicas(output)
+            value = _value(loss, y, output, training)
+            self.loss_trackers[name].update_state(value, sample_weight=ops.shape(output)[0])
+            total = total + self.loss_weights[name] * value
         for regularizer in self.losses:
-            total = total + ops.cast(ops.sum(regularizer), total.dtype)
+            weighted = self.loss_weights["regularizers"] * ops.sum(regularizer)
+            total = total + ops.cast(weighted, total.dtype)
         return share_of_replica(total)
 
-    def _check_attributes(self, attributes):
-        if self.attribute_loss is not None and attributes is None:
+    def _losses_of(self, outputs):
+        """Pairs of loss and output of the embedder, by name."""
+        if not isinstance(outputs, dict):
+            outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+            names = [*self.named_losses, *range(len(self.named_losses), len(outputs))]
+            outputs = dict(zip(names, outputs, strict=False))
+        used = {name: loss for name, loss in self.named_losses.items() if loss is not None}
+        if not set(used) <= set(outputs) <= set(self.named_losses):
             raise ValueError(
-                "attribute_loss needs an embedder with two outputs (embeddings, attributes), "
-                "received one with a single output. Use "
-                "GeneralizedSumPooling(return_attributes=True)."
+                "The losses must be one for each output of the embedder, None for an output "
+                f"without one; received losses of {', '.join(used)} for {len(outputs)} outputs "
+                f"({', '.join(map(str, outputs))}). Attributes of generalized sum pooling need "
+                "return_attributes=True."
             )
+        return {name: (loss, outputs[name]) for name, loss in used.items()}
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
             "embedder": serialize(self.embedder),
-            "loss": serialize(self.embedding_loss),
-            "attribute_loss": serialize(self.attribute_loss),
-            "attribute_weight": self.attribute_weight,
+            "loss": {name: serialize(loss) for name, loss in self.named_losses.items()},
+            "loss_weights": dict(self.loss_weights),
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
         for key in ("embedder", "loss", "attribute_loss"):
-            config[key] = keras.saving.deserialize_keras_object(
-                config[key], custom_objects=custom_objects
-            )
+            if key in config:
+                config[key] = keras.saving.deserialize_keras_object(
+                    config[key], custom_objects=custom_objects
+                )
         return cls(**config)
+
+
+def _checked_losses(losses):
+    """The losses by name, if the names may stand in logs."""
+    for name in losses:
+        if not isinstance(name, str) or not name or name == "regularizers":
+            raise ValueError(
+                "The losses must have names, and not the reserved name regularizers, "
+                f"received {name!r}."
+            )
+    if next(iter(losses.values()), None) is None:
+        raise ValueError(f"The first output, the embeddings, needs a loss, received {losses}.")
+    return losses
+
+
+def _checked_weights(losses, weights):
+    """The weight of every loss and of the regularisers."""
+    complete = {**dict.fromkeys(losses, 1.0), "regularizers": 1.0}
+    unknown = [name for name in weights if name not in complete]
+    if unknown:
+        raise ValueError(
+            f"loss_weights must be of {', '.join(complete)}, received one of {unknown[0]!r}."
+        )
+    for name, weight in weights.items():
+        if not weight >= 0:
+            raise ValueError(f"loss_weights must not be negative, received {name}={weight}.")
+    return {**complete, **weights}
 
 
 def _value(loss, labels, inputs, training):
@@ -153,19 +231,19 @@ def _value(loss, labels, inputs, training):
     return loss(labels, inputs)
 
 
-def split_outputs(outputs):
-    """Embeddings and attributes of an embedder's output; attributes are `None` without any.
+def first_output(outputs):
+    """The embeddings among what an embedder gives: its only output, or the first of several.
 
     Args:
-        outputs: `(B, D)`, or a pair of `(B, D)` and `(B, m)`.
+        outputs: tensor `(B, D)`, or a list or dict of several, the embeddings first.
 
     Returns:
-        the pair (embeddings, attributes or `None`).
+        `(B, D)`.
 
     Example:
-        >>> split_outputs(["embeddings", "attributes"])
-        ('embeddings', 'attributes')
+        >>> first_output(["embeddings", "attributes"])
+        'embeddings'
     """
-    if not isinstance(outputs, (tuple, list)):
-        return outputs, None
-    return outputs[0], outputs[1] if len(outputs) > 1 else None
+    if isinstance(outputs, dict):
+        outputs = list(outputs.values())
+    return outputs[0] if isinstance(outputs, (tuple, list)) else outputs

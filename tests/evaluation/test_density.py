@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gsp_tf.evaluation import density, embedding_density
 
 
-def by_definition(embeddings, labels):
+def by_definition(embeddings, labels, distance=lambda a, b: np.linalg.norm(a - b)):
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     intra, centres = [], []
     for label in sorted(set(labels)):
@@ -18,9 +18,13 @@ def by_definition(embeddings, labels):
         centres.append(images.mean(axis=0))
         pairs = itertools.combinations(images, 2)
         if len(images) > 1:
-            intra.append(np.mean([np.linalg.norm(a - b) for a, b in pairs]))
-    inter = np.mean([np.linalg.norm(a - b) for a, b in itertools.combinations(centres, 2)])
+            intra.append(np.mean([distance(a, b) for a, b in pairs]))
+    inter = np.mean([distance(a, b) for a, b in itertools.combinations(centres, 2)])
     return {"intra": np.mean(intra), "inter": inter, "ratio": np.mean(intra) / inter}
+
+
+def cosine(a, b):
+    return 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)
 
 
 def random_classes(seed, classes=3, count=20, dim=4):
@@ -51,6 +55,14 @@ def test_equals_definition(seed, classes, dim):
     embeddings, labels, _ = random_classes(seed, classes, dim=dim + 1)
     expected = by_definition(embeddings.astype(np.float32).astype(float), labels)
     assert embedding_density(embeddings, labels) == pytest.approx(expected, abs=1e-7)
+    expected = by_definition(embeddings.astype(np.float32).astype(float), labels, cosine)
+    given = embedding_density(embeddings, labels, distance="cosine")
+    assert given == pytest.approx(expected, abs=1e-7)
+
+
+def test_refuses_another_distance():
+    with pytest.raises(ValueError, match='must be "euclidean" or "cosine", received'):
+        embedding_density([[1, 0], [0, 1], [-1, 0]], [4, 4, 2], distance="l1")
 
 
 @settings(max_examples=30, deadline=None)

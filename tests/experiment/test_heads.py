@@ -1,5 +1,8 @@
 """Every pooling and every head of a recipe, built, trained for a step, and looked at."""
 
+import re
+import shlex
+from pathlib import Path
 from typing import get_args
 
 import keras
@@ -20,7 +23,10 @@ from gsp_tf.recipe import (
     PoolingRecipe,
     Recipe,
     ZeroShotRecipe,
+    load_recipe,
 )
+
+ROOT = Path(__file__).parents[2]
 
 WIDE = ("net_vlad", "optimal_transport")
 GROUPED = LossRecipe("class_margin", miner="distance_weighted", wrapper="grouped")
@@ -119,21 +125,40 @@ def test_every_grouping_trains_on_its_groups(name):
     np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
 
 
-def test_both_branches_train_and_the_loss_is_half_of_the_total_loss():
+def test_both_branches_train_and_the_loss_is_the_total_loss():
     losses = {}
+    loss = LossRecipe("multi_similarity", weights={"second": 0.1})
     for weight in (0.0, 1.0):
         weights = {"diversity_weight": weight, "consistency_weight": weight}
         head = HeadRecipe("coded_residual", {**BRANCHES.arguments, **weights})
-        learner, history = trained(recipe(head=head, loss=LossRecipe("multi_similarity")))
+        learner, history = trained(recipe(head=head, loss=loss))
         losses[weight] = {name: values[0] for name, values in history.items()}
     assert learner.embedder.output_shape == [(None, 12), (None, 6)]
-    metric = (losses[0.0]["embedding_loss"] + losses[0.0]["attribute_loss"]) / 2
+    metric = losses[0.0]["first_loss"] + 0.1 * losses[0.0]["second_loss"]
     np.testing.assert_allclose(losses[0.0]["loss"], metric, rtol=1e-5)
-    layer = learner.embedder.get_layer("pooling")
-    assert (layer.consistency_weight, layer.first.diversity_weight) == (0.5, 0.5)
     assert losses[1.0]["loss"] > losses[0.0]["loss"] + 1e-3
     correlations = place_maps(learner.embedder, batch()[0]).correlations
     assert correlations.shape == (8, 4, 4, 4)
+
+
+def ablations_of_crt():
+    """Options by row of the table of ablations in docs/crt.md."""
+    page = (ROOT / "docs/crt.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([\d, ]+\|[^|]+) \| (?:none|`(--.*)`) \|$", page, re.MULTILINE)
+    assert len(rows) == 7
+    return dict(rows)
+
+
+@pytest.mark.parametrize("row", ablations_of_crt())
+def test_every_ablation_of_crt_trains(row):
+    options = [*shlex.split(ablations_of_crt()[row]), "--data.image_size=16"]
+    ablation = load_recipe(ROOT / "experiments/methods/crt.yaml", options)
+    learner, history = trained(ablation)
+    head = ablation.head.name
+    shapes = (None, 128) if head == "pooling" else [(None, 128), (None, 1024)]
+    assert learner.embedder.output_shape == shapes
+    assert ("second_loss" in history) == (head != "pooling")
+    assert (head == "coded_residual") == ("CRT" not in row)
 
 
 @pytest.mark.parametrize("backbone", ["conv4", "resnet20", "resnetv2_20"])
@@ -159,6 +184,10 @@ def test_the_two_heads_train(backbone):
             "head.arguments must be among num_groups, received key_dim",
         ),
         ({"head": HeadRecipe("coded_residual")}, "head.arguments must give num_prototypes, hid"),
+        (
+            {"head": HeadRecipe("dense_branches", {"num_prototypes": [4, 4]})},
+            "head.arguments must be among consistency_weight, received num_prototypes",
+        ),
         ({"pooling": PoolingRecipe("weldon", {"k": 5})}, "must be among k_max, k_min, received k"),
         ({"pooling": PoolingRecipe("gap", {"k": 5})}, "must be among none, received k"),
     ],

@@ -29,7 +29,8 @@ loss: {name: proxy_nca, wrapper: grouped}
     "crt": """
 head:
   name: coded_residual
-  arguments: {num_prototypes: [8, 12], second_dim: 96, hidden_dim: 32, shared_network: true}
+  arguments: {num_prototypes: [16, 16], second_dim: 96, hidden_dim: 32}
+loss: {name: multi_similarity, weights: {first: 1.0, second: 0.1}}
 """,
     "multihead": """
 head: {name: global_local, arguments: {key_dim: 16}}

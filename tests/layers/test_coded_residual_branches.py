@@ -31,6 +31,10 @@ def embedder(**arguments):
     return keras.Model(images, branches(**arguments)(x))
 
 
+def branch_losses():
+    return {"first": MultiSimilarityLoss(), "second": MultiSimilarityLoss()}
+
+
 def data():
     """Noisy images of four classes: bars of four directions."""
     bar = np.zeros((9, 9, 1), "float32")
@@ -42,7 +46,7 @@ def data():
 
 
 def test_gives_what_the_two_transforms_give():
-    layer = branches()
+    layer = branches(share_weights=False)
     features = features_like((2, 4, 3, 5))
     outputs = layer(features)
     for branch, output, count in ((layer.first, outputs[0], 3), (layer.second, outputs[1], 5)):
@@ -60,7 +64,7 @@ def test_branches_that_share_weights_equal_separate_ones_with_the_same_weights(
     num_prototypes, shared_network
 ):
     shared = branches(num_prototypes, share_weights=True, shared_network=shared_network)
-    separate = branches(num_prototypes, shared_network=shared_network)
+    separate = branches(num_prototypes, share_weights=False, shared_network=shared_network)
     features = features_like((2, 4, 3, 5))
     shared(features), separate(features)
     wide = max(shared.first, shared.second, key=lambda branch: branch.num_prototypes)
@@ -109,21 +113,19 @@ def test_total_loss_in_keras_and_in_a_metric_learner():
     first, second = model(images, training=True)
     added = float(sum(model.losses))
     metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
-    learner = MetricLearner(model, MultiSimilarityLoss(), MultiSimilarityLoss(), 0.5)
+    learner = MetricLearner(model, branch_losses(), loss_weights={"first": 0.9, "second": 0.1})
     learner.compile("sgd")
     total = learner.fit(images, labels, batch_size=24, verbose=0).history["loss"][0]
-    assert total == pytest.approx(sum(metric) / 2 + added, rel=1e-4)
+    assert total == pytest.approx(0.9 * metric[0] + 0.1 * metric[1] + added, rel=1e-4)
 
 
 @pytest.mark.parametrize("share_weights", [False, True])
 def test_learner_trains_and_loads_and_infers_with_the_first_branch(tmp_path, share_weights):
     images, labels = data()
-    learner = MetricLearner(
-        embedder(share_weights=share_weights), MultiSimilarityLoss(), MultiSimilarityLoss(), 0.5
-    )
+    learner = MetricLearner(embedder(share_weights=share_weights), branch_losses())
     learner.compile(keras.optimizers.Adam(0.003), jit_compile=share_weights)
     history = learner.fit(images, labels, batch_size=24, epochs=100, verbose=0).history
-    for name in ("loss", "embedding_loss", "attribute_loss"):
+    for name in ("loss", "first_loss", "second_loss"):
         assert history[name][-1] < 0.8 * history[name][0], name
     learner.save(tmp_path / "learner.keras")
     loaded = keras.models.load_model(tmp_path / "learner.keras")
@@ -137,7 +139,7 @@ def test_learner_trains_and_loads_and_infers_with_the_first_branch(tmp_path, sha
 
 @pytest.mark.parametrize("data_format", ["channels_first", "channels_last"])
 def test_mask_dtype_and_data_format_reach_the_branches(data_format):
-    layer = branches(dtype="mixed_bfloat16", data_format=data_format)
+    layer = branches(share_weights=False, dtype="mixed_bfloat16", data_format=data_format)
     features = features_like((2, 4, 5))
     outputs = layer(features, mask=np.array([[1, 1, 0, 0]] * 2, bool))
     for output, expected in zip(outputs, layer(features[:, :2]), strict=True):
@@ -162,7 +164,7 @@ def test_refuses_bad_arguments(arguments, message):
 
 def test_config_round_trip():
     layer = CodedResidualBranches(
-        (5, 6), (4, 3), 2, True, True, 0.2, 0.3, "orthogonal", "channels_first", name="crt"
+        (5, 6), (4, 3), 2, True, False, 0.2, 0.3, "orthogonal", "channels_first", name="crt"
     )
     twin = CodedResidualBranches.from_config(layer.get_config())
     assert twin.get_config() == layer.get_config()

@@ -11,13 +11,13 @@ def random_prototypes(shape=(5, 4), seed=0):
 
 
 def defined_diversity(prototypes):
-    squares = [
-        (p @ q / np.linalg.norm(p) / np.linalg.norm(q)) ** 2
+    values = [
+        abs(p @ q) / np.linalg.norm(p) / np.linalg.norm(q)
         for i, p in enumerate(prototypes)
         for j, q in enumerate(prototypes)
         if i != j
     ]
-    return np.mean(squares)
+    return np.mean(values)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -58,6 +58,7 @@ def test_lengths_signs_and_order_do_not_matter():
         (np.full((4, 3), 6e4), 1.0),
         (np.zeros((4, 3)), 0.0),
         (np.ones((1, 3)), 0.0),
+        (np.array([[1.0, 0, 0], [0, 0, 0], [1, 0, 0]]), 1 / 3),
     ],
 )
 def test_extremes(prototypes, expected, dtype):

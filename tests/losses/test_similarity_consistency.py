@@ -13,7 +13,7 @@ def pair_of_embeddings(rows=5, seed=0):
 
 
 def defined_consistency(a, b):
-    return np.mean((cdist(a, a, "cosine") - cdist(b, b, "cosine")) ** 2)
+    return np.mean(np.abs(cdist(a, a, "cosine") - cdist(b, b, "cosine")))
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -27,6 +27,14 @@ def test_equals_the_definition_for_any_batch_size(jit_compile):
         a, b = pair_of_embeddings(rows)
         assert float(run(a, b)) == pytest.approx(defined_consistency(a, b), rel=1e-9)
         assert float(similarity_consistency(a, b)) == pytest.approx(float(run(a, b)), rel=1e-9)
+
+
+def test_the_sum_is_the_mean_times_the_pairs():
+    a, b = pair_of_embeddings(5)
+    total = float(similarity_consistency(a, b, reduction="sum"))
+    assert total == pytest.approx(25 * defined_consistency(a, b), rel=1e-9)
+    with pytest.raises(ValueError, match='reduction must be "mean" or "sum", received \'none\''):
+        similarity_consistency(a, b, reduction="none")
 
 
 def test_gradients_equal_finite_differences():

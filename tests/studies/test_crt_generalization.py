@@ -22,16 +22,16 @@ def test_the_numbers_are_those_of_the_run(tmp_path, monkeypatch):
     tiny.write_text(json.dumps(TINY))
     recipe = load_recipe([COLLAGE, tiny, script.CRT_RECIPE])
     run = train_recipe(recipe, tmp_path / "small_collage_crt-0")
-    monkeypatch.setattr(script, "VARIANTS", {"with CRT": script.VARIANTS["with CRT"]})
+    monkeypatch.setattr(script, "VARIANTS", {"CRT": script.VARIANTS["CRT"]})
     results, figure = tmp_path / "crt.csv", tmp_path / "crt.png"
     script.main((str(COLLAGE), str(tiny)), str(tmp_path), (0,), 1, str(results), str(figure))
     values = script.read(results)
-    assert list(values) == ["with CRT, training classes", "with CRT, unseen classes"]
-    unseen = values["with CRT, unseen classes"]
+    assert list(values) == ["CRT, training classes", "CRT, unseen classes"]
+    unseen = values["CRT, unseen classes"]
     test = run.metrics()["test"]
     assert unseen["MAP@R (%)"][0] == pytest.approx(100 * test["map_at_r"], rel=1e-4)
     ratio = unseen["within classes"][0] / unseen["between classes"][0]
-    assert unseen["density ratio"][0] == pytest.approx(ratio, rel=1e-4)
+    assert unseen["density"][0] == pytest.approx(ratio, rel=1e-4)
     assert figure.stat().st_size > 1000
 
 
@@ -39,7 +39,8 @@ def test_the_geometry_of_two_opposite_classes():
     script = importlib.import_module("crt_generalization")
     embeddings = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
     numbers = script.geometry(embeddings, [0, 0, 1, 1])
-    assert numbers["within classes"] == pytest.approx(np.sqrt(2))
-    assert numbers["between classes"] == pytest.approx(np.sqrt(2))
+    assert numbers["within classes"] == pytest.approx(1)
+    assert numbers["between classes"] == pytest.approx(2)
+    assert numbers["density, Euclidean"] == pytest.approx(1)
     assert numbers["spectral decay"] == pytest.approx(0, abs=1e-12)
     assert numbers["MAP@R (%)"] == pytest.approx(50)

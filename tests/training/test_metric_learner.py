@@ -9,7 +9,7 @@ import tensorflow as tf
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss, ZeroShotLoss
 from gsp_tf.training import MetricLearner, embed
-from gsp_tf.training.metric_learner import split_outputs
+from gsp_tf.training.metric_learner import first_output
 
 CLASSES = 4
 
@@ -251,7 +251,8 @@ def test_loaded_learner_is_compiled_as_it_was(tmp_path, policy):
     learner.fit(x, labels, batch_size=12, epochs=2, verbose=0)
     learner.save(tmp_path / "learner.keras")
     loaded = keras.models.load_model(tmp_path / "learner.keras")
-    assert (loaded.name, loaded.attribute_weight) == ("the_learner", 0.3)
+    assert loaded.name == "the_learner"
+    assert loaded.loss_weights == {"embedding": 0.7, "attribute": 0.3, "regularizers": 1.0}
     for name in ("embedding_loss", "attribute_loss"):
         assert getattr(loaded, name).get_config() == getattr(learner, name).get_config()
     assert loaded.compiled and loaded.jit_compile is False and loaded.steps_per_execution == 2
@@ -361,7 +362,7 @@ def test_refuses_attribute_weight_out_of_range(attribute_weight):
 
 
 def test_refuses_attribute_loss_without_attributes():
-    message = "needs an embedder with two outputs .* received one with a single output"
+    message = r"losses of embedding, attribute for 1 outputs \(embedding\).*return_attributes=True"
     with pytest.raises(ValueError, match=message):
         learner_with_every_loss(embedder=vector_embedder())
     learner = learner_with_every_loss(embedder=SubclassedEmbedder())
@@ -393,8 +394,127 @@ def test_refuses_images_without_labels():
         learner.fit(samples()[0], verbose=0)
 
 
-def test_split_outputs():
-    assert split_outputs("e") == ("e", None)
-    assert split_outputs(["e"]) == ("e", None)
-    assert split_outputs(("e", "z")) == ("e", "z")
-    assert split_outputs(["e", "z"]) == ("e", "z")
+@pytest.mark.parametrize("outputs", ["e", ["e"], ("e", "z"), ["e", "z"], {"y": "e", "a": "z"}])
+def test_first_output(outputs):
+    assert first_output(outputs) == "e"
+
+
+def three_outputs(as_dict):
+    """An embedder with three outputs, of 5, 4 and 3 numbers, and a regulariser."""
+    inputs = keras.Input((6,))
+    outputs = {
+        "wide": keras.layers.Dense(5, kernel_regularizer=keras.regularizers.L2(0.1))(inputs),
+        "middle": keras.layers.Dense(4)(inputs),
+        "narrow": keras.layers.Dense(3)(inputs),
+    }
+    return keras.Model(inputs, outputs if as_dict else list(outputs.values()))
+
+
+NAMED = {"wide": 5, "middle": 4, "narrow": 3}
+
+
+def named_losses():
+    return {
+        "wide": ContrastiveLoss(0.0, 1.0),
+        "middle": ProxyNCALoss(CLASSES),
+        "narrow": ProxyNCALoss(CLASSES),
+    }
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_named_losses_are_weighted_by_output(as_dict):
+    weights = {"middle": 0.25, "narrow": 0.0, "regularizers": 3.0}
+    learner = MetricLearner(three_outputs(as_dict), named_losses(), loss_weights=weights)
+    assert learner.loss_weights == {"wide": 1.0, **weights}
+    assert learner.embedding_loss is learner.named_losses["wide"]
+    assert learner.named_losses["narrow"].proxies.shape == (CLASSES, 3)
+    x, labels = samples(12)
+    outputs = learner(x)
+    outputs = outputs if as_dict else dict(zip(NAMED, outputs, strict=True))
+    assert {name: output.shape[1] for name, output in outputs.items()} == NAMED
+    values = {
+        name: float(loss(labels, outputs[name])) for name, loss in learner.named_losses.items()
+    }
+    learner.compile("sgd")
+    logs = learner.evaluate(x, labels, batch_size=12, return_dict=True, verbose=0)
+    for name, value in values.items():
+        assert logs[f"{name}_loss"] == pytest.approx(value, rel=1e-5)
+    kernel = next(w for w in learner.trainable_weights if w.shape == (6, 5))
+    regulariser = 0.1 * np.sum(np.square(kernel))
+    expected = values["wide"] + 0.25 * values["middle"] + 3 * regulariser
+    assert logs["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_two_arguments_are_two_names():
+    x, labels = samples(12)
+    losses = []
+    for arguments in (
+        {"loss": ProxyNCALoss(CLASSES), "attribute_loss": ZeroShotLoss(CLASSES, 3)},
+        {"loss": {"a": ProxyNCALoss(CLASSES), "b": ZeroShotLoss(CLASSES, 3)}},
+    ):
+        keras.utils.set_random_seed(0)
+        weights = {"a": 0.9, "b": 0.1} if "attribute_loss" not in arguments else None
+        learner = MetricLearner(
+            vector_embedder(with_attributes=True), loss_weights=weights, **arguments
+        )
+        for value in learner.trainable_weights:
+            value.assign(np.random.default_rng(1).normal(size=value.shape))
+        learner.compile("sgd")
+        losses.append(learner.fit(x, labels, batch_size=12, epochs=3, verbose=0).history["loss"])
+    np.testing.assert_allclose(*losses, rtol=1e-6)
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_learner_with_named_losses_is_saved(tmp_path, as_dict):
+    learner = MetricLearner(three_outputs(as_dict), named_losses(), loss_weights={"middle": 0.25})
+    learner.compile(keras.optimizers.Adam(0.01))
+    learner.fit(dataset(), epochs=2, verbose=0)
+    learner.save(tmp_path / "learner.keras")
+    loaded = keras.models.load_model(tmp_path / "learner.keras")
+    assert loaded.loss_weights == learner.loss_weights
+    assert list(loaded.named_losses) == list(NAMED)
+    for name, loss in learner.named_losses.items():
+        assert loaded.named_losses[name].get_config() == loss.get_config()
+    for value, original in zip(loaded.weights, learner.weights, strict=True):
+        np.testing.assert_array_equal(value, original)
+    for value, original in zip(*(embed(m, dataset()) for m in (loaded, learner)), strict=True):
+        np.testing.assert_array_equal(value, original)
+    assert embed(loaded, dataset())[0].shape == (24, 5)
+    histories = [m.fit(dataset(), verbose=0).history["loss"] for m in (loaded, learner)]
+    np.testing.assert_allclose(*histories, rtol=1e-5)
+
+
+def test_an_output_may_be_without_a_loss():
+    losses = {**named_losses(), "middle": None}
+    learner = MetricLearner(three_outputs(as_dict=False), losses)
+    learner.compile("sgd")
+    history = learner.fit(dataset(), verbose=0).history
+    assert set(history) == {"loss", "wide_loss", "narrow_loss"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"loss": {"wide": ContrastiveLoss()}}, "losses of wide for 3 outputs"),
+        ({"loss": {**named_losses(), "other": ContrastiveLoss()}}, "narrow, other for 3 outputs"),
+        ({"loss": {**named_losses(), "wide": None}}, "first output, the embeddings, needs a loss"),
+        ({"loss": {}}, "first output, the embeddings, needs a loss"),
+        ({"loss": None}, "first output, the embeddings, needs a loss"),
+        ({"loss": {"": ContrastiveLoss()}}, "must have names, .* received ''"),
+        ({"loss": {"regularizers": ContrastiveLoss()}}, "reserved name regularizers, received 're"),
+        ({"loss_weights": {"wid": 1.0}}, "of wide, middle, narrow, regularizers, .* 'wid'"),
+        ({"loss_weights": {"wide": -1.0}}, "must not be negative, received wide=-1.0"),
+        ({"loss_weights": {"wide": float("nan")}}, "must not be negative, received wide=nan"),
+        ({"attribute_loss": ContrastiveLoss()}, "attribute_loss is for a single loss"),
+    ],
+)
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_refuses_losses_that_do_not_fit(as_dict, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MetricLearner(three_outputs(as_dict), **{"loss": named_losses(), **arguments})
+
+
+def test_refuses_outputs_of_other_names():
+    losses = {"left": ContrastiveLoss(), "middle": None, "narrow": None}
+    with pytest.raises(ValueError, match=r"losses of left for 3 outputs \(wide, middle, narrow\)"):
+        MetricLearner(three_outputs(as_dict=True), losses)

@@ -1,0 +1,73 @@
+"""Two dense layers that must agree (Kan et al., NeurIPS 2022, Table 6)."""
+
+import keras
+
+from gsp_tf.layers.sizes import check_sizes
+from gsp_tf.losses.similarity_consistency import similarity_consistency
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class DenseBranches(keras.layers.Layer):
+    """Two dense layers on one feature, which agree on what is similar.
+
+    `CodedResidualBranches` without the coded residual transform, the row "-CRT" in the ablation of
+    "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022), Table 6. In
+    training the layer adds `similarity_consistency` (eqs. 4 and 5) to the loss.
+
+    Args:
+        embedding_dim: pair of D, sizes of the embeddings.
+        consistency_weight: λ2, weight of the consistency of the embeddings.
+
+    Attributes: `first` and `second`, the two `keras.layers.Dense`, without bias.
+
+    Input: pooled features `(B, C)`.
+
+    Output: the pair of first `(B, D_1)` and second `(B, D_2)`.
+
+    Raises:
+        ValueError: if a parameter is out of range or no pair where it must be.
+
+    Example:
+        >>> import keras
+        >>> pooled = keras.Input((16,))
+        >>> [branch.shape for branch in DenseBranches((4, 5))(pooled)]
+        [(None, 4), (None, 5)]
+    """
+
+    def __init__(self, embedding_dim, consistency_weight=0.9, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(embedding_dim, (tuple, list)) or len(embedding_dim) != 2:
+            raise ValueError(
+                f"embedding_dim must be a pair, one for each branch, received {embedding_dim!r}."
+            )
+        for dim in embedding_dim:
+            check_sizes(embedding_dim=dim)
+        if not consistency_weight >= 0:
+            raise ValueError(
+                f"consistency_weight must not be negative, received {consistency_weight}."
+            )
+        self.consistency_weight = consistency_weight
+        self.first, self.second = (
+            keras.layers.Dense(dim, use_bias=False, dtype=self.dtype_policy, name=name)
+            for name, dim in zip(("first", "second"), embedding_dim, strict=True)
+        )
+
+    def build(self, input_shape):
+        self.first.build(input_shape)
+        self.second.build(input_shape)
+
+    def call(self, features, training=None):
+        first, second = self.first(features), self.second(features)
+        if training and self.consistency_weight:
+            self.add_loss(self.consistency_weight * similarity_consistency(first, second))
+        return first, second
+
+    def compute_output_shape(self, input_shape):
+        return tuple((input_shape[0], branch.units) for branch in (self.first, self.second))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "embedding_dim": (self.first.units, self.second.units),
+            "consistency_weight": self.consistency_weight,
+        }

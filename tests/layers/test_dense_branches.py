@@ -1,0 +1,60 @@
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf.layers import DenseBranches
+from gsp_tf.losses import similarity_consistency
+
+
+def features_like(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def test_gives_both_products_and_their_consistency_in_training_alone():
+    layer = DenseBranches((3, 5), consistency_weight=0.7)
+    features = features_like((6, 4))
+    first, second = layer(features, training=True)
+    np.testing.assert_allclose(first, features @ layer.first.kernel, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(second, features @ layer.second.kernel, rtol=1e-5, atol=1e-6)
+    (loss,) = layer.losses
+    expected = 0.7 * float(similarity_consistency(first, second))
+    assert float(loss) == pytest.approx(expected, rel=1e-6) and expected > 0
+    layer(features)
+    assert layer.losses == []
+    assert layer.compute_output_shape((None, 4)) == ((None, 3), (None, 5))
+
+
+def test_training_makes_the_branches_agree():
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, DenseBranches((3, 5))(inputs))
+    features = features_like((16, 4))
+    before = float(similarity_consistency(*model(features)))
+    model.compile(keras.optimizers.Adam(0.05), loss=[None, None])
+    model.fit(features, batch_size=16, epochs=60, verbose=0)
+    assert float(similarity_consistency(*model(features))) < 0.3 * before
+
+
+def test_saved_model_and_config(tmp_path):
+    inputs = keras.Input((4,))
+    layer = DenseBranches((3, 5), 0.2, dtype="mixed_bfloat16", name="branches")
+    model = keras.Model(inputs, layer(inputs))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    features = features_like((6, 4))
+    for value, expected in zip(loaded(features), model(features), strict=True):
+        assert value.dtype == "bfloat16"
+        np.testing.assert_array_equal(value, expected)
+    assert DenseBranches.from_config(layer.get_config()).get_config() == layer.get_config()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((5,), "embedding_dim must be a pair, one for each branch, received 5"),
+        (((5, 0),), "embedding_dim must be an integer of at least 1, received 0"),
+        (((5, 4), -1.0), "consistency_weight must not be negative, received -1.0"),
+    ],
+)
+def test_refuses_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        DenseBranches(*arguments)

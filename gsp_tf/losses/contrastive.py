@@ -15,8 +15,8 @@ class ContrastiveLoss(PairLoss):
     distances d between L2-normalised embeddings; each mean runs over its non-zero terms, and is 0
     where there is none. "Dimensionality Reduction by Learning an Invariant Mapping" (Hadsell,
     Chopra, LeCun, CVPR 2006) with the positive margin and the means of Musgrave et al. (2020).
-    The terms are those of the thesis, eq. 2.1.1 with m_n = ε, and of its generalised form, eq.
-    2.1.3, with m_p = β - α and m_n = β + α.
+    The terms are those of the thesis, eq. 2.1.1 with m_n = ε, and of the generalised contrastive
+    loss (eqs. 2.1.3 and 3.2.2, Lemma 3.2.1) with m_p = β - α and m_n = β + α.
     A-grouping (Xu et al.), eq. 1 and Table 1, is `positive_margin=0.0, negative_margin=1.0`, and
     with `mean_over_pairs=True` its eq. 14.
 

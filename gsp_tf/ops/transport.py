@@ -27,10 +27,10 @@ def partial_transport(
         subject to  ρ_j + Σ_i π_ij = 1/n,   Σ_ij π_ij = μ,
 
     through its one unknown x: with `s_j = Σ_i exp(-ε c_ij)`, `p_j = sigmoid(x + log s_j)` and
-    `Σ_j p_j = n μ`, the solution is `ρ_j = (1 - p_j) / n`, `π_ij = p_j softmax_i(-ε c_ij) / n`; p_j
-    is the share of feature j that is taken.
-    The linear program (P1) is the limit of ε → ∞. The gradient is Prop. 4.3 (eq. 4.2) in the same
-    terms: no matrix is inverted and no iterate is stored.
+    `Σ_j p_j = n μ`, the solution is `ρ_j = (1 - p_j) / n`, `π_ij = p_j softmax_i(-ε c_ij) / n`.
+    p_j is the share of feature j that is taken. The linear program (P1) is the limit of ε → ∞. The
+    gradient is Prop. 4.3 (eq. 4.2) in the same terms: no matrix is inverted and no iterate is
+    stored.
 
     Args:
         cost: float tensor `(..., m, n)`, cost c_ij of moving feature j to prototype i.

@@ -21,7 +21,7 @@ class GeneralizedSumPooling(LocalFeaturePooling):
     to move to the m prototypes ω_i is moved, by the smoothed plan π of problem (P2). The pooled
     feature is `Σ_j p_j f_j` (eq. 4.1) with `p_j = (1/n - ρ_j) / μ`, where ρ_j is what was left of
     feature j. The attributes are `z_i = Σ_j π_ij / μ` (eq. 4.3), the histogram of prototypes.
-    μ = 1 is global average pooling (Theorem 4.1 and eq. 3.2).
+    μ = 1 is global average pooling (Theorem 4.1 and eq. 3.2; thesis, eq. 4.2.1).
 
     Args:
         num_prototypes: m, number of prototypes.

@@ -627,10 +627,14 @@ class EvaluationRecipe:
 
     Args:
         recall_at: the K of Recall@K.
+        clustering: evaluate k-means clusters of the test embeddings (NMI, AMI, F1) and the mean of
+            the classes' MAP@R too, as A-grouping does; of single models, not of the ensembles of
+            mlrc.
         batch_size: images embedded at a time.
     """
 
     recall_at: tuple[int, ...] = (1, 2, 4, 8)
+    clustering: bool = False
     batch_size: int = 128
 
     def __post_init__(self):

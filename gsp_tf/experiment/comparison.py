@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.files import replace_text
+from gsp_tf.visual.metric_names import display_name
+
+_OF_CLASSES = ("nmi", "f1", "class_wise_map_at_r")
 
 _BEST = "best R@1"
 
@@ -199,8 +202,10 @@ class _Run:
         """Names of the metrics to show, and what the papers call them."""
         names = self._result["concatenated"]["mean"] if self._is_ensemble else self._result
         if self.protocol == "conventional":
-            return {n: f"R@{n[10:]}" for n in names if n.startswith("recall_at_")}
-        return {"precision_at_1": "P@1", "map_at_r": "MAP@R"}
+            shown = {n: f"R@{n[10:]}" for n in names if n.startswith("recall_at_")}
+        else:
+            shown = {"precision_at_1": "P@1", "map_at_r": "MAP@R"}
+        return shown | {n: display_name(n) for n in _OF_CLASSES if n in names}
 
     def results(self):
         """dict from dimension and metric to `Cell`."""

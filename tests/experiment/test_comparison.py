@@ -92,6 +92,17 @@ def test_conventional_runs_show_recalls_and_protocols_are_kept_apart(run):
     assert "21.00 | 30.00 | 80.00 | 40.00" in Comparison(paths).markdown()
 
 
+@pytest.mark.parametrize("protocol", ["fractions", "conventional"])
+def test_clusters_have_columns_where_a_run_has_them(run, protocol):
+    paths = [run("GSP", 0.2, protocol), run("GAP", 0.4, protocol)]
+    folder = RunFolder(paths[1])
+    of_classes = {"nmi": 0.6, "f1": 0.3, "class_wise_map_at_r": 0.15}
+    folder.update_metrics(test=folder.metrics()["test"] | of_classes)
+    header, _, *rows = Comparison(paths).markdown().splitlines()
+    assert header.endswith("| CUB 128D NMI | CUB 128D F1 | CUB 128D class-wise MAP@R |")
+    assert rows[0].endswith("| – | – | – |") and rows[1].endswith("| 60.00 | 30.00 | 15.00 |")
+
+
 def test_the_csv_has_every_number(run):
     paths = [run("a,b", 0.2), run("a,b", 0.3, seed=1), run("c", 0.5)]
     rows = list(csv.reader(io.StringIO(Comparison(paths).csv())))

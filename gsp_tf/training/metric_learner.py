@@ -95,7 +95,8 @@ class MetricLearner(DistributedModel, keras.Model):
             for loss in used.values()
             if not isinstance(loss, keras.layers.Layer) and hasattr(loss, "seed_generator")
         ]
-        self.loss_trackers = {name: keras.metrics.Mean(name=f"{name}_loss") for name in used}
+        for name in used:
+            setattr(self, f"{name}_loss_tracker", keras.metrics.Mean(name=f"{name}_loss"))
         if embedder.built and getattr(embedder, "inputs", None):
             self.build(embedder.input_shape)
 
@@ -110,10 +111,11 @@ class MetricLearner(DistributedModel, keras.Model):
         return self.named_losses.get("attribute")
 
     def build(self, input_shape):
-        if getattr(self.embedder, "outputs", None):
-            outputs = self.embedder.output
-        else:
+        outputs = getattr(self.embedder, "outputs", None)
+        if not outputs:
             outputs = self.embedder(keras.Input(batch_shape=input_shape))
+        elif not isinstance(self.embedder, keras.Sequential):
+            outputs = self.embedder.output  # a dict stays a dict
         for loss, features in self._losses_of(outputs).values():
             if isinstance(loss, keras.layers.Layer) and not loss.built:
                 loss.build((features.shape[0],), tuple(features.shape))
@@ -154,7 +156,8 @@ class MetricLearner(DistributedModel, keras.Model):
         for name, (loss, output) in self._losses_of(y_pred).items():
             output = of_all_replicas(output)
             value = _value(loss, y, output, training)
-            self.loss_trackers[name].update_state(value, sample_weight=ops.shape(output)[0])
+            tracker = getattr(self, f"{name}_loss_tracker")
+            tracker.update_state(value, sample_weight=ops.shape(output)[0])
             total = total + self.loss_weights[name] * value
         for regularizer in self.losses:
             weighted = self.loss_weights["regularizers"] * ops.sum(regularizer)

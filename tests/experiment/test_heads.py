@@ -152,10 +152,15 @@ def ablations_of_crt():
 @pytest.mark.parametrize("row", ablations_of_crt())
 def test_every_ablation_of_crt_trains(row):
     options = [*shlex.split(ablations_of_crt()[row]), "--data.image_size=16"]
-    ablation = load_recipe(ROOT / "experiments/methods/crt.yaml", options)
-    learner, history = trained(ablation)
+    small = ["--embedding.dim=6", "--training.jit_compile=false"]
+    ablation = load_recipe(ROOT / "experiments/methods/crt.yaml", [*options, *small])
     head = ablation.head.name
-    shapes = (None, 128) if head == "pooling" else [(None, 128), (None, 1024)]
+    sizes = {"second_dim": 8, "hidden_dim": 4}
+    ablation.head.arguments.update(
+        {name: size for name, size in sizes.items() if name in ablation.head.arguments}
+    )
+    learner, history = trained(ablation)
+    shapes = (None, 6) if head == "pooling" else [(None, 6), (None, 8)]
     assert learner.embedder.output_shape == shapes
     assert ("second_loss" in history) == (head != "pooling")
     assert (head == "coded_residual") == ("CRT" not in row)

@@ -5,6 +5,8 @@ maps f are `(H, W, C)`, X are samples and P proxies.
 """
 
 import math
+import re
+import shlex
 from pathlib import Path
 
 import keras
@@ -13,6 +15,7 @@ import pytest
 from keras import ops
 from printed import assert_as_printed
 
+from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.layers import GlobalLocalEmbedding, SecondOrderAttention
 from gsp_tf.losses import HybridLoss, MultiSimilarityLoss, ProxyAnchorLoss
 from gsp_tf.recipe import load_recipe
@@ -278,3 +281,28 @@ def test_recipe_of_section_4(name, folder, images, recall_at):
         "proxy_alpha": ALPHA,
     }
     assert tuple(recipe.evaluation.recall_at) == recall_at
+
+
+def ablations():
+    """The options that docs/multihead.md has for the ablations of section 4.5."""
+    text = (EXPERIMENTS.parent / "docs/multihead.md").read_text("utf-8")
+    return re.findall(r"`(--\S+ (?:'.*?'|\d+))`", text)
+
+
+def test_the_page_has_every_ablation():
+    assert len(ablations()) == 6
+
+
+@pytest.mark.parametrize("options", ablations())
+def test_ablation_of_section_4_5(options):
+    files = ["benchmarks/cub200", "conventional/resnet50", "methods/multihead"]
+    files = [EXPERIMENTS / f"{file}.yaml" for file in files]
+    printed, recipe = load_recipe(files), load_recipe(files, shlex.split(options))
+    assert recipe != printed
+    assert complete_arguments(recipe.loss).arguments
+    layer = GlobalLocalEmbedding(recipe.embedding.dim, **recipe.head.arguments)
+    layer.build([(None, 14, 14, 1024), (None, 7, 7, 2048)])
+    kernels = {w.path.split("/", 1)[1]: w.shape for w in layer.weights if "kernel" in w.path}
+    if layer.heads == "single":
+        assert kernels["single_head/whitening/kernel"] == (6144, 512)
+    assert any("attention" in path for path in kernels) == layer.attention

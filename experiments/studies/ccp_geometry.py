@@ -1,10 +1,13 @@
-"""Embeddings in the plane and their proxies, problem by problem of CCP (thesis, Fig. 3.2, 3.3).
+"""Embeddings in the plane and their proxies, problem by problem of CCP (thesis, Fig. 3.2).
 
 python experiments/studies/ccp_geometry.py [--seeds "[0, 1, 2]"] [--data digits|mnist]
 
 A small CNN maps handwritten digits to the plane and is trained by `ChanceConstrainedTrainer`. This
 is a picture of the training images, not an experiment on unseen classes: all ten digits are trained
 on, and the MAP@R that ends a problem is that of other images of the same ten.
+
+The same training with samples in the place of proxies (section 3.3.1) is done as well: before every
+step the images that were chosen are embedded again, instead of training their embeddings.
 
 The loss is C2 without L2 normalisation, for on the unit circle the plane would show one dimension
 only; its negative margin is then the unit of length. `digits` come with scikit-learn; `mnist` is
@@ -33,12 +36,14 @@ from gsp_tf.training import (
     MetricLearner,
     ProxyPool,
     RetrievalEvaluation,
+    with_learning_rate_multipliers,
 )
 from gsp_tf.visual.style import CLASS_COLORS, INK, transparent_figure
 
 ROOT = Path(__file__).parents[2]
 MONITOR = "val_map_at_r"
 PROXIES_PER_CLASS = 4
+POOL_SIZE = 16
 PATIENCE = 3
 MAX_PROBLEMS = 6
 EVALUATIONS = 200
@@ -90,6 +95,37 @@ class Problems(keras.callbacks.Callback):
         return self.model.embedder.get_weights(), self.model.embedding_loss.proxies.numpy()
 
 
+class Samples(keras.callbacks.Callback):
+    """Keeps the proxies at the embeddings of the images that they were chosen from.
+
+    Args:
+        trainer: `ChanceConstrainedTrainer`, whose optimizer leaves the proxies as they are.
+        images: `ArrayImages` that it chooses from.
+    """
+
+    def __init__(self, trainer, images):
+        super().__init__()
+        self.trainer = trainer
+        self.images = images.images.astype("float32")
+        self.problem = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.problem != len(self.trainer.projections):
+            self.problem = len(self.trainer.projections)
+            embeddings = self.model.embedder.predict(self.images, verbose=0)
+            proxies = self.model.embedding_loss.proxies.numpy()
+            self.chosen = self.images[nearest_neighbours(proxies, embeddings, 1)[0][:, 0]]
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self._embed()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._embed()
+
+    def _embed(self):
+        self.model.embedding_loss.proxies.assign(self.model.embedder(self.chosen, training=False))
+
+
 def handwritten(data):
     """Training images, and those that MAP@R is taken on, `ArrayImages` of the classes 0 to 9.
 
@@ -126,13 +162,15 @@ def plane_embedder(image_size):
     )
 
 
-def solve(images, held_out, seed):
+def solve(images, held_out, seed, samples=False):
     """Train a `plane_embedder` with CCP; one evaluation of MAP@R a pass over the images.
 
     Args:
         images: `ArrayImages` to train on.
         held_out: `ArrayImages` of the same classes, which decide when a problem ends.
         seed: seed of the weights, the batches and the pools.
+        samples: whether the images chosen stand for their classes, embedded again before every
+            step, and not proxies that are trained.
 
     Returns:
         the trainer, and a `Problem` for each of its projections.
@@ -141,19 +179,24 @@ def solve(images, held_out, seed):
     size, classes = images.images.shape[1], len(images.class_names)
     embedder = plane_embedder(size)
     learner = MetricLearner(embedder, ContrastiveLoss(negative_margin=1.0, normalize=False))
-    learner.compile(keras.optimizers.Adam(LEARNING_RATE))
+    optimizer = keras.optimizers.Adam(LEARNING_RATE)
+    if samples:
+        with_learning_rate_multipliers(optimizer, {"proxies": 0.0})
+    learner.compile(optimizer)
     trainer = ChanceConstrainedTrainer(
         learner,
         proxies_per_class=PROXIES_PER_CLASS,
+        pool_size=POOL_SIZE,
         patience=PATIENCE,
         max_projections=MAX_PROBLEMS,
         monitor=MONITOR,
     )
     problems = Problems(trainer)
+    others = [Samples(trainer, images)] if samples else []
     trainer.fit(
         training_dataset(images, size, classes, IMAGES_PER_CLASS, seed),
         ProxyPool(images.labels, lambda i: evaluation_dataset(images, size, BATCH_SIZE, i), seed),
-        [RetrievalEvaluation(evaluation_dataset(held_out, size, BATCH_SIZE)), problems],
+        [RetrievalEvaluation(evaluation_dataset(held_out, size, BATCH_SIZE)), *others, problems],
         steps_per_epoch=len(images) // (classes * IMAGES_PER_CLASS),
         epochs=EVALUATIONS,
         verbose=0,
@@ -194,17 +237,32 @@ def covering_radius(embeddings, labels, proxies):
     return float(np.mean(radii))
 
 
+def distance_between_classes(embeddings, labels):
+    """Mean distance of two images of different classes, the thesis' E||x - x⁻||.
+
+    Args:
+        embeddings: floats `(N, D)`.
+        labels: integers `(N,)`.
+
+    Example:
+        >>> distance_between_classes(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1]))
+        4.0
+    """
+    distances = np.linalg.norm(embeddings[:, None] - embeddings, axis=-1)
+    return float(distances[labels[:, None] != labels].mean())
+
+
 def measurements(trainer, problems, embeddings, labels):
     """What each problem brought, one dict from quantity to number a problem.
 
-    From the trainer's record: `steps`, `MAP@R` in percent, and, of the pool that it chose from,
-    `radius in the pool, chosen`, the covering radius of the new proxies; in all problems but the
-    first, `radius in the pool, previous`, that of the previous ones, and `distance moved`.
+    From the trainer's record: `steps`, `MAP@R` in percent, `distance moved`, and, of the pool that
+    it chose from, the covering radius `radius in the pool, chosen` of the new proxies and `radius
+    in the pool, previous` of those before, which are random images in the first problem.
 
     Over all images: `radius, chosen` of the new proxies before the first step, `radius, trained` of
     the trained ones in the end. There too, for comparison: `radius, greedy` of as many images a
-    class that greedy k-center chooses among all, `distance of classes`, the mean distance of a
-    class's mean from the nearest other, and `relative radius`, that of the trained proxies over it.
+    class that greedy k-center chooses among all, `distance between classes`, and `relative radius`,
+    that of the trained proxies over it.
 
     Args:
         trainer, problems: of `solve`.
@@ -217,8 +275,7 @@ def measurements(trainer, problems, embeddings, labels):
     ):
         of_class = [embeddings[number][labels == label] for label in range(labels.max() + 1)]
         greedy = [covering_radius_curve(points, PROXIES_PER_CLASS)[-1] for points in of_class]
-        centres = np.stack([points.mean(axis=0) for points in of_class])
-        class_distance = float(nearest_neighbours(centres)[1].mean())
+        class_distance = distance_between_classes(embeddings[number], labels)
         trained = covering_radius(embeddings[number], labels, problem.trained)
         values = {
             "steps": record["steps"],
@@ -226,13 +283,13 @@ def measurements(trainer, problems, embeddings, labels):
             "radius, chosen": covering_radius(embeddings[number - 1], labels, problem.chosen),
             "radius, trained": trained,
             "radius, greedy": float(np.mean(greedy)),
-            "distance of classes": class_distance,
+            "distance between classes": class_distance,
             "relative radius": trained / class_distance,
             "radius in the pool, chosen": record["covering_radius_after"],
             "radius in the pool, previous": record["covering_radius_before"],
             "distance moved": record["distance_moved"],
         }
-        measured.append({name: value for name, value in values.items() if value is not None})
+        measured.append(values)
     return measured
 
 
@@ -322,6 +379,13 @@ def _legend():
     ]
 
 
+def _total(variant, seed, trainer):
+    """Rows of a whole run: its steps, and the best MAP@R in percent."""
+    steps = sum(problem["steps"] for problem in trainer.projections)
+    best = max(problem["map_at_r"] for problem in trainer.projections)
+    return [(variant, seed, "steps", steps), (variant, seed, "MAP@R", 100 * best)]
+
+
 def main(
     seeds: tuple[int, ...] = (0, 1, 2),
     data: Literal["digits", "mnist"] = "digits",
@@ -337,16 +401,18 @@ def main(
         figure: picture to write.
     """
     images, held_out = handwritten(data)
-    rows = []
+    rows, totals = [], []
     for seed in seeds:
         trainer, problems = solve(images, held_out, seed)
         embeddings = planes(problems, images)
         measured = measurements(trainer, problems, embeddings, images.labels)
         for number, values in enumerate(measured, start=1):
             rows += [(f"problem {number}", seed, *item) for item in values.items()]
+        totals += _total("proxies", seed, trainer)
+        totals += _total("samples", seed, solve(images, held_out, seed, samples=True)[0])
         if seed == seeds[0]:
             pictures.save(picture(problems, embeddings, images.labels, measured), figure)
-    records.write(results, rows)
+    records.write(results, rows + totals)
     print(records.table(results))
 
 

@@ -62,7 +62,8 @@ class ProjectionLearner(MetricLearner):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
-        return total + share_of_replica(0.5 * self.projection_weight * self._square_distance())
+        projection = 0.5 * self.projection_weight * self._square_distance()
+        return total + ops.cast(share_of_replica(projection), total.dtype)
 
     def _square_distance(self):
         return sum(

@@ -52,15 +52,25 @@ def test_picture_and_numbers_are_those_of_the_problems(script, monkeypatch, tmp_
     monkeypatch.setattr(script, "RetrievalEvaluation", Scripted)
     monkeypatch.setattr(script, "PATIENCE", 1)
     monkeypatch.setattr(script, "EVALUATIONS", len(EVALUATED))
-    monkeypatch.setattr(script, "solve", lambda *given: runs.append(solve(*given)) or runs[-1])
+    monkeypatch.setattr(
+        script, "solve", lambda *given, **samples: runs.append(solve(*given, **samples)) or runs[-1]
+    )
     monkeypatch.setattr(
         script, "picture", lambda *given: figures.append(picture(*given)) or figures[-1]
     )
     results, drawn = tmp_path / "results" / "geometry.csv", tmp_path / "figures" / "geometry.png"
     given = ["--seeds", "[3, 4]", "--results", str(results), "--figure", str(drawn)]
     auto_cli(script.main, as_positional=False, args=given)
-    ((trainer, problems), (_, others)), (figure,) = runs, figures
+    ((trainer, problems), (_, with_samples), (_, others), _), (figure,) = runs, figures
 
+    # The first proxies are the same; samples are where the network puts them, proxies are not.
+    np.testing.assert_array_equal(problems[0].chosen, with_samples[0].chosen)
+    for run, is_embedding in ((with_samples, True), (problems, False)):
+        embedder = script.plane_embedder(8)
+        embedder.set_weights(run[0].solved)
+        plane = embedder(images.images.astype("float32"), training=False).numpy()
+        distances = np.linalg.norm(plane[:, None] - run[0].trained, axis=-1).min(axis=0)
+        assert (distances.max() < 1e-5) == is_embedding
     assert not np.array_equal(problems[0].chosen, others[0].chosen)
     assert [p.map_at_r for p in problems] == [0.5, 0.6, 0.7]
     embedder, planes = script.plane_embedder(8), []
@@ -84,12 +94,14 @@ def test_picture_and_numbers_are_those_of_the_problems(script, monkeypatch, tmp_
         assert np.abs(problem.trained - problem.chosen).max() > 1e-4
 
     by_problem = script.records.read(results)
+    totals = [by_problem.pop(name) for name in ("proxies", "samples")]
+    assert all(total["steps"] == {3: 24, 4: 24} for total in totals)
+    assert all(total["MAP@R"] == {3: 70, 4: 70} for total in totals)
     assert list(by_problem) == ["problem 1", "problem 2", "problem 3"]
     assert [values["steps"] for values in by_problem.values()] == [{3: n, 4: n} for n in (9, 6, 9)]
     rows = [
         {name: of_seed[3] for name, of_seed in values.items()} for values in by_problem.values()
     ]
-    assert not {"radius in the pool, previous", "distance moved"} & set(rows[0])
     labels = images.labels
     near = dict(rel=1e-4, abs=1e-5)
     for i, (value, problem, record) in enumerate(
@@ -104,19 +116,22 @@ def test_picture_and_numbers_are_those_of_the_problems(script, monkeypatch, tmp_
         )
         trained = radius(planes[i + 1], labels, problem.trained)
         assert value["radius, trained"] == pytest.approx(trained, **near)
-        means = np.stack([planes[i + 1][labels == label].mean(axis=0) for label in range(10)])
-        apart = np.linalg.norm(means[:, None] - means, axis=-1) + np.diag([np.inf] * 10)
-        nearest = apart.min(axis=0).mean()
-        assert value["distance of classes"] == pytest.approx(nearest, **near)
-        assert value["relative radius"] == pytest.approx(trained / nearest, **near)
+        apart = np.mean(
+            [
+                np.linalg.norm(a - b)
+                for a, its in zip(planes[i + 1], labels, strict=True)
+                for b in planes[i + 1][labels != its]
+            ]
+        )
+        assert value["distance between classes"] == pytest.approx(apart, **near)
+        assert value["relative radius"] == pytest.approx(trained / apart, **near)
         # No k points cover a class with less than half the radius of the greedy choice.
         assert 0 < value["radius, greedy"] <= 2 * trained + 1e-6
-        if i:
-            in_pool = value["radius in the pool, previous"]
-            assert in_pool == pytest.approx(record["covering_radius_before"], **near)
-            moved = [a - b for a, b in zip(problem.solved, problem.begun, strict=True)]
-            moved = np.linalg.norm(np.concatenate([part.ravel() for part in moved]))
-            assert value["distance moved"] == pytest.approx(moved, rel=1e-4)
+        in_pool = value["radius in the pool, previous"]
+        assert in_pool == pytest.approx(record["covering_radius_before"], **near)
+        moved = [a - b for a, b in zip(problem.solved, problem.begun, strict=True)]
+        moved = np.linalg.norm(np.concatenate([part.ravel() for part in moved]))
+        assert value["distance moved"] == pytest.approx(moved, rel=1e-4)
 
     assert capsys.readouterr().out == script.records.table(results) + "\n"
 

@@ -1,0 +1,295 @@
+"""Definitions of the thesis' section 1.2, and equations and algorithms of its chapter 3 (CCP)."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+from printed import assert_as_printed, finite_differences
+
+from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.losses import ContrastiveLoss, ProxyPairsLoss
+from gsp_tf.losses.pair import PairLoss
+from gsp_tf.ops import greedy_k_center, lipschitz_normalize
+from gsp_tf.training import (
+    ChanceConstrainedTrainer,
+    MetricLearner,
+    ProjectionLearner,
+    ProxyPool,
+)
+
+C, N, COLUMNS, D = 3, 12, 4, 2
+ALPHA, BETA, LAMBDA = 0.4, 0.9, 0.7
+
+
+def iota(y, other):
+    return 1 if y == other else -1
+
+
+def ell(v, y, other, its):
+    """ℓ(z, z'; θ) of Lemma 3.2.1, of two embeddings."""
+    return max(0, iota(y, its) * (np.linalg.norm(v - other) - BETA) + ALPHA)
+
+
+class PrintedLoss(PairLoss):
+    """That ℓ as a loss of the library, a mean over all pairs."""
+
+    def pairs_loss(self, pairs):
+        sign = pairs.positives - pairs.negatives
+        return ops.mean(ops.relu(sign * (pairs.distances - BETA) + ALPHA))
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    keras.config.set_dtype_policy("float64")
+
+
+@pytest.fixture
+def samples():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(N, COLUMNS)), np.arange(N) % C
+
+
+def thetas(seed=1):
+    """θ^(k-1), θ and ρ."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(COLUMNS, D)), rng.normal(size=(COLUMNS, D)), rng.normal(size=(C, D))
+
+
+def projection_learner(before, projection_weight, loss):
+    """A linear map f(x; θ) = xᵀθ, with one proxy a class, that stays near θ^(k-1)."""
+    embedder = keras.Sequential(
+        [keras.Input((COLUMNS,)), keras.layers.Dense(D, use_bias=False, name="theta")]
+    )
+    learner = ProjectionLearner(embedder, ProxyPairsLoss(loss, C, dtype="float64"))
+    embedder.set_weights([before])
+    learner.project_from_here(projection_weight)
+    return learner
+
+
+def total_loss(learner, x, y, theta, rho):
+    """The learner's loss at other weights and proxies, a tensor."""
+    (weights,) = learner.embedder.trainable_variables
+    with keras.StatelessScope([(weights, theta), (learner.embedding_loss.proxies, rho)]):
+        return learner.compute_loss(x, y, tf.matmul(tf.constant(x), theta))
+
+
+@pytest.mark.equation(
+    paper="thesis",
+    number="§ 1.2",
+    code="gsp_tf.evaluation.retrieval_metrics",
+    deviation="P(i) is the precision among the first i, printed P@R",
+)
+def test_metrics():
+    rng = np.random.default_rng(2)
+    y = np.repeat(np.arange(4), (3, 5, 6, 7))
+    v = rng.normal(size=(len(y), 3)) + 0.7 * rng.normal(size=(4, 3))[y]
+    p_at_1, p_at_r, map_at_r = [], [], []
+    for i in range(len(y)):
+        others = [j for j in range(len(y)) if j != i]
+        others.sort(key=lambda j, i=i: np.linalg.norm(v[i] - v[j]))
+        right = [y[j] == y[i] for j in others]
+        r = sum(right)
+        p_at_1.append(float(right[0]))
+        p_at_r.append(sum(right[:r]) / r)
+        precision = [sum(right[:k]) / k if right[k - 1] else 0 for k in range(1, r + 1)]
+        map_at_r.append(sum(precision) / r)
+    metrics = retrieval_metrics(v, y)
+    assert metrics["precision_at_1"] == pytest.approx(np.mean(p_at_1))
+    assert metrics["r_precision"] == pytest.approx(np.mean(p_at_r))
+    assert metrics["map_at_r"] == pytest.approx(np.mean(map_at_r))
+
+
+@pytest.mark.equation(
+    paper="thesis",
+    number="3.2.2, Lemma 3.2.1",
+    code="gsp_tf.losses.ContrastiveLoss",
+    deviation="a batch: means over the non-zero terms of positives and of negatives, added",
+)
+def test_generalized_contrastive_loss(samples):
+    _, y = samples
+    margins = dict(positive_margin=BETA - ALPHA, negative_margin=BETA + ALPHA)
+    loss = ContrastiveLoss(**margins, normalize=False)
+    v = np.random.default_rng(3).normal(size=(N, D))
+    pairs = [(i, j) for i in range(N) for j in range(i)]
+
+    def code(v):
+        return sum(
+            loss.pairwise(y[i : i + 1], v[i, None], y[j : j + 1], v[j, None]) for i, j in pairs
+        )
+
+    assert_as_printed(code, lambda v: sum(ell(v[i], y[i], v[j], y[j]) for i, j in pairs), v)
+
+
+@pytest.mark.equation(
+    paper="thesis", number="3.2.5", code="gsp_tf.losses.ProxyPairsLoss", deviation=""
+)
+def test_proxy_problem(samples):
+    x, y = samples
+    before, theta, rho = thetas()
+    learner = projection_learner(before, 0.0, PrintedLoss(normalize=False))
+
+    def printed(theta, rho):
+        terms = [ell(rho[i], i, x[j] @ theta, y[j]) for i in range(C) for j in range(N)]
+        return sum(terms) / (N * C)
+
+    assert_as_printed(lambda *at: total_loss(learner, x, y, *at), printed, theta, rho)
+
+
+@pytest.mark.equation(
+    paper="thesis",
+    number="3.2.9",
+    code="gsp_tf.training.ProjectionLearner",
+    deviation="over the trainable weights; the constraint is the loss of 3.2.11",
+)
+def test_projection(samples):
+    x, y = samples
+    before, theta, rho = thetas()
+    free = ContrastiveLoss(positive_margin=100.0, negative_margin=-1.0, normalize=False)
+    learner = projection_learner(before, 1.0, free)
+
+    def printed(theta):
+        return 0.5 * sum((b - t) ** 2 for b, t in zip(before.flat, theta.flat, strict=True))
+
+    assert_as_printed(lambda theta: total_loss(learner, x, y, theta, rho), printed, theta)
+
+
+def printed_projection(before, references, x, y, theta):
+    """λ/2 ||θ^(k-1) - θ||² + 1/c Σ_i E_z ℓ, the expectation over the samples given."""
+    square = sum((b - t) ** 2 for b, t in zip(before.flat, theta.flat, strict=True))
+    expected = [
+        np.mean([ell(references[i], i, x[j] @ theta, y[j]) for j in range(len(x))])
+        for i in range(C)
+    ]
+    return LAMBDA / 2 * square + sum(expected) / C
+
+
+@pytest.mark.equation(
+    paper="thesis",
+    number="3.2.10",
+    code="gsp_tf.training.ProjectionLearner",
+    deviation="with the samples' embeddings for proxies; training follows 3.2.11",
+)
+def test_projection_with_samples(samples):
+    x, y = samples
+    before, theta, _ = thetas()
+    chosen = np.array([x[y == i][1] for i in range(C)])
+    learner = projection_learner(before, LAMBDA, PrintedLoss(normalize=False))
+
+    def code(theta):
+        return total_loss(learner, x, y, theta, tf.matmul(chosen, theta))
+
+    assert_as_printed(
+        code, lambda theta: printed_projection(before, chosen @ theta, x, y, theta), theta
+    )
+
+
+@pytest.mark.equation(
+    paper="thesis",
+    number="3.2.11",
+    code="gsp_tf.training.ProjectionLearner",
+    deviation="the trainer adds 0.1 times the loss within the batch (batch_weight)",
+)
+def test_projection_with_proxies(samples):
+    x, y = samples
+    before, theta, rho = thetas()
+    learner = projection_learner(before, LAMBDA, PrintedLoss(normalize=False))
+    assert_as_printed(
+        lambda *at: total_loss(learner, x, y, *at),
+        lambda theta, rho: printed_projection(before, rho, x, y, theta),
+        theta,
+        rho,
+    )
+
+
+def greedy(rho, p, k):
+    """Indices into the pool p that Algorithm 2 chooses for one class."""
+    r = []
+    while len(r) < k:
+        centers = [*rho, *(p[i] for i in r)]
+        nearest = {
+            i: min(np.linalg.norm(p[i] - v) for v in centers) for i in range(len(p)) if i not in r
+        }
+        r.append(max(nearest, key=nearest.get))
+    return r
+
+
+@pytest.mark.equation(
+    paper="thesis", number="Algorithm 2", code="gsp_tf.ops.greedy_k_center", deviation=""
+)
+def test_greedy_k_center_proxy():
+    rng = np.random.default_rng(4)
+    p, rho = rng.normal(size=(5, 12, 3)), rng.normal(size=(5, 4, 3))
+    expected = [greedy(rho[c], p[c], 4) for c in range(5)]
+    np.testing.assert_array_equal(greedy_k_center(p, rho, 4), expected)
+
+
+@pytest.mark.equation(
+    paper="thesis",
+    number="Algorithm 1",
+    code="gsp_tf.training.ChanceConstrainedTrainer",
+    deviation="g_θ has λ(θ - θ*), the sign of descent; ends with the first problem of no gain",
+)
+def test_chance_constrained_programming(samples):
+    x, y = samples
+    k, b, rate = 2, 3, 0.3
+    theta, *_ = thetas()
+
+    def load(indices):
+        return tf.data.Dataset.from_tensor_slices((x[indices], y[indices])).batch(N)
+
+    embedder = keras.Sequential([keras.Input((COLUMNS,)), keras.layers.Dense(D, use_bias=False)])
+    embedder.set_weights([theta])
+    learner = MetricLearner(embedder, PrintedLoss(normalize=False))
+    learner.compile(keras.optimizers.SGD(rate), run_eagerly=True)
+    trainer = ChanceConstrainedTrainer(learner, k, b, LAMBDA, patience=1, batch_weight=0.0)
+    improves = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: logs.update(val_map_at_r=(0.5, 0.4, 0.6)[epoch])
+    )
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(6).repeat()
+    trainer.fit(batches, ProxyPool(y, load), [improves], steps_per_epoch=2, epochs=3, verbose=0)
+
+    # The same, printed line by line, with the pool's random draws. An evaluation is two steps; the
+    # second one ends the first problem, which goes back to the first.
+    pool = ProxyPool(y, load)
+
+    def batch_loss(theta, rho, first):
+        pairs = [(i, j) for i in range(C * k) for j in range(first, first + 6)]
+        return np.mean([ell(rho[i], i // k, x[j] @ theta, y[j]) for i, j in pairs])
+
+    start = theta
+    rho_star, _ = pool.draw(lambda x: tf.matmul(x, start), k)
+    theta_star, solutions = theta, []
+    for _ in range(2):
+        p, _ = pool.draw(lambda x, theta=theta_star: tf.matmul(x, theta), b)
+        chosen = [greedy(rho_star[c], p[c], k) for c in range(C)]
+        rho = np.concatenate([p[c][chosen[c]] for c in range(C)]).astype("float64")
+        theta = theta_star
+        for first in (0, 6):
+            g_theta, g_rho = finite_differences(
+                lambda theta, rho, first=first: batch_loss(theta, rho, first), theta, rho
+            )
+            g_theta = LAMBDA * (theta - theta_star) + g_theta
+            theta, rho = theta - rate * g_theta, rho - rate * g_rho
+        solutions.append((theta, rho))
+        theta_star, rho_star = theta, rho.reshape(C, k, D)
+    np.testing.assert_allclose(embedder.get_weights()[0], solutions[1][0], atol=1e-5)
+    proxies = trainer.learner.embedding_loss.proxies.numpy()
+    np.testing.assert_allclose(proxies, solutions[1][1], atol=1e-5)
+    moved = [np.linalg.norm(solutions[0][0] - start)]
+    moved.append(np.linalg.norm(solutions[1][0] - solutions[0][0]))
+    assert [p["distance_moved"] for p in trainer.projections] == pytest.approx(moved, rel=1e-4)
+
+
+@pytest.mark.equation(
+    paper="thesis", number="§ 3.2.4", code="gsp_tf.ops.lipschitz_normalize", deviation=""
+)
+def test_normalization():
+    up = np.array([0.3, -0.2, 0.9])
+
+    def printed(v):
+        norm = np.linalg.norm(v)
+        return (v / norm if norm >= 1 else v) @ up
+
+    for v in (np.array([0.3, 0.4, -0.2]), np.array([1.3, 0.4, -0.2])):
+        assert_as_printed(lambda v: tf.tensordot(lipschitz_normalize(v), up, 1), printed, v)

@@ -1,10 +1,10 @@
 """What every pooling and every head costs beside average pooling.
 
 `.venv/bin/python benchmarks/heads.py` prints, for heads on the maps that bn_inception makes of 227
-pixels (7 x 7 x 1024; with an intermediate map 14 x 14 x 576): weights; value and gradient in
-milliseconds, all heads in turn in every round; peak memory of it; and what a training step of
-bn_inception would take with the head in the place of average pooling, from these times and that of
-a step with average pooling.
+pixels (7 x 7 x 1024; for global_local also that of its module 4d, 14 x 14 x 608): weights; value
+and gradient in milliseconds, all heads in turn in every round; peak memory of it; and what a
+training step of bn_inception would take with the head in the place of average pooling, from these
+times and that of a step with average pooling.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Sizes:
     names: tuple
 
 
-FULL = Sizes(32, 8, "bn_inception", 227, ((14, 14, 576), (7, 7, 1024)), NAMES)
+FULL = Sizes(32, 8, "bn_inception", 227, ((14, 14, 608), (7, 7, 1024)), NAMES)
 QUICK = Sizes(2, 2, "conv4", 32, ((4, 4, 6), (2, 2, 8)), ("gap", "gsp", "attentive_grouping"))
 
 

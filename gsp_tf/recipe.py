@@ -25,10 +25,13 @@ class CollageRecipe:
         background_groups: names of the super-classes (scripts, alphabets) that the background tiles
             come from; null chooses about a fifth of them by the split seed, [] a fifth of the
             classes whatever their super-class.
+        label: what a collage is labelled with, the class or the super-class of its labelled tile.
+            Super-classes are the same in training and test, their classes are not.
     """
 
     grid: int = 0
     background_groups: list[str] | None = None
+    label: Literal["class", "super_class"] = "class"
 
     def __post_init__(self):
         _check("data.collage.grid", self.grid, self.grid >= 0, "0 or more")
@@ -120,6 +123,13 @@ class DataRecipe:
             resize,
             resize is None or resize >= self.image_size,
             f"null, or data.image_size, {self.image_size}, or more",
+        )
+        label, of_collages = self.collage.label, self.collage.grid or self.name == "cifar_collage"
+        _check(
+            "data.collage.label",
+            label,
+            label == "class" or of_collages,
+            "class without collages (data.collage.grid above 0 or data.name=cifar_collage)",
         )
         of_files = self.name in FILE_SETS
         _check(
@@ -259,7 +269,8 @@ class PoolingRecipe:
             generalized_mean; those left out have the defaults of the class.
         num_prototypes: m of gsp.
         transport_ratio: μ of gsp, share of the local features to keep, in (0, 1].
-        entropy_smoothing: ε of gsp, larger chooses more sharply.
+        entropy_smoothing: ε of gsp, larger chooses more sharply; the GSP paper has 0.5 with losses
+            of proxies and 5 with others.
         solver: solver of gsp, newton or fixed_point.
         adapt_batches: training batches from whose local features gsp, net_vlad and
             optimal_transport take their prototypes at the start; 0 keeps random ones.
@@ -397,13 +408,16 @@ class ZeroShotRecipe:
         weight: λ, its share in the total loss, 0 to 1; 0 leaves it out.
         embedding_dim: dimension of the class embeddings.
         ridge: penalty of the regression from attributes to class embeddings.
-        scale: factor of the logits.
+        scale: factor of the logits; the GSP paper has 1, its authors' program 9.5.
+        reduction: mean over the batch, as in the authors' program, or sum_of_means, the sum of the
+            means over the two halves of the classes, as in the GSP paper, eq. 4.4.
     """
 
     weight: float = 0.0
     embedding_dim: int = 64
     ridge: float = 0.05
     scale: float = 9.5
+    reduction: Literal["mean", "sum_of_means"] = "mean"
 
     def __post_init__(self):
         _check("zero_shot.weight", self.weight, 0 <= self.weight <= 1, "between 0 and 1")
@@ -449,13 +463,15 @@ class ScheduleRecipe:
     Args:
         name: constant, step (times decay_factor every decay_epochs epochs), cosine (half a cosine,
             step by step, down to minimum at the end of training) or plateau (times decay_factor
-            when the validation MAP@R has not risen for patience epochs). The authors of CCP train
-            with plateau and the defaults below.
+            when the metric that chooses the model has not risen for patience epochs). The defaults
+            of plateau are those of the authors' program of CCP. Their thesis has a constant rate in
+            the fair evaluation, plateau with a patience of 4 in the conventional one (sections
+            3.3.2.1 and 5.3.4.1), and factor 0.5 and patience 5 on Cifar Collage (section 5.3.2).
         decay_factor: what step and plateau multiply the rate by, above 0 and below 1.
         decay_epochs: epochs between the steps of step.
         patience: epochs that plateau waits.
-        min_delta: rise of the validation MAP@R (which lies in 0 to 1) that is too small for plateau
-            to count.
+        min_delta: rise of that metric, which lies in 0 to 1, that is too small for plateau to
+            count.
         cooldown: epochs after a reduction in which plateau does not count.
         minimum: rate at which cosine ends and below which plateau does not go; null is 0 for cosine
             and 1e-6 for plateau.
@@ -495,31 +511,35 @@ class TrainingRecipe:
             validation classes after each.
         steps_per_epoch: batches in an epoch.
         optimizer: adam, adamw (adam with a weight_decay above 0) or sgd (with momentum 0.9).
-        learning_rate: step size, at the start if there is a schedule. The authors of GSP and CCP
-            train pretrained backbones with adam and 1e-5, on 8 classes of 4 images a batch.
+        beta_2: share of the old mean of squared gradients that a step of adam or adamw keeps. The
+            thesis of Gürbüz prints default moment parameters and .99; the default is .999, which
+            the authors' program has, and so do the recipes.
+        learning_rate: step size, at the start if there is a schedule. GSP and CCP train pretrained
+            backbones with adam and 1e-5 in the fair evaluation (thesis, sections 3.3.2.1, 5.3.4.1).
         learning_rate_multipliers: factors of the learning rate by regular expression; a weight
             takes that of the first one found in its path, and 1 without any. {proxies: 100} trains
             the proxies a hundred times as fast; 0 holds weights still.
         schedule: how the learning rate goes.
         warmup_epochs: first epochs, in which the backbone stays as it is, its batch normalisation
-            in inference mode, and the rest trains; then the optimizer starts anew. The authors of
-            GSP and CCP warm up for 1.
+            in inference mode, and the rest trains; then the optimizer starts again. The thesis
+            warms up for 1 epoch with ProxyAnchor, ProxyNCA++ and SoftTriple, and not with pair
+            losses, nor with CCP (sections 3.3.2.1, 5.3.4.1).
         warmup_learning_rate_multiplier: factor of the learning rate in the warm-up, where it is
             constant.
         weight_decay: decoupled weight decay: a step takes off the share learning_rate *
             weight_decay of each weight; 0 is none.
         l2_regularization: this times the weights is added to the gradients, before clipping and
-            before the optimizer's own scaling; 0 is none. It is what the authors of CCP call weight
-            decay, with 1e-4; decoupled, at their learning rate, that would be too small for
-            float32.
+            before the optimizer's own scaling; 0 is none. It is what the thesis calls weight decay,
+            1e-4, as the authors' program takes it; decoupled, at their learning rate, that would
+            be too small for float32.
         weight_decay_exclusions: regular expressions; a weight in whose path one is found is left
             out of both. ["batch_normalization", "bias"] is common.
         clip_norm: norm to which all gradients together are scaled down if theirs is larger; null
-            does not clip. The authors of GSP and CCP clip at 10.
+            does not clip. The authors' programs of GSP and CCP clip at 10; their papers do not say.
         precision: Keras dtype policy of the embedder.
         jit_compile: compile the training step with XLA.
-        patience: epochs without a better validation MAP@R after which training ends, counted from
-            the end of the warm-up; null never.
+        patience: epochs without a better value of the metric that chooses the model after which
+            training ends, counted from the end of the warm-up; null never.
         deterministic: use operations that give the same numbers each time, on the same machine;
             slower on a GPU.
     """
@@ -527,6 +547,7 @@ class TrainingRecipe:
     epochs: int = 10
     steps_per_epoch: int = 100
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    beta_2: float = 0.999
     learning_rate: float = 1e-3
     learning_rate_multipliers: dict[str, float] = field(default_factory=dict)
     schedule: ScheduleRecipe = field(default_factory=ScheduleRecipe)
@@ -548,6 +569,13 @@ class TrainingRecipe:
         for name in ("learning_rate", "warmup_learning_rate_multiplier"):
             value = getattr(self, name)
             _check(f"training.{name}", value, 0 < value < math.inf, "positive and finite")
+        _check("training.beta_2", self.beta_2, 0 <= self.beta_2 < 1, "0 or more and below 1")
+        _check(
+            "training.beta_2",
+            self.beta_2,
+            self.beta_2 == 0.999 or self.optimizer != "sgd",
+            "0.999, its default, with training.optimizer=sgd, which has none",
+        )
         for pattern, factor in self.learning_rate_multipliers.items():
             name = f"training.learning_rate_multipliers[{pattern}]"
             _check(name, factor, 0 <= factor < math.inf, "0 or more and finite")
@@ -599,10 +627,14 @@ class EvaluationRecipe:
 
     Args:
         recall_at: the K of Recall@K.
+        clustering: evaluate k-means clusters of the test embeddings (NMI, AMI, F1) and the mean of
+            the classes' MAP@R too, as A-grouping does; of single models, not of the ensembles of
+            mlrc.
         batch_size: images embedded at a time.
     """
 
     recall_at: tuple[int, ...] = (1, 2, 4, 8)
+    clustering: bool = False
     batch_size: int = 128
 
     def __post_init__(self):

@@ -178,6 +178,8 @@ def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
         ({"l2_regularization": -1.0}, "l2_regularization must be 0 or more and finite"),
         ({"optimizer": "adamw"}, "weight_decay must be above 0 with training.optimizer=adamw"),
         ({"weight_decay_exclusions": ["bias"]}, "must be empty without a training.weight_decay or"),
+        ({"beta_2": 1.0}, "beta_2 must be 0 or more and below 1, received 1.0"),
+        ({"optimizer": "sgd", "beta_2": 0.99}, "with training.optimizer=sgd, which has none"),
         ({"clip_norm": 0.0}, "clip_norm must be null, or positive and finite, received 0.0"),
         (
             {"learning_rate": 1e-5, "schedule": ScheduleRecipe(minimum=1e-4)},

@@ -4,7 +4,8 @@ python experiments/studies/sensitivity.py [--runs FOLDER] [--jobs 2]
 
 Three sweeps over small_collage.yaml with C2: the transport ratio μ with three seeds, the number of
 prototypes m by the entropy smoothing ε with one, and a screening design (Plackett, Burman 1946) of
-seven factors in eight runs, whose effects are differences of means of four.
+seven factors in eight runs, whose effects are differences of means of four. Table 5.4 has four of
+them, m, μ, ε and λ, at other levels; the other three are options of this library.
 """
 
 from pathlib import Path

@@ -3,7 +3,7 @@
 python experiments/studies/toy_transport.py [--out FOLDER] [--figures FOLDER]
     [--seeds "[0, 1, ...]"]
 
-36 of the 100 pixels are red or blue, as the two prototypes are; μ = 0.2 is less than their share.
+Half of the 100 pixels are red or blue, as the two prototypes are; μ = 0.2 is less than their share.
 Compared are the weights of the linear programme, which is (P1) of the paper, and of the smoothed
 problem (P2) for several ε, over draws of the colours' noise. `toy_transport.csv` gets the numbers,
 `toy_transport.png` the picture of the first seed.
@@ -20,30 +20,13 @@ from scipy.optimize import linprog
 from gsp_tf.ops import lipschitz_normalize, pairwise_distances, partial_transport
 from gsp_tf.visual.style import HIT, INK, transparent_figure
 
-MAP = """\
-gggggggooo
-grrrrggooo
-grrrrggooo
-grrrrrgggg
-grrrrrgggg
-ggggggbbbb
-ssgggbbbbb
-sssggbbbbb
-sssgggbbbb
-ssssgggggg
-""".splitlines()
-COLORS = {
-    "r": (0.9, 0.1, 0.1),
-    "b": (0.1, 0.1, 0.9),
-    "g": (0.2, 0.7, 0.2),
-    "o": (0.6, 0.6, 0.2),
-    "s": (0.45, 0.45, 0.45),
-}
-PROTOTYPES = np.array([COLORS["r"], COLORS["b"]])
+MAP = ["r" * 5 + "g" * 5] * 5 + ["g" * 5 + "b" * 5] * 5
+COLORS = {"r": (1, 0, 0), "g": (0, 1, 0), "b": (0, 0, 1)}
+PROTOTYPES = np.array([COLORS["r"], COLORS["b"]], float)
 OBJECTS = np.isin([list(line) for line in MAP], ["r", "b"])
 NOISE = 0.05
 TRANSPORT_RATIO = 0.2
-SMOOTHINGS = (1.0, 5.0, 20.0, 100.0)
+SMOOTHINGS = (0.5, 5.0, 20.0, 100.0)
 
 
 def color_map(seed):
@@ -103,7 +86,7 @@ def plans(cost):
 
 
 def kept(weights):
-    """Which red and blue pixels a solution keeps, bool `(36,)`.
+    """Which red and blue pixels a solution keeps, bool `(50,)`.
 
     A pixel is kept if it weighs more than every pixel of the background, and more than half of the
     1/n that average pooling gives to each.

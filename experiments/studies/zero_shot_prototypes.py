@@ -3,15 +3,14 @@
 python experiments/studies/zero_shot_prototypes.py [--runs FOLDER] [--seeds "[0, 1, 2]"]
 
 Trains both models with every seed, or takes those that are in the folder. Writes retrieval on the
-test classes, in percent, and the accuracy of predicting classes from attributes by a regression
-fitted on other classes, in percent, over random halves of the training and of the unseen classes.
+test classes, in percent, and how often a class is found, in percent, by a regression from
+attributes to mean embeddings of classes that is fitted on other classes: over random draws of ten
+of the training classes, or of the unseen ones, in halves of five.
 """
 
-import keras
 import numpy as np
 import pictures
 import records
-import tensorflow as tf
 from collage import TRAINING, UNSEEN
 from jsonargparse import auto_cli
 from sweep import retrieval_rows, sweep, titled
@@ -20,8 +19,7 @@ from gsp_tf.evaluation import zero_shot_prediction
 from gsp_tf.experiment import load_splits
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.model import features_model
-from gsp_tf.losses import ZeroShotLoss
-from gsp_tf.training import MetricLearner
+from gsp_tf.training import embed
 from gsp_tf.visual import attribute_histograms, dominant_prototypes
 from gsp_tf.visual.style import INK, transparent_figure
 
@@ -34,8 +32,7 @@ VARIANTS = {
     GSP: ("zero_shot_prototypes_gsp", []),
     ZERO_SHOT: ("zero_shot_prototypes_gsp-zs", ZERO_SHOT_OPTIONS),
 }
-EMBEDDING_DIM = 64
-BATCH_SIZE = 256
+CLASSES_DRAWN = 10
 CLASSES_SHOWN, IMAGES_SHOWN = 6, 2
 
 
@@ -50,56 +47,47 @@ def attributes_of(embedder, recipe, images):
     return np.concatenate(pixels), maps, maps.sum(axis=(1, 2))
 
 
-def fit_class_embeddings(attributes, labels, steps, seed):
-    """Class embeddings `(C, D)` with which the attributes, as they are, have a low zero-shot loss.
+def class_means(embeddings, labels):
+    """Mean embedding `(C, D)` of every class.
+
+    Args:
+        embeddings: floats `(N, D)`.
+        labels: integers `(N,)`, 0 to C - 1.
+    """
+    return np.stack([embeddings[labels == label].mean(axis=0) for label in np.unique(labels)])
+
+
+def predictions(attributes, labels, class_embeddings, splits, seed):
+    """Means of `zero_shot_prediction` over random draws of ten classes, each halved once.
 
     Args:
         attributes: floats `(N, m)`.
         labels: integers `(N,)`, 0 to C - 1.
-        steps: batches to fit them on.
-        seed: seed of the first embeddings and the batches.
+        class_embeddings: floats `(C, D)`.
+        splits: how many times ten classes are drawn; of fewer classes all are halved each time.
+        seed: seed of the draws.
     """
-    keras.utils.set_random_seed(seed)
-    loss = ZeroShotLoss(labels.max() + 1, EMBEDDING_DIM)
-    learner = MetricLearner(
-        keras.Sequential([keras.Input(attributes.shape[1:]), keras.layers.Identity()]), loss
-    )
-    learner.compile(keras.optimizers.Adam(1e-2))
-    data = tf.data.Dataset.from_tensor_slices((attributes, labels)).shuffle(len(labels), seed)
-    learner.fit(data.repeat().batch(BATCH_SIZE), steps_per_epoch=steps, shuffle=False, verbose=0)
-    return loss.class_embeddings.numpy()
-
-
-def predictions(attributes, labels, splits, steps, seed):
-    """Zero-shot accuracies, with class embeddings that are fitted and with random ones.
-
-    The class embeddings are fitted on every second image; the others are predicted.
-
-    Returns:
-        dict from what the embeddings are to `zero_shot_prediction`.
-    """
-    turn = np.zeros(len(labels), int)
-    for label in np.unique(labels):
-        turn[labels == label] = np.arange(np.sum(labels == label))
-    fitted, held_out = turn % 2 == 0, turn % 2 == 1
-    embeddings = {
-        "fitted": fit_class_embeddings(attributes[fitted], labels[fitted], steps, seed),
-        "random": np.random.default_rng(seed).normal(size=(labels.max() + 1, EMBEDDING_DIM)),
-    }
-    return {
-        name: zero_shot_prediction(
-            attributes[held_out], labels[held_out], values, splits, seed=seed
+    rng = np.random.default_rng(seed)
+    count = min(CLASSES_DRAWN, len(class_embeddings))
+    found = []
+    for split in range(splits):
+        drawn = np.sort(rng.permutation(len(class_embeddings))[:count])
+        inside = np.isin(labels, drawn)
+        renamed = np.searchsorted(drawn, labels[inside])
+        found.append(
+            zero_shot_prediction(
+                attributes[inside], renamed, class_embeddings[drawn], num_splits=1, seed=split
+            )
         )
-        for name, values in embeddings.items()
-    }
+    return {name: np.mean([values[name] for values in found]) for name in found[0]}
 
 
-def study(folders, splits, steps):
+def study(folders, splits):
     """Rows of `records.write`, and what the picture shows of the first seed.
 
     Args:
         folders: dict from `(variant, seed)` to the `RunFolder`, as `VARIANTS` names them.
-        splits, steps: as `main` takes them.
+        splits: as `main` takes it.
 
     Returns:
         rows; a dict from variant to images, labels, attribute maps and attributes of the unseen
@@ -112,8 +100,12 @@ def study(folders, splits, steps):
         embedder = folder.learner(compile=False).embedder
         for classes, part in ((TRAINING, images.train), (UNSEEN, images.test)):
             pixels, maps, attributes = attributes_of(embedder, folder.recipe(), part)
-            found = predictions(attributes, part.labels, splits, steps, seed)
-            values = {**found["fitted"], "random embeddings": found["random"]["cosine"]}
+            embeddings, labels = embed(embedder, evaluation_batches(folder.recipe(), part))
+            means = class_means(embeddings, labels)
+            found = predictions(attributes, labels, means, splits, seed)
+            random = np.random.default_rng(seed).normal(size=means.shape)
+            control = predictions(attributes, labels, random, splits, seed)
+            values = {**found, "random embeddings": control["cosine"]}
             rows += [(variant, seed, f"{k}, {classes}", 100 * v) for k, v in values.items()]
         if seed == first:
             shown[variant] = pixels, part.labels, maps, attributes
@@ -168,7 +160,6 @@ def main(
     seeds: tuple[int, ...] = (0, 1, 2),
     jobs: int = 1,
     splits: int = 1000,
-    steps: int = 200,
     out: str = "experiments/results/studies/zero_shot_prototypes.csv",
     figure: str = "docs/figures/zero_shot_prototypes.png",
 ):
@@ -179,13 +170,12 @@ def main(
         runs: folder of the run folders `zero_shot_prototypes_NAME-SEED`.
         seeds: seeds of the runs.
         jobs: runs at the same time.
-        splits: how many times the classes are halved.
-        steps: batches that the class embeddings of the evaluation are fitted on.
+        splits: how many times ten classes are drawn and halved.
         out: CSV file of the numbers.
         figure: PNG file of the picture.
     """
     trained = sweep(recipe, dict(VARIANTS.values()), seeds, runs, jobs)
-    rows, shown, class_names = study(titled(trained, VARIANTS), splits, steps)
+    rows, shown, class_names = study(titled(trained, VARIANTS), splits)
     records.write(out, rows)
     pictures.save(picture(rows, shown, class_names), figure)
     print(records.table(out))

@@ -1,11 +1,12 @@
 """Cifar Collage, the synthetic benchmark of the GSP paper, made of CIFAR-100."""
 
 import os
+from typing import Literal
 
 import numpy as np
 
 from gsp_tf.data.cifar100 import COUNTS, load_cifar100
-from gsp_tf.data.collage import CollageImages
+from gsp_tf.data.collage import CollageImages, labelled_collages
 from gsp_tf.data.official import Counts
 
 _BACKGROUND = (
@@ -19,19 +20,26 @@ _PARTS = {"train": slice(0, 2), "validation": slice(2, 3), "test": slice(3, 5)}
 
 
 def load_cifar_collage(
-    folder: str | os.PathLike, *, download: bool = False, counts: Counts = COUNTS
+    folder: str | os.PathLike,
+    *,
+    label: Literal["class", "super_class"] = "class",
+    download: bool = False,
+    counts: Counts = COUNTS,
 ) -> dict[str, CollageImages]:
     """Makes collages of 2 x 2 images, one of a foreground class and three of background classes.
 
-    Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
-    4 of the 20 super-classes of CIFAR-100 are background, the other 16 foreground. Of the 5 classes
-    of each, 2 train, 1 validates and 2 test, so that test images are of classes never seen, before
-    a background of classes never seen. Which super-classes are background, and that the last two
-    classes test, is as in the authors' program; in it the label of an image is its super-class,
-    which here is its group.
+    Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023,
+    and section 5.3.2 of the thesis (Gürbüz, 2022). 4 of the 20 super-classes of CIFAR-100 are
+    background, the other 16 foreground. Of the 5 classes of each, 2 train, 1 validates and 2 test,
+    so that test images are of classes never seen, before a background of classes never seen. The
+    papers do not name the 4 super-classes nor the classes of each part: these are those of the
+    authors' program, where the last two test.
 
     Args:
         folder: Where CIFAR-100 lies (see `load_cifar100`).
+        label: What a collage is labelled with. "super_class" gives 16 labels, as the papers and the
+            program count them, the same in training and test; "class" gives 32, 16 and 32 labels,
+            all different.
         download: Whether to download it if it is missing.
         counts: Classes and images of CIFAR-100 to expect, by default the published ones.
 
@@ -66,8 +74,8 @@ def load_cifar_collage(
         ]
 
     return {
-        split: CollageImages(
-            images.subset(classes(part, False)), images.subset(classes(part, True)), grid=2
+        split: labelled_collages(
+            images.subset(classes(part, False)), images.subset(classes(part, True)), 2, label
         )
         for split, part in _PARTS.items()
     }

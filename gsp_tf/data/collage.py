@@ -1,6 +1,7 @@
 """The Cifar-Collage protocol for any labelled set: one tile of the class, the rest clutter."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
@@ -120,6 +121,7 @@ def collage_splits(
     fractions: Sequence[float] = (0.5, 0.1, 0.4),
     grid: int = 2,
     seed: int = 0,
+    label: Literal["class", "super_class"] = "class",
 ) -> tuple[CollageImages | None, CollageImages | None, CollageImages | None]:
     """Makes the Cifar-Collage protocol of a set: train, validation and test collages.
 
@@ -137,13 +139,16 @@ def collage_splits(
             validation and test; they sum to 1.
         grid: Tiles along a side of a collage.
         seed: Fixes the choice of background and both splits.
+        label: What a collage is labelled with, the class or the group of its labelled tile. Groups
+            are the same in every part, their classes are not.
 
     Returns:
         `(train, validation, test)`; `None` for a fraction of 0.
 
     Raises:
-        ValueError: If a background group is unknown, no foreground is left, or a split would hold
-            fewer than two classes of foreground or background.
+        ValueError: If a background group is unknown, no foreground is left, a split would hold
+            fewer than two classes of foreground or background, or fewer than two groups where they
+            are the labels.
 
     Example:
         >>> names = [f"{group}{i}" for group in "xyz" for i in range(6)]
@@ -165,8 +170,20 @@ def collage_splits(
         except ValueError as error:
             raise ValueError(f"{role} of the collages: {error}") from error
     return tuple(
-        None if foreground is None else CollageImages(foreground, background, grid)
+        None if foreground is None else labelled_collages(foreground, background, grid, label)
         for foreground, background in zip(parts["foreground"], parts["background"], strict=True)
+    )
+
+
+def labelled_collages(
+    foreground: ArrayImages,
+    background: ArrayImages,
+    grid: int,
+    label: Literal["class", "super_class"],
+) -> CollageImages:
+    """Makes collages whose label is the class or the super-class of the labelled tile."""
+    return CollageImages(
+        foreground.by_group() if label == "super_class" else foreground, background, grid
     )
 
 

@@ -180,6 +180,28 @@ class ArrayImages(ImageSet):
         kept, description = self._select(classes)
         return ArrayImages(self.images[kept], **description)
 
+    def by_group(self) -> "ArrayImages":
+        """Labels the images by their groups (super-classes).
+
+        Returns:
+            The same images; classes and groups are the groups, in the order of their names.
+
+        Raises:
+            ValueError: If all classes are of one group.
+
+        Example:
+            >>> pixels = np.zeros((3, 4, 4, 1), "uint8")
+            >>> images = ArrayImages(pixels, [2, 1, 0], ["ant", "oak", "bee"], ["x", "y", "x"])
+            >>> images.by_group().class_names, images.by_group().labels.tolist()
+            (('x', 'y'), [0, 1, 0])
+        """
+        names, labels = np.unique(self.groups, return_inverse=True)
+        if len(names) < 2:
+            raise ValueError(
+                f"labels by super-class need two super-classes or more; received {names.tolist()}."
+            )
+        return ArrayImages(self.images, labels[self.labels], names.tolist(), names.tolist())
+
 
 class _CompressedImages(ImageSet):
     """Images in the formats of files; of a JPEG only the part that is needed is decoded."""

@@ -34,13 +34,15 @@ def protocol_classes(protocol: Protocol, num_classes, fold=0, num_folds=4):
     """Which classes of the training half train, and which choose the model.
 
     - `mlrc`: the classes are cut into folds; one fold validates, the others train ("A Metric
-      Learning Reality Check", Musgrave et al., ECCV 2020; Gürbüz, thesis 2022, section 5.3.4.1).
+      Learning Reality Check", Musgrave et al., ECCV 2020; Gürbüz, thesis 2022, sections 3.3.2.1 and
+      5.3.4.1).
     - `conventional`: all classes train and none is left to validate; the model is chosen by the
-      test half, which is to tune on the test set.
-    - `ablation`: the first 2/3 train, the last 1/3 validates.
-    - `tuning`: the first 4/5 train, the last 1/5 validates.
+      test half, which is to tune on the test set (the same sections).
+    - `ablation`: the first 2/3 train, the last 1/3 validates (section 3.3.2.1).
+    - `tuning`: the first 4/5 train, the last 1/5 validates (section 5.3.4.1).
 
-    The parts are stretches of the classes in their order, as are the halves.
+    The parts are stretches of the classes in their order, as are the halves; the papers say how
+    many classes they have, not which.
 
     Args:
         protocol: one of these names.

@@ -31,8 +31,9 @@ def prototype_partition(features, prototypes):
 
     Feature f_j belongs to the prototype `argmin_i ||f_j - ω_i||`; of equally near ones, up to
     rounding, to that of the lowest index. The largest of the distances is the covering radius δ of
-    the prototypes. Distances are taken of blocks of images, never of all features to all prototypes
-    at once.
+    the prototypes. The histograms solve the transport problem of Gürbüz, thesis 2022, eq. 4.2.5,
+    and the assignments are its solution, eq. 4.2.6. Distances are taken of blocks of images, never
+    of all features to all prototypes at once.
 
     Args:
         features: float array-like, local features `(B, H, W, C)` or a set of them `(B, n, C)`.

@@ -22,7 +22,8 @@ def retrieval_metrics(
 
     For a query with R positives among the references, and precision P(i) among its i nearest,
     R-precision is P(R) and MAP@R is the mean over i = 1..R of P(i) where the i-th is correct and
-    0 where it is not (Musgrave et al., A Metric Learning Reality Check, ECCV 2020, eq. 3).
+    0 where it is not (Musgrave et al., A Metric Learning Reality Check, ECCV 2020, eq. 3; Gürbüz,
+    thesis 2022, section 1.2, where P(i) is misprinted as P(R)).
     Recall@K is the share of queries with a positive among their K nearest. The search is exact
     and runs over blocks of queries, so that its memory does not grow with their number.
 

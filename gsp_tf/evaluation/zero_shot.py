@@ -9,23 +9,25 @@ from gsp_tf.evaluation.normalization import unit_vectors
 def zero_shot_prediction(attributes, labels, class_embeddings, num_splits=1000, ridge=0.05, seed=0):
     """Accuracy of predicting classes from attributes by a regression fitted on other classes.
 
-    The question of the zero-shot loss of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
-    Learning", ICCV 2023, section 4.2, asked of random halves of the classes. On one half the map
-    `A = argmin Σ ||A z_i - υ_{y_i}||^2 + ridge ||A||^2` from attributes z to class embeddings υ is
-    fitted. It predicts `A z` for the images of the other half, and each is given the class of that
-    half whose embedding is nearest to the prediction; then the halves change places.
+    Cross-batch zero-shot prediction of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
+    Learning", ICCV 2023, section 5.1, and thesis 2022, section 5.3.3. The classes are halved at
+    random. On the images of one half the linear map of (P3) from attributes z to class embeddings υ
+    is fitted, `A = argmin Σ_i ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`. It predicts `A z` for each
+    class of the other half from the mean z of its images, and the class is found if its own υ is
+    the nearest of that half; then the halves change places. The paper's υ are the means of the
+    classes' embeddings. With one right answer a class, this accuracy is MAP@R.
 
     Args:
         attributes: floats `(N, m)`, z.
-        labels: integers `(N,)`, each a row of `class_embeddings`.
-        class_embeddings: floats `(C, D)`, υ, such as `ZeroShotLoss.class_embeddings`.
+        labels: integers `(N,)`, each a row of `class_embeddings`; every class has an image.
+        class_embeddings: floats `(C, D)`, υ.
         num_splits: how many times the classes are halved at random; with an odd C one half holds a
             class more.
         ridge: weight of the penalty of the regression, > 0.
         seed: seed of the halves.
 
     Returns:
-        dict of floats, means over images and splits: `euclidean` and `cosine`, the accuracies with
+        dict of floats, means over classes and splits: `euclidean` and `cosine`, the accuracies with
         the nearest embedding by Euclidean distance and by cosine similarity, and `chance`, that of
         guessing among the classes of the half.
 
@@ -44,10 +46,11 @@ def zero_shot_prediction(attributes, labels, class_embeddings, num_splits=1000, 
     labels = checked_labels(labels, len(attributes), "labels")
     class_embeddings = checked_embeddings(class_embeddings, "class_embeddings")
     num_classes = len(class_embeddings)
-    if num_classes < 2 or not 0 <= labels.min() <= labels.max() < num_classes:
+    if num_classes < 2 or not np.array_equal(np.unique(labels), np.arange(num_classes)):
         raise ValueError(
-            "class_embeddings must be two rows or more, one for every label; received "
-            f"{num_classes} rows and labels from {labels.min()} to {labels.max()}."
+            "class_embeddings must be two rows or more, one for every class of labels; received "
+            f"{num_classes} rows and {len(np.unique(labels))} classes from {labels.min()} to "
+            f"{labels.max()}."
         )
     if num_splits < 1 or not ridge > 0:
         raise ValueError(
@@ -60,7 +63,7 @@ def zero_shot_prediction(attributes, labels, class_embeddings, num_splits=1000, 
     for _ in range(num_splits):
         halves = np.array_split(rng.permutation(num_classes), 2)
         hits += classes.hits(*halves) + classes.hits(*reversed(halves))
-    means = hits / (num_splits * len(labels))
+    means = hits / (num_splits * num_classes)
     return dict(zip(("euclidean", "cosine", "chance"), map(float, means), strict=True))
 
 
@@ -74,27 +77,20 @@ class _Classes:
 
     def __init__(self, attributes, labels, class_embeddings, ridge):
         of_class = [attributes[labels == label] for label in range(len(class_embeddings))]
-        self.of_class = of_class
         self.grams = np.stack([z.T @ z for z in of_class])
         self.sums = np.stack([z.sum(axis=0) for z in of_class])
+        self.means = np.stack([z.mean(axis=0) for z in of_class])
         self.penalty = ridge * np.eye(attributes.shape[1])
         embeddings = class_embeddings.astype(np.float64)
         self.products = embeddings @ embeddings.T
         self.directions = embeddings @ unit_vectors(class_embeddings).T
 
     def hits(self, fitted, predicted):
-        """Images of the `predicted` classes hit by either rule, and expected to be by chance."""
+        """Classes of `predicted` found by either rule, and expected to be by chance."""
         gram = self.grams[fitted].sum(axis=0) + self.penalty
-        inverse = np.linalg.solve(gram, self.sums[fitted].T)
-        attributes = np.concatenate([self.of_class[label] for label in predicted])
-        truth = np.repeat(
-            np.arange(len(predicted)), [len(self.of_class[label]) for label in predicted]
-        )
-        products = self.products[np.ix_(fitted, predicted)]
+        maps = self.means[predicted] @ np.linalg.solve(gram, self.sums[fitted].T)
         lengths = self.products[predicted, predicted]
-        nearest = (attributes @ (2 * inverse @ products) - lengths).argmax(axis=1)
-        directions = self.directions[np.ix_(fitted, predicted)]
-        aligned = (attributes @ (inverse @ directions)).argmax(axis=1)
-        return np.array(
-            [np.sum(nearest == truth), np.sum(aligned == truth), len(truth) / len(predicted)]
-        )
+        nearest = (2 * maps @ self.products[np.ix_(fitted, predicted)] - lengths).argmax(axis=1)
+        aligned = (maps @ self.directions[np.ix_(fitted, predicted)]).argmax(axis=1)
+        truth = np.arange(len(predicted))
+        return np.array([np.sum(nearest == truth), np.sum(aligned == truth), 1.0])

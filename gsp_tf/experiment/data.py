@@ -72,6 +72,7 @@ def load_splits(recipe):
                 recipe.split_fractions,
                 grid=recipe.collage.grid,
                 seed=recipe.split_seed,
+                label=recipe.collage.label,
             )
         )
     return Splits(*data.split_classes(images, recipe.split_fractions, seed=recipe.split_seed))
@@ -153,7 +154,9 @@ _LOADERS = {
     "cars196": _benchmark(data.load_cars196),
     "cifar10": _arrays(data.load_cifar10),
     "cifar100": _arrays(data.load_cifar100),
-    "cifar_collage": _arrays(data.load_cifar_collage),
+    "cifar_collage": lambda recipe: data.load_cifar_collage(
+        recipe.path, label=recipe.collage.label, download=recipe.download
+    ),
     "cub200": _benchmark(data.load_cub200),
     "in_shop": _files(data.load_in_shop),
     "mnist": _arrays(data.load_mnist),

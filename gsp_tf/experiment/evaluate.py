@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 
 from gsp_tf.data.progress import show_progress
-from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.evaluation import class_wise_map, clustering_metrics, retrieval_metrics
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.lock import locked
@@ -20,7 +20,8 @@ def evaluate_run(path, splits=None):
         splits: what `load_splits` gives for the run's recipe, if it is at hand.
 
     Returns:
-        dict of `retrieval_metrics`.
+        dict of `retrieval_metrics`, with `clustering_metrics` of all test images and the mean of
+        `class_wise_map` as `class_wise_map_at_r` if the recipe says evaluation.clustering.
 
     Raises:
         BlockingIOError: if another process is writing the folder, as one that trains it.
@@ -37,15 +38,29 @@ def evaluate_run(path, splits=None):
     with locked(folder.path):
         recipe = folder.recipe()
         splits = splits or load_splits(recipe)
-        metrics = retrieval_metrics(
-            *embed_test_images(folder, recipe, splits), recall_at=recipe.evaluation.recall_at
-        )
+        embedded = embed_test_images(folder, recipe, splits)
+        metrics = retrieval_metrics(*embedded, recall_at=recipe.evaluation.recall_at)
+        if recipe.evaluation.clustering:
+            metrics |= _class_metrics(*embedded)
         metrics = {name: np.asarray(value).item() for name, value in metrics.items()}
         num_classes = {
             name: len(getattr(splits, name).class_names) for name in ("train", "validation", "test")
         }
         folder.update_metrics(num_classes=num_classes, test=metrics)
     return metrics
+
+
+def _class_metrics(queries, query_labels, references, reference_labels):
+    """Metrics of clusters of all test images, and MAP@R of the queries with equal classes."""
+    embeddings, labels = queries, query_labels
+    if references is not None:
+        embeddings = np.concatenate([queries, references])
+        labels = np.concatenate([query_labels, reference_labels])
+    by_class = class_wise_map(queries, query_labels, references, reference_labels)
+    return {
+        "class_wise_map_at_r": np.nanmean(by_class),
+        **clustering_metrics(embeddings, labels),
+    }
 
 
 def embed_test_images(folder, recipe, splits):

@@ -40,10 +40,13 @@ def build_embedder(recipe, channels):
 
 def _build_backbone(recipe, input_shape):
     has_two_maps = recipe.head.name == "global_local"
+    is_local = has_two_maps and recipe.head.arguments.get("heads") == "local"
     recipe = recipe.backbone
     backbone = backbones.create(
         recipe.name, input_shape, weights=recipe.weights, intermediate=has_two_maps
     )
+    if is_local:  # what follows the intermediate map would train on nothing
+        backbone = keras.Model(backbone.input, backbone.output[0], name=backbone.name)
     if recipe.freeze_batch_normalization:
         backbone = backbones.freeze_batch_normalization(backbone)
     return backbone
@@ -90,7 +93,7 @@ def _build_losses(recipe, num_classes):
     loss = build_loss(recipe.loss, num_classes, num_groups(recipe))
     zero_shot = recipe.zero_shot
     if zero_shot.weight > 0:
-        arguments = zero_shot.embedding_dim, zero_shot.ridge, zero_shot.scale
+        arguments = zero_shot.embedding_dim, zero_shot.ridge, zero_shot.scale, zero_shot.reduction
         attribute_loss = ZeroShotLoss(num_classes, *arguments)
         return dict(loss=loss, attribute_loss=attribute_loss, attribute_weight=zero_shot.weight)
     return {"loss": loss}

@@ -62,8 +62,12 @@ def build_warmup_optimizer(recipe, variables):
 
 
 def _optimizer(recipe, rate, multipliers, exclusions):
+    moments = {} if recipe.optimizer == "sgd" else {"beta_2": recipe.beta_2}
     optimizer = _CLASSES[recipe.optimizer](
-        rate, weight_decay=recipe.weight_decay or None, global_clipnorm=recipe.clip_norm
+        rate,
+        weight_decay=recipe.weight_decay or None,
+        global_clipnorm=recipe.clip_norm,
+        **moments,
     )
     if multipliers:
         optimizer = with_learning_rate_multipliers(optimizer, multipliers)

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf.experiment.model import features_model
+from gsp_tf.layers import GlobalLocalEmbedding
 
 
 class PlaceMaps(NamedTuple):
@@ -15,7 +16,7 @@ class PlaceMaps(NamedTuple):
     Args:
         weights: array `(B, H, W, maps)`, each map sums to 1: the weights of a pooling, the
             attention of each group of a grouping, or the attention that places receive in
-            second-order attention, of the local head where there are two; `None` if it has none.
+            second-order attention (of the local head where there are two); `None` if it has none.
         correlations: array `(B, H, W, K)` with the prototypes of a coded residual transform; `None`
             if it has none.
     """
@@ -50,8 +51,8 @@ def maps_of_head(head, local):
 
     Args:
         head: the pooling layer of an embedder, or the layer that a head has in its place.
-        local: local features `(B, H, W, C)` or tokens `(B, n, C)` that it takes; for two heads the
-            list of the intermediate and the last ones.
+        local: local features `(B, H, W, C)` or tokens `(B, n, C)` that it takes; for head
+            global_local the list of the intermediate and the last ones.
 
     Returns:
         `PlaceMaps`.
@@ -65,13 +66,15 @@ def maps_of_head(head, local):
         return PlaceMaps(correlations=_on_grid(head.correlation_maps(local), num_dims=4))
     if hasattr(head, "pooling_weights"):
         maps = head.pooling_weights(local)
+    elif isinstance(head, GlobalLocalEmbedding):
+        maps = head.attention_maps(local) if head.attention else None
     elif hasattr(head, "attention_maps"):
         return PlaceMaps(_on_grid(head.attention_maps(local), num_dims=4))
     elif hasattr(head, "attention"):
-        maps = head.attention.attention_maps(local[0] if isinstance(local, list) else local)
+        maps = head.attention.attention_maps(local)
     else:
-        return PlaceMaps()
-    return PlaceMaps(_on_grid(maps, num_dims=3)[..., None])
+        maps = None
+    return PlaceMaps() if maps is None else PlaceMaps(_on_grid(maps, num_dims=3)[..., None])
 
 
 def attributes_of_head(head, local):

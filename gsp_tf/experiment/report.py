@@ -132,10 +132,12 @@ def _keep_shown(dataset, shown, embedder, images, maps):
 
 def _notes(recipe, metrics, test, shown):
     classes = metrics.get("num_classes", {})
+    of_groups = recipe.data.collage.label == "super_class"
+    kind = "super-classes with classes" if of_groups else "classes"
     notes = [
         f"Evaluated on {metrics.get('test', {}).get('num_queries', 0):,} images of "
-        f"{len(test.class_names)} classes that were not seen in training "
-        f"({classes.get('train')} classes)"
+        f"{len(test.class_names)} {kind} that were not seen in training "
+        f"({classes.get('train')} {kind.split()[0]})"
     ]
     if recipe.protocol.name in ("conventional", "tuning"):
         notes[0] += (
@@ -143,7 +145,9 @@ def _notes(recipe, metrics, test, shown):
             f"never seen (protocol {recipe.protocol.name})."
         )
     else:
-        notes[0] += f" or in the choice of the model ({classes.get('validation')} classes)."
+        notes[0] += (
+            f" or in the choice of the model ({classes.get('validation')} {kind.split()[0]})."
+        )
     if len(shown) < len(test):
         notes.append(f"The pictures below come from a random sample of {len(shown):,} of them.")
     if metrics.get("status") == "interrupted":

@@ -4,12 +4,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.visual.metric_names import display_name
 
-_COLUMNS = {
-    "precision_at_1": "P@1",
-    "r_precision": "R-precision",
-    "map_at_r": "MAP@R",
-}
+_COLUMNS = ("precision_at_1", "r_precision", "map_at_r")
+_OF_CLASSES = ("nmi", "ami", "f1", "class_wise_map_at_r")
 
 
 def print_results(paths):
@@ -27,9 +25,10 @@ def print_results(paths):
         title=f"{first['num_queries']:,} images of {counts['test']} unseen classes, in percent"
     )
     table.add_column("run")
-    for name in [*_COLUMNS.values(), *(f"R@{name.rsplit('_', 1)[1]}" for name in recalls)]:
-        table.add_column(name, justify="right")
+    columns = [*_COLUMNS, *recalls, *(name for name in _OF_CLASSES if name in first)]
+    for name in columns:
+        table.add_column(display_name(name).replace("Recall", "R"), justify="right")
     for folder, result in zip(folders, results, strict=True):
-        values = [result["test"][name] for name in [*_COLUMNS, *recalls]]
+        values = [result["test"][name] for name in columns]
         table.add_row(folder.recipe().name, *(f"{100 * value:.2f}" for value in values))
     Console().print(table)

@@ -1,36 +1,51 @@
 """The two heads of multi-head embeddings (Ebrahimpour, Qian, Beach, WACV 2022)."""
 
 import keras
-from keras import ops
+from keras import ops, tree
 
 from gsp_tf.layers.local_features import LocalFeatureLayer
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
+from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops.precision import at_least_float32
+
+_HEADS = {
+    "both": ("global", "local"),
+    "global": ("global",),
+    "local": ("local",),
+    "single": ("single",),
+}
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GlobalLocalEmbedding(LocalFeatureLayer):
     """Embedding of which one half describes the whole image and the other one its parts.
 
-    "Multi-Head Deep Metric Learning Using Global and Local Representations", section 3. The global
-    head takes the last map of a backbone (conv5), the local head an earlier one (conv4), enhanced
-    by second-order attention. Each is pooled by average plus maximum and projected to D/2 by a
-    whitening layer, which is a fully connected layer with a bias, learned with the rest; the
-    embedding is both halves side by side, the global one first.
+    "Multi-Head Deep Metric Learning Using Global and Local Representations" (WACV 2022), section 3.
+    The global head takes the last map of a backbone (conv5), the local head an earlier one (conv4).
+    Each head enhances its map by a second-order attention of its own (eqs. 1 to 3), adds average
+    and maximum over the places (eq. 4), and maps the sum to D/2 values by a fully connected layer
+    with a bias, which the paper calls whitening. The embedding is both halves side by side, the
+    global one first.
 
     Args:
-        dim: D, even dimension of the embedding.
-        key_dim: channels of the queries, keys and values of the attention.
-        scale: factor of the correlations of the attention.
+        dim: D, dimension of the embedding; even with `heads="both"`.
+        key_dim: d, channels of the queries, keys and values of each attention.
+        scale: ζ, factor of the correlations.
+        heads: "both"; "global" or "local" for an embedding of one map; or "single" for one head on
+            both maps: the places of the local map that lie within a place of the global one are
+            put side by side in its channels (the focus layer of section 4.5).
+        attention: whether the heads have second-order attention.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Input: the pair of the local map `(B, H, W, C)` and the global map `(B, H', W', C')`, in the
-    order in which `gsp_tf.backbones.create(..., intermediate=True)` gives them.
+    order in which `gsp_tf.backbones.create(..., intermediate=True)` gives them; the map alone does
+    with `heads="global"` or `"local"`. With `"single"` H and W are known multiples of H' and W'.
 
     Output: `(B, D)`.
 
     Raises:
-        ValueError: if `dim` is not even and positive, or the input is no pair of maps.
+        ValueError: if an argument is not accepted, or the input is not a pair of maps or, for one
+            head, of maps that fit.
 
     Example:
         >>> from gsp_tf import backbones
@@ -40,51 +55,173 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
         (None, 128)
     """
 
-    def __init__(self, dim, key_dim, scale=1.0, data_format=None, **kwargs):
+    def __init__(
+        self,
+        dim,
+        key_dim,
+        scale=1.0,
+        heads="both",
+        attention=True,
+        data_format=None,
+        **kwargs,
+    ):
         super().__init__(data_format=data_format, **kwargs)
-        if dim < 2 or dim % 2:
-            raise ValueError(f"dim must be even and at least 2, received {dim}.")
+        if heads not in _HEADS:
+            raise ValueError(f"heads must be one of {', '.join(_HEADS)}; received {heads!r}.")
+        names = _HEADS[heads]
+        if dim < len(names) or dim % len(names):
+            raise ValueError(
+                f"dim must be a positive multiple of {len(names)} with heads={heads!r}, "
+                f"received {dim}."
+            )
+        check_sizes(key_dim=key_dim)
         self.dim = dim
-        self.attention = SecondOrderAttention(
-            key_dim, scale, data_format=data_format, dtype=self.dtype_policy, name="attention"
-        )
+        self.key_dim = key_dim
+        self.scale = scale
+        self.heads = heads
+        self.attention = attention
+        self._parts = {name: self._head(name, dim // len(names)) for name in names}
 
     def build(self, input_shape):
-        if len(input_shape) != 2 or not isinstance(input_shape[0], (tuple, list)):
+        is_pair = isinstance(input_shape[0], (tuple, list))
+        takes_one = self.heads in ("global", "local")
+        if len(input_shape) != 2 if is_pair else not takes_one:
             raise ValueError(
                 "GlobalLocalEmbedding takes the pair of a local and a global map, "
-                f"received shape {input_shape}."
+                f"received shape {input_shape} with heads={self.heads!r}."
             )
-        local_shape, global_shape = input_shape
-        self.attention.build(local_shape)
-        self.local_whitening = self._whitening(local_shape, "local_whitening")
-        self.global_whitening = self._whitening(global_shape, "global_whitening")
+        for name, head in self._parts.items():
+            if name == "single":
+                head.build(self._joint_shape(*input_shape))
+            elif is_pair:
+                head.build(input_shape[0 if name == "local" else 1])
+            else:
+                head.build(input_shape)
 
     def call(self, maps, training=None):
-        local_map, global_map = maps
-        local_map = self.attention(local_map, training=training)
-        halves = [
-            self.global_whitening(self._average_and_maximum(global_map)),
-            self.local_whitening(self._average_and_maximum(local_map)),
+        outputs = [
+            head(self._map_of(name, maps), training=training) for name, head in self._parts.items()
         ]
-        return ops.concatenate(halves, axis=-1)
+        return ops.concatenate(outputs, axis=-1)
+
+    def attention_maps(self, maps, head=None, place=None):
+        """Attention in the map of one head, as `SecondOrderAttention.attention_maps`.
+
+        Args:
+            maps: the local and the global map, as for the layer.
+            head: "local", "global" or "single"; `None` is the local one of both, or the only one.
+            place: `(row, column)` in the map of the head, to see where that place looks (Fig. 6);
+                `None` for the mean over all places.
+
+        Returns:
+            `(B, H, W)` of the head's map; each sums to 1.
+
+        Raises:
+            ValueError: if the layer has no attention or no such head, or the map no such place.
+
+        Example:
+            >>> import numpy as np
+            >>> maps = [np.ones((1, 4, 4, 6), "float32"), np.ones((1, 2, 2, 8), "float32")]
+            >>> layer = GlobalLocalEmbedding(dim=4, key_dim=2)
+            >>> layer.attention_maps(maps, head="global", place=(0, 1)).numpy().tolist()
+            [[[0.25, 0.25], [0.25, 0.25]]]
+        """
+        head = head or list(self._parts)[-1]
+        if not self.attention:
+            raise ValueError("There are no attention maps with attention=False.")
+        if head not in self._parts:
+            raise ValueError(
+                f"head must be one of {', '.join(self._parts)} with heads={self.heads!r}, "
+                f"received {head!r}."
+            )
+        maps = tree.map_structure(ops.convert_to_tensor, maps)
+        if not self.built:
+            self.build(tree.map_structure(lambda each: tuple(each.shape), maps))
+        attention = self._parts[head].attention
+        return attention.attention_maps(self._map_of(head, maps), place=place)
 
     def compute_output_shape(self, input_shape):
-        return (input_shape[0][0], self.dim)
+        first = input_shape[0]
+        return (first[0] if isinstance(first, (tuple, list)) else first, self.dim)
 
     def get_config(self):
         return {
             **super().get_config(),
             "dim": self.dim,
-            "key_dim": self.attention.key_dim,
-            "scale": self.attention.scale,
+            "key_dim": self.key_dim,
+            "scale": self.scale,
+            "heads": self.heads,
+            "attention": self.attention,
         }
 
-    def _average_and_maximum(self, features):
-        features = at_least_float32(self.as_set(features)[0])
-        return ops.mean(features, axis=1) + ops.max(features, axis=1)
+    def _head(self, name, dim):
+        attention = None
+        data_format = "channels_last" if name == "single" else self.data_format
+        arguments = {"data_format": data_format, "dtype": self.dtype_policy}
+        if self.attention:
+            attention = SecondOrderAttention(
+                self.key_dim, self.scale, name="attention", **arguments
+            )
+        return _Head(dim, attention, name=f"{name}_head", **arguments)
 
-    def _whitening(self, input_shape, name):
-        layer = keras.layers.Dense(self.dim // 2, dtype=self.dtype_policy, name=name)
-        layer.build((None, self.num_channels(input_shape)))
-        return layer
+    def _map_of(self, name, maps):
+        if name == "single":
+            return self._joint_map(*maps)
+        if not isinstance(maps, (tuple, list)):
+            return maps
+        return maps[0 if name == "local" else 1]
+
+    def _joint_shape(self, local_shape, global_shape):
+        """Shape of both maps side by side, `(B, H', W', C'')`."""
+        local_channels = self.num_channels(local_shape)
+        global_channels = self.num_channels(global_shape)
+        (height, width), (rows, columns) = (
+            self._grid(shape) for shape in (local_shape, global_shape)
+        )
+        if not (rows and columns and height and width) or height % rows or width % columns:
+            raise ValueError(
+                'heads="single" takes maps of known height and width, those of the local one '
+                f"multiples of those of the global one; received {tuple(local_shape)} and "
+                f"{tuple(global_shape)}."
+            )
+        local_channels *= (height // rows) * (width // columns)
+        return (global_shape[0], rows, columns, local_channels + global_channels)
+
+    def _joint_map(self, local_map, global_map):
+        """The local map by space to depth and the global map, side by side."""
+        if self.data_format == "channels_first":
+            local_map, global_map = (
+                ops.transpose(each, (0, 2, 3, 1)) for each in (local_map, global_map)
+            )
+        _, height, width, channels = local_map.shape
+        _, rows, columns, _ = global_map.shape
+        down, right = height // rows, width // columns
+        blocks = ops.reshape(local_map, (-1, rows, down, columns, right, channels))
+        blocks = ops.transpose(blocks, (0, 1, 3, 2, 4, 5))
+        focused = ops.reshape(blocks, (-1, rows, columns, down * right * channels))
+        return ops.concatenate([focused, global_map], axis=-1)
+
+    def _grid(self, shape):
+        if len(shape) != 4:
+            return None, None
+        return tuple(shape[2:] if self._is_channels_first(shape) else shape[1:3])
+
+
+class _Head(LocalFeatureLayer):
+    """Attention, average plus maximum, and the fully connected layer of one map."""
+
+    def __init__(self, dim, attention, **kwargs):
+        super().__init__(**kwargs)
+        self.attention = attention
+        self.whitening = keras.layers.Dense(dim, dtype=self.dtype_policy, name="whitening")
+
+    def build(self, input_shape):
+        if self.attention is not None:
+            self.attention.build(input_shape)
+        self.whitening.build((None, self.num_channels(input_shape)))
+
+    def call(self, features, training=None):
+        if self.attention is not None:
+            features = self.attention(features, training=training)
+        features = at_least_float32(self.as_set(features)[0])
+        return self.whitening(ops.mean(features, axis=1) + ops.max(features, axis=1))

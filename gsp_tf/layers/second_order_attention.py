@@ -1,6 +1,7 @@
 """Second-order attention between local features (Ng et al. 2020; Ebrahimpour et al. 2022)."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from gsp_tf.layers.local_features import LocalFeatureLayer
@@ -17,15 +18,15 @@ class SecondOrderAttention(LocalFeatureLayer):
     3, after "SOLAR: Second-Order Loss and Attention for Image Retrieval" (ECCV 2020). With queries
     q, keys k and values v, each a 1 x 1 convolution of the features f,
 
-        z = softmax(scale · qᵀk),      f_so = f + ψ(z v),
+        a = softmax(ζ qᵀk),      f_soa = f + φ(a v),
 
-    where row i of z, over the n places, sums to 1 and ψ is a 1 x 1 convolution back to C channels.
-    ψ starts at 0, as in SOLAR's model, so that the layer starts as the identity. Memory grows with
-    n².
+    where row i of a, over the n places, sums to 1 and φ is a 1 x 1 convolution back to C channels.
+    SOLAR writes z and ψ for a and φ. φ starts at 0, as in SOLAR's model, so that the layer starts
+    as the identity; the multi-head paper does not say how it starts. Memory grows with n².
 
     Args:
-        key_dim: channels of q, k and v.
-        scale: factor of the correlations; SOLAR takes `key_dim ** -0.5`.
+        key_dim: d, channels of q, k and v.
+        scale: ζ, factor of the correlations; SOLAR takes `key_dim ** -0.5`.
         batch_normalization: normalise q and k by the batch and cut them at 0, as SOLAR's model
             does.
         data_format: layout of feature maps, `None` for Keras' global setting.
@@ -74,15 +75,20 @@ class SecondOrderAttention(LocalFeatureLayer):
             return ops.transpose(enhanced, (0, 3, 1, 2))
         return enhanced
 
-    def attention_maps(self, features, mask=None):
-        """Share of the attention of all places that each place receives: the mean of z over rows.
+    def attention_maps(self, features, mask=None, place=None):
+        """Share of the attention that each place receives, from one place or from all.
 
         Args:
             features: map or set, as for the layer.
             mask: optional boolean mask of a set, `(B, n)`.
+            place: `(row, column)` of a map or index of a set, whose row of a is returned, as Fig. 6
+                of the multi-head paper shows it; `None` for the mean over all rows.
 
         Returns:
             `(B, H, W)` for a map, `(B, n)` for a set; each sums to 1.
+
+        Raises:
+            ValueError: if there is no such place.
 
         Example:
             >>> import numpy as np
@@ -92,6 +98,8 @@ class SecondOrderAttention(LocalFeatureLayer):
         """
         features, mask, places = self._prepare(features, mask)
         attention = self._attention(features, mask, training=False)
+        if place is not None:
+            return ops.reshape(attention[:, _index(place, places)], (-1, *places))
         # Every row counts alike, but for those that the mask leaves out.
         rows = masked_softmax(ops.zeros_like(attention[..., 0]), mask)
         received = ops.einsum("bi,bij->bj", rows, attention)
@@ -109,7 +117,7 @@ class SecondOrderAttention(LocalFeatureLayer):
         }
 
     def _attention(self, features, mask, training):
-        """z `(B, n, n)` of a set `(B, n, C)`."""
+        """a `(B, n, n)` of a set `(B, n, C)`."""
         queries, keys = self.query(features), self.key(features)
         if self.batch_normalization:
             arguments = {"mask": mask, "training": training}
@@ -130,3 +138,11 @@ class SecondOrderAttention(LocalFeatureLayer):
         )
         layer.build((None, None, self.key_dim))
         return layer
+
+
+def _index(place, places):
+    """Index in the set of a place of a map or set, whose places have the shape `places`."""
+    place, sizes = np.atleast_1d(place), [int(size) for size in places]
+    if place.shape != (len(sizes),) or (place < 0).any() or (place >= sizes).any():
+        raise ValueError(f"place must lie within {tuple(sizes)}, received {place.tolist()}.")
+    return int(np.ravel_multi_index(place, sizes))

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.margin import MarginLoss, margin_terms
+from gsp_tf.losses.margin import MarginLoss
 from gsp_tf.losses.pair import flat_labels, nan_unless_finite
 from gsp_tf.losses.pairs import Pairs
 from gsp_tf.losses.reductions import weighted_mean
@@ -19,18 +19,25 @@ class ClassMarginLoss(WeightedLoss):
     positive and a negative, divided by the number of hinges that are not 0; 0 where there is none.
     "Sampling Matters in Deep Embedding Learning" (ICCV 2017), with its boundaries `β^(class)`, and
     without those of single images. ν pulls the boundaries down, so that fewer negative and more
-    positive pairs violate their margin. A-grouping (Xu et al.) takes ν = 0 and a learning rate of
-    its own for the boundaries: `with_learning_rate_multipliers(optimizer, {"betas": 5})`.
+    positive pairs violate their margin.
+
+    A-grouping (Xu et al.), eq. 3, prints one boundary, η, and no ν: that is `shared_beta=True`, and
+    with `mean_over_pairs=True` its eq. 14. Boundaries of classes and ν, which is 0, are of the
+    authors' program. η has the learning rate 5e-4 (Table 1) where the network has 1e-5 or 2e-5:
+    `with_learning_rate_multipliers(optimizer, {"betas": 50})`, or 25.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: α, half the width of the band around a boundary.
         beta: what the boundaries start from, a distance.
         nu: ν, weight of the boundaries in the loss, which keeps them from growing.
+        shared_beta: one boundary for all classes.
+        mean_over_pairs: the mean over all pairs, each counted once, those that cost nothing
+            included.
         normalize: L2-normalise the embeddings first.
         miner: chooses or weighs the pairs, such as `DistanceWeightedMiner()`; `None` takes all.
 
-    Weight: `betas (num_classes,)`.
+    Weight: `betas (num_classes,)`, or `(1,)` if they share one.
 
     Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
 
@@ -46,19 +53,29 @@ class ClassMarginLoss(WeightedLoss):
     """
 
     def __init__(
-        self, num_classes, margin=0.2, beta=1.2, nu=0.0, normalize=True, miner=None, **kwargs
+        self,
+        num_classes,
+        margin=0.2,
+        beta=1.2,
+        nu=0.0,
+        shared_beta=False,
+        mean_over_pairs=False,
+        normalize=True,
+        miner=None,
+        **kwargs,
     ):
         super().__init__(num_classes, **kwargs)
         if not nu >= 0:
             raise ValueError(f"nu must not be negative, received {nu}.")
         self.nu = nu
-        self.margin_loss = MarginLoss(margin, beta, normalize, miner)
+        self.shared_beta = shared_beta
+        self.margin_loss = MarginLoss(margin, beta, mean_over_pairs, normalize, miner)
         self.seed_generator = self.margin_loss.seed_generator
 
     def build(self, labels_shape, embeddings_shape):
         self.betas = self.add_weight(
             name="betas",
-            shape=(self.num_classes,),
+            shape=(1 if self.shared_beta else self.num_classes,),
             initializer=keras.initializers.Constant(self.margin_loss.beta),
         )
 
@@ -67,14 +84,15 @@ class ClassMarginLoss(WeightedLoss):
         labels = flat_labels(labels)
         anchors = l2_normalize(embeddings) if self.margin_loss.normalize else embeddings
         pairs = self.margin_loss.mined(Pairs(anchors, anchors, labels, labels, exclude_self=True))
-        betas = ops.take(self.betas, labels)[:, None]
-        terms, triplets = margin_terms(pairs, self.margin_loss.margin, betas)
-        counted = ops.where(ops.not_equal(terms, 0), triplets, 0.0)
+        betas = ops.take(self.betas, labels * 0 if self.shared_beta else labels)[:, None]
+        terms, counted = self.margin_loss.terms(pairs, betas)
         total = weighted_mean(terms, counted)
         if self.nu:
-            num_triplets = ops.sum(pairs.positives, axis=1) * ops.sum(pairs.negatives, axis=1)
+            sizes = ops.sum(pairs.positives, axis=1), ops.sum(pairs.negatives, axis=1)
+            is_mean = self.margin_loss.mean_over_pairs
+            num_costs = sizes[0] + sizes[1] if is_mean else sizes[0] * sizes[1]
             num_terms = ops.sum(ops.sum(counted, axis=1))
-            mean = ops.sum(num_triplets * betas[:, 0]) / ops.where(num_terms > 0, num_terms, 1.0)
+            mean = ops.sum(num_costs * betas[:, 0]) / ops.where(num_terms > 0, num_terms, 1.0)
             total = total + self.nu * ops.where(num_terms > 0, mean, 0.0)
         return nan_unless_finite(total, anchors)
 
@@ -84,6 +102,8 @@ class ClassMarginLoss(WeightedLoss):
             "margin": self.margin_loss.margin,
             "beta": self.margin_loss.beta,
             "nu": self.nu,
+            "shared_beta": self.shared_beta,
+            "mean_over_pairs": self.margin_loss.mean_over_pairs,
             "normalize": self.margin_loss.normalize,
             "miner": keras.saving.serialize_keras_object(self.margin_loss.miner),
         }

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import mean_of_nonzero
+from gsp_tf.losses.reductions import mean_of_nonzero, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -15,10 +15,15 @@ class ContrastiveLoss(PairLoss):
     distances d between L2-normalised embeddings; each mean runs over its non-zero terms, and is 0
     where there is none. "Dimensionality Reduction by Learning an Invariant Mapping" (Hadsell,
     Chopra, LeCun, CVPR 2006) with the positive margin and the means of Musgrave et al. (2020).
+    The terms are those of the thesis, eq. 2.1.1 with m_n = ε, and of the generalised contrastive
+    loss (eqs. 2.1.3 and 3.2.2, Lemma 3.2.1) with m_p = β - α and m_n = β + α.
+    A-grouping (Xu et al.), eq. 1 and Table 1, is `positive_margin=0.0, negative_margin=1.0`, and
+    with `mean_over_pairs=True` its eq. 14.
 
     Args:
         positive_margin: m_p, distance below which a positive pair costs nothing.
         negative_margin: m_n, distance above which a negative pair costs nothing.
+        mean_over_pairs: one mean over all pairs, those that cost nothing included.
         normalize: L2-normalise the embeddings first.
         miner: chooses or weighs the pairs; `None` takes all.
         name: name of the loss.
@@ -37,6 +42,7 @@ class ContrastiveLoss(PairLoss):
         self,
         positive_margin=0.0,
         negative_margin=0.5,
+        mean_over_pairs=False,
         normalize=True,
         miner=None,
         name="contrastive_loss",
@@ -44,10 +50,14 @@ class ContrastiveLoss(PairLoss):
         super().__init__(normalize, miner, name)
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
+        self.mean_over_pairs = mean_over_pairs
 
     def pairs_loss(self, pairs):
         attraction = ops.relu(pairs.distances - self.positive_margin)
         repulsion = ops.relu(self.negative_margin - pairs.distances)
+        if self.mean_over_pairs:
+            terms = ops.where(pairs.positives > 0, attraction, repulsion)
+            return weighted_mean(terms, pairs.positives + pairs.negatives)
         return mean_of_nonzero(attraction, pairs.positives) + mean_of_nonzero(
             repulsion, pairs.negatives
         )
@@ -57,4 +67,5 @@ class ContrastiveLoss(PairLoss):
             **super().get_config(),
             "positive_margin": self.positive_margin,
             "negative_margin": self.negative_margin,
+            "mean_over_pairs": self.mean_over_pairs,
         }

@@ -12,6 +12,7 @@ class CosineContrastiveLoss(PairLoss):
 
     `(1/A) Σ_i ( Σ_positives [1 - s_ij]_+ + Σ_negatives [s_ij - m]_+ )` with cosine similarities s
     and A anchors. "Cross-Batch Memory for Embedding Learning" (Wang et al., CVPR 2020), section 3.
+    Eq. 3.1 of the GSP paper, whose mean runs over all pairs of a batch, is 1/A of it.
 
     Args:
         margin: m, similarity below which a negative pair costs nothing.

@@ -11,15 +11,18 @@ from gsp_tf.ops.precision import at_least_float32
 class GroupDiversityLoss(keras.losses.Loss):
     """Pushes the embeddings that the groups give for one image apart.
 
-    `mean_i mean_{p<q} log(1 + exp(α C (s_pq - m)))` with cosine similarities s between the groups p
-    and q of image i: the binomial deviance of negative pairs, averaged over pairs of groups.
-    "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et al.);
-    the factor C belongs to the negatives (printed the other way round in its table 1).
+    `mean_i mean_{p<q} log(1 + exp(α β_0 (s_pq - μ)))` with cosine similarities s between the groups
+    p and q of image i: the binomial deviance of negative pairs, averaged over pairs of groups.
+    "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et al.),
+    eqs. 4 and 14. Table 1 prints β_0 = 1, which is `weight=1.0`; the default is 25, as in the
+    authors' program and in `BinomialDevianceLoss`. The paper gives no value of μ; the default is
+    the m of the metric loss, as in that program. It calls s a distance; only a similarity makes
+    the loss push groups apart.
 
     Args:
         alpha: α, scale of the similarities.
-        margin: m, similarity above which a pair of groups costs much.
-        weight: C.
+        margin: μ, similarity above which a pair of groups costs much.
+        weight: β_0.
         name: name of the loss.
 
     Call: `loss(labels, embeddings)`, embeddings `(B, groups, D)`; a scalar. The labels do not count

@@ -11,13 +11,15 @@ from gsp_tf.losses.pair import PairLoss
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GroupedLoss(LossLayer):
-    """A loss applied to each group of an embedding and summed, plus the diversity of the groups.
+    """The mean of a loss over the groups of an embedding, plus the diversity of the groups.
 
-    `Σ_g L(labels, e_g) + λ L_div(e_1, ..., e_P)`, where the embedding is the P groups e_g one after
-    the other. "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu
-    et al.), eq. 14, whose third term, weight decay, belongs to the optimizer. The authors' code
-    takes the mean over groups in the place of the sum and P / 2 times this diversity, so its λ
-    stands for λ P² / 2 here.
+    `(1/P) Σ_g L(labels, e_g) + λ1 L_div(e_1, ..., e_P)`, where the embedding is the groups e_1 to
+    e_P one after the other. "Towards Improved and Interpretable Deep Metric Learning via Attentive
+    Grouping" (Xu et al.), eq. 14, which averages over pairs of samples and over pairs of groups, so
+    that λ1 is entered as printed. The third term, `λ2 ‖W‖²`, belongs to the optimizer. The authors'
+    program multiplies this diversity by P / 2, which the paper does not print. The loss decides
+    what a mean over pairs is: `mean_over_pairs=True` of `ContrastiveLoss`, `BinomialDevianceLoss`
+    and `ClassMarginLoss` is that of eq. 14.
 
     A loss without weights is the same for all groups. A loss with weights is copied, so that every
     group learns its own, as the authors do with the boundaries of the margin-based loss.
@@ -25,7 +27,8 @@ class GroupedLoss(LossLayer):
     Args:
         loss: any pair loss, or any loss layer.
         num_groups: P.
-        diversity_weight: λ; 0 leaves the diversity out.
+        diversity_weight: λ1, 0.02 for three groups and 0.01 for four (sections 4.2, 4.3); 0 leaves
+            the diversity out.
         diversity: a `GroupDiversityLoss`; `None` for one with the parameters of the paper.
 
     Weights: those of the loss, P times.
@@ -41,11 +44,11 @@ class GroupedLoss(LossLayer):
         >>> from gsp_tf.losses import ContrastiveLoss
         >>> loss = GroupedLoss(ContrastiveLoss(), num_groups=2)
         >>> one_direction = np.ones((2, 8), "float32")
-        >>> round(float(loss(np.array([0, 1]), one_direction)), 3)  # 2 · 0.5 + 0.1 · 25
-        3.5
+        >>> round(float(loss(np.array([0, 1]), one_direction)), 3)  # 0.5 + 0.02 · 25
+        1.0
     """
 
-    def __init__(self, loss, num_groups, diversity_weight=0.1, diversity=None, **kwargs):
+    def __init__(self, loss, num_groups, diversity_weight=0.02, diversity=None, **kwargs):
         super().__init__(**kwargs)
         if not isinstance(loss, (PairLoss, LossLayer)):
             raise ValueError(
@@ -76,7 +79,8 @@ class GroupedLoss(LossLayer):
         check_labels(labels, embeddings)
         group_dim = self._group_dim(embeddings.shape)
         groups = ops.reshape(embeddings, (-1, self.num_groups, group_dim))
-        total = sum(loss(labels, groups[:, g]) for g, loss in enumerate(self.group_losses))
+        losses = [loss(labels, groups[:, g]) for g, loss in enumerate(self.group_losses)]
+        total = sum(losses) / self.num_groups
         if self.diversity_weight:
             total = total + self.diversity_weight * self.diversity(labels, groups)
         return total

@@ -11,18 +11,21 @@ from gsp_tf.losses.weighted import WeightedLoss
 class HybridLoss(WeightedLoss):
     """Multi-similarity among the samples plus Proxy-Anchor between samples and classes.
 
-    `L = L_MS + λ L_ProxyAnchor`. "Multi-Head Deep Metric Learning Using Global and Local
-    Representations" (WACV 2022), eqs. 6 to 8, with the negatives' exponent `β (S - σ)`, whose sign
-    is misprinted there.
+    `L = ℓ_m + λ ℓ_p`. "Multi-Head Deep Metric Learning Using Global and Local Representations"
+    (WACV 2022), eqs. 5 to 7; the defaults are those of section 4.2. The exponent of the negatives
+    in ℓ_m is `β (S - σ)`, as in `MultiSimilarityLoss`, where eq. 6 prints `β (S + σ)`. The second
+    mean of ℓ_p runs over all proxies, as in `ProxyAnchorLoss`: eq. 5 has P⁻, which the paper does
+    not define; the proxies with a negative sample in the batch are all of them as soon as it has
+    two classes.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
-        proxy_weight: λ.
-        alpha: scale of the positives in L_MS.
-        beta: scale of the negatives in L_MS.
-        base: σ, base similarity of L_MS.
-        margin: δ of L_ProxyAnchor.
-        proxy_alpha: α of L_ProxyAnchor.
+        proxy_weight: λ; 0 is multi-similarity alone.
+        alpha: γ of ℓ_m, scale of the positives.
+        beta: β of ℓ_m, scale of the negatives.
+        base: σ of ℓ_m, the similarity that positives and negatives are compared with.
+        margin: δ of ℓ_p.
+        proxy_alpha: α of ℓ_p.
 
     Weight: `proxies (num_classes, D)`, one for each class.
 
@@ -46,7 +49,7 @@ class HybridLoss(WeightedLoss):
         proxy_weight=0.03,
         alpha=2.0,
         beta=50.0,
-        base=0.5,
+        base=1.0,
         margin=0.1,
         proxy_alpha=32.0,
         **kwargs,

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import mean_of_nonzero
+from gsp_tf.losses.reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -14,13 +14,16 @@ class MarginLoss(PairLoss):
     `[α + d_ap - β]_+ + [α + β - d_an]_+` over all triplets of an anchor, a positive and a negative,
     divided by the number of terms that are not 0; Euclidean distances d. Both terms of a triplet
     depend on one pair only, so the sum over triplets is a sum over pairs. "Sampling Matters in Deep
-    Embedding Learning" (ICCV 2017), eq. 10; its sampling is `DistanceWeightedMiner`, and
-    `ClassMarginLoss` learns β. The GSP authors' code averages each kind of term by itself; this
-    follows the paper.
+    Embedding Learning" (ICCV 2017), eq. 10 (thesis, eq. 2.1.3); its sampling is
+    `DistanceWeightedMiner`, and `ClassMarginLoss` learns β. The GSP authors' code averages each
+    kind of term by itself; this follows Wu et al. With `mean_over_pairs=True` it is eq. 3 of
+    A-grouping (Xu et al.), with its m for α and its η for β, under the mean of its eq. 14.
 
     Args:
         margin: α, half the width of the band around the boundary.
         beta: β, the boundary, a distance.
+        mean_over_pairs: the mean over all pairs, each counted once, those that cost nothing
+            included.
         normalize: L2-normalise the embeddings first.
         miner: chooses or weighs the pairs; `None` takes all.
         name: name of the loss.
@@ -34,45 +37,62 @@ class MarginLoss(PairLoss):
         0.942
     """
 
-    def __init__(self, margin=0.2, beta=1.2, normalize=True, miner=None, name="margin_loss"):
+    def __init__(
+        self,
+        margin=0.2,
+        beta=1.2,
+        mean_over_pairs=False,
+        normalize=True,
+        miner=None,
+        name="margin_loss",
+    ):
         super().__init__(normalize, miner, name)
         self.margin = margin
         self.beta = beta
+        self.mean_over_pairs = mean_over_pairs
 
     def pairs_loss(self, pairs):
-        return mean_of_nonzero(*margin_terms(pairs, self.margin, self.beta))
+        return weighted_mean(*self.terms(pairs, self.beta))
+
+    def terms(self, pairs, beta):
+        """What every pair costs, and how much it counts in the mean.
+
+        Args:
+            pairs: `Pairs` of A anchors and R references.
+            beta: β, a number, or one for each anchor `(A, 1)`.
+
+        Returns:
+            terms `(2 A, R)`, those of positive pairs before those of negative ones, and their
+            weights, of the same shape.
+
+        Example:
+            >>> import numpy as np
+            >>> from gsp_tf.losses.pairs import Pairs
+            >>> x, labels = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
+            >>> loss = MarginLoss(margin=0.25)
+            >>> terms, weights = loss.terms(Pairs(x, x, labels, labels, exclude_self=True), 1.0)
+            >>> float(ops.sum(terms * weights))
+            0.75
+        """
+        terms = ops.concatenate(
+            [
+                ops.relu(self.margin + pairs.distances - beta),
+                ops.relu(self.margin + beta - pairs.distances),
+            ]
+        )
+        if self.mean_over_pairs:
+            return terms, ops.concatenate([pairs.positives, pairs.negatives])
+        num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)
+        num_negatives = ops.sum(pairs.negatives, axis=1, keepdims=True)
+        triplets = ops.concatenate(
+            [pairs.positives * num_negatives, pairs.negatives * num_positives]
+        )
+        return terms, ops.where(ops.not_equal(terms, 0), triplets, 0.0)
 
     def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "beta": self.beta}
-
-
-def margin_terms(pairs, margin, beta):
-    """What every pair costs in the margin-based loss, and in how many triplets it costs that.
-
-    Args:
-        pairs: `Pairs` of A anchors and R references.
-        margin: α.
-        beta: β, a number, or one for each anchor `(A, 1)`.
-
-    Returns:
-        terms `(2 A, R)`, those of positive pairs before those of negative ones, and the weights of
-        the triplets, of the same shape.
-
-    Example:
-        >>> import numpy as np
-        >>> from gsp_tf.losses.pairs import Pairs
-        >>> x, labels = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
-        >>> terms, triplets = margin_terms(Pairs(x, x, labels, labels, True), 0.25, 1.0)
-        >>> float(ops.sum(terms * triplets))
-        0.75
-    """
-    num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)
-    num_negatives = ops.sum(pairs.negatives, axis=1, keepdims=True)
-    terms = ops.concatenate(
-        [
-            ops.relu(margin + pairs.distances - beta),
-            ops.relu(margin + beta - pairs.distances),
-        ]
-    )
-    triplets = ops.concatenate([pairs.positives * num_negatives, pairs.negatives * num_positives])
-    return terms, triplets
+        return {
+            **super().get_config(),
+            "margin": self.margin,
+            "beta": self.beta,
+            "mean_over_pairs": self.mean_over_pairs,
+        }

@@ -12,8 +12,8 @@ class ProxyPairsLoss(PairWrapper, WeightedLoss):
     """Any pair loss, with the samples as anchors and k learned proxies a class as references.
 
     `loss(batch, proxies) + batch_weight · loss(batch, batch)`. This is the objective of one problem
-    of CCP (Gürbüz, thesis 2022, section 3.2); the second term is in the authors' code, and 0 gives
-    the thesis' equation.
+    of CCP (Gürbüz, thesis 2022, eq. 3.2.5; its projection is `ProjectionLearner`); the second term
+    is in the authors' code, and 0 gives the thesis' equation.
 
     Args:
         loss: any pair loss.

@@ -14,7 +14,8 @@ class TripletLoss(PairLoss):
     `[d_ap - d_an + m]_+` over all triplets of an anchor, a positive and a negative, averaged over
     the terms that are not 0; Euclidean distances d between L2-normalised embeddings. "FaceNet: A
     Unified Embedding for Face Recognition and Clustering" (Schroff, Kalenichenko, Philbin, CVPR
-    2015), eq. 3, with distances that are not squared (Musgrave et al. 2020; GSP and CCP papers).
+    2015), eq. 3, with distances that are not squared (Musgrave et al. 2020; thesis, eq.
+    2.1.2).
 
     The B^3 terms are never held together: a term that is not 0 is linear, so counting for each pair
     the triplets in which it is active gives the sum. Counting takes one positive of each anchor at

@@ -1,4 +1,4 @@
-"""The zero-shot prediction loss of GSP (Gürbüz, Şener, Alatan, ICCV 2023, section 4.2)."""
+"""The zero-shot prediction loss of GSP (Gürbüz, Şener, Alatan, ICCV 2023, section 4.3)."""
 
 import keras
 from keras import ops
@@ -7,23 +7,32 @@ from gsp_tf.losses.weighted import WeightedLoss
 from gsp_tf.ops.precision import at_least_float32
 from gsp_tf.ops.ridge import ridge_regression
 
+REDUCTIONS = ["mean", "sum_of_means"]
+
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class ZeroShotLoss(WeightedLoss):
     """How badly attributes of some classes predict the semantics of other classes.
 
-    GSP paper, section 4.2 (L_ZS). The classes of a batch are split in two halves. On one half the
-    linear map from attributes z to class embeddings υ is fitted in closed form,
-    `A = argmin Σ ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`; on the other half it predicts, and the
-    prediction is scored by the cross-entropy of `softmax_c(scale · (A z)ᵀ υ_c)` over all classes;
-    then the halves change places. The halves alternate over the classes in order of first
+    L_ZS, eq. 4.4 of the GSP paper (thesis, eq. 5.2.4). The classes of a batch are split in two
+    halves. On one half the linear map from attributes z to class embeddings υ is fitted in closed
+    form (P3), `A = argmin Σ ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`; on the other half it predicts,
+    and the prediction is scored by the cross-entropy of `softmax_c(scale · (A z)ᵀ υ_c)` over all
+    classes; then the halves change places. The halves alternate over the classes in order of first
     appearance, so the order of a batch decides them. A batch of one class costs 0.
+
+    The paper has no scale and adds the means over the two halves: scale=1.0 and
+    reduction="sum_of_means". The defaults are those of the authors' program, which takes one mean
+    over the batch: half the paper's loss if the halves are equal. The paper's weight λ is then
+    `2 λ / (1 + λ)` here, up to a factor of the total loss: 0.2 / 1.1 for 0.1.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         embedding_dim: dimension of the class embeddings.
         ridge: weight of the penalty of the regression, > 0.
         scale: factor of the logits.
+        reduction: "mean" over the batch, or "sum_of_means", the mean over one half plus that over
+            the other.
 
     Weight: `class_embeddings (num_classes, embedding_dim)`, υ.
 
@@ -40,15 +49,20 @@ class ZeroShotLoss(WeightedLoss):
         0.0
     """
 
-    def __init__(self, num_classes, embedding_dim, ridge=0.05, scale=9.5, **kwargs):
+    def __init__(
+        self, num_classes, embedding_dim, ridge=0.05, scale=9.5, reduction="mean", **kwargs
+    ):
         super().__init__(num_classes, **kwargs)
         if embedding_dim < 1:
             raise ValueError(f"embedding_dim must be at least 1, received {embedding_dim}.")
         if not ridge > 0:
             raise ValueError(f"ridge must be positive, received {ridge}.")
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction must be one of {REDUCTIONS}, received {reduction!r}.")
         self.embedding_dim = embedding_dim
         self.ridge = ridge
         self.scale = scale
+        self.reduction = reduction
 
     def build(self, labels_shape, attributes_shape):
         self.class_embeddings = self.add_weight(
@@ -71,7 +85,12 @@ class ZeroShotLoss(WeightedLoss):
         )
         logits = self.scale * ops.matmul(predictions, ops.transpose(self.class_embeddings))
         losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-        return ops.where(num_classes_present > 1, ops.mean(losses), 0.0)
+        if self.reduction == "mean":
+            total = ops.mean(losses)
+        else:
+            sums = ops.sum(halves[..., 0] * losses, axis=1)
+            total = ops.sum(sums / ops.maximum(ops.sum(halves[..., 0], axis=1), 1.0))
+        return ops.where(num_classes_present > 1, total, 0.0)
 
     def compute_output_shape(self, labels_shape, attributes_shape):
         return ()
@@ -82,6 +101,7 @@ class ZeroShotLoss(WeightedLoss):
             "embedding_dim": self.embedding_dim,
             "ridge": self.ridge,
             "scale": self.scale,
+            "reduction": self.reduction,
         }
 
 

@@ -14,8 +14,9 @@ def generalized_sum_pooling(
     """Pool local features by partial transport, one operation with a gradient of its own.
 
     "Generalized Sum Pooling for Metric Learning", section 4: with the costs `c_ij = ||ω̄_i - f̄_j||`,
-    `ū = u / max(1, ||u||)`, and p and π of `partial_transport`, the weights `w_j = p_j / (n μ)`,
-    the pooled feature `Σ_j w_j f_j` (eq. 4.2) and the attributes `z_i = Σ_j π_ij / μ` (eq. 4.3).
+    `ū = u / max(1, ||u||)`, and ρ and π of `partial_transport`, the weights `w_j = (1/n - ρ_j) / μ`
+    (p_j of the paper), the pooled feature `Σ_j w_j f_j` (eq. 4.1) and the attributes
+    `z_i = Σ_j π_ij / μ` (eq. 4.3).
 
     The gradient (Prop. 4.3) is that of the whole. Neither plan nor normalised features are formed:
     `z_i = Σ_j w_j a_ij` for the assignment `a_ij = softmax_i(-ε c_ij)`, and f̄ is a multiple of f.

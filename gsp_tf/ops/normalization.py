@@ -35,9 +35,10 @@ def l2_normalize(u):
 
 
 def lipschitz_normalize(u):
-    """Pull vectors into the unit ball, `u / max(1, ||u||)` (GSP paper, section 4.1).
+    """Pull vectors into the unit ball, `u / max(1, ||u||)`.
 
-    Unlike L2 normalisation it is 1-Lipschitz everywhere, at zero too.
+    GSP paper, section 4.1; thesis, section 3.2.4. Unlike L2 normalisation it is 1-Lipschitz
+    everywhere, at zero too.
 
     Args:
         u: float tensor `(..., D)`.

@@ -10,8 +10,9 @@ def ridge_regression(inputs, targets, ridge):
     """Linear map that predicts targets from inputs, with an L2 penalty.
 
     `W = argmin ||X W - Y||^2 + ridge ||W||^2 = (X^T X + ridge I)^-1 X^T Y`, solved by a Cholesky
-    factorisation. A row of zeros in both arguments changes nothing, which leaves samples out
-    without changing a shape. Inputs or targets that are not finite give weights that are NaN.
+    factorisation. W is the transpose of A in (P3) of the GSP paper (section 4.3). A row of zeros in
+    both arguments changes nothing, which leaves samples out without changing a shape. Inputs or
+    targets that are not finite give weights that are NaN.
 
     Args:
         inputs: float tensor X `(..., n, d)`.

@@ -28,13 +28,14 @@ def partial_transport(
 
     through its one unknown x: with `s_j = Σ_i exp(-ε c_ij)`, `p_j = sigmoid(x + log s_j)` and
     `Σ_j p_j = n μ`, the solution is `ρ_j = (1 - p_j) / n`, `π_ij = p_j softmax_i(-ε c_ij) / n`.
-    The gradient is Prop. 4.3 in the same terms: no matrix is inverted and no iterate is stored.
+    p_j is the share of feature j that is taken. The linear program (P1) is the limit of ε → ∞. The
+    gradient is Prop. 4.3 (eq. 4.2) in the same terms: no matrix is inverted and no iterate is
+    stored.
 
     Args:
         cost: float tensor `(..., m, n)`, cost c_ij of moving feature j to prototype i.
         transport_ratio: μ in (0, 1], the fraction of the mass to transport. 1 transports all of it.
-        entropy_smoothing: ε > 0, inverse strength of the smoothing; large is close to the linear
-            programme.
+        entropy_smoothing: ε > 0, inverse strength of the smoothing; large is close to (P1).
         solver: "newton", a bracketed Newton iteration in the log domain, or "fixed_point", the
             iteration of Prop. 4.2 (kept for comparison).
         max_iterations: bound on the solver's iterations; `None` is 60 for "newton", which stops

@@ -16,12 +16,12 @@ from gsp_tf.training.workers import of_chief
 class ChanceConstrainedTrainer:
     """Trains an embedder by a series of proxy problems, each a projection of the last solution.
 
-    Thesis, Algorithm 1: draw a pool of b images a class, embed them with the best weights θ* so
-    far, choose k of each class as its proxies by greedy k-center against the previous proxies
-    (Algorithm 2), train θ and the proxies with a pair loss between samples and proxies plus
-    `(λ/2) ||θ - θ*||²` until validation MAP@R has not risen for some evaluations, restore the best
-    θ and proxies, and repeat; end when a problem brings nothing. The first problem starts from
-    samples without a regulariser.
+    Thesis, Algorithm 1: θ* are the weights at the start, and ρ* are k random images of each class,
+    embedded. Draw a pool of b images a class, embed them with θ*, choose k of each class as its
+    proxies by greedy k-center against ρ* (Algorithm 2), train θ and the proxies with a pair loss
+    between samples and proxies plus `(λ/2) ||θ - θ*||²` (eq. 3.2.11) until validation MAP@R has not
+    risen for some evaluations. The best θ and proxies become θ* and ρ*. Repeat, and end when a
+    problem brings nothing.
 
     Args:
         learner: compiled `MetricLearner` with a pair loss. Its embedder is trained, with copies of
@@ -29,7 +29,7 @@ class ChanceConstrainedTrainer:
         proxies_per_class: k.
         pool_size: b, images of each class to choose from; at least k are drawn, and with b <= k the
             choice is random.
-        projection_weight: λ.
+        projection_weight: λ, in every problem.
         patience: evaluations without a better MAP@R after which a problem ends.
         batch_weight: weight of the same loss within the batch, as in the authors' code; 0 is the
             thesis' equation.
@@ -43,8 +43,7 @@ class ChanceConstrainedTrainer:
         projections: list of dict, one for each problem: `steps`, the best value of the monitored
             metric under its name without `val_`, such as `map_at_r`, `covering_radius_before` and
             `covering_radius_after` (mean over classes of the distance of the pool's farthest image
-            from the previous and from the new proxies, `None` where there are no previous ones),
-            `distance_moved` (||θ - θ*||).
+            from ρ* and from the new proxies), `distance_moved` (||θ - θ*||).
 
     Raises:
         ValueError: if an argument is out of range, or the learner has no pair loss.
@@ -207,7 +206,9 @@ class _Alternation(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self.forward = inference(self.model.embedder)
-        self._choose_proxies(previous=None)
+        k = self.trainer.proxies_per_class
+        samples, _ = self.pool.draw(self.forward, k)
+        self._project_from(samples.reshape(-1, samples.shape[-1]))
 
     def on_train_batch_end(self, batch, logs=None):
         self.steps += 1
@@ -242,13 +243,12 @@ class _Alternation(keras.callbacks.Callback):
         if self.solution is None:
             return False
         self._go_to(self.solution)
-        moved = self.model.distance_moved() if self.trainer.projections else None
         self.trainer.projections.append(
             {
                 "steps": self.steps,
                 self.trainer.monitor.removeprefix("val_"): float(self.value),
                 **self.radii,
-                "distance_moved": moved,
+                "distance_moved": self.model.distance_moved(),
             }
         )
         self.steps = 0
@@ -259,26 +259,23 @@ class _Alternation(keras.callbacks.Callback):
 
     def _begin_problem(self):
         self.waited, self.value, self.solution = 0, float("-inf"), None
-        self.model.project_from_here(self.trainer.projection_weight)
-        self._choose_proxies(previous=self.model.embedding_loss.proxies.numpy())
+        self._project_from(self.model.embedding_loss.proxies.numpy())
 
-    def _choose_proxies(self, previous):
-        """Proxies by greedy k-center in a new pool, against those of the problem before."""
+    def _project_from(self, previous):
+        """Make the weights θ*, and choose proxies in a new pool by greedy k-center against ρ*."""
+        self.model.project_from_here(self.trainer.projection_weight)
         k = self.trainer.proxies_per_class
         candidates, _ = self.pool.draw(self.forward, self.trainer.pool_size)
         num_classes, _, dim = candidates.shape
         if self.model.embedding_loss.loss.normalize:
-            candidates = l2_normalize(candidates).numpy()
-            previous = None if previous is None else l2_normalize(previous).numpy()
-        centers = np.zeros((num_classes, 0, dim), candidates.dtype)
-        if previous is not None:
-            centers = previous.reshape(num_classes, k, dim)
+            candidates, previous = (l2_normalize(x).numpy() for x in (candidates, previous))
+        centers = previous.reshape(num_classes, k, dim)
         chosen = greedy_k_center(candidates, centers, k).numpy()
         proxies = np.take_along_axis(candidates, chosen[:, :, None], axis=1)
         proxies = of_chief(self.model.distribute_strategy, proxies)
         self.model.embedding_loss.proxies.assign(proxies.reshape(-1, dim))
         self.radii = {
-            "covering_radius_before": None if previous is None else _radius(candidates, centers),
+            "covering_radius_before": _radius(candidates, centers),
             "covering_radius_after": _radius(candidates, proxies),
         }
 

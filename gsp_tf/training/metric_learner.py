@@ -14,7 +14,7 @@ class MetricLearner(DistributedModel, keras.Model):
     The total loss is the weighted sum of one loss for each output of the embedder and of the
     regularisers of its layers. With one loss it is `loss(labels, embeddings)`, with an attribute
     loss `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)` (GSP paper,
-    section 4.3), plus the regularisers. Several losses are given by name:
+    section 4.3; thesis, eq. 5.2.5), plus the regularisers. Several losses are given by name:
     `Σ_name weight_name loss_name(labels, output_name) + weight_regularizers (regularisers)`.
     Weights of the losses (proxies, class embeddings) are weights of the learner: they train, save
     and load with it. `call` gives what the embedder gives; inference uses its first output. The

@@ -13,12 +13,12 @@ class ProjectionLearner(MetricLearner):
     """A `MetricLearner` that stays near a point of its embedder's weights.
 
     The total loss is that of `MetricLearner` plus `(λ/2) ||θ - θ*||²` over the trainable weights θ
-    of the embedder, never over those of the losses (Gürbüz, thesis 2022, Algorithm 1, whose
-    gradient is λ(θ - θ*); the sign is misprinted there).
+    of the embedder, never over those of the losses (Gürbüz, thesis 2022, eq. 3.2.11). Its gradient
+    is λ(θ - θ*); Algorithm 1 prints it with the opposite sign.
 
     Its arguments are those of `MetricLearner`.
 
-    Weights, not trained: `projection_weight`, λ, which starts at 0, and θ*.
+    Weights, not trained: `projection_weight`, λ, which is 0 before `project_from_here`, and θ*.
 
     Example:
         >>> import keras, numpy as np

@@ -1,6 +1,6 @@
 """Pictures of embeddings, retrieval, pooling weights and training, and the pages that join them."""
 
-from gsp_tf.visual.attention import overlay_groups
+from gsp_tf.visual.attention import group_gallery, overlay_groups, strongest_images
 from gsp_tf.visual.class_hulls import class_hulls
 from gsp_tf.visual.correlation_maps import correlation_maps
 from gsp_tf.visual.curves import training_curves
@@ -20,11 +20,13 @@ __all__ = [
     "correlation_maps",
     "dominant_prototypes",
     "embedding_map",
+    "group_gallery",
     "neighbour_gallery",
     "overlay_groups",
     "overlay_weights",
     "partition_maps",
     "project",
+    "strongest_images",
     "training_curves",
     "write_report",
     "write_search_page",

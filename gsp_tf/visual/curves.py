@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from gsp_tf.visual.metric_names import display_name, is_retrieval_share
+from gsp_tf.visual.metric_names import display_name, is_share
 from gsp_tf.visual.style import INK, run_style, transparent_figure
 
 
@@ -29,7 +29,7 @@ def training_curves(histories):
     for key in dict.fromkeys(key for history in histories for key in history):
         metric = key.removeprefix("val_")
         if key != metric and not metric.startswith(("loss", "num_", "recall_at_")):
-            unit = " (%)" if is_retrieval_share(metric) else ""
+            unit = " (%)" if is_share(metric) else ""
             panels[display_name(metric) + unit] = [key]
     figures = {title: _panel(histories, keys) for title, keys in panels.items()}
     return {title: figure for title, figure in figures.items() if figure.axes[0].lines}
@@ -42,7 +42,7 @@ def _panel(histories, keys):
     for position, history in enumerate(histories):
         color, marker = run_style(position)
         for key in keys:
-            scale = 100 if is_retrieval_share(key.removeprefix("val_")) else 1
+            scale = 100 if is_share(key.removeprefix("val_")) else 1
             values = np.array(history.get(key, []), dtype=float)
             epochs = np.flatnonzero(np.isfinite(values))
             if len(epochs):

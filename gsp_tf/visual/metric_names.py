@@ -1,6 +1,14 @@
 """Display names of metrics."""
 
-NAMES = {"precision_at_1": "P@1", "r_precision": "R-precision", "map_at_r": "MAP@R"}
+NAMES = {
+    "precision_at_1": "P@1",
+    "r_precision": "R-precision",
+    "map_at_r": "MAP@R",
+    "class_wise_map_at_r": "class-wise MAP@R",
+    "nmi": "NMI",
+    "ami": "AMI",
+    "f1": "F1",
+}
 
 
 def display_name(metric):
@@ -8,18 +16,18 @@ def display_name(metric):
 
     Example:
         >>> [display_name(key) for key in ("map_at_r", "recall_at_4", "nmi")]
-        ['MAP@R', 'Recall@4', 'nmi']
+        ['MAP@R', 'Recall@4', 'NMI']
     """
     if metric.startswith("recall_at_"):
         return "Recall@" + metric.removeprefix("recall_at_")
     return NAMES.get(metric, metric)
 
 
-def is_retrieval_share(metric):
-    """Whether a metric is a share in [0, 1] that `retrieval_metrics` returns.
+def is_share(metric):
+    """Whether a metric is shown in percent, as all of retrieval and of clusters are but counts.
 
     Example:
-        >>> [is_retrieval_share(key) for key in ("map_at_r", "num_skipped")]
+        >>> [is_share(key) for key in ("map_at_r", "num_skipped")]
         [True, False]
     """
     return metric in NAMES or metric.startswith("recall_at_")

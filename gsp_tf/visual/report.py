@@ -13,7 +13,7 @@ from gsp_tf.visual.curves import training_curves
 from gsp_tf.visual.embedding_map import FEWEST_FOR_TSNE, embedding_map, project
 from gsp_tf.visual.gallery import neighbour_gallery
 from gsp_tf.visual.images import inline_svg, png_uri, thumbnail
-from gsp_tf.visual.metric_names import display_name, is_retrieval_share
+from gsp_tf.visual.metric_names import display_name, is_share
 from gsp_tf.visual.overlay import color_scale
 from gsp_tf.visual.selection import class_by_class, few_classes, telling_queries
 from gsp_tf.visual.style import CLASS_COLORS, run_style
@@ -107,9 +107,9 @@ def _notes(runs):
 
 
 def _metrics_table(runs):
-    """Column names, for each run its cells as (text, is best), and whether any query is skipped."""
+    """Column names, for each run its cells as (text, is best), and what the table is about."""
     keys = dict.fromkeys(key for run in runs for key in run.metrics)
-    shares = [key for key in keys if is_retrieval_share(key)]
+    shares = [key for key in keys if is_share(key)]
     others = [key for key in keys if key not in shares and key not in COUNTS]
     columns = [*shares, *others, *(key for key in COUNTS if key in keys)]
     rows = []
@@ -124,6 +124,7 @@ def _metrics_table(runs):
     return {
         "columns": [COUNTS.get(key, display_name(key)) for key in columns],
         "rows": rows,
+        "clusters": "nmi" in keys,
         "skipped": any(run.metrics.get("num_skipped") for run in runs),
     }
 
@@ -131,7 +132,7 @@ def _metrics_table(runs):
 def _shown(key, value):
     if value is None:
         return "–"
-    if is_retrieval_share(key):
+    if is_share(key):
         return f"{100 * value:.2f}"
     return f"{value:,}" if key in COUNTS else f"{value:.4g}"
 
@@ -165,7 +166,7 @@ def _projections(runs):
 
 def _followed(problem):
     """The metric by which CCP followed a problem."""
-    return next(key for key in problem if is_retrieval_share(key))
+    return next(key for key in problem if is_share(key))
 
 
 def _overlays(runs, indices):

@@ -93,6 +93,12 @@ def test_a_class_of_two_super_classes(hundred):
         load_cifar100(hundred, counts=COUNTS_100)
 
 
+@pytest.mark.parametrize("name", ["cifar100", "glyphs"])
+def test_a_label_by_super_class_is_of_collages(name):
+    with pytest.raises(ValueError, match="label must be class without collages .*super_class"):
+        DataRecipe(name, "nowhere", collage=CollageRecipe(label="super_class"))
+
+
 def test_download(ten, tmp_path, monkeypatch):
     with tarfile.open(tmp_path / "served.tar.gz", "w:gz") as archive:
         archive.add(ten / "cifar-10-batches-bin", "cifar-10-batches-bin")
@@ -128,6 +134,18 @@ def test_collage_splits(hundred):
     assert fish == [["fine_01", "fine_21"], ["fine_41"], ["fine_61", "fine_81"]]
 
 
+def test_collages_labelled_by_super_class(hundred):
+    """The 16 labels of the papers, in every part; the tiles are those of the classes."""
+    sets = load_cifar_collage(hundred, label="super_class", counts=COUNTS_100)
+    for images, by_class in zip(
+        sets.values(), load_cifar_collage(hundred, counts=COUNTS_100).values(), strict=True
+    ):
+        assert images.class_names == images.groups == tuple(sorted(set(SUPER_NAMES) - BACKGROUND))
+        np.testing.assert_array_equal(images.foreground.images, by_class.foreground.images)
+        for label, fine in zip(images.labels, by_class.labels, strict=True):
+            assert images.class_names[label] == by_class.groups[fine]
+
+
 def test_a_collage_has_one_foreground_tile(hundred):
     test = load_cifar_collage(hundred, counts=COUNTS_100)["test"]
     image = test.image(7)
@@ -155,6 +173,8 @@ def test_collages_in_a_recipe(hundred, published):
     published(load_cifar_collage, COUNTS_100)
     splits = load_splits(recipe("cifar_collage", hundred))
     assert [len(part.class_names) for part in splits[:3]] == [32, 16, 32]
+    by_group = recipe("cifar_collage", hundred, collage=CollageRecipe(label="super_class"))
+    assert [len(part.class_names) for part in load_splits(by_group)[:3]] == [16, 16, 16]
     with pytest.raises(ValueError, match="cifar_collage brings its own splits: .*name=fractions"):
         load_splits(recipe("cifar_collage", hundred, "ablation"))
     with pytest.raises(ValueError, match="grid must be 0 with data.name=cifar_collage"):

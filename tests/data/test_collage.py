@@ -171,3 +171,21 @@ def test_no_background_groups_means_classes_of_any_group():
 def test_too_few_background_classes():
     with pytest.raises(ValueError, match="background of the collages: every split needs"):
         collage_splits(grouped(6, 5), ["g0"], (0.4, 0.2, 0.4))
+
+
+def test_labels_by_super_class_are_the_same_in_every_part():
+    tiles = grouped()
+    by_class = collage_splits(tiles, ["g0", "g1"], (0.5, 0.1, 0.4), seed=3)
+    by_group = collage_splits(tiles, ["g0", "g1"], (0.5, 0.1, 0.4), seed=3, label="super_class")
+    for fine, coarse in zip(by_class, by_group, strict=True):
+        np.testing.assert_array_equal(fine.foreground.images, coarse.foreground.images)
+        names = [coarse.class_names[label] for label in coarse.labels]
+        assert names == [fine.groups[label] for label in fine.labels]
+    assert (
+        by_group[0].class_names == by_group[2].class_names == tuple(f"g{i}" for i in range(2, 10))
+    )
+
+
+def test_labels_by_super_class_need_two_of_them():
+    with pytest.raises(ValueError, match=r"need two super-classes or more; received \['only'\]"):
+        collage_splits(flat(range(60), ["only"] * 60), [], label="super_class")

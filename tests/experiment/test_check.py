@@ -61,7 +61,7 @@ def small(name):
 
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_every_data_set(check, name):
-    code, output = check(BENCHMARKS / f"{name}.yaml", METHODS / "pa.yaml", options=small(name))
+    code, output = check(BENCHMARKS / f"{name}.yaml", METHODS / "ms.yaml", options=small(name))
     assert code == 0 and "Nothing is missing." in output
 
 
@@ -75,12 +75,21 @@ def test_every_data_set_is_tested():
 def test_every_method(check, path):
     name = "cub200" if path.parent == METHODS else path.parent.name
     files = BENCHMARKS / f"{name}.yaml", METHODS / "c1.yaml", path
-    code, output = check(*files, options=[*small(name), "--protocol.fold", "0"])
+    fold = [] if name == "cifar_collage" else ["--protocol.fold", "0"]
+    code, output = check(*files, options=[*small(name), *fold])
     assert code == 0 and "Nothing is missing." in output
 
 
+def test_cifar_collage_names_the_classifier_that_it_starts_from(check):
+    files = BENCHMARKS / "cifar_collage.yaml", METHODS / "cifar_collage/c2.yaml"
+    code, output = check(*files)
+    assert code == 1 and "Missing (1):" in output
+    assert "There is no weights file weights/resnet20_cifar100.weights.h5." in output
+    assert "96 images of 16 classes" in output and "16 classes x 4 images" in output
+
+
 @pytest.mark.parametrize("name", ["resnet50", "bn_inception"])
-@pytest.mark.parametrize("large", [[], ["large"], ["gsp"]])
+@pytest.mark.parametrize("large", [[], ["large"], ["cars196"], ["gsp"]])
 def test_the_conventional_protocol(check, name, large):
     names = [name, *large]
     protocol = [EXPERIMENTS / "conventional" / f"{part}.yaml" for part in names]

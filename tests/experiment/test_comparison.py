@@ -72,6 +72,17 @@ def test_several_ensembles_of_a_method_have_the_deviation_of_their_means(run):
     assert row.startswith(f"| C2 | 50.00 ± {20 / 2**0.5:.2f} | 25.00 ± {10 / 2**0.5:.2f} |")
 
 
+def test_several_conventional_runs_show_the_best_of_them(run):
+    paths = [run("GSP", v, "conventional", seed=i) for i, v in enumerate((0.2, 0.3, 0.25))]
+    paths += [run("GAP", 0.4, "conventional")]
+    assert Comparison(paths).markdown().splitlines() == [
+        "| method | CUB 128D R@1 | CUB 128D best R@1 | CUB 128D R@10 |",
+        "| --- | ---: | ---: | ---: |",
+        "| GSP | 26.00 ± 5.00 | 31.00 | 35.00 ± 5.00 |",
+        "| GAP | 41.00 | – | 50.00 |",
+    ]
+
+
 def test_conventional_runs_show_recalls_and_protocols_are_kept_apart(run):
     paths = [run("GSP", 0.2, "conventional"), run("GSP", 0.4, "mlrc")]
     header = Comparison(paths).markdown().splitlines()[0]
@@ -79,6 +90,17 @@ def test_conventional_runs_show_recalls_and_protocols_are_kept_apart(run):
         "| method | CUB, conventional 128D R@1 | CUB, conventional 128D R@10 | CUB, mlrc 512D P@1 |"
     )
     assert "21.00 | 30.00 | 80.00 | 40.00" in Comparison(paths).markdown()
+
+
+@pytest.mark.parametrize("protocol", ["fractions", "conventional"])
+def test_clusters_have_columns_where_a_run_has_them(run, protocol):
+    paths = [run("GSP", 0.2, protocol), run("GAP", 0.4, protocol)]
+    folder = RunFolder(paths[1])
+    of_classes = {"nmi": 0.6, "f1": 0.3, "class_wise_map_at_r": 0.15}
+    folder.update_metrics(test=folder.metrics()["test"] | of_classes)
+    header, _, *rows = Comparison(paths).markdown().splitlines()
+    assert header.endswith("| CUB 128D NMI | CUB 128D F1 | CUB 128D class-wise MAP@R |")
+    assert rows[0].endswith("| – | – | – |") and rows[1].endswith("| 60.00 | 30.00 | 15.00 |")
 
 
 def test_the_csv_has_every_number(run):

@@ -99,6 +99,13 @@ def test_attributes_of_gsp_and_its_combinations(name):
     assert learner.embedder.output_shape == [(None, 12), (None, 64)] and history["attribute_loss"]
 
 
+def test_a_recipe_sets_every_argument_of_the_zero_shot_loss():
+    zero_shot = ZeroShotRecipe(0.3, 7, ridge=0.2, scale=1.0, reduction="sum_of_means")
+    learner = build_learner(recipe(zero_shot=zero_shot), num_classes=4, channels=1)
+    config = {"weight": learner.attribute_weight, **learner.attribute_loss.get_config()}
+    assert vars(zero_shot).items() <= config.items()
+
+
 @pytest.mark.parametrize(
     "sections", [{"pooling": PoolingRecipe("crow")}, {"head": grouping("linear_grouping")}]
 )
@@ -159,13 +166,30 @@ def test_every_ablation_of_crt_trains(row):
     assert (head == "coded_residual") == ("CRT" not in row)
 
 
-@pytest.mark.parametrize("backbone", ["conv4", "resnet20", "resnetv2_20"])
-def test_the_two_heads_train(backbone):
-    sections = recipe(head=HeadRecipe("global_local", {"key_dim": 4}), loss=LossRecipe("hybrid"))
+@pytest.mark.parametrize(
+    ("backbone", "heads", "side"),
+    [
+        ("conv4", "both", 4),
+        ("resnet20", "both", 8),
+        ("resnetv2_20", "both", 8),
+        ("resnet20", "global", 4),
+        ("resnet20", "local", 8),
+        ("resnet20", "single", 4),
+    ],
+)
+@pytest.mark.filterwarnings("error:Gradients do not exist")
+def test_the_two_heads_train(backbone, heads, side):
+    arguments = {"key_dim": 4, "heads": heads}
+    sections = recipe(head=HeadRecipe("global_local", arguments), loss=LossRecipe("hybrid"))
     sections.backbone.name = backbone
     learner, _ = trained(sections)
-    side = 4 if backbone == "conv4" else 8
     assert place_maps(learner.embedder, batch()[0]).weights.shape == (8, side, side, 1)
+
+
+def test_the_two_heads_train_without_attention():
+    head = HeadRecipe("global_local", {"key_dim": 4, "attention": False})
+    learner, _ = trained(recipe(head=head, loss=LossRecipe("hybrid")))
+    assert place_maps(learner.embedder, batch()[0]).weights is None
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,13 @@ def test_the_defaults_leave_everything_out():
     assert rates(TrainingRecipe(learning_rate=0.5), 2) == [0.5, 0.5]
 
 
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_the_second_moment(name):
+    assert build_optimizer(TrainingRecipe(optimizer=name, weight_decay=0.1)).beta_2 == 0.999
+    recipe = TrainingRecipe(optimizer=name, weight_decay=0.1, beta_2=0.99)
+    assert build_optimizer(recipe).beta_2 == build_warmup_optimizer(recipe, []).beta_2 == 0.99
+
+
 def test_step():
     schedule = ScheduleRecipe("step", decay_factor=0.1, decay_epochs=2)
     recipe = TrainingRecipe(learning_rate=1.0, steps_per_epoch=7, schedule=schedule)

@@ -13,7 +13,9 @@ import pytest
 from PIL import Image
 
 from gsp_tf.cli import main
-from gsp_tf.experiment import RunFolder, load_splits, place_maps
+from gsp_tf.evaluation import class_wise_map, clustering_metrics
+from gsp_tf.experiment import Comparison, RunFolder, load_splits, place_maps
+from gsp_tf.experiment.evaluate import embed_test_images
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
@@ -88,6 +90,48 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
     assert run("evaluate", folder.path) == 0
     first = json.loads((tmp_path / "first.json").read_text())["test"]
     assert folder.metrics()["test"] == pytest.approx(first, abs=1e-6)
+
+
+def test_clusters_and_classes_are_evaluated_where_the_recipe_says_so(recipe, tmp_path, capsys):
+    folder = RunFolder(tmp_path / "run")
+    options = ["--evaluation.clustering", "true", "--training.epochs", "1"]
+    assert run("train", recipe, "--run", folder.path, *options) == 0
+    assert "NMI" in capsys.readouterr().out
+    test = folder.metrics()["test"]
+    splits = load_splits(folder.recipe())
+    embeddings, labels, *_ = embed_test_images(folder, folder.recipe(), splits)
+    expected = clustering_metrics(embeddings, labels)
+    assert {name: test[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+    by_class = class_wise_map(embeddings, labels)
+    assert test["class_wise_map_at_r"] == pytest.approx(by_class.mean(), abs=1e-6)
+    page = folder.report_path.read_text("utf-8")
+    for name in ("NMI", "F1", "class-wise MAP@R"):
+        assert f'<th scope="col">{name}</th>' in page
+    assert "digits" in Comparison([folder.path]).markdown()
+
+
+def test_clusters_are_of_queries_and_gallery_together(recipe, digits, tmp_path):
+    rows = ["path,label,split"]
+    for number, folder in enumerate(sorted(digits.iterdir())[:6]):
+        for place, path in enumerate(sorted(folder.iterdir())):
+            split = "train" if number < 3 else "query" if place < 8 else "gallery"
+            rows.append(f"{path},{number},{split}")
+    manifest = tmp_path / "manifest.csv"
+    manifest.write_text("\n".join(rows), encoding="utf-8")
+    folder = RunFolder(tmp_path / "run")
+    options = ["--data.name", "manifest", "--data.path", manifest, "--training.epochs", "1"]
+    options += ["--data.classes_per_batch", "3", "--evaluation.clustering", "true"]
+    options += ["--protocol.name", "conventional"]
+    assert run("train", recipe, "--run", folder.path, *options) == 0
+    queries, labels, gallery, gallery_labels = embed_test_images(
+        folder, folder.recipe(), load_splits(folder.recipe())
+    )
+    assert (len(queries), len(gallery)) == (24, 36)
+    together = np.concatenate([queries, gallery]), np.concatenate([labels, gallery_labels])
+    test = folder.metrics()["test"]
+    assert test["nmi"] == pytest.approx(clustering_metrics(*together)["nmi"], abs=1e-6)
+    by_class = class_wise_map(queries, labels, gallery, gallery_labels)
+    assert test["class_wise_map_at_r"] == pytest.approx(by_class.mean(), abs=1e-6)
 
 
 def test_splits_are_disjoint_and_the_model_has_pooling_weights(recipe, tmp_path):

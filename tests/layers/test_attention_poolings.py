@@ -343,6 +343,15 @@ def test_attention_maps_are_the_mean_attention_that_a_place_receives():
     z = softmax(0.7 * dense(layer.query, local) @ dense(layer.key, local).transpose(0, 2, 1))
     maps = layer.attention_maps(features)
     np.testing.assert_allclose(maps, z.mean(1).reshape(2, 3, 4), rtol=1e-4, atol=1e-7)
+    for place in ((0, 0), (2, 1)):
+        row = layer.attention_maps(features, place=place)
+        expected = z[:, 4 * place[0] + place[1]]
+        np.testing.assert_allclose(row, expected.reshape(2, 3, 4), rtol=1e-4, atol=1e-7)
+        of_set = layer.attention_maps(local, place=4 * place[0] + place[1])
+        np.testing.assert_allclose(of_set, expected, rtol=1e-4, atol=1e-7)
+    for wrong in ((3, 0), (0, -1), 5):
+        with pytest.raises(ValueError, match=r"place must lie within \(3, 4\), received"):
+            layer.attention_maps(features, place=wrong)
     mask = np.arange(12)[None] < 7
     masked = layer.attention_maps(local, mask=np.repeat(mask, 2, 0))
     short = layer.attention_maps(local[:, :7])
@@ -395,7 +404,7 @@ def test_refuses(layer, message):
         GSoPPooling(32, "channels_first", name="pool"),
         SolarPooling(16, 2.0, "channels_first", name="pool"),
         SecondOrderAttention(16, 0.25, True, "channels_first", name="attention"),
-        GlobalLocalEmbedding(8, 16, 0.25, "channels_first", name="heads"),
+        GlobalLocalEmbedding(8, 16, 0.25, "single", False, "channels_first", name="heads"),
     ],
     ids=lambda layer: type(layer).__name__,
 )

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.layers import GlobalLocalEmbedding, L2Normalization
+from gsp_tf.layers import GlobalLocalEmbedding, L2Normalization, SecondOrderAttention
 from gsp_tf.losses import HybridLoss
 from gsp_tf.training import MetricLearner
 
@@ -14,31 +14,101 @@ def features_like(shape, seed=0):
 
 @pytest.fixture
 def maps():
-    return [features_like((2, 4, 5, 6)), features_like((2, 2, 3, 8), seed=1)]
+    return [features_like((2, 4, 6, 6)), features_like((2, 2, 3, 8), seed=1)]
 
 
 def with_attention(layer, maps):
-    """`layer`, built, with an attention that no longer is the identity."""
+    """`layer`, built, with attention that no longer is the identity."""
     layer(maps)
-    layer.attention.psi.kernel.assign(features_like((3, 6), seed=2))
+    for seed, weight in enumerate(layer.weights):
+        if "psi" in weight.path:
+            weight.assign(0.3 * features_like(weight.shape, seed=2 + seed))
     return layer
 
 
-def test_equals_the_two_heads(maps):
-    layer = with_attention(GlobalLocalEmbedding(dim=10, key_dim=3, scale=0.5), maps)
-    assert layer.attention.scale == 0.5
-    enhanced = layer.attention(maps[0]).numpy()
-    assert np.abs(enhanced - maps[0]).max() > 0.1
-    halves = [
-        (x.mean((1, 2)) + x.max((1, 2))) @ head.kernel.numpy() + head.bias.numpy()
-        for x, head in [(maps[1], layer.global_whitening), (enhanced, layer.local_whitening)]
-    ]
-    np.testing.assert_allclose(layer(maps), np.concatenate(halves, 1), rtol=1e-4, atol=1e-5)
+def head_of(layer, name):
+    """Attention and whitening of one head, by the paths of their weights."""
+    prefix = f"{layer.name}/{name}_head/"
+    weights = {w.path.removeprefix(prefix): w for w in layer.weights if w.path.startswith(prefix)}
+    attention = SecondOrderAttention(layer.key_dim, layer.scale)
+    kernel, bias = (weights[f"whitening/{part}"].numpy() for part in ("kernel", "bias"))
+    attention.build((None, None, len(kernel)))
+    for weight in attention.weights:
+        weight.assign(weights[f"attention/{weight.path.split('/', 1)[1]}"])
+    return attention, kernel, bias
 
 
-def test_channels_first(maps):
-    last = with_attention(GlobalLocalEmbedding(dim=10, key_dim=3), maps)
-    first = GlobalLocalEmbedding(dim=10, key_dim=3, data_format="channels_first")
+def embedded(layer, name, features):
+    """Whitened average plus maximum of what the attention of one head makes of a map."""
+    attention, kernel, bias = head_of(layer, name)
+    enhanced = attention(features).numpy()
+    assert np.abs(enhanced - features).max() > 0.1
+    return (enhanced.mean((1, 2)) + enhanced.max((1, 2))) @ kernel + bias
+
+
+def focused(features):
+    """Blocks of 2 x 2 places of a map, side by side in its channels."""
+    batch, height, width, channels = features.shape
+    joint = np.zeros((batch, height // 2, width // 2, 4 * channels), "float32")
+    for b, i, j in np.ndindex(*joint.shape[:3]):
+        block = features[b, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
+        joint[b, i, j] = block.reshape(-1)
+    return joint
+
+
+@pytest.mark.parametrize("heads", ["both", "global", "local", "single"])
+def test_equals_its_heads(maps, heads):
+    layer = with_attention(GlobalLocalEmbedding(dim=10, key_dim=3, scale=0.5, heads=heads), maps)
+    sources = {
+        "global": maps[1],
+        "local": maps[0],
+        "single": np.concatenate([focused(maps[0]), maps[1]], axis=-1),
+    }
+    names = ["global", "local"] if heads == "both" else [heads]
+    expected = [embedded(layer, name, sources[name]) for name in names]
+    np.testing.assert_allclose(layer(maps), np.concatenate(expected, 1), rtol=1e-4, atol=1e-5)
+    assert layer.compute_output_shape([x.shape for x in maps]) == (2, 10)
+    for name in names:
+        attention = head_of(layer, name)[0]
+        for place in (None, (1, 2)):
+            found = layer.attention_maps(maps, head=name, place=place)
+            expected = attention.attention_maps(sources[name], place=place)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(
+        layer.attention_maps(maps), layer.attention_maps(maps, head=names[-1])
+    )
+
+
+@pytest.mark.parametrize("heads", ["both", "single"])
+def test_without_attention(maps, heads):
+    layer = GlobalLocalEmbedding(dim=10, key_dim=3, heads=heads, attention=False)
+    twin = GlobalLocalEmbedding(dim=10, key_dim=3, heads=heads)  # whose attention starts at 0
+    output = layer(maps)
+    twin(maps)
+    weights = {w.path.split("/", 1)[1]: w for w in twin.weights}
+    assert all("whitening" in w.path for w in layer.weights)
+    for weight in layer.weights:
+        weights[weight.path.split("/", 1)[1]].assign(weight)
+    np.testing.assert_allclose(output, twin(maps), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="no attention maps with attention=False"):
+        layer.attention_maps(maps)
+
+
+def test_the_attention_of_each_map_is_its_own(maps):
+    layer = GlobalLocalEmbedding(dim=10, key_dim=3)
+    layer(maps)
+    kernels = {w.path.split("/", 1)[1]: w.shape for w in layer.weights if "query/kernel" in w.path}
+    assert kernels == {
+        "global_head/attention/query/kernel": (8, 3),
+        "local_head/attention/query/kernel": (6, 3),
+    }
+
+
+@pytest.mark.parametrize("heads", ["both", "single"])
+def test_channels_first(maps, heads):
+    arguments = {"dim": 10, "key_dim": 3, "heads": heads}
+    last = with_attention(GlobalLocalEmbedding(**arguments), maps)
+    first = GlobalLocalEmbedding(**arguments, data_format="channels_first")
     transposed = [x.transpose(0, 3, 1, 2) for x in maps]
     first(transposed)
     first.set_weights(last.get_weights())
@@ -56,15 +126,57 @@ def test_dtype_policies(maps, policy):
     np.testing.assert_allclose(tf.cast(output, "float32"), reference(maps), rtol=2e-2, atol=2e-2)
 
 
-@pytest.mark.parametrize("dim", [0, 7])
-def test_refuses_a_dimension_without_halves(dim):
-    with pytest.raises(ValueError, match=f"dim must be even and at least 2, received {dim}"):
-        GlobalLocalEmbedding(dim=dim, key_dim=3)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dim": 0}, "dim must be a positive multiple of 2 with heads='both', received 0"),
+        ({"dim": 7}, "dim must be a positive multiple of 2 with heads='both', received 7"),
+        ({"dim": 0, "heads": "local"}, "multiple of 1 with heads='local', received 0"),
+        ({"dim": 4, "heads": "all"}, "one of both, global, local, single; received 'all'"),
+        ({"dim": 4, "key_dim": 0}, "key_dim must be an integer of at least 1, received 0"),
+    ],
+)
+def test_refuses_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        GlobalLocalEmbedding(**{"key_dim": 3, **arguments})
 
 
-def test_refuses_a_single_map(maps):
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(None, 4, 5, 6), (None, 2, 3, 8)],
+        [(None, None, None, 6), (None, 2, 3, 8)],
+        [(None, 16, 6), (None, 4, 8)],
+    ],
+)
+def test_a_single_head_refuses_maps_that_do_not_fit(shapes):
+    with pytest.raises(ValueError, match="takes maps of known height and width"):
+        GlobalLocalEmbedding(dim=4, key_dim=3, heads="single").build(shapes)
+
+
+def test_refuses_maps_of_no_head(maps):
+    layer = GlobalLocalEmbedding(dim=4, key_dim=3, heads="global")
+    with pytest.raises(ValueError, match="one of global with heads='global', received 'local'"):
+        layer.attention_maps(maps, head="local")
+    with pytest.raises(ValueError, match=r"place must lie within \(2, 3\), received \[2, 0\]"):
+        layer.attention_maps(maps, place=(2, 0))
+
+
+@pytest.mark.parametrize("heads", ["both", "single"])
+def test_refuses_a_single_map(maps, heads):
+    with pytest.raises(ValueError, match=f"takes the pair of .* with heads='{heads}'"):
+        GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads)(maps[0])
     with pytest.raises(ValueError, match="takes the pair of a local and a global map"):
-        GlobalLocalEmbedding(dim=4, key_dim=3)(maps[0])
+        GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads)([*maps, maps[0]])
+
+
+@pytest.mark.parametrize(("heads", "features"), [("local", 0), ("global", 1)])
+def test_one_head_takes_its_map_alone(maps, heads, features):
+    layer = with_attention(GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads), maps[features])
+    np.testing.assert_array_equal(layer(maps[features]), layer(maps))
+    alone = GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads).attention_maps(maps[features])
+    assert alone.shape == maps[features].shape[:3]
+    assert layer.compute_output_shape(maps[features].shape) == (2, 4)
 
 
 def test_both_heads_train_with_the_hybrid_loss():

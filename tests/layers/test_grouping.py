@@ -110,6 +110,49 @@ def test_gate_maps_are_the_mean_magnitudes_of_the_gates():
 
 
 @every_layer
+def test_channel_maps_are_those_of_the_strongest_channel(make):
+    features = features_like((2, 3, 4, 5)).astype("float64")
+    layer = with_random_weights(make(3, 4, dtype="float64"), features.shape)
+    sets = tf.reshape(features, (2, 12, 5))
+    weighted = np.abs(layer.weighted_features(sets, None).numpy())
+    maps = layer.channel_maps(features).numpy()
+    assert maps.shape == (2, 3, 4, 3)
+    for image, group in np.ndindex(2, 3):
+        place, channel = np.unravel_index(weighted[image, :, group].argmax(), (12, 5))
+        of_channel = weighted[image, :, group, channel]
+        found = maps[image, ..., group].ravel()
+        np.testing.assert_allclose(found, of_channel / of_channel.sum(), rtol=1e-9)
+        assert found.argmax() == place
+
+
+@every_layer
+def test_the_weighted_features_are_what_is_pooled(make):
+    features = features_like((2, 12, 5)).astype("float64")
+    layer = with_random_weights(make(3, 4, dtype="float64"), features.shape)
+    weighted = layer.weighted_features(tf.constant(features), None).numpy()
+    attends = isinstance(layer, (AttentiveGrouping, LinearGrouping))
+    pooled = weighted.sum(1) if attends else weighted.mean(1)
+    if isinstance(layer, LinearGrouping):
+        kernels = layer.kernel.numpy().reshape(5, 3, 4)
+        groups = np.einsum("bgc,cgd->bgd", pooled, kernels)
+    else:
+        kernel = layer.value_kernel if isinstance(layer, AttentiveGrouping) else layer.kernel
+        groups = pooled @ kernel.numpy()
+    groups = groups + (layer.bias.numpy() if isinstance(layer, ChannelGrouping) else 0)
+    np.testing.assert_allclose(layer(features), groups, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [ChannelGrouping, GateGrouping, AttentiveGrouping])
+def test_sizes_that_are_not_given_are_shares_of_the_channels(make):
+    layer = make(3, 4)
+    layer.build((None, 7, 7, 40))
+    inner = {ChannelGrouping: "squeeze_kernels", GateGrouping: "shared_kernel"}
+    size = 8 if make is ChannelGrouping else 5
+    assert getattr(layer, inner.get(make, "key_kernel")).shape[-1] == size
+    assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
+
+
+@every_layer
 def test_channels_first(make):
     features = features_like((2, 3, 4, 5))
     last = with_random_weights(make(3, 4), features.shape)
@@ -118,6 +161,9 @@ def test_channels_first(make):
     np.testing.assert_allclose(first(transposed), last(features), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(
         first.attention_maps(transposed), last.attention_maps(features), rtol=1e-5, atol=1e-7
+    )
+    np.testing.assert_allclose(
+        first.channel_maps(transposed), last.channel_maps(features), rtol=1e-4, atol=1e-6
     )
     assert first.compute_output_shape((None, 5, None, None)) == (None, 3, 4)
 
@@ -137,6 +183,9 @@ def test_mask_leaves_features_out(make):
     assert (tape.gradient(target, variable).numpy()[~mask] == 0).all()
     maps = layer.attention_maps(features, mask=mask).numpy()
     assert (maps[~mask] == 0).all()
+    channel_maps = layer.channel_maps(features, mask=mask).numpy()
+    assert (channel_maps[~mask] == 0).all()
+    np.testing.assert_allclose(channel_maps.sum(1), 1, rtol=1e-9)
     np.testing.assert_allclose(groups[:1], alone[0], rtol=1e-9)
     np.testing.assert_allclose(maps[0, mask[0]], alone[1][0], rtol=1e-9)
     nothing = np.zeros_like(mask)
@@ -207,7 +256,8 @@ def test_finite_at_the_edges(make, scale, size):
         groups = layer(features)
         target = tf.reduce_mean(tf.tanh(groups))
     gradients = tape.gradient(target, [features, *(w.value for w in layer.weights)])
-    for value in (groups, layer.attention_maps(features), *gradients):
+    maps = layer.attention_maps(features), layer.channel_maps(features)
+    for value in (groups, *maps, *gradients):
         assert np.isfinite(value).all()
 
 

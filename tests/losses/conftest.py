@@ -53,12 +53,17 @@ LAYERS = {
 PAIR_LOSSES = {
     "angular": partial(AngularLoss, 45.0),
     "binomial_deviance": partial(BinomialDevianceLoss, 3.0, 0.4, 10.0),
+    "binomial_deviance_over_pairs": partial(
+        BinomialDevianceLoss, 3.0, 0.4, 2.0, 5.0, mean_over_pairs=True
+    ),
     "circle": partial(CircleLoss, 0.25, 20.0),
     "contrastive": partial(ContrastiveLoss, 0.1, 1.2),
+    "contrastive_over_pairs": partial(ContrastiveLoss, 0.1, 1.2, mean_over_pairs=True),
     "cosine_contrastive": partial(CosineContrastiveLoss, 0.2),
     "fast_ap": partial(FastAPLoss, 7),
     "lifted_structure": partial(LiftedStructureLoss, 0.8),
     "margin": partial(MarginLoss, 0.3, 1.1),
+    "margin_over_pairs": partial(MarginLoss, 0.3, 1.1, mean_over_pairs=True),
     "multi_similarity": partial(MultiSimilarityLoss, 3.0, 20.0, 0.3),
     "n_pairs": NPairsLoss,
     "supervised_contrastive": partial(SupervisedContrastiveLoss, 0.2),

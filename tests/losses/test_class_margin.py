@@ -48,6 +48,34 @@ def test_equals_the_definition(with_weights, value_and_gradients, nu):
         assert betas_gradient[index] == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5)
 
 
+def loss_over_pairs(labels, embeddings, beta, nu):
+    """Mean over pairs with one boundary and a margin of 0.3."""
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    terms = []
+    for a, b in np.ndindex(*2 * [len(labels)]):
+        distance = np.linalg.norm(unit[a] - unit[b])
+        hinge = 0.3 + (distance - beta if labels[a] == labels[b] else beta - distance)
+        if a != b:
+            terms.append(max(0, hinge) + nu * beta)
+    return np.mean(terms)
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.3])
+def test_one_boundary_and_one_mean_over_pairs(with_weights, value_and_gradients, nu):
+    labels, embeddings = batch()
+    loss = ClassMarginLoss(3, 0.3, nu=nu, shared_beta=True, mean_over_pairs=True, dtype="float64")
+    loss.build((None,), (None, 4))
+    assert loss.betas.shape == (1,)
+    loss.betas.assign([1.1])
+    value, gradient, beta_gradient = value_and_gradients(loss, labels, embeddings)
+    assert value == pytest.approx(loss_over_pairs(labels, embeddings, 1.1, nu), rel=1e-9)
+    there, back = (loss_over_pairs(labels, embeddings, 1.1 + s, nu) for s in (1e-6, -1e-6))
+    assert beta_gradient[0] == pytest.approx((there - back) / 2e-6, rel=1e-5)
+    shift = 1e-6 * np.random.default_rng(1).normal(size=embeddings.shape)
+    there, back = (loss_over_pairs(labels, embeddings + s, 1.1, nu) for s in (shift, -shift))
+    assert np.sum(gradient * shift) == pytest.approx((there - back) / 2, rel=1e-5)
+
+
 @pytest.mark.parametrize("miner", [None, DistanceWeightedMiner(seed=3)])
 def test_starts_as_the_margin_loss(value_and_gradients, value_and_gradient, miner):
     labels, embeddings = batch()
@@ -98,8 +126,11 @@ def test_boundaries_have_a_learning_rate_of_their_own():
 
 
 def test_config_keeps_the_miner():
-    loss = ClassMarginLoss(3, miner=DistanceWeightedMiner(0.4, seed=2))
+    loss = ClassMarginLoss(
+        3, shared_beta=True, mean_over_pairs=True, miner=DistanceWeightedMiner(0.4, seed=2)
+    )
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
     twin = keras.saving.deserialize_keras_object(config)
     assert twin.margin_loss.miner.get_config() == loss.margin_loss.miner.get_config()
     assert twin.get_config() == loss.get_config()
+    assert twin.shared_beta and twin.margin_loss.mean_over_pairs

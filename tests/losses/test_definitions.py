@@ -107,6 +107,32 @@ def binomial_deviance(case):
     return mean(pull) + mean(push)
 
 
+def over_all_pairs(case, positive, negative):
+    """Mean of what positive and negative pairs cost, a function of their place each."""
+    terms = [(positive(i, j), w) for i, j, w in pairs(case.positives)]
+    return mean(terms + [(negative(i, j), w) for i, j, w in pairs(case.negatives)])
+
+
+def contrastive_over_pairs(case):
+    return over_all_pairs(
+        case, lambda *p: max(0, case.d[p] - 0.1), lambda *p: max(0, 1.2 - case.d[p])
+    )
+
+
+def margin_over_pairs(case):
+    return over_all_pairs(
+        case, lambda *p: max(0, case.d[p] - 0.8), lambda *p: max(0, 1.4 - case.d[p])
+    )
+
+
+def binomial_deviance_over_pairs(case):
+    return over_all_pairs(
+        case,
+        lambda *p: np.log(1 + np.exp(-15 * (case.s[p] - 0.4))),
+        lambda *p: np.log(1 + np.exp(6 * (case.s[p] - 0.4))),
+    )
+
+
 def n_pairs(case):
     """The anchor is the first of its class, its positive the first one that it has."""
     first = {label: i for i, label in reversed(list(enumerate(case.labels)))}
@@ -183,8 +209,9 @@ def fast_ap(case):
 DEFINITIONS = {
     f.__name__: f
     for f in (
-        angular, binomial_deviance, circle, contrastive, cosine_contrastive, fast_ap,
-        lifted_structure, margin, multi_similarity, n_pairs, supervised_contrastive, triplet,
+        angular, binomial_deviance, binomial_deviance_over_pairs, circle, contrastive,
+        contrastive_over_pairs, cosine_contrastive, fast_ap, lifted_structure, margin,
+        margin_over_pairs, multi_similarity, n_pairs, supervised_contrastive, triplet,
         triplet_hard, triplet_hard_soft, triplet_semi_hard,
     )
 }  # fmt: skip

@@ -23,7 +23,7 @@ def batch(rows=8, columns=12, seed=0):
     return np.arange(rows) % 4, rng.normal(size=(rows, columns))
 
 
-def test_sums_the_groups_and_adds_their_diversity(
+def test_is_the_mean_over_groups_plus_their_diversity(
     pair_loss, value_and_gradients, value_and_gradient
 ):
     labels, embeddings = batch()
@@ -32,7 +32,7 @@ def test_sums_the_groups_and_adds_their_diversity(
     value, gradient = value_and_gradients(loss, labels, embeddings)
     expected, expected_gradient = value_and_gradient(
         lambda y, x: (
-            sum(inner(y, x[:, 4 * g : 4 * g + 4]) for g in range(3))
+            sum(inner(y, x[:, 4 * g : 4 * g + 4]) for g in range(3)) / 3
             + 0.7 * diversity(None, keras.ops.reshape(x, (8, 3, 4)))
         ),
         labels,
@@ -56,8 +56,8 @@ def test_every_group_learns_weights_of_its_own(with_weights, value_and_gradients
         alone.betas.assign(loss.trainable_weights[g])
         part, _, expected = value_and_gradients(alone, labels, embeddings[:, 4 * g : 4 * g + 4])
         total += part
-        np.testing.assert_allclose(gradient, expected, rtol=1e-9)
-    assert value == pytest.approx(total, rel=1e-9)
+        np.testing.assert_allclose(gradient, expected / 3, rtol=1e-9)
+    assert value == pytest.approx(total / 3, rel=1e-9)
 
 
 def test_xla_gives_the_same(with_weights, value_and_gradients):

@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
 from gsp_tf.losses import ZeroShotLoss
-from gsp_tf.losses.zero_shot import alternate_classes
+from gsp_tf.losses.zero_shot import REDUCTIONS, alternate_classes
 
 
 def loss_with(class_embeddings, dtype="float32", **arguments):
@@ -39,7 +39,7 @@ def batch(labels, attributes=4, classes=6, dim=5, seed=0):
     return labels, z, rng.normal(size=(classes, dim))
 
 
-def defined_loss(labels, attributes, class_embeddings, ridge, scale):
+def defined_loss(labels, attributes, class_embeddings, ridge, scale, reduction="mean"):
     """The definition, with scikit-learn's regression."""
     classes = list(dict.fromkeys(labels.tolist()))
     if len(classes) < 2:
@@ -50,9 +50,8 @@ def defined_loss(labels, attributes, class_embeddings, ridge, scale):
         regression = Ridge(alpha=ridge, fit_intercept=False)
         regression.fit(attributes[fit], class_embeddings[labels[fit]])
         logits = scale * regression.predict(attributes[test]) @ class_embeddings.T
-        losses.extend(-log_softmax(logits, axis=1)[np.arange(test.sum()), labels[test]])
-    assert len(losses) == len(labels)
-    return np.mean(losses)
+        losses.append(-log_softmax(logits, axis=1)[np.arange(test.sum()), labels[test]])
+    return np.mean(np.concatenate(losses)) if reduction == "mean" else sum(map(np.mean, losses))
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -78,12 +77,14 @@ def test_equals_the_authors_equations(oracle, k, jit_compile):
     labels=st.lists(st.integers(0, 5), min_size=1, max_size=15),
     ridge=st.sampled_from([1e-3, 0.05, 10.0]),
     scale=st.sampled_from([0.0, 1.0, 9.5]),
+    reduction=st.sampled_from(REDUCTIONS),
     seed=st.integers(0, 1000),
 )
-def test_equals_the_definition(labels, ridge, scale, seed):
+def test_equals_the_definition(labels, ridge, scale, reduction, seed):
     labels, attributes, class_embeddings = batch(labels, seed=seed)
-    loss = loss_with(class_embeddings, "float64", ridge=ridge, scale=scale)
-    expected = defined_loss(labels, attributes, class_embeddings, ridge, scale)
+    arguments = {"ridge": ridge, "scale": scale, "reduction": reduction}
+    loss = loss_with(class_embeddings, "float64", **arguments)
+    expected = defined_loss(labels, attributes, class_embeddings, **arguments)
     assert float(loss(labels, attributes)) == pytest.approx(expected, rel=1e-7, abs=1e-12)
 
 
@@ -133,11 +134,15 @@ def test_gradients_equal_finite_differences(labels):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("rows", [1, 5])
-def test_one_class_costs_nothing(rows, jit_compile):
+def test_one_class_costs_nothing(rows, reduction, jit_compile):
     labels, attributes, class_embeddings = batch([2] * rows)
     value, *gradients = value_and_gradients(
-        loss_with(class_embeddings), labels, attributes.astype("float32"), jit_compile
+        loss_with(class_embeddings, reduction=reduction),
+        labels,
+        attributes.astype("float32"),
+        jit_compile,
     )
     assert value == 0
     assert all((g == 0).all() for g in gradients)
@@ -194,6 +199,7 @@ def test_labels_of_any_integer_type(dtype):
         ({"embedding_dim": 0}, "embedding_dim must be at least 1, received 0"),
         ({"ridge": 0.0}, "ridge must be positive, received 0.0"),
         ({"ridge": float("nan")}, "ridge must be positive, received nan"),
+        ({"reduction": "sum"}, r"one of \['mean', 'sum_of_means'\], received 'sum'"),
     ],
 )
 def test_refuses_bad_arguments(arguments, message):
@@ -202,11 +208,12 @@ def test_refuses_bad_arguments(arguments, message):
 
 
 def test_config_round_trip():
-    loss = ZeroShotLoss(7, 3, ridge=0.2, scale=4.0, name="zero_shot")
+    loss = ZeroShotLoss(7, 3, ridge=0.2, scale=4.0, reduction="sum_of_means", name="zero_shot")
     twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
     assert isinstance(twin, ZeroShotLoss)
     assert twin.get_config() == loss.get_config()
     assert (twin.num_classes, twin.embedding_dim, twin.ridge, twin.scale) == (7, 3, 0.2, 4.0)
+    assert twin.reduction == "sum_of_means"
 
 
 def test_shape_of_the_class_embeddings_and_of_the_loss():

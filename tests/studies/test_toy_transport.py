@@ -29,8 +29,8 @@ def test_the_linear_programme_takes_the_cheapest_pixels(script, transport_ratio)
 
 def test_a_pixel_is_kept_above_the_background_and_half_of_the_average(script):
     objects = script.OBJECTS.ravel()
-    weights = np.where(objects, 0.02, 0.28 / 64)
-    assert objects.sum() == 36 and script.kept(weights).all()
+    weights = np.where(objects, 0.016, 0.004)
+    assert objects.sum() == 50 and script.kept(weights).all()
     pixels = np.flatnonzero(objects)
     weights[pixels[3]], weights[pixels[5]] = 0.0045, 0.0055
     assert np.flatnonzero(~script.kept(weights)).tolist() == [3]
@@ -43,11 +43,11 @@ def test_a_pixel_is_kept_above_the_background_and_half_of_the_average(script):
 def test_numbers_and_picture_of_two_seeds(script, tmp_path, capsys):
     script.main(str(tmp_path / "results"), str(tmp_path / "figures"), seeds=(0, 1))
     values = script.records.read(tmp_path / "results" / "toy_transport.csv")
-    assert list(values) == ["linear programme", "ε = 1", "ε = 5", "ε = 20", "ε = 100"]
+    assert list(values) == ["linear programme", "ε = 0.5", "ε = 5", "ε = 20", "ε = 100"]
     assert len(capsys.readouterr().out.splitlines()) == 7
 
     share, weight = "share of red and blue pixels kept", "share of weight on red and blue"
-    assert values["linear programme"][share] == pytest.approx({0: 20 / 36, 1: 20 / 36}, abs=1e-5)
+    assert values["linear programme"][share] == pytest.approx({0: 0.4, 1: 0.4}, abs=1e-5)
     assert values["ε = 5"][share] == values["ε = 20"][share] == {0: 1, 1: 1}
     for seed in (0, 1):
         above = [row["Σ c π above the linear programme"][seed] for row in values.values()]
@@ -55,7 +55,7 @@ def test_numbers_and_picture_of_two_seeds(script, tmp_path, capsys):
 
     colors = script.color_map(1).reshape(-1, 3)
     colors /= np.maximum(1, np.linalg.norm(colors, axis=1, keepdims=True))
-    prototypes = np.array([[0.9, 0.1, 0.1], [0.1, 0.1, 0.9]])
+    prototypes = np.array([[1, 0, 0], [0, 0, 1]])
     cost = np.linalg.norm(prototypes[:, None] - colors, axis=-1)
     log_s = logsumexp(-5 * cost, axis=0)
     taken = expit(brentq(lambda x: expit(x + log_s).sum() - 20, -50, 50) + log_s)

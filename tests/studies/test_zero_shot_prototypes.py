@@ -30,22 +30,22 @@ def noise(classes, seed):
 def test_numbers_and_picture_of_runs_that_are_there(script, tmp_path, monkeypatch, capsys):
     recipe = tmp_path / "tiny.yaml"
     recipe.write_text(RECIPE)
-    splits = Splits(noise(8, 0), noise(2, 1), noise(7, 2))
+    splits = Splits(noise(12, 0), noise(2, 1), noise(7, 2))
     monkeypatch.setattr(script, "load_splits", lambda recipe: splits)
     for name, options in script.VARIANTS.values():
         own = load_recipe(recipe, [*options, f"--name={name}"])
         own = dataclasses.replace(own, loss=complete_arguments(own.loss))
         folder = RunFolder.create(tmp_path / f"runs/{name}-0", own)
-        build_learner(own, 8, 1).save(folder.model_path)
+        build_learner(own, 12, 1).save(folder.model_path)
         folder.update_metrics(test={"precision_at_1": 0.5, "map_at_r": 0.25})
     out, figure = tmp_path / "results.csv", tmp_path / "figures/prototypes.png"
-    script.main((str(recipe),), str(tmp_path / "runs"), (0,), 1, 5, 2, str(out), str(figure))
+    script.main((str(recipe),), str(tmp_path / "runs"), (0,), 1, 5, str(out), str(figure))
     values = script.records.read(out)
     assert list(values) == [script.GSP, script.ZERO_SHOT]
     for row in values.values():
         assert row["P@1"] == {0: 50.0} and row["MAP@R"] == {0: 25.0}
-        assert row["chance, training classes"] == {0: 25.0}
-        # Halves of 3 and 4 classes, of as many images each: 2 in 7 by chance.
+        assert row["chance, training classes"] == {0: 20.0}
+        # Halves of 3 and 4 classes: 2 in 7 by chance.
         assert row["chance, unseen classes"][0] == pytest.approx(200 / 7, abs=1e-3)
         for rule in ("euclidean", "cosine", "random embeddings"):
             assert 0 <= row[f"{rule}, unseen classes"][0] <= 100
@@ -66,11 +66,24 @@ def test_attributes_are_those_of_the_model(script, tmp_path):
     np.testing.assert_allclose(attributes, expected, atol=1e-5)
 
 
-def test_fitted_embeddings_predict_where_random_ones_cannot(script):
+def test_means_of_classes_are_found_where_random_embeddings_are_not(script):
     rng = np.random.default_rng(0)
-    labels = np.arange(160) % 8
-    attributes = rng.dirichlet(np.full(4, 0.5), 8)[labels].astype("float32")
-    fitted = script.fit_class_embeddings(attributes, labels, steps=60, seed=0)
-    assert fitted.shape == (8, script.EMBEDDING_DIM)
-    found = zero_shot_prediction(attributes, labels, fitted, num_splits=50)
-    assert found["cosine"] > 0.6 and found["chance"] == 0.25
+    labels = np.arange(300) % 15
+    attributes = rng.dirichlet(np.ones(4), 15)[labels]
+    embeddings = attributes @ rng.normal(size=(4, 6)) + rng.normal(scale=0.01, size=(300, 6))
+    means = script.class_means(embeddings, labels)
+    np.testing.assert_allclose(means[3], embeddings[3::15].mean(axis=0))
+    found = script.predictions(attributes, labels, means, splits=40, seed=0)
+    assert found["euclidean"] > 0.8 and found["cosine"] > 0.8
+    assert found["chance"] == pytest.approx(0.2)
+    random = script.predictions(attributes, labels, rng.normal(size=(15, 6)), splits=40, seed=0)
+    assert random["cosine"] < 0.4
+
+
+def test_of_ten_classes_or_fewer_all_are_halved(script):
+    rng = np.random.default_rng(1)
+    labels = np.arange(40) % 4
+    attributes, means = rng.dirichlet(np.ones(3), 40), rng.normal(size=(4, 5))
+    found = script.predictions(attributes, labels, means, splits=3, seed=0)
+    halves = [zero_shot_prediction(attributes, labels, means, 1, seed=split) for split in range(3)]
+    assert found == {name: np.mean([half[name] for half in halves]) for name in halves[0]}

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf.losses import ContrastiveLoss, MultiSimilarityLoss, ProxyNCALoss, TripletLoss
-from gsp_tf.ops import greedy_k_center
+from gsp_tf.ops import greedy_k_center, l2_normalize
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
     MetricLearner,
@@ -12,6 +12,7 @@ from gsp_tf.training import (
     RetrievalEvaluation,
     with_learning_rate_multipliers,
 )
+from gsp_tf.training.embedding import inference
 
 CLASSES, PER_CLASS, COLUMNS = 6, 9, 8
 
@@ -107,10 +108,21 @@ def test_problems_follow_each_other_until_one_brings_nothing():
     assert [p["map_at_r"] for p in trainer.projections] == [0.3, 0.5, 0.4]
     assert [p["steps"] for p in trainer.projections] == [12, 9, 9]
     assert history.history["projection"] == [1] * 4 + [2] * 3 + [3] * 3
-    assert [s["projection_weight"] for s in watch.begun] == pytest.approx([0.0] * 4 + [2e-4] * 6)
+    # Each of them stays near its θ*, the first one near the weights at the start.
+    assert [s["projection_weight"] for s in watch.begun] == pytest.approx([2e-4] * 10)
+    np.testing.assert_array_equal(watch.begun[0]["anchor"], watch.begun[0]["weights"])
+    np.testing.assert_array_equal(watch.begun[1]["anchor"], watch.begun[0]["weights"])
     np.testing.assert_array_equal(watch.begun[4]["weights"], watch.ended[1]["weights"])
     np.testing.assert_array_equal(watch.begun[4]["anchor"], watch.ended[1]["weights"])
     np.testing.assert_array_equal(watch.begun[7]["anchor"], watch.ended[4]["weights"])
+    moved = [(1, 0), (4, 4), (7, 7)]  # the best epoch of each, and its first
+    assert [p["distance_moved"] for p in trainer.projections] == pytest.approx(
+        [
+            np.linalg.norm(watch.ended[best]["weights"] - watch.begun[first]["weights"])
+            for best, first in moved
+        ],
+        rel=1e-4,
+    )
     # In the end the best weights and proxies of all are back.
     np.testing.assert_array_equal(
         trainer.learner.embedder.get_weights()[0], watch.ended[4]["weights"]
@@ -140,15 +152,17 @@ def test_proxies_are_chosen_by_k_center_among_embeddings_of_their_own_class(k, p
     trainer, watch, _ = run([0.5, 0.1, 0.1], proxies_per_class=k, pool_size=pool_size, patience=1)
     replay = pool()
     size = max(k, pool_size)
-    previous = np.zeros((CLASSES, 0, 4), "float32")
-    for before, epoch in ((None, 0), (0, 2)):
-        weights = watch.begun[epoch]["weights"]
-        candidates, indices = replay.draw(lambda x, w=weights: tf.matmul(x, w), size)
+    size = max(k, pool_size)
+    embedder = trainer.learner.embedder
+    embedder.set_weights([watch.begun[0]["weights"]])
+    samples, _ = replay.draw(inference(embedder), k)
+    for previous, epoch in ((samples, 0), (watch.ended[0]["proxies"], 2)):
+        embedder.set_weights([watch.begun[epoch]["weights"]])
+        candidates, indices = replay.draw(inference(embedder), size)
         assert (TRAIN[1][indices] == np.arange(CLASSES)[:, None]).all()
-        candidates = unit(candidates)
-        if before is not None:
-            previous = unit(watch.ended[before]["proxies"]).reshape(CLASSES, k, 4)
-        chosen = greedy_k_center(candidates, previous, k).numpy()
+        candidates = l2_normalize(candidates).numpy()
+        centers = l2_normalize(previous).numpy().reshape(CLASSES, k, 4)
+        chosen = greedy_k_center(candidates, centers, k).numpy()
         expected = np.take_along_axis(candidates, chosen[:, :, None], axis=1).reshape(-1, 4)
         np.testing.assert_allclose(watch.begun[epoch]["proxies"], expected, rtol=1e-5, atol=1e-6)
     for radius in ("covering_radius_before", "covering_radius_after"):
@@ -158,23 +172,23 @@ def test_proxies_are_chosen_by_k_center_among_embeddings_of_their_own_class(k, p
 def test_covering_radius_is_the_mean_distance_of_the_farthest_image():
     trainer, watch, _ = run([0.5, 0.1, 0.1], proxies_per_class=2, pool_size=5, patience=1)
     replay = pool()
-    replay.draw(lambda x: x, 5)
-    weights = watch.begun[2]["weights"]
-    candidates = unit(replay.draw(lambda x: tf.matmul(x, weights), 5)[0])
+    start = watch.begun[0]["weights"]
+    samples, _ = replay.draw(lambda x: tf.matmul(x, start), 2)
 
-    def radius(proxies):
+    def radius(candidates, proxies):
         proxies = unit(proxies).reshape(CLASSES, 2, 4)
-        distances = np.linalg.norm(candidates[:, :, None] - proxies[:, None], axis=-1)
+        distances = np.linalg.norm(unit(candidates)[:, :, None] - proxies[:, None], axis=-1)
         return distances.min(axis=2).max(axis=1).mean()
 
-    second = trainer.projections[1]
-    assert trainer.projections[0]["covering_radius_before"] is None
-    assert second["covering_radius_before"] == pytest.approx(
-        radius(watch.ended[0]["proxies"]), abs=1e-4
-    )
-    assert second["covering_radius_after"] == pytest.approx(
-        radius(watch.begun[2]["proxies"]), abs=1e-4
-    )
+    previous = (samples, watch.ended[0]["proxies"])
+    for problem, epoch, before in zip(trainer.projections[:2], (0, 2), previous, strict=True):
+        weights = watch.begun[epoch]["weights"]
+        candidates, _ = replay.draw(lambda x, w=weights: tf.matmul(x, w), 5)
+        after = radius(candidates, watch.begun[epoch]["proxies"])
+        assert problem["covering_radius_before"] == pytest.approx(
+            radius(candidates, before), abs=1e-4
+        )
+        assert problem["covering_radius_after"] == pytest.approx(after, abs=1e-4)
 
 
 def test_without_a_projection_weight_a_problem_is_plain_proxy_training():
@@ -202,7 +216,8 @@ def test_without_a_projection_weight_a_problem_is_plain_proxy_training():
     np.testing.assert_allclose(watch.ended[2]["proxies"], proxies, rtol=1e-4, atol=1e-6)
 
 
-def test_a_huge_projection_weight_holds_the_embedder_and_not_the_proxies():
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_a_huge_projection_weight_holds_the_embedder_and_not_the_proxies(epoch):
     moved = {}
     for weight in (0.0, 20.0):
         keras.utils.set_random_seed(0)
@@ -211,7 +226,7 @@ def test_a_huge_projection_weight_holds_the_embedder_and_not_the_proxies():
             metric_learner(), proxies_per_class=2, pool_size=3, patience=1, projection_weight=weight
         )
         fit(trainer, 3, [Scripted([0.5, 0.1, 0.1]), watch], steps=40)
-        begun, ended = watch.begun[2], watch.ended[2]
+        begun, ended = watch.begun[epoch], watch.ended[epoch]
         moved[weight] = [np.abs(ended[k] - begun[k]).max() for k in ("weights", "proxies")]
     assert moved[20.0][0] < 0.1 * moved[0.0][0]
     assert moved[20.0][1] > 0.5 * moved[0.0][1]
@@ -290,8 +305,9 @@ def test_training_without_the_metric_is_refused():
 def test_a_second_fit_starts_with_a_first_problem():
     trainer = ChanceConstrainedTrainer(metric_learner(), 2, 3, patience=1)
     fit(trainer, epochs=4)
-    history = fit(trainer, epochs=2).history
+    reached = trainer.learner.embedder.get_weights()[0]
+    watch = Watch()
+    history = fit(trainer, epochs=2, callbacks=[watch]).history
     assert history["projection"][0] == 1
-    first = trainer.projections[0]
-    assert first["distance_moved"] is None and first["covering_radius_before"] is None
+    np.testing.assert_array_equal(watch.begun[0]["anchor"], reached)
     assert sum(problem["steps"] for problem in trainer.projections) == 6

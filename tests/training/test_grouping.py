@@ -18,6 +18,7 @@ def test_the_example_of_the_docs_trains_and_is_saved(tmp_path):
     assert [w.shape for w in betas] == 3 * [(10,)] and all((w != 1.2).all() for w in betas)
     pictures = namespace["pictures"]
     assert pictures.shape == (3, 8, 8, 3) and not np.array_equal(pictures[0], pictures[1])
+    assert len(namespace["figure"].axes[0].images) == 3 * 12 * 2
 
     learner.save(tmp_path / "learner.keras")
     loaded = keras.models.load_model(tmp_path / "learner.keras")

@@ -65,11 +65,11 @@ def test_map_draws_one_picture_a_class_unless_covered():
 def test_curves_have_a_panel_a_quantity_and_a_line_a_run():
     histories = [
         {"loss": [2, 1], "val_loss": [3, 2], "val_map_at_r": [0.1, 0.2], "learning_rate": [1, 1]},
-        {"loss": [2.5], "val_map_at_r": [0.3], "val_recall_at_2": [0.5], "val_nmi": [0.4]},
+        {"loss": [2.5], "val_map_at_r": [0.3], "val_recall_at_2": [0.5], "val_other": [0.4]},
         {},
     ]
     figures = training_curves(histories)
-    assert list(figures) == ["Loss", "MAP@R (%)", "nmi"]
+    assert list(figures) == ["Loss", "MAP@R (%)", "other"]
     assert [len(figure.axes[0].lines) for figure in figures.values()] == [3, 2, 1]
     loss, validation, _ = figures["Loss"].axes[0].lines
     assert loss.get_color() == validation.get_color()

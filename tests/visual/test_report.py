@@ -61,11 +61,13 @@ def test_requests_nothing(tmp_path):
 def test_two_runs_share_images_and_the_best_is_bold(tmp_path):
     gap, gsp = make_run("GAP"), make_run("GSP", seed=1)
     gap.metrics.update(map_at_r=0.25, num_queries=1234)
-    gsp.metrics.update(map_at_r=0.75, nmi=0.5)
+    gsp.metrics.update(map_at_r=0.75, nmi=0.5, other=0.12345)
     page = write(tmp_path, gap, gsp)
     table = section(page, "metrics")
     assert '<td class="best">75.00</td>' in table and "<td>25.00</td>" in table
-    assert "<td>1,234</td>" in table and "<td>–</td>" in table
+    assert "<td>1,234</td>" in table and "<td>–</td>" in table and "<td>0.1235</td>" in table
+    assert '<td class="best">50.00</td>' in table and "k-means" in table
+    assert "k-means" not in section(write(tmp_path, make_run("GAP")), "metrics")
     overlays = re.findall(r'src="([^"]*)"', section(page, "overlays"))
     assert len(overlays) == 3 * 8 and len(set(overlays)) == 3 * 8
     assert section(page, "gallery").count('class="query"') == 8

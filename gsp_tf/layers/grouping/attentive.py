@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.layers.grouping.base import LocalFeatureGrouping
+from gsp_tf.layers.grouping.base import LocalFeatureGrouping, share_of_channels
 from gsp_tf.layers.sizes import check_sizes
 
 
@@ -12,11 +12,11 @@ from gsp_tf.layers.sizes import check_sizes
 class AttentiveGrouping(LocalFeatureGrouping):
     """Attention pooling with one learned query for each group.
 
-    "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping". With keys
-    `k_j = K x_j` and values `v_j = V x_j` of the n local features x_j, group g is `Σ_j a_gj v_j`,
-    `a_gj = softmax_j(q_gᵀ k_j)`, without a scale of the scores. It does not depend on the order of
-    the features (theorem 1). The linear map that one of the authors' two modules puts after the sum
-    is part of V here: the two are one linear map.
+    "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping", eqs. 5 to 8.
+    With keys `k_j = K x_j` and values `v_j = V x_j` of the n local features x_j, group g is
+    `Σ_j a_gj v_j`, `a_gj = softmax_j(q_gᵀ k_j)`, without a scale of the scores. It does not depend
+    on the order of the features (theorem 1, eq. 12). The linear map that one of the authors' two
+    modules puts after the sum is part of V here: the two are one linear map.
 
     The maps are applied in the cheaper order, `x_jᵀ (Kᵀ q_g)` and `V (Σ_j a_gj x_j)`: no key and no
     value is held for any place.
@@ -24,10 +24,11 @@ class AttentiveGrouping(LocalFeatureGrouping):
     Args:
         num_groups: P, number of groups.
         group_dim: dimension of each group.
-        key_dim: dimension of keys and queries; the authors take C / 8.
+        key_dim: D_K, dimension of keys and queries; `None` for C / 8, which is the authors'
+            program's, for the paper gives none.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Weights: `key_kernel (C, key_dim)`, `value_kernel (C, group_dim)`, `queries (P, key_dim)`.
+    Weights: `key_kernel (C, D_K)`, `value_kernel (C, group_dim)`, `queries (P, D_K)`.
 
     Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
     whose Keras mask `(B, n)` leaves features out.
@@ -46,16 +47,18 @@ class AttentiveGrouping(LocalFeatureGrouping):
         TensorShape([2, 5, 5, 3])
     """
 
-    def __init__(self, num_groups, group_dim, key_dim, data_format=None, **kwargs):
+    def __init__(self, num_groups, group_dim, key_dim=None, data_format=None, **kwargs):
         super().__init__(num_groups, group_dim, data_format, **kwargs)
-        check_sizes(key_dim=key_dim)
+        if key_dim is not None:
+            check_sizes(key_dim=key_dim)
         self.key_dim = key_dim
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
-        self.key_kernel = self.add_kernel("key_kernel", (channels, self.key_dim))
+        key_dim = share_of_channels(channels, 8) if self.key_dim is None else self.key_dim
+        self.key_kernel = self.add_kernel("key_kernel", (channels, key_dim))
         self.value_kernel = self.add_kernel("value_kernel", (channels, self.group_dim))
-        self.queries = self.add_kernel("queries", (self.num_groups, self.key_dim))
+        self.queries = self.add_kernel("queries", (self.num_groups, key_dim))
 
     def pool_groups(self, features, mask):
         attended = ops.einsum("bng,bnc->bgc", self.attention(features, mask), features)

@@ -62,12 +62,24 @@ class LocalFeatureGrouping(LocalFeatureLayer):
             `(B, H, W, groups)` for a map, `(B, n, groups)` for a set; each group sums to 1 over the
             places.
         """
-        features = ops.convert_to_tensor(features, dtype=self.compute_dtype)
-        if not self.built:
-            self.build(tuple(features.shape))
-        features, mask, dimensions = self.as_set(features, mask)
-        attention = self.attention(at_least_float32(features), mask)
-        return ops.reshape(attention, (ops.shape(features)[0], *dimensions, self.num_groups))
+        return self._maps(self.attention, features, mask)
+
+    def channel_maps(self, features, mask=None):
+        """Share of every place in what a group takes from its strongest channel, `|w_gjc x_jc|`.
+
+        The channel is, for each image and group, the one with the largest of these magnitudes:
+        Fig. 5 of "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping"
+        (Xu et al.) shows G-grouping and C-grouping by "the channel with the strongest response".
+
+        Args:
+            features: map or set, as for the layer.
+            mask: optional boolean mask of a set, `(B, n)`.
+
+        Returns:
+            `(B, H, W, groups)` for a map, `(B, n, groups)` for a set; each group sums to 1 over the
+            places.
+        """
+        return self._maps(self._strongest_channels, features, mask)
 
     def pool_groups(self, features, mask):
         """Groups `(B, groups, group_dim)` of a set `(B, n, C)` with a mask `(B, n)` or `None`."""
@@ -76,6 +88,27 @@ class LocalFeatureGrouping(LocalFeatureLayer):
     def attention(self, features, mask):
         """Attention `(B, n, groups)` of a set `(B, n, C)` with a mask `(B, n)` or `None`."""
         return ops.repeat(average_weights(features, mask)[..., None], self.num_groups, axis=-1)
+
+    def weighted_features(self, features, mask):
+        """`w_gj ⊙ x_j` up to a factor: `(B, n, groups, C)` of a set with a mask or `None`."""
+        return self.attention(features, mask)[..., None] * features[:, :, None]
+
+    def _maps(self, of_set, features, mask):
+        """What a function of a set and its mask gives `(B, n, groups)`, on the grid of a map."""
+        features = ops.convert_to_tensor(features, dtype=self.compute_dtype)
+        if not self.built:
+            self.build(tuple(features.shape))
+        features, mask, dimensions = self.as_set(features, mask)
+        maps = of_set(at_least_float32(features), mask)
+        return ops.reshape(maps, (ops.shape(features)[0], *dimensions, self.num_groups))
+
+    def _strongest_channels(self, features, mask):
+        responses = ops.abs(self.weighted_features(features, mask))
+        strongest = ops.argmax(ops.max(responses, axis=1, keepdims=True), axis=-1, keepdims=True)
+        maps = ops.take_along_axis(responses, strongest, axis=-1)[..., 0]
+        total = ops.sum(maps, axis=1, keepdims=True)
+        average = average_weights(features, mask)[..., None]
+        return ops.where(total > 0, maps / ops.where(total > 0, total, 1.0), average)
 
     def compute_output_shape(self, input_shape):
         self.num_channels(input_shape)
@@ -107,6 +140,23 @@ def average(features, mask):
         [[2.0]]
     """
     return ops.einsum("bn,bnc->bc", average_weights(features, mask), features)
+
+
+def share_of_channels(channels, divisor):
+    """A size that follows from the number of channels.
+
+    Args:
+        channels: number of channels.
+        divisor: how many times smaller the size is.
+
+    Returns:
+        int of at least 1.
+
+    Example:
+        >>> share_of_channels(2048, 8), share_of_channels(4, 8)
+        (256, 1)
+    """
+    return max(channels // divisor, 1)
 
 
 def glorot_for_each_group(shape, dtype=None):

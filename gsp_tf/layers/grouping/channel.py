@@ -7,6 +7,7 @@ from gsp_tf.layers.grouping.base import (
     LocalFeatureGrouping,
     average,
     glorot_for_each_group,
+    share_of_channels,
 )
 from gsp_tf.layers.sizes import check_sizes
 
@@ -15,15 +16,15 @@ from gsp_tf.layers.sizes import check_sizes
 class ChannelGrouping(LocalFeatureGrouping):
     """Global average pooling whose channels every group weighs by squeeze and excitation.
 
-    `V (s_g ⊙ x̄) + b`, `s_g = sigmoid(E_g relu(S_g x̄))`, `x̄ = mean_j x_j`. The baseline "channel"
-    of "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping", with
-    "Squeeze-and-Excitation Networks" (Hu, Shen, Sun, CVPR 2018), eq. 3. The weights are those of
-    channels, the same at every place: its attention maps are uniform.
+    `V (s_g ⊙ x̄) + b`, `s_g = sigmoid(E_g relu(S_g x̄))`, `x̄ = mean_j x_j`. C-grouping of
+    "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (section 4.3),
+    with "Squeeze-and-Excitation Networks" (Hu, Shen, Sun, CVPR 2018), eq. 3. The weights are those
+    of channels, the same at every place: its attention maps are uniform; `channel_maps` are not.
 
     Args:
         num_groups: P, number of groups.
         group_dim: dimension of each group.
-        hidden_dim: number of channels after squeezing; the authors take C / 5.
+        hidden_dim: number of channels after squeezing; `None` for C / 5, as the authors' program.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weights: `squeeze_kernels (P, C, hidden_dim)`, `excite_kernels (P, hidden_dim, C)`, and of all
@@ -44,13 +45,15 @@ class ChannelGrouping(LocalFeatureGrouping):
         TensorShape([2, 3, 8])
     """
 
-    def __init__(self, num_groups, group_dim, hidden_dim, data_format=None, **kwargs):
+    def __init__(self, num_groups, group_dim, hidden_dim=None, data_format=None, **kwargs):
         super().__init__(num_groups, group_dim, data_format, **kwargs)
-        check_sizes(hidden_dim=hidden_dim)
+        if hidden_dim is not None:
+            check_sizes(hidden_dim=hidden_dim)
         self.hidden_dim = hidden_dim
 
     def build(self, input_shape):
-        groups, channels, hidden = self.num_groups, self.num_channels(input_shape), self.hidden_dim
+        groups, channels = self.num_groups, self.num_channels(input_shape)
+        hidden = share_of_channels(channels, 5) if self.hidden_dim is None else self.hidden_dim
         self.squeeze_kernels = self.add_kernel(
             "squeeze_kernels", (groups, channels, hidden), glorot_for_each_group
         )
@@ -62,9 +65,14 @@ class ChannelGrouping(LocalFeatureGrouping):
 
     def pool_groups(self, features, mask):
         pooled = average(features, mask)
+        return ops.add(ops.matmul(self._scales(pooled) * pooled[:, None], self.kernel), self.bias)
+
+    def weighted_features(self, features, mask):
+        return self._scales(average(features, mask))[:, None] * features[:, :, None]
+
+    def _scales(self, pooled):
         squeezed = ops.relu(ops.einsum("bc,gch->bgh", pooled, self.squeeze_kernels))
-        scales = ops.sigmoid(ops.einsum("bgh,ghc->bgc", squeezed, self.excite_kernels))
-        return ops.add(ops.matmul(scales * pooled[:, None], self.kernel), self.bias)
+        return ops.sigmoid(ops.einsum("bgh,ghc->bgc", squeezed, self.excite_kernels))
 
     def get_config(self):
         return {**super().get_config(), "hidden_dim": self.hidden_dim}

@@ -8,6 +8,7 @@ from gsp_tf.layers.grouping.base import (
     average,
     average_weights,
     glorot_for_each_group,
+    share_of_channels,
 )
 from gsp_tf.layers.sizes import check_sizes
 
@@ -17,8 +18,8 @@ class GateGrouping(LocalFeatureGrouping):
     """Global average pooling of features that every group multiplies by gates of its own.
 
     `V mean_j (w_gj ⊙ x_j)`, `w_gj = G_g h_j + b_g`, `h_j = S x_j + b`: gates of any sign, one for
-    each place and channel. The baseline "gate" of "Towards Improved and Interpretable Deep Metric
-    Learning via Attentive Grouping".
+    each place and channel. G-grouping of "Towards Improved and Interpretable Deep Metric
+    Learning via Attentive Grouping" (section 4.3), whose architecture its appendix shows.
 
     The sum over places is taken first, as `mean_j h_j x_jᵀ`: no gate is held. Its attention maps
     are the mean magnitude of the gates of a place, scaled to sum 1.
@@ -26,7 +27,7 @@ class GateGrouping(LocalFeatureGrouping):
     Args:
         num_groups: P, number of groups.
         group_dim: dimension of each group.
-        hidden_dim: dimension of h; the authors take C / 8.
+        hidden_dim: dimension of h; `None` for C / 8, as the authors' program.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weights: `shared_kernel (C, hidden_dim)`, `shared_bias (hidden_dim,)`,
@@ -48,13 +49,15 @@ class GateGrouping(LocalFeatureGrouping):
         TensorShape([2, 3, 8])
     """
 
-    def __init__(self, num_groups, group_dim, hidden_dim, data_format=None, **kwargs):
+    def __init__(self, num_groups, group_dim, hidden_dim=None, data_format=None, **kwargs):
         super().__init__(num_groups, group_dim, data_format, **kwargs)
-        check_sizes(hidden_dim=hidden_dim)
+        if hidden_dim is not None:
+            check_sizes(hidden_dim=hidden_dim)
         self.hidden_dim = hidden_dim
 
     def build(self, input_shape):
-        groups, channels, hidden = self.num_groups, self.num_channels(input_shape), self.hidden_dim
+        groups, channels = self.num_groups, self.num_channels(input_shape)
+        hidden = share_of_channels(channels, 8) if self.hidden_dim is None else self.hidden_dim
         self.shared_kernel = self.add_kernel("shared_kernel", (channels, hidden))
         self.shared_bias = self.add_kernel("shared_bias", (hidden,), "zeros")
         self.group_kernels = self.add_kernel(
@@ -70,12 +73,18 @@ class GateGrouping(LocalFeatureGrouping):
         gated = gated + ops.multiply(average(features, mask)[:, None], self.group_biases)
         return ops.matmul(gated, self.kernel)
 
+    def weighted_features(self, features, mask):
+        return self._gates(features) * features[:, :, None]
+
     def attention(self, features, mask):
-        gates = ops.einsum("bnh,ghc->bngc", self._hidden(features), self.group_kernels)
-        magnitudes = ops.mean(ops.abs(ops.add(gates, self.group_biases)), axis=-1)
+        magnitudes = ops.mean(ops.abs(self._gates(features)), axis=-1)
         magnitudes = average_weights(features, mask)[..., None] * magnitudes
         total = ops.sum(magnitudes, axis=1, keepdims=True)
         return magnitudes / ops.where(total > 0, total, 1.0)
+
+    def _gates(self, features):
+        gates = ops.einsum("bnh,ghc->bngc", self._hidden(features), self.group_kernels)
+        return ops.add(gates, self.group_biases)
 
     def _hidden(self, features):
         return ops.add(ops.matmul(features, self.shared_kernel), self.shared_bias)

@@ -10,8 +10,9 @@ from gsp_tf.layers.grouping.base import LocalFeatureGrouping, average
 class LinearGrouping(LocalFeatureGrouping):
     """Global average pooling and one linear map for each group: `V_g mean_j x_j`.
 
-    The baseline "linear" of "Towards Improved and Interpretable Deep Metric Learning via Attentive
-    Grouping". Every group looks at every place alike: its attention maps are uniform.
+    M-grouping, the multi-linear module, of "Towards Improved and Interpretable Deep Metric Learning
+    via Attentive Grouping" (section 4.3). Every group looks at every place alike: its attention
+    maps are uniform.
 
     Args:
         num_groups: P, number of groups.

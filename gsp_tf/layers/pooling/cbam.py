@@ -23,7 +23,7 @@ class CBAMPooling(LocalFeaturePooling):
 
     Args:
         reduction: r, channels divided by the hidden units of the channel attention.
-        kernel_size: side of the kernel of f; the comparison in the GSP paper took 3.
+        kernel_size: side of the kernel of f; the GSP authors' code has 3.
         data_format: layout of the maps, `None` for Keras' global setting.
 
     Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first").

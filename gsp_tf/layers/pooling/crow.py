@@ -15,7 +15,7 @@ class CrowPooling(LocalFeaturePooling):
     the positive part f of the features. The place j has the weight
     `S_j = (s_j / ||s||)^(1/2)` with `s_j = Σ_c f_jc`, the channel c the weight
     `I_c = log(Σ_d Q_d / Q_c)`, and the pooled feature is `I_c (1/n) Σ_j S_j f_jc`. As in the
-    comparison of the GSP paper, the occupancy Q_c of a channel is the mean of `sigmoid(f_jc)` over
+    GSP authors' code, the occupancy Q_c of a channel is the mean of `sigmoid(f_jc)` over
     space, which has a gradient, where CroW counts the values that are not 0; and the mean over
     space is taken instead of the sum.
 

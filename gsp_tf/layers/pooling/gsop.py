@@ -22,7 +22,7 @@ class GSoPPooling(LocalFeaturePooling):
 
     and the output is `s ⊗ mean_j f_j`. Both the normalisation and the convolution of Σ are
     row-wise: each row has its own mean and variance, and its own 4 filters over all c columns. The
-    position-wise block, which the comparison in the GSP paper added, is bound to the size of the
+    position-wise block, which the GSP authors' code adds, is bound to the size of the
     map and is left out.
 
     Args:

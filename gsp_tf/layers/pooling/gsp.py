@@ -19,15 +19,15 @@ class GeneralizedSumPooling(LocalFeaturePooling):
     "Generalized Sum Pooling for Metric Learning", section 4. With costs `c_ij = ||ω̄_i - f̄_j||`,
     `ū = u / max(1, ||u||)`, the fraction μ of the mass of the n local features f_j that is cheapest
     to move to the m prototypes ω_i is moved, by the smoothed plan π of problem (P2). The pooled
-    feature is `Σ_j p_j f_j / (n μ)` (eq. 4.2), where `p_j / n = Σ_i π_ij` is what was taken of
+    feature is `Σ_j p_j f_j` (eq. 4.1) with `p_j = (1/n - ρ_j) / μ`, where ρ_j is what was left of
     feature j. The attributes are `z_i = Σ_j π_ij / μ` (eq. 4.3), the histogram of prototypes.
-    μ = 1 is global average pooling.
+    μ = 1 is global average pooling (Theorem 4.1 and eq. 3.2; thesis, eq. 4.2.1).
 
     Args:
         num_prototypes: m, number of prototypes.
         transport_ratio: μ in (0, 1], fraction of the local features that is kept.
         entropy_smoothing: ε > 0; small keeps close to the average, large chooses sharply.
-        solver: "newton", or "fixed_point" for the iteration of the paper.
+        solver: "newton", or "fixed_point" for the iteration of Prop. 4.2.
         return_attributes: also return the attributes, which `ZeroShotLoss` trains on.
         prototypes_initializer: initialiser of the prototypes; `adapt` takes them from data instead.
         data_format: layout of feature maps, `None` for Keras' global setting.
@@ -89,7 +89,7 @@ class GeneralizedSumPooling(LocalFeaturePooling):
         return pooled, ops.cast(attributes, self.compute_dtype)
 
     def pooling_weights(self, features, mask=None):
-        """Weight of every local feature in the pooled one, `p_j / (n μ)`.
+        """Weight of every local feature in the pooled one, p_j of eq. 4.1.
 
         Args:
             features: map or set, as for the layer.

@@ -39,7 +39,7 @@ class NetVLAD(LocalFeaturePooling):
     whose Keras mask `(B, n)` leaves features out.
 
     Output: `(B, K * C)`, cluster by cluster, of length 1. With a linear map to D / K channels
-    before it, the embedding has D dimensions, as in the comparison of the GSP paper.
+    before it, the embedding has D dimensions, as in the thesis, section 5.3.5 (K = 8, D = 128).
 
     Raises:
         ValueError: if K is out of range or the input is neither a map nor a set.

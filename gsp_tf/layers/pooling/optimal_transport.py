@@ -19,8 +19,8 @@ class OptimalTransportPooling(LocalFeaturePooling):
     Attention" (ICLR 2021), definition 3.2: all the mass of n local features f_j, 1/n each, is
     moved in equal parts, 1/m, to m prototypes ω_i, by the smoothed plan π of the costs
     `c_ij = ||ω̂_i - f̂_j||` between L2-normalised vectors. The pooled feature is the concatenation
-    of `√m Σ_j π_ij f_j`. Cost, smoothing and number of iterations are those with which the GSP
-    paper compares; unlike GSP, every feature must go somewhere and every prototype gets its part.
+    of `√m Σ_j π_ij f_j`. Cost, smoothing and number of iterations are those of the GSP authors'
+    code; unlike GSP, every feature must go somewhere and every prototype gets its part.
 
     Args:
         num_prototypes: m, number of prototypes (the paper's reference).
@@ -36,7 +36,7 @@ class OptimalTransportPooling(LocalFeaturePooling):
     whose Keras mask `(B, n)` leaves features out.
 
     Output: `(B, m * C)`, prototype by prototype. With a linear map to D / m channels before it, the
-    embedding has D dimensions, as in the comparison of the GSP paper.
+    embedding has D dimensions, as in the thesis, section 5.3.5 (m = 8, D = 128).
 
     Raises:
         ValueError: if a parameter is out of range or the input is neither a map nor a set.

@@ -21,7 +21,7 @@ class SolarPooling(LocalFeaturePooling):
 
     Args:
         key_dim: channels of the queries, keys and values; `None` for half of those of the features,
-            as SOLAR's model has after its last stage; the comparison in the GSP paper took all.
+            as SOLAR's model has after its last stage; the GSP authors' code has all.
         p: exponent to start from; it is learned.
         data_format: layout of feature maps, `None` for Keras' global setting.
 

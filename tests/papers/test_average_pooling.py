@@ -1,0 +1,145 @@
+"""Thesis (Gürbüz, 2022), chapter 4: average pooling as a convex combination of prototypes."""
+
+import keras
+import numpy as np
+import pytest
+from printed import assert_as_printed
+from scipy.optimize import linprog
+
+from gsp_tf.evaluation import average_pooling_error, prototype_partition
+from gsp_tf.layers import GeneralizedSumPooling
+from gsp_tf.ops import greedy_k_center
+
+RNG = np.random.default_rng(0)
+N, M, D = 7, 4, 3
+
+
+def in_unit_ball(count, radius=1.0):
+    """Points of a ball, `(count, 3)`."""
+    points = RNG.normal(size=(count, D))
+    return (
+        points
+        * radius
+        * RNG.uniform(size=(count, 1))
+        / np.linalg.norm(points, axis=1, keepdims=True)
+    )
+
+
+X, V = in_unit_ball(N), in_unit_ball(M)
+
+
+def costs():
+    """c_ij = ||ν_i - x_j||_2 of eq. 4.2.5."""
+    return np.array([[np.sqrt(sum((v - x) ** 2)) for x in X] for v in V])
+
+
+def histogram_problem():
+    """Value, p* and π* of the problem in eq. 4.2.5, by linear programming over (p, π)."""
+    marginals = np.zeros((N + M + 1, M + M * N))
+    for j in range(N):  # Σ_i π_ij = 1/n
+        for i in range(M):
+            marginals[j, M + i * N + j] = 1
+    for i in range(M):  # Σ_j π_ij = p_i
+        marginals[N + i, i] = -1
+        for j in range(N):
+            marginals[N + i, M + i * N + j] = 1
+    marginals[N + M, :M] = 1  # p in the simplex
+    found = linprog(
+        np.concatenate([np.zeros(M), costs().ravel()]),
+        A_eq=marginals,
+        b_eq=[1 / N] * N + [0] * M + [1],
+    )
+    return found.fun, found.x[:M], found.x[M:].reshape(M, N)
+
+
+@pytest.mark.equation(
+    paper="thesis", number="4.2.1", code="gsp_tf.layers.GeneralizedSumPooling", deviation=""
+)
+def test_average_pooling_is_the_pooling_of_all_mass():
+    layer = GeneralizedSumPooling(M, transport_ratio=1.0, dtype="float64")
+    direction = RNG.normal(size=D)
+
+    def code(x):
+        return keras.ops.sum(layer(x[None])[0] * direction)
+
+    def printed(x):
+        pooled = np.zeros(D)
+        for x_i in x:
+            pooled += x_i / N
+        return pooled @ direction
+
+    assert_as_printed(code, printed, X)
+
+
+@pytest.mark.equation(
+    paper="thesis", number="4.2.5", code="gsp_tf.evaluation.prototype_partition", deviation=""
+)
+def test_histograms_solve_the_printed_problem():
+    value, p, _ = histogram_problem()
+    partition = prototype_partition(X[None], V)
+    np.testing.assert_allclose(partition.histograms[0], p, atol=1e-9)
+    assert partition.distances.mean() == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.equation(
+    paper="thesis", number="4.2.6", code="gsp_tf.evaluation.prototype_partition", deviation=""
+)
+def test_every_feature_sends_its_mass_to_the_nearest_prototype():
+    c = costs()
+    plan = np.zeros((M, N))
+    for j in range(N):
+        plan[min(range(M), key=lambda i, j=j: c[i, j]), j] = 1 / N
+    _, _, solved = histogram_problem()
+    np.testing.assert_allclose(plan, solved, atol=1e-9)
+    assignments = prototype_partition(X[None], V).assignments[0]
+    np.testing.assert_array_equal(plan, (assignments == np.arange(M)[:, None]) / N)
+
+
+def squared_error(x, v, p):
+    """||Σ p_i ν_i - Σ x_j / n||² of Prop. 4.2.1."""
+    difference = np.zeros(x.shape[1])
+    for p_i, v_i in zip(p, v, strict=True):
+        difference += p_i * v_i
+    for x_j in x:
+        difference -= x_j / len(x)
+    return sum(difference**2)
+
+
+@pytest.mark.equation(
+    paper="thesis",
+    number="Prop. 4.2.1",
+    code="gsp_tf.evaluation.average_pooling_error",
+    deviation="the norm, not its square, is bounded by δ; below 1 that is the stronger bound",
+)
+def test_the_error_and_its_bound():
+    partition = prototype_partition(X[None], V)
+    (error,) = average_pooling_error(X[None], V, partition.histograms)
+    printed = squared_error(X, V, partition.histograms[0])
+    assert error**2 == pytest.approx(printed, rel=1e-6)
+    delta = partition.distances.max()
+    assert delta < 1 and error <= delta and printed <= delta
+
+
+def test_the_printed_bound_fails_for_a_radius_beyond_1():
+    x, v = np.ones((1, 3, 1)), -np.ones((1, 1))
+    partition = prototype_partition(x, v)
+    delta = partition.distances.max()
+    (error,) = average_pooling_error(x, v, partition.histograms)
+    assert error == delta == 2
+    assert squared_error(x[0], v, partition.histograms[0]) == pytest.approx(4)
+
+
+@pytest.mark.equation(
+    paper="thesis", number="Algorithm 2", code="gsp_tf.ops.greedy_k_center", deviation=""
+)
+def test_the_next_centre_is_the_point_farthest_from_all_centres():
+    pool, proxies = RNG.normal(size=(12, D)), RNG.normal(size=(3, D))
+    chosen = []
+    while len(chosen) < len(proxies):
+        centres = [*proxies, *(pool[u] for u in chosen)]
+        farthest = max(
+            (u for u in range(len(pool)) if u not in chosen),
+            key=lambda u: min(np.sqrt(sum((pool[u] - centre) ** 2)) for centre in centres),
+        )
+        chosen.append(farthest)
+    assert greedy_k_center(pool, proxies, len(proxies)).numpy().tolist() == chosen

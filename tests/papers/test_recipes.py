@@ -1,0 +1,650 @@
+"""The numbers of every row of the papers' tables, as the papers print them.
+
+"§" is a section of the thesis (Gürbüz, 2022), "GSP §" one of the GSP paper (ICCV 2023);
+"A-grouping §", "multi-head §" and "CRT §" are sections of the papers of these systems.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from gsp_tf.recipe import load_recipe
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+DATA_SETS = ("cub200", "cars196", "in_shop", "sop")
+UNSAID = ...  # the row is not of this data set
+
+
+class Each(NamedTuple):
+    """A number for each data set, in the order of the thesis' lists."""
+
+    cub200: Any
+    cars196: Any
+    in_shop: Any
+    sop: Any
+
+
+# What follows is printed: section, and the fields of recipes.
+
+DATA = (
+    "§5.3.4.1 Data augmentation, §3.3.2.1 the same",
+    {
+        "data.resize": 256,
+        "data.image_size": 227,
+        "data.min_crop_area": pytest.approx((40 / 256) ** 2, abs=1e-4),
+        "data.horizontal_flip": True,
+    },
+)
+FAIR_SPLITS = (
+    "§5.3.4.1 Training Splits, §3.3.2.1 the same",
+    {
+        "protocol.name": "mlrc",
+        "protocol.num_folds": 4,
+    },
+)
+FAIR_TRAINING = (
+    "§5.3.4.1 Training Procedure, GSP §5.2 Hyperparameters",
+    {
+        "training.optimizer": "adam",
+        "training.beta_2": 0.999,  # printed: default, and .99
+        "training.schedule.name": "constant",
+        "training.l2_regularization": 1e-4,
+    },
+)
+FAIR_RATE = (
+    "§5.3.4.1 Training Procedure, GSP §5.2 Hyperparameters",
+    {"training.learning_rate": 1e-5},
+)
+PAIR_BATCH = (
+    "§5.3.4.1 Training Procedure, GSP §5.2 Hyperparameters",
+    {
+        "data.classes_per_batch": 8,
+        "data.images_per_class": 4,
+        "training.warmup_epochs": 0,
+        "training.learning_rate_multipliers": {},
+    },
+)
+CHAPTER_5 = (
+    "§5.3.4.1 Training Procedure",
+    {
+        "training.steps_per_epoch": Each(100, 100, 1000, 1000),
+        "training.patience": Each(15, 15, 10, 10),
+    },
+)
+CHAPTER_3 = (
+    "§3.3.2.1 Training Procedure",
+    {
+        "training.steps_per_epoch": Each(25, 25, 250, 250),
+        "training.patience": 60,
+    },
+)
+FAIR_MODEL = (
+    "§5.3.4.1 Embedding Vectors, §3.3.2.1 the same, §5.2.4",
+    {
+        "embedding.dim": 128,
+        "backbone.name": "bn_inception",
+    },
+)
+GAP = (
+    "§5.2.4, §3.3.2.1 Fairness",
+    {
+        "pooling.name": "gap",
+        "embedding.position": "before_pooling",
+        "zero_shot.weight": 0.0,
+    },
+)
+
+C1 = (
+    "§5.3.4.1 C1, §3.3.2.1 C1",
+    {
+        "loss.name": "cosine_contrastive",
+        "loss.arguments": {"margin": 0.5},
+    },
+)
+C2 = (
+    "§5.3.4.1 C2, §3.3.2.1 C2",
+    {
+        "loss.name": "contrastive",
+        "loss.arguments.positive_margin": Each(0, 0.2652, 0.2858, 0.2858),
+        "loss.arguments.negative_margin": Each(0.3841, 0.5409, 0.5130, 0.5130),
+    },
+)
+TRIPLET = (
+    "§5.3.4.1 Triplet, §3.3.2.1 Triplet",
+    {
+        "loss.name": "triplet",
+        "loss.arguments.margin": Each(0.0961, 0.1190, 0.0451, 0.0451),
+    },
+)
+MS = (
+    "§5.3.4.1 MS, §3.3.2.1 MS",
+    {
+        "loss.name": "multi_similarity",
+        "loss.arguments.alpha": Each(2, 14.35, 8.49, 2),
+        "loss.arguments.beta": Each(40, 75.83, 57.38, 40),
+        "loss.arguments.base": Each(0.5, 0.66, 0.41, 0.5),
+    },
+)
+PROXY_BATCH = (
+    "§5.3.4.1 ProxyAnchor and ProxyNCA++, §3.3.2.1 the same and SoftTriple",
+    {
+        "data.classes_per_batch": 32,
+        "data.images_per_class": 1,
+        "training.warmup_epochs": 1,
+        "training.learning_rate_multipliers": {"proxies": 100},
+    },
+)
+PANCHOR = (
+    "§5.3.4.1 ProxyAnchor, §3.3.2.1 ProxyAnchor",
+    {
+        "loss.name": "proxy_anchor",
+        "loss.arguments": {"margin": 0.1, "alpha": 32.0},
+    },
+)
+PANCHOR_RATE = (
+    "§5.3.4.1 ProxyAnchor",
+    {
+        "training.learning_rate": Each(1e-5, 1e-5, 1e-5, 5e-6),
+    },
+)
+PNCA = "§5.3.4.1 ProxyNCA++", {"loss.name": "proxy_nca", "loss.arguments": {"temperature": 0.11}}
+PNCA_CHAPTER_3 = (
+    "§3.3.2.1 ProxyNCA++",
+    {
+        "loss.name": "proxy_nca",
+        "loss.arguments": {"temperature": 0.1},
+    },
+)
+SOFT_TRIPLE = (
+    "§3.3.2.1 SoftTriple",
+    {
+        "loss.name": "soft_triple",
+        "loss.arguments.scale": Each(20, 17.69, 20, 100),
+        "loss.arguments.gamma": Each(0.1, 19.18, 0.1, 47.9),
+        "loss.arguments.tau": Each(0.2, 0.0669, 0.2, 0.2),
+        "loss.arguments.margin": Each(0.01, 0.3588, 0.01, 0.3145),
+    },
+)
+SOFT_TRIPLE_L = "§3.3.2.2 Fair Evaluation", {"loss.arguments.centers_per_class": Each(10, 10, 4, 4)}
+SOFT_TRIPLE_S = "§3.3.2.2 Fair Evaluation", {"loss.arguments.centers_per_class": 1}
+XBM = (
+    "§5.3.4.1 XBM, §3.3.2.1 XBM",
+    {
+        "loss.wrapper": "cross_batch_memory",
+        "loss.wrapper_arguments.warmup_steps": 1000,
+    },
+)
+XBM_L = (
+    "§5.3.4.1 XBM, §3.3.2.1 XBM: 25, 400 and 1400 batches",
+    {
+        "loss.wrapper_arguments.capacity": Each(25 * 32, 25 * 32, 400 * 32, 1400 * 32),
+    },
+)
+XBM_S = (
+    "§3.3.2.1 XBM: 100 batches on In-shop",
+    {
+        "loss.wrapper_arguments.capacity": Each(UNSAID, UNSAID, 100 * 32, UNSAID),
+    },
+)
+CCP = (
+    "§3.3.2.1 CCP, §3.2.4",
+    {
+        "trainer": "ccp",
+        "ccp.projection_weight": 2e-4,
+        "ccp.pool_size": Each(12, 12, 7, 7),
+        "ccp.patience": 3,
+        "training.warmup_epochs": 0,
+        "training.learning_rate_multipliers": {},
+        "training.patience": None,
+    },
+)
+CCP_L = "§3.3.2.1 CCP", {"ccp.proxies_per_class": Each(8, 8, 4, 4)}
+CCP_S = "§3.3.2.1 XBM, §3.3.2.2", {"ccp.proxies_per_class": 1}
+
+GSP = (
+    "§5.3.4.1 GSP, §5.2.4, GSP §4.4",
+    {
+        "pooling.num_prototypes": Each(64, 64, 128, 128),
+        "pooling.transport_ratio": 0.3,
+        "zero_shot.ridge": 0.05,
+        "zero_shot.weight": 0.1,
+    },
+)
+OF_PAIRS = "§5.3.4.1 GSP", {"pooling.entropy_smoothing": 5.0}
+OF_PROXIES = "§5.3.4.1 GSP", {"pooling.entropy_smoothing": 0.5}
+GSP_ALONE = "§5.2.4, GSP §4.4", {"pooling.name": "gsp", "embedding.position": "before_pooling"}
+NO_L_ZS = "§5.3.4.3, GSP §5.2.2", {"zero_shot.weight": 0.0}
+NO_GSP = "§5.3.4.3, GSP §5.2.2", {"pooling.transport_ratio": 1.0}
+DELF = "GSP §5.2.1", {"pooling.name": "delf"}
+GEMEAN = "GSP §5.2.1", {"pooling.name": "generalized_mean"}
+GEMEAN_GSP = "GSP §5.2.1", {"pooling.name": "gsp_mean"}
+GMP = "GSP §5.2.1", {"pooling.name": "max"}
+GMP_GAP = "GSP §5.2.1", {"pooling.name": "average_max"}
+GMP_GSP = "GSP §5.2.1", {"pooling.name": "gsp_max"}
+
+CONVENTIONAL = (
+    "§5.3.4.1 Training Procedure and Splits, §3.3.2.1 the same",
+    {
+        "protocol.name": "conventional",
+        "training.optimizer": "adam",
+        "training.beta_2": 0.999,  # printed: default, and .99
+        "training.learning_rate": Each(1e-5, 1e-4, 1e-4, 1e-4),
+        "training.schedule.name": "plateau",
+        "training.schedule.patience": 4,
+        "training.steps_per_epoch": Each(25, 25, 250, 250),
+        "data.images_per_class": 4,
+    },
+)
+STOP = (
+    "§5.3.4.1 Training Procedure, §3.3.2.1 the same",
+    {
+        "training.patience": Each(15, 15, 10, 10),
+    },
+)
+BN_INCEPTION = (
+    "§5.3.4.1 Training Procedure, §3.3.2.1 the same: batches of 128",
+    {
+        "backbone.name": "bn_inception",
+        "training.l2_regularization": 1e-4,
+        "data.classes_per_batch": 128 // 4,
+    },
+)
+RESNET50 = (
+    "§5.3.4.1 Training Procedure, §3.3.2.1 the same: batches of 112",
+    {
+        "backbone.name": "resnet50",
+        "training.l2_regularization": 4e-4,
+        "data.classes_per_batch": 112 // 4,
+    },
+)
+DIM_512 = "§5.3.4.1 Embedding Vectors, §3.3.2.1 the same", {"embedding.dim": 512}
+DIM_128 = "§5.3.4.1 Embedding Vectors", {"embedding.dim": 128}
+GAP_AND_GMP = (
+    "§5.3.4.2 Conventional Evaluation",
+    {
+        "pooling.name": "average_max",
+        "embedding.position": "after_pooling",
+        "zero_shot.weight": 0.0,
+    },
+)
+GSP_AND_GMP = (
+    "§5.3.4.2 Conventional Evaluation",
+    {
+        "pooling.name": "gsp_max",
+        "embedding.position": "after_pooling",
+    },
+)
+MEMORY_OF_128 = (
+    "§5.3.4.1 XBM: 25 batches on CUB and Cars196",
+    {
+        "loss.wrapper_arguments.capacity": Each(25 * 128, 25 * 128, UNSAID, UNSAID),
+    },
+)
+MEMORY_OF_112 = (
+    "§5.3.4.1 XBM: 25 batches on CUB and Cars196",
+    {
+        "loss.wrapper_arguments.capacity": Each(25 * 112, 25 * 112, UNSAID, UNSAID),
+    },
+)
+
+FAIR = [DATA, FAIR_SPLITS, FAIR_TRAINING, FAIR_MODEL]
+PAIRS = [*FAIR, FAIR_RATE, PAIR_BATCH]
+PROXIES = [*FAIR, PROXY_BATCH]
+CCP_PAIRS = [*PAIRS, CCP]
+INCEPTION = [DATA, CONVENTIONAL, BN_INCEPTION, DIM_512]
+RESNET = [DATA, CONVENTIONAL, RESNET50]
+C1_XBM = [STOP, C1, XBM]
+
+ROWS = {
+    "C1": [*PAIRS, CHAPTER_5, C1, GAP],
+    "C1+XBM": [*PAIRS, CHAPTER_5, C1, XBM, XBM_L, GAP],
+    "C1+XBM+GSP": [*PAIRS, CHAPTER_5, C1, XBM, XBM_L, GSP, OF_PAIRS, GSP_ALONE],
+    "C1+CCP": [*CCP_PAIRS, CCP_L, C1, GAP],
+    "C1+CCP+GSP": [*CCP_PAIRS, CCP_L, C1, GSP, OF_PAIRS, GSP_ALONE],
+    "C2": [*PAIRS, CHAPTER_5, C2, GAP],
+    "C2+GSP": [*PAIRS, CHAPTER_5, C2, GSP, OF_PAIRS, GSP_ALONE],
+    "C2+GSP without L_ZS": [*PAIRS, CHAPTER_5, C2, GSP, OF_PAIRS, GSP_ALONE, NO_L_ZS],
+    "C2+L_ZS without GSP": [*PAIRS, CHAPTER_5, C2, GSP, OF_PAIRS, GSP_ALONE, NO_GSP],
+    "C2+DeLF": [*PAIRS, CHAPTER_5, C2, DELF],
+    "C2+GeMean": [*PAIRS, CHAPTER_5, C2, GEMEAN],
+    "C2+GeMean+GSP": [*PAIRS, CHAPTER_5, C2, GSP, OF_PAIRS, GEMEAN_GSP],
+    "C2+GMP": [*PAIRS, CHAPTER_5, C2, GMP],
+    "C2+GMP+GAP": [*PAIRS, CHAPTER_5, C2, GMP_GAP],
+    "C2+GMP+GSP": [*PAIRS, CHAPTER_5, C2, GSP, OF_PAIRS, GMP_GSP],
+    "MS": [*PAIRS, CHAPTER_5, MS, GAP],
+    "MS+GSP": [*PAIRS, CHAPTER_5, MS, GSP, OF_PAIRS, GSP_ALONE],
+    "Triplet": [*PAIRS, CHAPTER_5, TRIPLET, GAP],
+    "Triplet+GSP": [*PAIRS, CHAPTER_5, TRIPLET, GSP, OF_PAIRS, GSP_ALONE],
+    "PNCA": [*PROXIES, FAIR_RATE, CHAPTER_5, PNCA, GAP],
+    "PNCA+GSP": [*PROXIES, FAIR_RATE, CHAPTER_5, PNCA, GSP, OF_PROXIES, GSP_ALONE],
+    "PNCA+DeLF": [*PROXIES, FAIR_RATE, CHAPTER_5, PNCA, DELF],
+    "PNCA+GeMean": [*PROXIES, FAIR_RATE, CHAPTER_5, PNCA, GEMEAN],
+    "PNCA+GeMean+GSP": [*PROXIES, FAIR_RATE, CHAPTER_5, PNCA, GSP, OF_PROXIES, GEMEAN_GSP],
+    "PNCA+GMP": [*PROXIES, FAIR_RATE, CHAPTER_5, PNCA, GMP],
+    "PNCA+GMP+GAP": [*PROXIES, FAIR_RATE, CHAPTER_5, PNCA, GMP_GAP],
+    "PNCA+GMP+GSP": [*PROXIES, FAIR_RATE, CHAPTER_5, PNCA, GSP, OF_PROXIES, GMP_GSP],
+    "PAnchor": [*PROXIES, PANCHOR_RATE, CHAPTER_5, PANCHOR, GAP],
+    "PAnchor+GSP": [*PROXIES, PANCHOR_RATE, CHAPTER_5, PANCHOR, GSP, OF_PROXIES, GSP_ALONE],
+    "C1, chapter 3": [*PAIRS, CHAPTER_3, C1, GAP],
+    "C1+XBM-L": [*PAIRS, CHAPTER_3, C1, XBM, XBM_L, GAP],
+    "C1+CCP-L": [*CCP_PAIRS, CCP_L, C1, GAP],
+    "C2, chapter 3": [*PAIRS, CHAPTER_3, C2, GAP],
+    "C2+XBM-L": [*PAIRS, CHAPTER_3, C2, XBM, XBM_L, GAP],
+    "C2+CCP-L": [*CCP_PAIRS, CCP_L, C2, GAP],
+    "MS, chapter 3": [*PAIRS, CHAPTER_3, MS, GAP],
+    "MS+CCP-L": [*CCP_PAIRS, CCP_L, MS, GAP],
+    "Triplet, chapter 3": [*PAIRS, CHAPTER_3, TRIPLET, GAP],
+    "Triplet+CCP-L": [*CCP_PAIRS, CCP_L, TRIPLET, GAP],
+    "ProxyAnchor, chapter 3": [*PROXIES, FAIR_RATE, CHAPTER_3, PANCHOR, GAP],
+    "ProxyNCA++, chapter 3": [*PROXIES, FAIR_RATE, CHAPTER_3, PNCA_CHAPTER_3, GAP],
+    "SoftTriple-L": [*PROXIES, FAIR_RATE, CHAPTER_3, SOFT_TRIPLE, SOFT_TRIPLE_L, GAP],
+    "SoftTriple-S": [*PROXIES, FAIR_RATE, CHAPTER_3, SOFT_TRIPLE, SOFT_TRIPLE_S, GAP],
+    "C1+XBM-S on In-shop": [*PAIRS, CHAPTER_3, C1, XBM, XBM_S, GAP],
+    "C2+XBM-S on In-shop": [*PAIRS, CHAPTER_3, C2, XBM, XBM_S, GAP],
+    "C1+CCP-S": [*CCP_PAIRS, CCP_S, C1, GAP],
+    "C2+CCP-S": [*CCP_PAIRS, CCP_S, C2, GAP],
+    "MS+CCP-S": [*CCP_PAIRS, CCP_S, MS, GAP],
+    "Triplet+CCP-S": [*CCP_PAIRS, CCP_S, TRIPLET, GAP],
+    "conventional, BN-Inception, C1+CCP-L": [*INCEPTION, CCP, CCP_L, C1],
+    "conventional, BN-Inception, C2+CCP-L": [*INCEPTION, CCP, CCP_L, C2],
+    "conventional, BN-Inception, MS+CCP-L": [*INCEPTION, CCP, CCP_L, MS],
+    "conventional, ResNet50, C1+CCP-L": [*RESNET, DIM_512, CCP, CCP_L, C1],
+    "conventional, ResNet50, C2+CCP-L": [*RESNET, DIM_512, CCP, CCP_L, C2],
+    "conventional, ResNet50, MS+CCP-L": [*RESNET, DIM_512, CCP, CCP_L, MS],
+    "conventional, BN-Inception, C1+XBM on CUB, Cars196": [
+        *(*INCEPTION, *C1_XBM, MEMORY_OF_128, GAP_AND_GMP),
+    ],
+    "conventional, BN-Inception, C1+XBM+GSP on CUB, Cars196": [
+        *(*INCEPTION, *C1_XBM, MEMORY_OF_128, GSP, OF_PAIRS, GSP_AND_GMP),
+    ],
+    "conventional, ResNet50, C1+XBM on CUB, Cars196": [
+        *(*RESNET, DIM_512, *C1_XBM, MEMORY_OF_112, GAP_AND_GMP),
+    ],
+    "conventional, ResNet50, C1+XBM+GSP on CUB, Cars196": [
+        *(*RESNET, DIM_512, *C1_XBM, MEMORY_OF_112, GSP, OF_PAIRS, GSP_AND_GMP),
+    ],
+    "conventional, ResNet50, 128 dimensions, C1+XBM on CUB, Cars196": [
+        *(*RESNET, DIM_128, *C1_XBM, MEMORY_OF_112, GAP_AND_GMP),
+    ],
+    "conventional, ResNet50, 128 dimensions, C1+XBM+GSP on CUB, Cars196": [
+        *(*RESNET, DIM_128, *C1_XBM, MEMORY_OF_112, GSP, OF_PAIRS, GSP_AND_GMP),
+    ],
+}
+
+COLLAGE = (
+    "§5.3.2, GSP §5.1",
+    {
+        "data.name": "cifar_collage",
+        "data.collage.label": "super_class",  # 16 classes
+        "data.classes_per_batch": 16,
+        "data.images_per_class": 4,
+        "backbone.name": "resnet20",
+        "backbone.weights": "weights/resnet20_cifar100.weights.h5",
+        "training.optimizer": "adam",
+        "training.beta_2": 0.999,  # default Adam
+        "training.learning_rate": 1e-3,
+        "training.l2_regularization": 0.0,
+        "training.schedule.name": "plateau",
+        "training.schedule.decay_factor": 0.5,
+        "training.schedule.patience": 5,
+        "training.learning_rate_multipliers": {},
+    },
+)
+COLLAGE_MODEL = "§5.2.4, GSP §4.4", {"embedding.dim": 128, "embedding.position": "before_pooling"}
+COLLAGE_GSP = (
+    "§5.3.2",
+    {
+        "pooling.name": "gsp",
+        "pooling.num_prototypes": 64,
+        "pooling.transport_ratio": 0.2,
+        "pooling.entropy_smoothing": 10.0,
+        "zero_shot.weight": 0.5,
+        "zero_shot.ridge": 0.05,  # §5.2.4
+    },
+)
+COLLAGE_C2 = "§5.3.5", {"loss.name": "contrastive"}
+COLLAGE_ROWS = {
+    "Collage, C2": [COLLAGE, COLLAGE_MODEL, COLLAGE_C2, GAP],
+    "Collage, C2+GSP": [COLLAGE, COLLAGE_MODEL, COLLAGE_C2, COLLAGE_GSP],
+    "Collage, C2+GSP without L_ZS": [COLLAGE, COLLAGE_MODEL, COLLAGE_C2, COLLAGE_GSP, NO_L_ZS],
+    "Collage, PNCA": [COLLAGE, COLLAGE_MODEL, PNCA, GAP],
+    "Collage, PNCA+GSP": [COLLAGE, COLLAGE_MODEL, PNCA, COLLAGE_GSP],
+}
+
+# What follows is the README.
+
+GROUPED = (
+    "A-grouping §4.1, Table 1",
+    {
+        "data.image_size": 224,
+        "data.horizontal_flip": True,
+        "data.classes_per_batch": 56,
+        "data.images_per_class": 2,
+        "protocol.name": "conventional",
+        "training.optimizer": "adam",
+        "training.schedule.name": "constant",
+        "loss.name": "class_margin",
+        "loss.arguments.margin": 0.2,
+        "loss.arguments.beta": 1.2,
+        "loss.miner": "none",
+        "loss.wrapper": "grouped",
+        "head.name": "attentive_grouping",
+        "evaluation.recall_at": (1, 2, 10),
+        "evaluation.clustering": True,
+    },
+)
+GROUPED_RESNET50 = (
+    "A-grouping §4.2, §4.3; Table 1: η at 5e-4",
+    {
+        "backbone.name": "resnet50",
+        "training.learning_rate": 1e-5,
+        "training.learning_rate_multipliers.betas": 5e-4 / 1e-5,
+    },
+)
+GROUPED_INCEPTION = (
+    "A-grouping §4.2, §4.3; Table 1: η at 5e-4",
+    {
+        "backbone.name": "googlenet",
+        "training.learning_rate": 2e-5,
+        "training.learning_rate_multipliers.betas": 5e-4 / 2e-5,
+    },
+)
+THREE_GROUPS = (
+    "A-grouping §4.2: λ1 0.02, λ2 0.003",
+    {
+        "embedding.dim": 3 * 170,
+        "head.arguments.num_groups": 3,
+        "loss.wrapper_arguments.diversity_weight": 0.02,
+        "training.l2_regularization": 2 * 0.003,
+    },
+)
+FOUR_GROUPS = (
+    "A-grouping §4.3: λ1 0.01, λ2 0.001",
+    {
+        "embedding.dim": 4 * 128,
+        "head.arguments.num_groups": 4,
+        "loss.wrapper_arguments.diversity_weight": 0.01,
+        "training.l2_regularization": 2 * 0.001,
+    },
+)
+MULTI_HEAD = (
+    "multi-head §4.2; Table 3: Recall@1, 10, 20, 40",
+    {
+        "backbone.name": "resnet50",
+        "data.resize": 256,
+        "data.image_size": 224,
+        "data.horizontal_flip": True,
+        "head.name": "global_local",
+        "head.arguments.scale": 1.0,  # ζ
+        "loss.name": "hybrid",
+        "loss.arguments.proxy_weight": 0.03,  # λ
+        "loss.arguments.alpha": 2.0,  # γ
+        "loss.arguments.beta": 50.0,
+        "loss.arguments.base": 1.0,  # σ
+        "loss.arguments.proxy_alpha": 32.0,
+        "loss.arguments.margin": 0.1,  # δ
+        "training.optimizer": "adamw",
+        "training.learning_rate": 1e-4,
+        "training.learning_rate_multipliers.proxies": 1e-2 / 1e-4,
+        "training.schedule.name": "constant",
+        "training.patience": None,
+        "training.epochs": 20,
+        "training.steps_per_epoch": Each(5864 // 100 + 1, 8054 // 100 + 1, 259, 596),
+        "evaluation.recall_at": Each((1, 2, 4, 8), (1, 2, 4, 8), (1, 10, 20, 40), UNSAID),
+    },
+)
+CRT = (
+    "CRT §4.1, §4.3, Table 9",
+    {
+        "data.image_size": 227,
+        "data.horizontal_flip": True,
+        "data.classes_per_batch": Each(16, 16, 36, 36),
+        "data.images_per_class": 5,
+        "embedding.dim": 128,
+        "head.name": "coded_residual",
+        "head.arguments.num_prototypes": [64, 64],
+        "head.arguments.second_dim": 1024,  # §3.3
+        "head.arguments.share_weights": True,  # §4.4
+        "head.arguments.diversity_weight": 1.0,
+        "head.arguments.consistency_weight": 0.9,  # λ2
+        "loss.name": "multi_similarity",
+        "loss.arguments.alpha": 2.0,
+        "loss.arguments.beta": 50.0,
+        "loss.arguments.base": 1.0,
+        "loss.miner": "multi_similarity",
+        "loss.miner_arguments.epsilon": 0.1,
+        "loss.weights.first": 1.0,  # λ1
+        "loss.weights.second": Each(0.1, 0.1, 0.9, 0.9),
+        "training.learning_rate": 3e-5,
+        "evaluation.recall_at": Each((1, 2, 4, 8), (1, 2, 4, 8), (1, 10, 20, 30), UNSAID),
+    },
+)
+BY_32 = ("ours: sides of MiT are multiples of 32, those of DeiT of 16", {"data.image_size": 224})
+
+
+def of(section, **fields):
+    """A block of one line, with `__` for the dot in the names of fields."""
+    return section, {name.replace("__", "."): value for name, value in fields.items()}
+
+
+OTHER_ROWS = {
+    "Ours-R": [GROUPED, GROUPED_RESNET50, THREE_GROUPS],
+    "Ours-I": [GROUPED, GROUPED_INCEPTION, THREE_GROUPS],
+    "ResNet-50 + Margin, A-grouping": [GROUPED, GROUPED_RESNET50, FOUR_GROUPS],
+    "Inception-v1 + Margin, A-grouping": [GROUPED, GROUPED_INCEPTION, FOUR_GROUPS],
+    "Ours, 512 dimensions": [MULTI_HEAD, of("multi-head Table 1", embedding__dim=512)],
+    "Ours, 128 dimensions": [MULTI_HEAD, of("multi-head Table 1", embedding__dim=128)],
+    "Ours, 64 dimensions": [MULTI_HEAD, of("multi-head Table 1", embedding__dim=64)],
+    "CRT, MiT-B2": [CRT, BY_32, of("CRT §4.1", backbone__name="mit_b2")],
+    "CRT, GoogLeNet": [CRT, of("CRT Table 5", backbone__name="googlenet")],
+    "CRT, BN-Inception": [CRT, of("CRT Table 5", backbone__name="bn_inception")],
+    "CRT, ResNet-50": [CRT, of("CRT Table 5", backbone__name="resnet50")],
+    "CRT, DeiT-S": [CRT, BY_32, of("CRT Table 5", backbone__name="deit_small")],
+    "CRT, MiT-B1": [CRT, BY_32, of("CRT Table 5", backbone__name="mit_b1")],
+}
+
+README = (EXPERIMENTS / "README.md").read_text("utf-8")
+ROW = r"^\| (.*) \| `((?:(?:methods|conventional)/\S+\.yaml)(?: \S+)*)` \| .* \|$"
+OTHER_PAPERS = "### Rows of A-grouping, global and local heads and CRT"
+
+
+def rows_of(text):
+    """Recipe files and options of every row of the tables, by the name of the row."""
+    rows = re.findall(ROW, text, re.M)
+    assert len({name for name, _ in rows}) == len(rows)
+    return {name: content.split() for name, content in rows}
+
+
+GSP_AND_CCP, OTHERS = map(rows_of, README.split(OTHER_PAPERS))
+
+
+def recipe_of(content, data_set):
+    """The recipe of a row on a data set, put together as the README says."""
+    files = [part for part in content if part.endswith(".yaml")]
+    options = content[len(files) :]
+    is_thesis = files[0] in ("conventional/bn_inception.yaml", "conventional/resnet50.yaml")
+    if is_thesis and data_set != "cub200":
+        files.insert(1, f"conventional/{'cars196' if data_set == 'cars196' else 'large'}.yaml")
+    paths = [f"benchmarks/{data_set}.yaml"]
+    for file in files:
+        own = file.replace("methods/", f"methods/{data_set}/")
+        paths.append(own if (EXPERIMENTS / own).is_file() else file)
+    return load_recipe([EXPERIMENTS / path for path in paths], options)
+
+
+def value_of(recipe, field):
+    for name in field.split("."):
+        recipe = recipe[name] if isinstance(recipe, dict) else getattr(recipe, name)
+    return recipe
+
+
+def expected_fields(blocks, data_set):
+    """Field, value and section; a later block takes the place of an earlier one."""
+    fields = {}
+    for section, block in blocks:
+        for field, value in block.items():
+            value = getattr(value, data_set) if isinstance(value, Each) else value
+            fields[field] = (value, section)
+    return fields
+
+
+def test_every_row_is_held_against_the_papers():
+    assert set(GSP_AND_CCP) == set(ROWS) | set(COLLAGE_ROWS)
+    assert set(OTHERS) == set(OTHER_ROWS)
+
+
+@pytest.mark.parametrize("data_set", DATA_SETS)
+@pytest.mark.parametrize("row", [*ROWS, *OTHER_ROWS])
+def test_a_row_has_the_numbers_of_the_papers(row, data_set):
+    recipe = recipe_of({**GSP_AND_CCP, **OTHERS}[row], data_set)
+    for field, (value, section) in expected_fields({**ROWS, **OTHER_ROWS}[row], data_set).items():
+        if value is not UNSAID:
+            assert value_of(recipe, field) == value, f"{field}, {section}"
+
+
+@pytest.mark.parametrize("row", COLLAGE_ROWS)
+def test_a_row_of_cifar_collage_has_the_numbers_of_the_papers(row):
+    recipe = recipe_of(GSP_AND_CCP[row], "cifar_collage")
+    for field, (value, section) in expected_fields(COLLAGE_ROWS[row], None).items():
+        assert value_of(recipe, field) == value, f"{field}, {section}"
+
+
+GROUPING_LOSSES = ("contrastive", "binomial_deviance", "margin")
+GROUPINGS = ("n_grouping", "m_grouping", "g_grouping", "c_grouping", "agrouping_4")
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("loss", GROUPING_LOSSES)
+@pytest.mark.parametrize("backbone", ["resnet50", "inception_v1"])
+def test_the_rows_of_groupings(backbone, loss, grouping):
+    """A-grouping, Tables 3 and 4: 512 dimensions in four groups or none."""
+    own_rate = "margin_inception_v1" if (backbone, loss) == ("inception_v1", "margin") else loss
+    files = [f"conventional/groupings_{backbone}.yaml"]
+    files += [f"methods/{own_rate}.yaml", f"methods/{grouping}.yaml"]
+    assert all(file in README for file in files)
+    recipe = recipe_of(files, "cub200")
+    is_grouped = grouping != "n_grouping"
+    assert recipe.embedding.dim == 512
+    assert recipe.training.l2_regularization == 2 * 0.001
+    assert recipe.head.arguments.get("num_groups") == (4 if is_grouped else None)
+    assert recipe.loss.wrapper == ("grouped" if is_grouped else "none")
+    if loss == "contrastive":
+        margins = recipe.loss.arguments["positive_margin"], recipe.loss.arguments["negative_margin"]
+        assert margins == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "batches"),
+    [
+        ("32, XBM-L (the files `xbm.yaml`)", 32, (25, 400, 1400)),
+        ("32, XBM-S", 32, (3, 100, 400)),
+        ("112, ResNet50", 112, (25, 400, 1400)),
+        ("128, BN-Inception", 128, (25, 400, 1400)),
+    ],
+)
+def test_the_memories_of_the_readme(name, size, batches):
+    """§5.3.4.1 XBM, §3.3.2.1 XBM: the thesis counts batches, recipes embeddings."""
+    cells = [f"{count:,} batches, {count * size}" for count in batches]
+    assert f"| {name} | {' | '.join(cells)} |" in README

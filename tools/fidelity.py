@@ -1,0 +1,72 @@
+"""Writes the table of equations in docs/fidelity.md from the markers of tests/papers.
+
+.venv/bin/python tools/fidelity.py
+
+A test says which printed equation it holds the code against:
+`@pytest.mark.equation(paper="GSP", number="4.1", code="gsp_tf.layers.GeneralizedSumPooling",
+deviation="")`. The four are literal strings, so that they are read without running a test.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/fidelity.md"
+BEGIN, END = "<!-- tools/fidelity.py writes from here -->\n", "<!-- to here -->\n"
+PAPERS = {
+    "GSP": "GSP (Gürbüz, Şener, Alatan, ICCV 2023)",
+    "CRT": "CRT (Kan et al., NeurIPS 2022)",
+    "A-grouping": "A-grouping (Xu et al.)",
+    "multi-head": "Multi-head (global and local embeddings with second-order attention)",
+    "thesis": "Thesis (Gürbüz, 2022)",
+}
+
+
+def equations():
+    """What the markers say, with the path of the test's file, by paper and number."""
+    found = []
+    for path in sorted((ROOT / "tests/papers").glob("test_*.py")):
+        for test in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for call in map(ast.walk, getattr(test, "decorator_list", [])):
+                found += [
+                    {k.arg: ast.literal_eval(k.value) for k in node.keywords}
+                    | {"file": path.relative_to(ROOT).as_posix(), "test": test.name}
+                    for node in call
+                    if isinstance(node, ast.Call)
+                    and ast.unparse(node.func) == "pytest.mark.equation"
+                ]
+    return sorted(found, key=lambda e: (list(PAPERS).index(e["paper"]), _parts(e["number"])))
+
+
+def tables():
+    """One Markdown table for each paper."""
+    text = ""
+    for paper, title in PAPERS.items():
+        rows = [e for e in equations() if e["paper"] == paper]
+        if rows:
+            text += f"\n### {title}\n\n| equation | code | test | deviation |\n"
+            text += "| --- | --- | --- | --- |\n" + "".join(map(_row, rows))
+    return text + "\n"
+
+
+def page():
+    """Text of docs/fidelity.md with the tables of today."""
+    before, rest = PAGE.read_text("utf-8").split(BEGIN)
+    return before + BEGIN + tables() + END + rest.split(END)[1]
+
+
+def _row(equation):
+    test = f"[{equation['test']}](../{equation['file']})"
+    deviation = equation["deviation"].replace("|", "\\|")
+    return f"| {equation['number']} | `{equation['code']}` | {test} | {deviation} |\n"
+
+
+def _parts(number):
+    """Key that sorts 4.2 before 4.10, and numbers before names."""
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part)
+            for part in re.findall(r"\d+|[^\W\d]+", number)]  # fmt: skip
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -13,8 +13,9 @@ class ProjectionLearner(MetricLearner):
     """A `MetricLearner` that stays near a point of its embedder's weights.
 
     The total loss is that of `MetricLearner` plus `(λ/2) ||θ - θ*||²` over the trainable weights θ
-    of the embedder, never over those of the losses (Gürbüz, thesis 2022, eq. 3.2.11). Its gradient
-    is λ(θ - θ*); Algorithm 1 prints it with the opposite sign.
+    of the embedder, never over those of the losses: the projection of eq. 3.2.9 with a loss in the
+    place of its constraint (Gürbüz, thesis 2022, eq. 3.2.10 with samples, eq. 3.2.11 with proxies).
+    Its gradient is λ(θ - θ*); Algorithm 1 prints it with the opposite sign.
 
     Its arguments are those of `MetricLearner`.
 

@@ -10,7 +10,7 @@ from gsp_tf.recipe import load_recipe
 
 SWEEPS = {
     "sensitivity": ("ratio_variants", "grid_variants", "screening_variants"),
-    "ccp": ("several_seeds", "one_seed"),
+    "ccp": ("variants",),
 }
 
 
@@ -82,18 +82,70 @@ def test_the_pictures_show_the_means():
     np.testing.assert_array_equal(left.lines[-1].get_ydata(), 2.0)
     assert {text.get_text() for text in middle.texts} == {"7.5"}
     assert [bar.get_width() for bar in right.patches] == list(effects.values())[::-1]
-    names = [*ccp.several_seeds(), *ccp.one_seed()]
-    values = {name: {"MAP@R": {0: 40.0, 1: 60.0}, ccp.STEPS: {0: 300, 1: 500}} for name in names}
-    left, middle, right = ccp.picture(values).axes
-    assert {tuple(line.get_xdata()) for line in left.lines} == {(300, 500)}
-    np.testing.assert_array_equal(middle.lines[0].get_ydata(), 50.0)
-    np.testing.assert_array_equal(right.lines[0].get_ydata(), 40.0)
+    values = {name: {"MAP@R": {0: 40.0, 1: 60.0}} for name in ccp.variants()}
+    steps = {"C2-CCP": {"problem 1": {0: 50, 1: 260}, "problem 2": {0: 225}}}
+    weights, pools, batches, histogram = ccp.picture(values, steps).axes
+    for axes in (weights, pools, batches):
+        np.testing.assert_array_equal(axes.lines[0].get_ydata(), 50.0)
+    assert [bar.get_height() for bar in histogram.patches] == [1, 0, 2]
 
 
-def test_a_variant_of_the_recipes_own_values_is_the_recipe():
+def test_steps_are_those_of_the_problems():
     ccp = importlib.import_module("ccp")
-    assert load_recipe(ccp.RECIPE, ccp.options_of(**ccp.CENTRE)) == load_recipe(
-        ccp.RECIPE, ccp.TRAINERS["C2-CCP"]
-    )
+
+    class Folder:
+        def __init__(self, *steps):
+            self.steps = steps
+
+        def metrics(self):
+            problems = [{"steps": steps} for steps in self.steps]
+            return {"best_epoch": 4} | ({"projections": problems} if problems else {})
+
+    folders = {
+        ("C2", 0): Folder(),
+        ("C2-CCP", 0): Folder(300, 100),
+        ("C2-single", 1): Folder(900),
+    }
+    assert list(ccp.step_rows(folders)) == [
+        ("C2", 0, "steps to the best", 100),
+        ("C2-CCP", 0, "steps to the best", 100),
+        ("C2-CCP", 0, "problems", 2),
+        ("C2-CCP", 0, "steps per problem", 200),
+        ("C2-single", 1, "steps to the best", 100),
+        ("C2-single", 1, "problems", 1),
+        ("C2-single", 1, "steps per problem", 900),
+    ]
+    assert list(ccp.problem_rows(folders)) == [
+        ("C2-CCP", 0, "problem 1", 300),
+        ("C2-CCP", 0, "problem 2", 100),
+    ]
+
+
+def test_geometry_is_of_all_numbers_of_centres_and_all_pairs_of_classes():
+    ccp = importlib.import_module("ccp")
+    rng = np.random.default_rng(0)
+    points, labels = rng.normal(size=(9, 2)), np.array([4, 7, 4, 7, 4, 7, 9, 9, 9])
+    radii, apart = [], []
+    for label in (4, 7, 9):
+        own = points[labels == label]
+        first, second, third = own
+        # The second centre is the farthest point from the first one, and three cover all.
+        to_first = [np.linalg.norm(point - first) for point in own]
+        rest = second if to_first[1] < to_first[2] else third
+        chosen = third if rest is second else second
+        radii += [max(to_first), min(np.linalg.norm(rest - c) for c in (first, chosen)), 0.0]
+        apart += [np.linalg.norm(a - b) for a in own for b in points[labels != label]]
+    measured = ccp.geometry(points, labels)
+    assert measured["covering radius"] == pytest.approx(np.mean(radii))
+    assert measured["distance between classes"] == pytest.approx(np.mean(apart))
+
+
+def test_a_variant_of_the_centre_is_plain_ccp():
+    ccp = importlib.import_module("ccp")
+    recipe = load_recipe(ccp.RECIPE, ccp.options_of())
+    assert load_recipe(ccp.RECIPE, ccp.options_of(**ccp.CENTRE)) == recipe
     assert ccp.name_of(**ccp.CENTRE) == "C2-CCP"
-    assert load_recipe(ccp.RECIPE).data.images_per_class == ccp.IMAGES_PER_CLASS
+    assert recipe.data.images_per_class == ccp.IMAGES_PER_CLASS
+    assert recipe.training.steps_per_epoch == ccp.STEPS_PER_EPOCH
+    single = load_recipe(ccp.RECIPE, ccp.options_of("C2-single"))
+    assert single.ccp.patience >= single.training.epochs and single.ccp.max_projections == 1

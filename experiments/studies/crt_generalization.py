@@ -102,7 +102,7 @@ def picture(values):
                 style = dict(color=RUN_COLORS[offset], marker=RUN_MARKERS[offset], linestyle="")
                 axes.plot([x] * len(points), points, label=None if place else variant, **style)
         axes.set(xticks=range(len(SPLITS)), xticklabels=SPLITS, xlim=(-0.5, 1.5), title=quantity)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.1 * axes.dataLim.ymax)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.tick_params(colors=INK)
         axes.spines[["top", "right"]].set_visible(False)

@@ -20,8 +20,8 @@ class CollageRecipe:
     """Collages of labelled and background tiles (GSP paper, section 5.1).
 
     Args:
-        grid: tiles along each side of an image; 0 makes no collages, 1 leaves the labelled tile
-            alone, of the same classes.
+        grid: tiles along each side of an image; 0 makes no collages (those of cifar_collage are
+            2 x 2), 1 leaves the labelled tile alone, of the same classes.
         background_groups: names of the super-classes (scripts, alphabets) that the background tiles
             come from; null chooses about a fifth of them by the split seed, [] a fifth of the
             classes whatever their super-class.

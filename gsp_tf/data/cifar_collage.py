@@ -23,6 +23,7 @@ def load_cifar_collage(
     folder: str | os.PathLike,
     *,
     label: Literal["class", "super_class"] = "class",
+    grid: Literal[1, 2] = 2,
     download: bool = False,
     counts: Counts = COUNTS,
 ) -> dict[str, CollageImages]:
@@ -40,6 +41,7 @@ def load_cifar_collage(
         label: What a collage is labelled with. "super_class" gives 16 labels, as the papers and the
             program count them, the same in training and test; "class" gives 32, 16 and 32 labels,
             all different.
+        grid: 1 leaves the foreground image alone, 32 x 32 pixels: the papers' "Distilled".
         download: Whether to download it if it is missing.
         counts: Classes and images of CIFAR-100 to expect, by default the published ones.
 
@@ -49,13 +51,16 @@ def load_cifar_collage(
     Raises:
         FileNotFoundError: If a file is missing.
         OSError: If it cannot be downloaded.
-        ValueError: If a file is broken, a count is off, or a super-class has not five classes.
+        ValueError: If a file is broken, a count is off, a super-class has not five classes, or the
+            grid is another.
 
     Example:
         >>> load_cifar_collage("nowhere")
         Traceback (most recent call last):
         FileNotFoundError: nowhere/cifar-100-binary does not exist. CIFAR-100 needs the folder...
     """
+    if grid not in (1, 2):
+        raise ValueError(f"grid must be 1 or 2, received {grid}.")
     images = load_cifar100(folder, download=download, counts=counts)
     groups = np.asarray(images.groups)
     known, sizes = np.unique(groups, return_counts=True)
@@ -75,7 +80,7 @@ def load_cifar_collage(
 
     return {
         split: labelled_collages(
-            images.subset(classes(part, False)), images.subset(classes(part, True)), 2, label
+            images.subset(classes(part, False)), images.subset(classes(part, True)), grid, label
         )
         for split, part in _PARTS.items()
     }

@@ -155,7 +155,10 @@ _LOADERS = {
     "cifar10": _arrays(data.load_cifar10),
     "cifar100": _arrays(data.load_cifar100),
     "cifar_collage": lambda recipe: data.load_cifar_collage(
-        recipe.path, label=recipe.collage.label, download=recipe.download
+        recipe.path,
+        label=recipe.collage.label,
+        grid=recipe.collage.grid or 2,
+        download=recipe.download,
     ),
     "cub200": _benchmark(data.load_cub200),
     "in_shop": _files(data.load_in_shop),
@@ -173,7 +176,7 @@ def _load(recipe):
     """All images and `None`, or `None` and the splits that a data set or a manifest lists."""
     if recipe.name != "glyphs" and recipe.path is None:
         raise ValueError(f"data.path is needed for data.name={recipe.name}.")
-    if recipe.collage.grid and recipe.name in (*_WITH_HALVES, *_WITH_SPLITS):
+    if recipe.collage.grid and recipe.name in _WITH_HALVES:
         raise ValueError(
             f"data.collage.grid must be 0 with data.name={recipe.name}, which divides its classes "
             f"itself; received {recipe.collage.grid}."
@@ -206,7 +209,7 @@ def _tile_size(recipe):
 
 def _listed_splits(recipe, sets):
     """The splits of a manifest as it lists them."""
-    if recipe.collage.grid:
+    if recipe.collage.grid and recipe.name not in _WITH_SPLITS:
         raise ValueError(
             "data.collage splits the classes itself: use a manifest without a split column."
         )

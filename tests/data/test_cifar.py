@@ -155,6 +155,11 @@ def test_a_collage_has_one_foreground_tile(hundred):
     assert test.groups[test.labels[7]] in groups
 
 
+def test_the_foreground_tile_alone(hundred):
+    test = load_cifar_collage(hundred, grid=1, counts=COUNTS_100)["test"]
+    np.testing.assert_array_equal(test.image(7), test.foreground.images[7])
+
+
 def test_collages_of_other_super_classes(hundred):
     path = hundred / "cifar-100-binary" / "coarse_label_names.txt"
     path.write_text(path.read_text().replace("trees", "shrubs"))
@@ -177,8 +182,10 @@ def test_collages_in_a_recipe(hundred, published):
     assert [len(part.class_names) for part in load_splits(by_group)[:3]] == [16, 16, 16]
     with pytest.raises(ValueError, match="cifar_collage brings its own splits: .*name=fractions"):
         load_splits(recipe("cifar_collage", hundred, "ablation"))
-    with pytest.raises(ValueError, match="grid must be 0 with data.name=cifar_collage"):
-        load_splits(recipe("cifar_collage", hundred, collage=CollageRecipe(grid=2)))
+    tiles = load_splits(recipe("cifar_collage", hundred, collage=CollageRecipe(grid=1)))
+    assert [len(part.class_names) for part in tiles[:3]] == [32, 16, 32]
+    with pytest.raises(ValueError, match="grid must be 1 or 2, received 3"):
+        load_splits(recipe("cifar_collage", hundred, collage=CollageRecipe(grid=3)))
 
 
 @pytest.mark.parametrize("protocol", ["fractions", "ablation", "tuning", "conventional"])

@@ -405,15 +405,18 @@ COLLAGE_GSP = (
     },
 )
 COLLAGE_C2 = "§5.3.5", {"loss.name": "contrastive"}
+DISTILLED = (
+    "GSP Fig. 3: the data set without collages, the shared classes left out",
+    {"data.collage.grid": 1, "data.image_size": 32},
+)
 COLLAGE_ROWS = {
     "Collage, C2": [COLLAGE, COLLAGE_MODEL, COLLAGE_C2, GAP],
+    "Collage, Distilled": [COLLAGE, COLLAGE_MODEL, COLLAGE_C2, GAP, DISTILLED],
     "Collage, C2+GSP": [COLLAGE, COLLAGE_MODEL, COLLAGE_C2, COLLAGE_GSP],
     "Collage, C2+GSP without L_ZS": [COLLAGE, COLLAGE_MODEL, COLLAGE_C2, COLLAGE_GSP, NO_L_ZS],
     "Collage, PNCA": [COLLAGE, COLLAGE_MODEL, PNCA, GAP],
     "Collage, PNCA+GSP": [COLLAGE, COLLAGE_MODEL, PNCA, COLLAGE_GSP],
 }
-
-# What follows is the README.
 
 GROUPED = (
     "A-grouping §4.1, Table 1",
@@ -544,6 +547,8 @@ OTHER_ROWS = {
     "CRT, DeiT-S": [CRT, BY_32, of("CRT Table 5", backbone__name="deit_small")],
     "CRT, MiT-B1": [CRT, BY_32, of("CRT Table 5", backbone__name="mit_b1")],
 }
+
+# What follows is the README.
 
 README = (EXPERIMENTS / "README.md").read_text("utf-8")
 ROW = r"^\| (.*) \| `((?:(?:methods|conventional)/\S+\.yaml)(?: \S+)*)` \| .* \|$"

@@ -16,7 +16,7 @@ EXPERIMENTS = Path(__file__).parent.parent / "experiments"
         ("random_background", 2),
         ("demo", 2),
         ("omniglot_ccp", 12),
-        ("small_collage", 28),
+        ("small_collage", 29),
     ],
 )
 def test_the_tables_are_what_the_results_say(name, rows):

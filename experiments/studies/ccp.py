@@ -4,9 +4,9 @@ python experiments/studies/ccp.py [--runs FOLDER] [--jobs 2]
 
 Sweeps with C2 and three seeds over a small form of omniglot_ccp.yaml, evaluated every 25 steps with
 a patience of 3, the thesis' values: the weight λ of the projection, the pool by the proxies of a
-class, the batch size with CCP and without, and a single problem instead of a series. Of every run
-with CCP the steps of each problem are kept, and of C2, the single problem and CCP the covering
-radius of validation classes.
+class, the batch size with CCP and without, and a single problem instead of a series. The
+steps of each problem are kept for every run with CCP, and the covering radius of validation classes
+for C2, the single problem and CCP.
 """
 
 from pathlib import Path

@@ -31,7 +31,7 @@ def load_cifar_collage(
 
     Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023,
     and section 5.3.2 of the thesis (Gürbüz, 2022). 4 of the 20 super-classes of CIFAR-100 are
-    background, the other 16 foreground. Of the 5 classes of each, 2 train, 1 validates and 2 test,
+    background, the other 16 foreground. 2 of the 5 classes of each train, 1 validates and 2 test,
     so that test images are of classes never seen, before a background of classes never seen. The
     papers do not name the 4 super-classes nor the classes of each part: these are those of the
     authors' program, where the last two test.

@@ -52,8 +52,8 @@ class Comparison:
     A method is the name of a recipe. Runs of one method on one data set are its seeds: the cell is
     their mean and sample standard deviation. A run of protocol mlrc gives two results, the mean of
     its models and the concatenation of one model a fold; with repeats a single run of it has a
-    deviation of its own, over every choice of models. Of several conventional runs of a method the
-    best Recall@1 is shown too, the one that the thesis reports (Gürbüz 2022, section 5.3.4.1).
+    deviation of its own, over every choice of models. The best Recall@1 of several
+    conventional runs is shown too: the thesis reports it (Gürbüz 2022, section 5.3.4.1).
 
     Args:
         paths: run folders, of `train_recipe` or `train_ensemble`.

@@ -14,7 +14,7 @@ class SMKPooling(LocalFeaturePooling):
     "Learning and Aggregating Deep Local Descriptors for Instance-Level Recognition" (ECCV 2020),
     section 4: a selective match kernel is trained through the global descriptor `Σ_j w_j s_j`, of
     attention `w_j = ||f_j||` and features s_j smoothed by an average over their neighbourhood, cut
-    off at the border of the map. This is the descriptor of the GSP authors' code. Of it,
+    off at the border of the map. This is the descriptor of the GSP authors' code. Here
 
     - the weights are scaled to sum 1, a factor for each image that L2 normalisation takes away;
     - no gradient flows through the weights, as there;

@@ -14,8 +14,8 @@ class WeldonPooling(LocalFeaturePooling):
 
     "WELDON: Weakly Supervised Learning of Deep Convolutional Neural Networks" (CVPR 2016), section
     3: the k_max highest scores are the evidence for a channel, the k_min lowest that against it.
-    The values are added, not averaged, as in the GSP authors' code. Of fewer features
-    than k_max (or k_min) all are taken.
+    The values are added, not averaged, as in the GSP authors' code. Where there are
+    fewer features than k_max (or k_min), all are taken.
 
     Args:
         k_max: number of largest values, at least 1.

@@ -6,6 +6,7 @@ import math
 import os
 from argparse import ArgumentError
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -826,9 +827,17 @@ _ERRORS = (ArgumentError, UnicodeDecodeError, ValueError)
 
 
 def _read(files, overrides=()):
+    parser = _recipe_parser()
+    name = ["--name", composed_name(files)] if len(files) > 1 else []
+    return parsed_recipe(parser, parser.parse_args([*name, *config_options(files), *overrides]))
+
+
+@cache
+def _recipe_parser():
+    """A parser of recipes; to make one takes longer than to read a file."""
     parser = ArgumentParser(exit_on_error=False)
-    add_recipe_arguments(parser, files)
-    return parsed_recipe(parser, parser.parse_args([*config_options(files), *overrides]))
+    add_recipe_arguments(parser)
+    return parser
 
 
 def config_options(files):

@@ -14,15 +14,15 @@ DATA_SETS = ("cub200", "cars196", "sop", "in_shop", "cifar_collage")
 WRITERS = {
     "cub200": lambda folder: write_cub200(folder, 44),
     "cars196": lambda folder: write_cars196(folder, 44),
-    "sop": lambda folder: write_sop(folder, 44),
-    "in_shop": lambda folder: write_in_shop(folder, 44),
+    "sop": lambda folder: write_sop(folder, 48),
+    "in_shop": lambda folder: write_in_shop(folder, 48),
     "cifar_collage": write_cifar100,
 }
 COUNTS = {
     "cub200": {"train": (44, 88), "test": (3, 6)},
     "cars196": {"train": (44, 88), "test": (3, 6)},
-    "sop": {"train": (44, 88), "test": (3, 9)},
-    "in_shop": {"train": (44, 88), "query": (3, 3), "gallery": (3, 6)},
+    "sop": {"train": (48, 96), "test": (3, 9)},
+    "in_shop": {"train": (48, 96), "query": (3, 3), "gallery": (3, 6)},
     "cifar_collage": {"all": (100, 300)},
 }
 SMALL = ["--backbone.name", "conv4", "--backbone.weights", "null", "--data.image_size"]

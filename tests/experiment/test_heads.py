@@ -102,7 +102,7 @@ def test_attributes_of_gsp_and_its_combinations(name):
 def test_a_recipe_sets_every_argument_of_the_zero_shot_loss():
     zero_shot = ZeroShotRecipe(0.3, 7, ridge=0.2, scale=1.0, reduction="sum_of_means")
     learner = build_learner(recipe(zero_shot=zero_shot), num_classes=4, channels=1)
-    config = {"weight": learner.attribute_weight, **learner.attribute_loss.get_config()}
+    config = {"weight": learner.loss_weights["attribute"], **learner.attribute_loss.get_config()}
     assert vars(zero_shot).items() <= config.items()
 
 

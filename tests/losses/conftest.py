@@ -53,17 +53,12 @@ LAYERS = {
 PAIR_LOSSES = {
     "angular": partial(AngularLoss, 45.0),
     "binomial_deviance": partial(BinomialDevianceLoss, 3.0, 0.4, 10.0),
-    "binomial_deviance_over_pairs": partial(
-        BinomialDevianceLoss, 3.0, 0.4, 2.0, 5.0, mean_over_pairs=True
-    ),
     "circle": partial(CircleLoss, 0.25, 20.0),
     "contrastive": partial(ContrastiveLoss, 0.1, 1.2),
-    "contrastive_over_pairs": partial(ContrastiveLoss, 0.1, 1.2, mean_over_pairs=True),
     "cosine_contrastive": partial(CosineContrastiveLoss, 0.2),
     "fast_ap": partial(FastAPLoss, 7),
     "lifted_structure": partial(LiftedStructureLoss, 0.8),
     "margin": partial(MarginLoss, 0.3, 1.1),
-    "margin_over_pairs": partial(MarginLoss, 0.3, 1.1, mean_over_pairs=True),
     "multi_similarity": partial(MultiSimilarityLoss, 3.0, 20.0, 0.3),
     "n_pairs": NPairsLoss,
     "supervised_contrastive": partial(SupervisedContrastiveLoss, 0.2),
@@ -73,11 +68,32 @@ PAIR_LOSSES = {
     "triplet_semi_hard": partial(TripletSemiHardLoss, 0.6, "squared_euclidean"),
 }
 
+# With one mean over all pairs, which the many negatives of a batch decide.
+OVER_PAIRS = {
+    "binomial_deviance_over_pairs": partial(
+        BinomialDevianceLoss, 3.0, 0.4, 2.0, 5.0, mean_over_pairs=True
+    ),
+    "contrastive_over_pairs": partial(ContrastiveLoss, 0.1, 1.2, mean_over_pairs=True),
+    "margin_over_pairs": partial(MarginLoss, 0.3, 1.1, mean_over_pairs=True),
+}
+
 
 @pytest.fixture(scope="session", params=PAIR_LOSSES)
 def pair_loss(request):
     """Name and maker of a pair loss; a test without parameters runs for each of them."""
     return request.param, PAIR_LOSSES[request.param]
+
+
+@pytest.fixture(scope="session", params=PAIR_LOSSES | OVER_PAIRS)
+def any_pair_loss(request):
+    """As `pair_loss`, those with a mean over all pairs too."""
+    return request.param, (PAIR_LOSSES | OVER_PAIRS)[request.param]
+
+
+@pytest.fixture(scope="session", params=OVER_PAIRS)
+def loss_over_pairs(request):
+    """Makes one of the pair losses with a mean over all pairs."""
+    return OVER_PAIRS[request.param]
 
 
 @pytest.fixture(scope="session")

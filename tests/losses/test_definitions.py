@@ -280,16 +280,16 @@ KINDS = ["batch", "references", "exclude_self", "mask", "weights"]
     normalize=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_equals_the_definition(pair_loss, kind, sizes, classes, normalize, seed):
-    name, make = pair_loss
+def test_equals_the_definition(any_pair_loss, kind, sizes, classes, normalize, seed):
+    name, make = any_pair_loss
     case = random_case(kind, *sizes, classes, normalize or name == "fast_ap", seed)
     expected = DEFINITIONS[name](case)
     assert float(loss_of(make, case, case.x, case.y)) == pytest.approx(expected, rel=1e-8, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["batch", "references"])
-def test_gradient_equals_differences_of_the_definition(pair_loss, kind):
-    name, make = pair_loss
+def test_gradient_equals_differences_of_the_definition(any_pair_loss, kind):
+    name, make = any_pair_loss
     case = random_case(kind, 7, 9, 3, True, seed=5)
     rng = np.random.default_rng(0)
     x, y = 2 * case.x, case.y if kind == "batch" else 3 * case.y
@@ -315,13 +315,13 @@ def test_gradient_equals_differences_of_the_definition(pair_loss, kind):
 
 # Not of those two: the negatives of a reference, or its place in its class, would be others.
 @pytest.mark.parametrize(
-    "pair_loss",
+    "any_pair_loss",
     [name for name in DEFINITIONS if name not in ("lifted_structure", "n_pairs")],
     indirect=True,
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_a_reference_of_weight_k_counts_like_k_references(pair_loss, seed):
-    _, make = pair_loss
+def test_a_reference_of_weight_k_counts_like_k_references(any_pair_loss, seed):
+    _, make = any_pair_loss
     case = random_case("references", 5, 8, 3, True, seed)
     counts = np.array([0, 1, 2, 3, 1, 2, 1, 4])
     weighted = make(miner=GivenWeights(counts, counts)).pairwise(

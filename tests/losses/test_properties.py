@@ -214,6 +214,14 @@ def test_config_round_trip(pair_loss):
     }
 
 
+def test_a_mean_over_pairs_is_kept_and_is_zero_without_pairs(loss_over_pairs):
+    loss = loss_over_pairs()
+    twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
+    assert twin.get_config() == loss.get_config() and twin.mean_over_pairs
+    assert float(loss(np.array([0]), RANDOM[:1])) == 0.0
+    assert float(twin(PAIRS, RANDOM)) == float(loss(PAIRS, RANDOM)) > 0.0
+
+
 @pytest.mark.parametrize("miner", ["hard", 3, ContrastiveLoss()])
 def test_refuses_what_is_no_miner(pair_loss, miner):
     with pytest.raises(ValueError, match="miner must be a miner such as MultiSimilarityMiner"):

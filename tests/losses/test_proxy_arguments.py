@@ -39,6 +39,8 @@ WITH_PROXIES = {
         "margin": 0.3,
         "beta": 1.1,
         "nu": 0.01,
+        "shared_beta": True,
+        "mean_over_pairs": True,
         "normalize": False,
         "miner": None,
     },

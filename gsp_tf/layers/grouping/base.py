@@ -78,6 +78,13 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         Returns:
             `(B, H, W, groups)` for a map, `(B, n, groups)` for a set; each group sums to 1 over the
             places.
+
+        Example:
+            >>> import numpy as np
+            >>> from gsp_tf.layers import ChannelGrouping
+            >>> layer = ChannelGrouping(num_groups=2, group_dim=3)
+            >>> layer.channel_maps(np.ones((1, 4, 5, 10), "float32")).shape
+            TensorShape([1, 4, 5, 2])
         """
         return self._maps(self._strongest_channels, features, mask)
 

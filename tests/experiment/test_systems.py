@@ -1,24 +1,18 @@
 """The systems of the papers learn to tell characters apart that they were not trained on."""
 
-from pathlib import Path
-
 import pytest
 
 from gsp_tf.experiment import RunFolder, report_runs, train_recipe
 from gsp_tf.recipe import load_recipe
 
-OMNIGLOT = Path(__file__).parents[3] / "shared" / "data"
 RECIPE = """
 data:
-  name: omniglot
-  path: {path}
   image_size: 20
-  channels: 1
   split_fractions: [0.4, 0.2, 0.4]
   classes_per_batch: 8
   images_per_class: 4
-backbone: {{name: conv4}}
-training: {{epochs: 2, steps_per_epoch: 60, learning_rate: 0.002}}
+backbone: {name: conv4}
+training: {epochs: 2, steps_per_epoch: 60, learning_rate: 0.002}
 """
 SYSTEMS = {
     "gsp": "pooling: {name: gsp, num_prototypes: 16}",
@@ -40,20 +34,17 @@ loss: {name: hybrid}
 PICTURES = {"gsp": "overlays", "agrouping": "overlays", "crt": "correlations"}
 
 
-@pytest.mark.skipif(
-    not OMNIGLOT.is_dir(), reason=f"the zip files of Omniglot are not in {OMNIGLOT}"
-)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_system_learns_classes_that_it_has_not_seen(name, tmp_path):
     path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE.format(path=OMNIGLOT) + SYSTEMS[name], encoding="utf-8")
+    path.write_text(RECIPE + SYSTEMS[name], encoding="utf-8")
     folder = RunFolder(tmp_path / "run")
     train_recipe(load_recipe(path, ["--name", name]), folder.path)
     metrics = folder.metrics()
     untrained, test = metrics["untrained"], metrics["test"]
     assert metrics["best_val_map_at_r"] > 1.5 * untrained["val_map_at_r"]
-    chance = 19 / (test["num_queries"] - 1)
-    assert test["precision_at_1"] > 30 * chance
+    chance = 39 / (test["num_queries"] - 1)
+    assert test["precision_at_1"] > 60 * chance
     page = report_runs([folder.path], folder.report_path, name).read_text("utf-8")
     assert f'<section id="{PICTURES.get(name, "overlays")}">' in page
     assert ("group 4" in page) == (name == "agrouping")

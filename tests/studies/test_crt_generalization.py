@@ -4,22 +4,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from own_model import write_folder
 
 from gsp_tf.experiment import train_recipe
 from gsp_tf.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
 COLLAGE = ROOT / "experiments/small_collage.yaml"
-TINY = {
-    "data": {"image_size": 16, "path": str(ROOT.parent / "shared" / "data")},
-    "training": {"epochs": 1, "steps_per_epoch": 1},
-}
 
 
 def test_the_numbers_are_those_of_the_run(tmp_path, monkeypatch):
     script = importlib.import_module("crt_generalization")
+    data = {"name": "folder", "path": str(tmp_path / "images"), "image_size": 16}
+    data |= {"collage": {"background_groups": []}, "classes_per_batch": 4}
+    write_folder(data["path"], num_classes=160)
     tiny = tmp_path / "tiny.yaml"
-    tiny.write_text(json.dumps(TINY))
+    tiny.write_text(json.dumps({"data": data, "training": {"epochs": 1, "steps_per_epoch": 1}}))
     recipe = load_recipe([COLLAGE, tiny, script.CRT_RECIPE])
     run = train_recipe(recipe, tmp_path / "small_collage_crt-0")
     monkeypatch.setattr(script, "VARIANTS", {"CRT": script.VARIANTS["CRT"]})

@@ -96,3 +96,11 @@ def test_every_public_name_is_documented(references, site, module):
 def test_sections_of_docstrings_are_recognised(site):
     page = (site / "api/layers.html").read_text("utf-8")
     assert "Parameters:" in page and "Raises:" in page and "Examples:" in page
+
+
+def test_notebooks_are_pages_with_their_pictures_and_formulas(site):
+    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
+        assert (site / f"notebooks/{notebook.stem}.html").is_file()
+    page = (site / "notebooks/16_average_pooling.html").read_text("utf-8")
+    assert '<img alt="png" src="16_average_pooling/' in page
+    assert "<math" in page and "arithmatex" not in page and "$" not in page

@@ -1,15 +1,19 @@
-"""Hook of MkDocs: links between docs/ and the rest of the repository work on the site as well.
+"""Hook of MkDocs: the whole repository on the site, with its links, notebooks and formulas.
 
 Pages are written for readers of the repository, and link to what lies beside docs/. The site shows
-some files from there as pages of its own; any other file that a page links to is put beside the
-pages as it is.
+some files from there, and the notebooks, as pages of its own; any other file that a page links to
+is put beside the pages as it is. Formulas in dollar signs become MathML.
 """
 
 import posixpath
 import re
+from html import unescape
 from pathlib import Path
 
+import nbformat
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File
+from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -19,6 +23,7 @@ PAGES = {
     "SECURITY.md": "security.md",
 }
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_files(files, config):
@@ -26,6 +31,8 @@ def on_files(files, config):
     docs = Path(config.docs_dir)
 
     def add(path):
+        if path.suffix == ".ipynb":
+            return _page_of(path)
         name = path.relative_to(ROOT).as_posix()
         inside = path.relative_to(docs).as_posix() if path.is_relative_to(docs) else name
         uri = PAGES.get(name, inside)
@@ -35,8 +42,11 @@ def on_files(files, config):
 
     for name in PAGES:
         add(ROOT / name)
+    notebooks = {_page_of(path): path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+    for path in notebooks.values():
+        _add_notebook(path, files, config)
     for page in list(files.documentation_pages()):
-        source = Path(page.abs_src_path)
+        source = Path(page.abs_src_path or notebooks[page.src_uri])
 
         def moved(link, source=source, page=page):
             path = (source.parent / link[2]).resolve()
@@ -47,3 +57,28 @@ def on_files(files, config):
 
         page.content_string = LINK.sub(moved, page.content_string)
     return files
+
+
+def _page_of(notebook):
+    return f"notebooks/{notebook.stem}.md"
+
+
+def _add_notebook(notebook, files, config):
+    """Adds a notebook with its outputs as a page, and its pictures beside it."""
+    node = nbformat.read(notebook, 4)
+    node.metadata.setdefault("language_info", {"name": "python"})  # for the colours of the code
+    folder = {"output_files_dir": notebook.stem}
+    text, resources = MarkdownExporter().from_notebook_node(node, folder)
+    files.append(File.generated(config, _page_of(notebook), content=text))
+    for name, content in resources["outputs"].items():
+        files.append(File.generated(config, f"notebooks/{name}", content=content))
+
+
+def on_page_content(html, page, config, files):
+    """Formulas as MathML, which browsers show by themselves."""
+
+    def shown(formula):
+        display = "block" if formula[1] == "div" else "inline"
+        return convert(unescape(formula[2]), display=display)
+
+    return FORMULA.sub(shown, html)

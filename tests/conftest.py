@@ -7,11 +7,13 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The same cases in every run; others with `--hypothesis-profile explore --hypothesis-seed N`.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("explore", print_blob=True)
+# A slow machine is no failure.
+UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("repeatable", derandomize=True, **UNHURRIED)
+settings.register_profile("explore", print_blob=True, **UNHURRIED)
 settings.load_profile("repeatable")
 
 ORACLES = Path(__file__).parent / "oracles"

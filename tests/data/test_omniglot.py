@@ -8,7 +8,7 @@ from PIL import Image
 
 from gsp_tf.data import load_omniglot, omniglot
 
-DEVELOPMENT_COPY = Path(__file__).parents[2] / ".." / "shared" / "data"
+DEVELOPMENT_COPY = Path(__file__).parents[3] / "shared" / "data"
 
 
 def drawing(rows):
@@ -132,7 +132,7 @@ def test_size_must_be_positive(folder):
         load_omniglot(folder, size=0, counts={})
 
 
-@pytest.mark.skipif(not DEVELOPMENT_COPY.is_dir(), reason="no development copy of Omniglot")
+@pytest.mark.evidence
 def test_real_characters():
     images = load_omniglot(DEVELOPMENT_COPY)
     assert len(images.class_names) == 242

@@ -14,7 +14,7 @@ def take(sampler, count):
     return list(itertools.islice(sampler, count))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     counts=st.lists(st.integers(2, 6), min_size=2, max_size=12),
     data=st.data(),

@@ -68,7 +68,7 @@ def test_a_small_share_is_two_classes(num_classes, fractions, expected):
     assert [len(part.class_names) if part else 0 for part in parts] == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=8),
     shares=st.tuples(*[st.integers(1, 10)] * 3),

@@ -62,7 +62,7 @@ PARTITIONS = st.integers(2, 3).flatmap(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(partitions=PARTITIONS, seed=st.integers(0, 99), data=st.data())
 def test_equals_definitions(partitions, seed, data):
     size = min(map(len, partitions))
@@ -73,7 +73,7 @@ def test_equals_definitions(partitions, seed, data):
     assert metrics == pytest.approx(by_definition(labels, clusters), abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     names=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=4, max_size=4, unique=True),

@@ -26,7 +26,7 @@ def test_by_hand_in_the_plane():
     assert covering_radius_curve(points, 3).tolist() == [10.0, 5.0, 1.0]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=SEEDS)
 def test_covers_with_the_choices_of_greedy_k_center(seed):
     points = np.random.default_rng(seed).normal(size=(30, 3)).astype(np.float32)
@@ -35,7 +35,7 @@ def test_covers_with_the_choices_of_greedy_k_center(seed):
     np.testing.assert_allclose(covering_radius_curve(points, 12), expected, atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=SEEDS, count=st.integers(1, 8), dim=st.integers(1, 3))
 def test_never_increases_and_is_at_most_twice_the_best(seed, count, dim):
     points = np.random.default_rng(seed).integers(-4, 5, (count, dim)).astype(float)
@@ -48,7 +48,7 @@ def test_never_increases_and_is_at_most_twice_the_best(seed, count, dim):
         assert radii[k - 1] <= 2 * best
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=SEEDS, scale=st.sampled_from([2.0**-99, 1.0, 2.0**99]))
 def test_moves_with_the_points(seed, scale):
     rng = np.random.default_rng(seed)
@@ -58,7 +58,7 @@ def test_moves_with_the_points(seed, scale):
     np.testing.assert_array_equal(covering_radius_curve(turned * scale, 10), curve * scale)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=SEEDS)
 def test_order_of_all_but_the_first_does_not_matter(seed):
     rng = np.random.default_rng(seed)

@@ -49,7 +49,7 @@ def test_a_class_of_one_image_counts_between_classes_only():
     assert density["inter"] == pytest.approx(math.hypot(3 / 2, 1 / 2))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), classes=st.integers(2, 12), dim=st.integers(1, 6))
 def test_equals_definition(seed, classes, dim):
     embeddings, labels, _ = random_classes(seed, classes, dim=dim + 1)
@@ -65,7 +65,7 @@ def test_refuses_another_distance():
         embedding_density([[1, 0], [0, 1], [-1, 0]], [4, 4, 2], distance="l1")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
     names=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3, unique=True),

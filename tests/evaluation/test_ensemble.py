@@ -77,7 +77,7 @@ def test_queries_and_gallery():
     check(metrics, *naive(queries, query_labels, references, reference_labels))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 2**16),
     repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3),

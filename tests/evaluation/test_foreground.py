@@ -21,7 +21,7 @@ def test_sums_over_the_places_of_a_tile(side):
     np.testing.assert_allclose(foreground_share(weights, repeated), expected)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     places=st.tuples(st.integers(1, 7), st.integers(1, 7)),
     pixels=st.tuples(st.integers(1, 9), st.integers(1, 9)),

@@ -20,7 +20,7 @@ def separated(one, other):
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=SEEDS, spread=st.sampled_from([0.5, 1.0, 2.0]))
 def test_polygons_overlap_unless_an_edge_separates_them(seed, spread):
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from gsp_tf.evaluation import order
 from gsp_tf.evaluation.order import padded_width, ranked_flags, smallest_columns
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**16),
     count=st.integers(1, 60),
@@ -29,7 +29,7 @@ def test_columns_hold_the_k_smallest(seed, count, values, data):
     assert all(len(set(row)) == len(row) for row in columns)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**16), width=st.integers(1, 300), data=st.data())
 def test_flags_in_the_order_of_distance_and_column(seed, width, data):
     k = data.draw(st.integers(1, width))

@@ -67,7 +67,7 @@ def test_error_of_given_weights():
     np.testing.assert_allclose(average_pooling_error(FEATURES, PROTOTYPES, weights), expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=SEEDS,
     shape=st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(1, 5)),
@@ -87,7 +87,7 @@ def test_error_is_at_most_the_mean_distance_and_the_radius(seed, shape, count, o
     assert errors.max() <= partition.distances.max() + rounding
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=SEEDS, count=st.integers(1, 12))
 def test_radius_is_that_of_the_curve_for_prototypes_by_greedy_k_center(seed, count):
     features = np.random.default_rng(seed).normal(size=(4, 2, 3, 5)).astype("float32")

@@ -61,7 +61,7 @@ def test_equals_pytorch_metric_learning(case):
             assert metrics[ours] == pytest.approx(oracle[f"{case}_{theirs}"], abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     count=st.integers(2, 40),

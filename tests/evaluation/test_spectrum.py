@@ -21,7 +21,7 @@ def test_uniform_spectrum(embeddings):
     assert 0 <= spectral_decay(embeddings) < 1e-12
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), dim=st.integers(1, 8))
 def test_equals_definition(seed, dim):
     rng = np.random.default_rng(seed)
@@ -32,7 +32,7 @@ def test_equals_definition(seed, dim):
     assert spectral_decay(embeddings) == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), copies=st.integers(1, 3))
 def test_rotation_order_lengths_and_copies_do_not_matter(seed, copies):
     rng = np.random.default_rng(seed)

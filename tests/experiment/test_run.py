@@ -477,12 +477,11 @@ def test_a_stopped_run_is_usable(recipe, tmp_path):
         # A test suite that runs in the background may have been told to ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    deadline = time.monotonic() + 120
     while len(folder.history().get("loss", ())) < 2:
-        assert process.poll() is None and time.monotonic() < deadline
+        assert process.poll() is None
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=120)
+    process.communicate()
     assert process.returncode == 130
     metrics = folder.metrics()
     assert metrics["status"] == "interrupted" and metrics["epochs"] >= 2

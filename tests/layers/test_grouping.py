@@ -78,7 +78,7 @@ def test_order_of_the_features_does_not_matter(make):
     np.testing.assert_array_equal(layer.attention_maps(as_map), maps.reshape(2, 3, 4, 3))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     name=st.sampled_from([*LAYERS]),
     height=st.integers(1, 4),

@@ -68,7 +68,7 @@ def test_equals_average_pooling_at_transport_ratio_1():
     np.testing.assert_allclose(*gradients, rtol=1e-4, atol=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     height=st.integers(1, 5),
     width=st.integers(1, 5),

@@ -76,7 +76,7 @@ def assert_equals_a_ring(loss, steps, ring=None):
         assert (int(loss.num_enqueued), int(loss.num_steps)) == (ring.count, step + 1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     make=st.sampled_from(
         [

@@ -273,7 +273,7 @@ KINDS = ["batch", "references", "exclude_self", "mask", "weights"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     sizes=st.tuples(st.integers(1, 7), st.integers(1, 9)),
     classes=st.integers(1, 4),

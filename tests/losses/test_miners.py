@@ -61,7 +61,7 @@ many_batches = given(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @many_batches
 def test_hard_negatives_are_the_nearest_as_many_as_positives(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
@@ -80,7 +80,7 @@ def test_equally_hard_negatives_are_kept_together():
     np.testing.assert_array_equal(negatives[0], [0, 0, 1, 1, 0])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @many_batches
 def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
@@ -95,7 +95,7 @@ def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, cl
     np.testing.assert_array_equal(positives, pairs.positives)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @many_batches
 def test_multi_similarity_equals_equations_11_and_12(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
@@ -146,7 +146,7 @@ def test_distance_weighted_probabilities_are_the_paper_s(dim, cutoffs, dtype):
         )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @many_batches
 def test_distance_weighted_draws_as_many_as_there_are_positives(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed, "float32")

@@ -80,7 +80,7 @@ def batch(rows, classes, seed):
     return rng.integers(0, classes, rows), rng.normal(size=(rows, 4))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     rows=st.integers(1, 12),
     classes=st.integers(1, 4),

@@ -97,7 +97,7 @@ def random_batch(rows, num_classes, columns, proxies_per_class, seed):
 
 
 @pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     rows=st.integers(1, 7),
     num_classes=st.integers(1, 9),
@@ -116,7 +116,7 @@ def test_equals_the_definition(
 
 
 @pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     rows=st.integers(1, 7),
     is_class=st.lists(st.booleans(), min_size=1, max_size=6).filter(any),

@@ -40,7 +40,7 @@ def extended(labels, embeddings, proxies, rate, num_mixed):
 
 
 @pytest.mark.parametrize(("inner", "k", "arguments"), INNER)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     labels=st.lists(st.integers(0, 3), min_size=1, max_size=9),
     rate=st.floats(0.01, 0.99),
@@ -64,7 +64,7 @@ def test_is_the_proxy_loss_with_the_mixtures_as_samples_and_proxies(
     assert float(value) == pytest.approx(float(expected), rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(labels=st.lists(st.integers(0, 4), min_size=1, max_size=12))
 def test_mixtures_of_the_same_classes_share_a_class(labels):
     partners, mixed, is_class = (x.numpy() for x in synthetic_classes(np.array(labels), 5))

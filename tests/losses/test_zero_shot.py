@@ -72,7 +72,7 @@ def test_equals_the_authors_equations(oracle, k, jit_compile):
         np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5 * np.abs(theirs).max())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     labels=st.lists(st.integers(0, 5), min_size=1, max_size=15),
     ridge=st.sampled_from([1e-3, 0.05, 10.0]),
@@ -88,7 +88,7 @@ def test_equals_the_definition(labels, ridge, scale, reduction, seed):
     assert float(loss(labels, attributes)) == pytest.approx(expected, rel=1e-7, abs=1e-12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(labels=st.lists(st.integers(-3, 9), min_size=1, max_size=20))
 def test_halves_alternate_and_share_no_class(labels):
     in_second, count = alternate_classes(np.array(labels))

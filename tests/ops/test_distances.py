@@ -27,7 +27,7 @@ def test_batches_broadcast():
     np.testing.assert_allclose(distances[1], cdist(x, y[1]), rtol=1e-10)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     rows=st.integers(1, 40),
     columns=st.sampled_from([1, 2, 16, 64, 512, 2048]),

@@ -37,7 +37,7 @@ def problem(batch, n, channels, m, scale, seed):
     return features, prototypes, upstream
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     sizes=st.tuples(*[st.integers(1, 7)] * 4),
     scale=st.sampled_from([0.01, 0.4, 3.0]),

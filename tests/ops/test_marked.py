@@ -19,7 +19,7 @@ def visits(marked):
     return fold_marked(marked, visit, (0, tf.zeros_like(marked, "int32"), 0))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=st.integers(1, 4), columns=st.integers(1, 8), seed=st.integers(0, 1000))
 def test_every_mark_is_visited_once_from_the_left(rows, columns, seed):
     marked = np.random.default_rng(seed).random((rows, columns)) < 0.4

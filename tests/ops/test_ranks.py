@@ -24,7 +24,7 @@ def random_rows(rows=3, columns=7, seed=0, dtype="float64"):
     return values, rng.random((rows, columns)) < 0.5, thresholds, weights
 
 
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=15)
 random_sizes = given(rows=st.integers(1, 4), columns=st.integers(1, 8), seed=st.integers(0, 1000))
 
 

@@ -128,7 +128,7 @@ def test_finite_and_feasible_everywhere(m, n, solver):
             assert (error <= 1e-6 + eps * spread * 2.0**-23).all(), context
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     cost=hnp.arrays(
         "float32",

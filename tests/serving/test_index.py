@@ -189,7 +189,7 @@ def small_indexes(tmp_path_factory):
 VECTORS = np.random.default_rng(0).uniform(-1, 1, (266, 3)).astype("float32")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     kind=st.sampled_from(["exact", "ivf_sq8"]),
     changes=st.lists(st.tuples(st.sampled_from(["add", "delete"]), picked), max_size=5),

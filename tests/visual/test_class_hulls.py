@@ -14,7 +14,7 @@ def crossed(corners, point):
     return sides[:, 0] * offsets[:, 1] - sides[:, 1] * offsets[:, 0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), count=st.integers(3, 12))
 def test_a_hull_holds_its_points_and_their_average(seed, count):
     points = np.random.default_rng(seed).normal(size=(count, 2))

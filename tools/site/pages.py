@@ -20,6 +20,7 @@ PAGES = {
     "README.md": "index.md",
     "experiments/README.md": "experiments.md",
     "benchmarks/RESULTS.md": "performance.md",
+    "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")

@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.weighted import WeightedLoss
-from gsp_tf.ops.precision import at_least_float32
 from gsp_tf.ops.ridge import ridge_regression
 
 REDUCTIONS = ["mean", "sum_of_means"]
@@ -49,6 +48,8 @@ class ZeroShotLoss(WeightedLoss):
         0.0
     """
 
+    normalize = False
+
     def __init__(
         self, num_classes, embedding_dim, ridge=0.05, scale=9.5, reduction="mean", **kwargs
     ):
@@ -72,9 +73,6 @@ class ZeroShotLoss(WeightedLoss):
         )
 
     def call(self, labels, attributes):
-        self.check(labels, attributes)
-        labels = ops.cast(ops.reshape(labels, (-1,)), "int32")
-        attributes = at_least_float32(attributes)
         in_second, num_classes_present = alternate_classes(labels)
         second = ops.cast(in_second, attributes.dtype)[:, None]
         halves = ops.stack([1.0 - second, second])
@@ -91,9 +89,6 @@ class ZeroShotLoss(WeightedLoss):
             sums = ops.sum(halves[..., 0] * losses, axis=1)
             total = ops.sum(sums / ops.maximum(ops.sum(halves[..., 0], axis=1), 1.0))
         return ops.where(num_classes_present > 1, total, 0.0)
-
-    def compute_output_shape(self, labels_shape, attributes_shape):
-        return ()
 
     def get_config(self):
         return {

@@ -65,8 +65,7 @@ class PairLoss(keras.losses.Loss):
             float32 scalar (float64 for float64 embeddings).
 
         Raises:
-            ValueError: if `sample_weight` is given, the shapes do not fit together, or a label is
-                not whole.
+            ValueError: if `sample_weight` is given, or as `gsp_tf.losses.inputs.checked`.
         """
         if sample_weight is not None:
             raise ValueError(
@@ -102,7 +101,7 @@ class PairLoss(keras.losses.Loss):
             float32 scalar (float64 for float64 embeddings).
 
         Raises:
-            ValueError: if the shapes do not fit together, or a label is not whole.
+            ValueError: as `gsp_tf.losses.inputs.checked`, for anchors and for references.
 
         Example:
             >>> import numpy as np

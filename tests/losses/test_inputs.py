@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gsp_tf.losses import ProxyNCALoss
 from gsp_tf.losses.inputs import checked
 
 EMBEDDINGS = np.ones((3, 4), "float32")
@@ -82,12 +83,11 @@ def test_refuses_one_hot_labels_when_the_batch_size_is_unknown_too(batch_size):
 def test_accepts_shapes_that_are_not_known(labels, embeddings):
     specs = [tf.TensorSpec(labels, "int64"), tf.TensorSpec(embeddings, "float32")]
     run = tf.function(checked).get_concrete_function(*specs)
-    flat, _, is_valid = run(
-        tf.reshape(tf.range(3, dtype="int64"), (3, 1)[: len(labels or [0])]), EMBEDDINGS
-    )
+    shape = (-1, 1)[: len(labels or [None])]
+    flat, _, is_valid = run(tf.reshape(tf.range(3, dtype="int64"), shape), EMBEDDINGS)
     assert flat.numpy().tolist() == [0, 1, 2] and bool(is_valid)
     with pytest.raises(tf.errors.InvalidArgumentError, match="one label for each embedding"):
-        run(tf.ones((9, 1)[: len(labels or [0])], "int64"), EMBEDDINGS)
+        run(tf.reshape(tf.range(9, dtype="int64"), shape), EMBEDDINGS)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,6 @@ def test_embeddings_that_are_not_finite_are_no_error():
 
 
 def test_symbolic_tensors_make_a_functional_model():
-    from gsp_tf.losses import ProxyNCALoss
-
     labels, embeddings = keras.Input((1,), dtype="int32"), keras.Input((4,))
     model = keras.Model([labels, embeddings], ProxyNCALoss(3)(labels, embeddings))
     assert np.isfinite(model([np.array([[0], [2], [1]]), EMBEDDINGS]))

@@ -10,7 +10,7 @@ from keras import ops
 from gsp_tf.ops.precision import at_least_float32
 
 
-def checked(labels, embeddings, num_classes=None, normalize=True):
+def checked(labels, embeddings, num_classes=None, normalize=True, dtype=None):
     """Labels and embeddings as losses compute with them; what no loss can use is refused.
 
     Types and shapes are checked as far as they are known. What is known only when the loss is
@@ -23,10 +23,12 @@ def checked(labels, embeddings, num_classes=None, normalize=True):
         num_classes: labels must be below it, and 0 or more; any label is accepted if `None`.
         normalize: whether the loss normalises the embeddings, so that their norm does not matter.
             If not, it may be at most `largest_norm(dtype)`.
+        dtype: name of the floating type that the loss computes in; that of the embeddings, but at
+            least float32, if `None`.
 
     Returns:
-        labels `(B,)`, int32 below `num_classes`, int64 if that is `None`; embeddings `(B, D)`, at
-        least float32; and whether the loss is a number, a boolean scalar: False for embeddings that
+        labels `(B,)`, int32 below `num_classes`, int64 if that is `None`; embeddings `(B, D)` of
+        that type; and whether the loss is a number, a boolean scalar: False for embeddings that
         are not finite, and for what XLA does not refuse.
 
     Raises:
@@ -41,6 +43,7 @@ def checked(labels, embeddings, num_classes=None, normalize=True):
     """
     labels = _tensor_of_numbers(labels, "Labels must be of an integer type")
     embeddings = embeddings_of_numbers(embeddings)
+    embeddings = ops.cast(embeddings, dtype or embeddings.dtype)
     _check_shapes(_static_shape(labels), _static_shape(embeddings))
     labels = ops.reshape(labels, (-1,))
     rules = [*_rules_of_shapes(labels, embeddings), *_rules_of_labels(labels, num_classes)]

@@ -60,7 +60,9 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
             return super().__call__(labels, embeddings, **kwargs)
         if sample_weight is not NOT_GIVEN and sample_weight is not None:
             raise ValueError(f"{type(self).__name__} compares samples and takes no sample_weight.")
-        labels, embeddings, is_valid = checked(labels, embeddings, self.num_classes, self.normalize)
+        labels, embeddings, is_valid = checked(
+            labels, embeddings, self.num_classes, self.normalize, self.compute_dtype
+        )
         value = super().__call__(labels, embeddings, **kwargs)
         if sample_weight is not NOT_GIVEN and self.weights:
             names = ", ".join(dict.fromkeys(weight.name for weight in self.weights))

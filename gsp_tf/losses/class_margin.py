@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.margin import MarginLoss
-from gsp_tf.losses.pair import flat_labels, nan_unless_finite
 from gsp_tf.losses.pairs import Pairs
 from gsp_tf.losses.reductions import weighted_mean
 from gsp_tf.losses.weighted import WeightedLoss
@@ -68,6 +67,7 @@ class ClassMarginLoss(WeightedLoss):
         if not nu >= 0:
             raise ValueError(f"nu must not be negative, received {nu}.")
         self.nu = nu
+        self.normalize = normalize
         self.shared_beta = shared_beta
         self.margin_loss = MarginLoss(margin, beta, mean_over_pairs, normalize, miner)
         self.seed_generator = self.margin_loss.seed_generator
@@ -80,9 +80,7 @@ class ClassMarginLoss(WeightedLoss):
         )
 
     def call(self, labels, embeddings):
-        self.check(labels, embeddings)
-        labels = flat_labels(labels)
-        anchors = l2_normalize(embeddings) if self.margin_loss.normalize else embeddings
+        anchors = l2_normalize(embeddings) if self.normalize else embeddings
         pairs = self.margin_loss.mined(Pairs(anchors, anchors, labels, labels, exclude_self=True))
         betas = ops.take(self.betas, labels * 0 if self.shared_beta else labels)[:, None]
         terms, counted = self.margin_loss.terms(pairs, betas)
@@ -94,7 +92,7 @@ class ClassMarginLoss(WeightedLoss):
             num_terms = ops.sum(ops.sum(counted, axis=1))
             mean = ops.sum(num_costs * betas[:, 0]) / ops.where(num_terms > 0, num_terms, 1.0)
             total = total + self.nu * ops.where(num_terms > 0, mean, 0.0)
-        return nan_unless_finite(total, anchors)
+        return total
 
     def get_config(self):
         return {
@@ -104,6 +102,6 @@ class ClassMarginLoss(WeightedLoss):
             "nu": self.nu,
             "shared_beta": self.shared_beta,
             "mean_over_pairs": self.margin_loss.mean_over_pairs,
-            "normalize": self.margin_loss.normalize,
+            "normalize": self.normalize,
             "miner": keras.saving.serialize_keras_object(self.margin_loss.miner),
         }

@@ -4,9 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from gsp_tf.losses.labels import check_labels
 from gsp_tf.losses.loss_layer import LossLayer
-from gsp_tf.losses.pair import nan_unless_finite
 from gsp_tf.losses.pair_wrapper import PairWrapper
 from gsp_tf.losses.pairs import Pairs
 from gsp_tf.ops.normalization import l2_normalize
@@ -52,6 +50,8 @@ class CrossBatchMemory(PairWrapper, LossLayer):
         2.0
     """
 
+    num_classes = 2**31  # what the labels in the memory hold
+
     def __init__(self, loss, capacity, warmup_steps=0, batch_weight=0.0, **kwargs):
         super().__init__(**kwargs)
         if capacity < 1:
@@ -77,7 +77,6 @@ class CrossBatchMemory(PairWrapper, LossLayer):
         self.num_steps = add("num_steps", (), "int64")
 
     def call(self, labels, embeddings, training=True):
-        check_labels(labels, embeddings, num_classes=2**31)
         batch_size = embeddings.shape[0]
         if batch_size is not None and batch_size > self.capacity:
             raise ValueError(
@@ -85,7 +84,6 @@ class CrossBatchMemory(PairWrapper, LossLayer):
             )
         if not training:
             return self.loss(labels, embeddings)
-        labels = ops.cast(ops.reshape(labels, (-1,)), "int32")
         anchors = l2_normalize(embeddings) if self.loss.normalize else embeddings
         warm = self.num_steps >= self.warmup_steps
         slots = self._enqueue(labels, anchors, warm)
@@ -94,7 +92,7 @@ class CrossBatchMemory(PairWrapper, LossLayer):
             within = self.loss.mined_loss(Pairs(anchors, anchors, labels, labels, True))
             total = ops.where(warm, total + self.batch_weight * within, within)
         self.num_steps.assign(self.num_steps + 1)
-        return nan_unless_finite(total, anchors)
+        return total
 
     def _enqueue(self, labels, anchors, warm):
         """Write the batch over the oldest embeddings, to count if it is time; gives its rows."""

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.inputs import embeddings_of_numbers
 from gsp_tf.ops.normalization import l2_normalize
-from gsp_tf.ops.precision import at_least_float32
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -47,7 +47,7 @@ class GroupDiversityLoss(keras.losses.Loss):
     def __call__(self, labels, embeddings, sample_weight=None):
         if sample_weight is not None:
             raise ValueError("GroupDiversityLoss takes no sample_weight.")
-        embeddings = at_least_float32(embeddings)
+        embeddings = embeddings_of_numbers(embeddings)
         if len(embeddings.shape) != 3 or embeddings.shape[1] is None:
             raise ValueError(
                 "GroupDiversityLoss takes embeddings (B, groups, D), "

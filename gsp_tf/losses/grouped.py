@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.group_diversity import GroupDiversityLoss
-from gsp_tf.losses.labels import check_labels
 from gsp_tf.losses.loss_layer import LossLayer
 from gsp_tf.losses.pair import PairLoss
 
@@ -49,7 +48,7 @@ class GroupedLoss(LossLayer):
     """
 
     def __init__(self, loss, num_groups, diversity_weight=0.02, diversity=None, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(loss, **kwargs)
         if not isinstance(loss, (PairLoss, LossLayer)):
             raise ValueError(
                 "GroupedLoss takes a pair loss such as ContrastiveLoss() or a loss layer such as "
@@ -76,7 +75,6 @@ class GroupedLoss(LossLayer):
                 loss.build(labels_shape, group_shape)
 
     def call(self, labels, embeddings):
-        check_labels(labels, embeddings)
         group_dim = self._group_dim(embeddings.shape)
         groups = ops.reshape(embeddings, (-1, self.num_groups, group_dim))
         losses = [loss(labels, groups[:, g]) for g, loss in enumerate(self.group_losses)]

@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.labels import check_labels
 from gsp_tf.losses.loss_layer import LossLayer
 from gsp_tf.losses.pair_wrapper import PairWrapper
 from gsp_tf.ops.distances import pairwise_distances
@@ -43,6 +42,7 @@ class MultiLevelDistanceRegularization(PairWrapper, LossLayer):
     """
 
     momentum = 0.9
+    normalize = False
 
     def __init__(self, loss, weight=1.0, levels=(-3.0, 0.0, 3.0), **kwargs):
         super().__init__(**kwargs)
@@ -69,8 +69,6 @@ class MultiLevelDistanceRegularization(PairWrapper, LossLayer):
         )
 
     def call(self, labels, embeddings, training=True):
-        check_labels(labels, embeddings)
-        embeddings = ops.convert_to_tensor(embeddings)
         distances = pairwise_distances(embeddings)
         batch_size = ops.shape(distances)[0]
         others = 1.0 - ops.eye(batch_size, dtype=distances.dtype)

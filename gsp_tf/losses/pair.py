@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.labels import check_labels
+from gsp_tf.losses.inputs import checked, nan_unless
 from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pairs import Pairs
 from gsp_tf.ops.normalization import l2_normalize
@@ -65,18 +65,16 @@ class PairLoss(keras.losses.Loss):
             float32 scalar (float64 for float64 embeddings).
 
         Raises:
-            ValueError: if `sample_weight` is given, the shapes do not fit together, or a label is
-                not whole.
+            ValueError: if `sample_weight` is given, or as `gsp_tf.losses.inputs.checked`.
         """
         if sample_weight is not None:
             raise ValueError(
                 f"{type(self).__name__} is a loss over pairs and takes no sample_weight."
             )
         with keras.name_scope(self.name):
-            embeddings = self._prepare(labels, embeddings)
-            labels = flat_labels(labels)
+            labels, embeddings, is_valid = self._prepare(labels, embeddings)
             loss = self.mined_loss(Pairs(embeddings, embeddings, labels, labels, exclude_self=True))
-            return nan_unless_finite(loss, embeddings)
+            return nan_unless(is_valid, loss)
 
     def pairwise(
         self,
@@ -103,7 +101,7 @@ class PairLoss(keras.losses.Loss):
             float32 scalar (float64 for float64 embeddings).
 
         Raises:
-            ValueError: if the shapes do not fit together, or a label is not whole.
+            ValueError: as `gsp_tf.losses.inputs.checked`, for anchors and for references.
 
         Example:
             >>> import numpy as np
@@ -114,22 +112,17 @@ class PairLoss(keras.losses.Loss):
         """
         with keras.name_scope(self.name):
             anchors, references = at_least_float32(anchors, references)
-            anchors = self._prepare(anchor_labels, anchors)
-            references = self._prepare(reference_labels, references)
-            pairs = Pairs(
-                anchors,
-                references,
-                flat_labels(anchor_labels),
-                flat_labels(reference_labels),
-                exclude_self,
-                mask,
+            anchor_labels, anchors, are_anchors = self._prepare(anchor_labels, anchors)
+            reference_labels, references, are_references = self._prepare(
+                reference_labels, references
             )
-            return nan_unless_finite(self.mined_loss(pairs), anchors, references)
+            pairs = Pairs(anchors, references, anchor_labels, reference_labels, exclude_self, mask)
+            is_valid = ops.logical_and(are_anchors, are_references)
+            return nan_unless(is_valid, self.mined_loss(pairs))
 
     def _prepare(self, labels, embeddings):
-        embeddings = at_least_float32(embeddings)
-        check_labels(labels, embeddings)
-        return l2_normalize(embeddings) if self.normalize else embeddings
+        labels, embeddings, is_valid = checked(labels, embeddings, normalize=self.normalize)
+        return labels, l2_normalize(embeddings) if self.normalize else embeddings, is_valid
 
     def mined_loss(self, pairs):
         """Loss, a scalar, of the pairs that the miner leaves of `Pairs`."""
@@ -151,37 +144,3 @@ class PairLoss(keras.losses.Loss):
             "normalize": self.normalize,
             "miner": keras.saving.serialize_keras_object(self.miner),
         }
-
-
-def nan_unless_finite(loss, *embeddings):
-    """The loss, or NaN if an embedding is not finite: a maximum or a miner may pass over that.
-
-    Args:
-        loss: scalar.
-        embeddings: float tensors.
-
-    Returns:
-        scalar.
-
-    Example:
-        >>> float(nan_unless_finite(1.0, [[0.0, float("inf")]]))
-        nan
-    """
-    is_finite = [ops.all(ops.isfinite(ops.convert_to_tensor(x))) for x in embeddings]
-    return ops.where(ops.all(ops.stack(is_finite)), loss, float("nan"))
-
-
-def flat_labels(labels):
-    """Labels as they are compared.
-
-    Args:
-        labels: tensor `(B,)` or `(B, 1)`.
-
-    Returns:
-        int64 tensor `(B,)`.
-
-    Example:
-        >>> flat_labels([[3], [5]]).numpy().tolist()
-        [3, 5]
-    """
-    return ops.cast(ops.reshape(labels, (-1,)), "int64")

@@ -31,6 +31,11 @@ class PairWrapper:
         self.loss = loss
         self.seed_generator = loss.seed_generator
 
+    @property
+    def normalize(self):
+        """Whether the pair loss normalises the embeddings."""
+        return self.loss.normalize
+
     def get_config(self):
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
 

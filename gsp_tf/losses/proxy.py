@@ -41,11 +41,10 @@ class ProxyLoss(WeightedLoss):
         )
 
     def call(self, labels, embeddings):
-        self.check(labels, embeddings)
         similarities = ops.matmul(
             l2_normalize(embeddings), ops.transpose(l2_normalize(self.proxies))
         )
-        return self.similarity_loss(ops.cast(ops.reshape(labels, (-1,)), "int32"), similarities)
+        return self.similarity_loss(labels, similarities)
 
     def similarity_loss(self, labels, similarities, is_class=None):
         """Loss, a scalar.

@@ -56,7 +56,6 @@ class ProxyPairsLoss(PairWrapper, WeightedLoss):
         )
 
     def call(self, labels, embeddings):
-        self.check(labels, embeddings)
         proxy_labels = ops.repeat(ops.arange(self.num_classes), self.proxies_per_class)
         total = self.loss.pairwise(labels, embeddings, proxy_labels, self.proxies)
         if self.batch_weight:

@@ -1,7 +1,6 @@
 """What the losses around a proxy loss share."""
 
 import keras
-from keras import ops
 
 from gsp_tf.losses.loss_layer import LossLayer
 from gsp_tf.losses.proxy import ProxyLoss
@@ -18,11 +17,11 @@ class ProxyWrapper(LossLayer):
         kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if it is none, or has another dtype.
     """
 
     def __init__(self, proxy_loss, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(proxy_loss, **kwargs)
         if not isinstance(proxy_loss, ProxyLoss):
             raise ValueError(
                 f"{type(self).__name__} takes a proxy loss such as ProxyNCALoss(num_classes), "
@@ -47,8 +46,7 @@ class ProxyWrapper(LossLayer):
     def call(self, labels, embeddings, training=True):
         if not training:
             return self.proxy_loss(labels, embeddings)
-        self.proxy_loss.check(labels, embeddings)
-        return self.augmented_loss(ops.cast(ops.reshape(labels, (-1,)), "int32"), embeddings)
+        return self.augmented_loss(labels, embeddings)
 
     def augmented_loss(self, labels, embeddings):
         """Loss, a scalar, of int32 labels `(B,)` and embeddings `(B, D)` in training."""

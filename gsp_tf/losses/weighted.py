@@ -1,6 +1,5 @@
 """What every loss that learns something for every class shares."""
 
-from gsp_tf.losses.labels import check_labels
 from gsp_tf.losses.loss_layer import LossLayer
 
 
@@ -20,18 +19,6 @@ class WeightedLoss(LossLayer):
         if num_classes < 1:
             raise ValueError(f"num_classes must be at least 1, received {num_classes}.")
         self.num_classes = num_classes
-
-    def check(self, labels, inputs):
-        """Refuse labels that are not whole or no class, where they can be seen.
-
-        Args:
-            labels: integer tensor `(B,)` or `(B, 1)`.
-            inputs: float tensor `(B, D)`.
-
-        Raises:
-            ValueError: as `gsp_tf.losses.labels.check_labels`.
-        """
-        check_labels(labels, inputs, self.num_classes)
 
     def get_config(self):
         return {**super().get_config(), "num_classes": self.num_classes}

@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.weighted import WeightedLoss
-from gsp_tf.ops.precision import at_least_float32
 from gsp_tf.ops.ridge import ridge_regression
 
 REDUCTIONS = ["mean", "sum_of_means"]
@@ -20,6 +19,7 @@ class ZeroShotLoss(WeightedLoss):
     and the prediction is scored by the cross-entropy of `softmax_c(scale · (A z)ᵀ υ_c)` over all
     classes; then the halves change places. The halves alternate over the classes in order of first
     appearance, so the order of a batch decides them. A batch of one class costs 0.
+    Attributes of norms beyond 1e4 hide the ridge from float32, and the loss may be NaN.
 
     The paper has no scale and adds the means over the two halves: scale=1.0 and
     reduction="sum_of_means". The defaults are those of the authors' program, which takes one mean
@@ -49,6 +49,8 @@ class ZeroShotLoss(WeightedLoss):
         0.0
     """
 
+    normalize = False
+
     def __init__(
         self, num_classes, embedding_dim, ridge=0.05, scale=9.5, reduction="mean", **kwargs
     ):
@@ -72,9 +74,6 @@ class ZeroShotLoss(WeightedLoss):
         )
 
     def call(self, labels, attributes):
-        self.check(labels, attributes)
-        labels = ops.cast(ops.reshape(labels, (-1,)), "int32")
-        attributes = at_least_float32(attributes)
         in_second, num_classes_present = alternate_classes(labels)
         second = ops.cast(in_second, attributes.dtype)[:, None]
         halves = ops.stack([1.0 - second, second])
@@ -91,9 +90,6 @@ class ZeroShotLoss(WeightedLoss):
             sums = ops.sum(halves[..., 0] * losses, axis=1)
             total = ops.sum(sums / ops.maximum(ops.sum(halves[..., 0], axis=1), 1.0))
         return ops.where(num_classes_present > 1, total, 0.0)
-
-    def compute_output_shape(self, labels_shape, attributes_shape):
-        return ()
 
     def get_config(self):
         return {

@@ -1,0 +1,271 @@
+"""What holds for every loss that `gsp_tf.losses` exports, and for those to come."""
+
+import inspect
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import gsp_tf.losses
+from gsp_tf.losses import (
+    CircleLoss,
+    ClassMarginLoss,
+    ContrastiveLoss,
+    CrossBatchMemory,
+    GroupDiversityLoss,
+    GroupedLoss,
+    MultiLevelDistanceRegularization,
+    NormalizedSoftmaxLoss,
+    PairLoss,
+    ProxyLoss,
+    ProxyPairsLoss,
+    ZeroShotLoss,
+)
+from gsp_tf.losses.inputs import largest_norm
+from gsp_tf.training import MetricLearner
+
+# What the exported losses need to be told; a loss that needs anything else fails the tests.
+NEEDED = {
+    "num_classes": lambda: 4,
+    "embedding_dim": lambda: 3,
+    "capacity": lambda: 40,
+    "num_groups": lambda: 2,
+    "loss": ContrastiveLoss,
+    "proxy_loss": lambda: NormalizedSoftmaxLoss(4),
+}
+EXPORTED = [getattr(gsp_tf.losses, name) for name in gsp_tf.losses.__all__]
+CLASSES = [
+    x
+    for x in EXPORTED
+    if inspect.isclass(x) and issubclass(x, keras.losses.Loss) and x not in (PairLoss, ProxyLoss)
+]
+
+
+def made(loss, **arguments):
+    parameters = inspect.signature(loss).parameters.values()
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind != p.VAR_KEYWORD]
+    return loss(**{name: NEEDED[name]() for name in needed} | arguments)
+
+
+MAKERS = {loss.__name__: partial(made, loss) for loss in CLASSES} | {
+    "GroupedLoss of proxies": lambda: GroupedLoss(NormalizedSoftmaxLoss(4), 2),
+    "GroupedLoss of boundaries": lambda: GroupedLoss(ClassMarginLoss(4), 2),
+}
+OF_LABELS = [name for name in MAKERS if name != "GroupDiversityLoss"]
+HAVE_WEIGHTS = [
+    name for name, make in MAKERS.items()
+    if isinstance(make(), keras.layers.Layer) and name != "GroupedLoss"
+]  # fmt: skip
+
+LABELS = np.arange(8) // 2
+EMBEDDINGS = np.random.default_rng(0).normal(size=(8, 6)).astype("float32")
+every_loss = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+of_labels = pytest.mark.parametrize("make", [MAKERS[n] for n in OF_LABELS], ids=OF_LABELS)
+
+
+def plain_model(loss):
+    features = keras.Input((6,))
+    outputs = keras.layers.Dense(6)(features)
+    if isinstance(loss, GroupDiversityLoss):
+        outputs = keras.layers.Reshape((2, 3))(outputs)
+    return keras.Model(features, outputs)
+
+
+def test_every_loss_is_found():
+    exported = {x.__name__ for x in EXPORTED if inspect.isclass(x) and x.__name__.endswith("Loss")}
+    assert exported - {"PairLoss", "ProxyLoss"} <= MAKERS.keys()
+    assert {"CrossBatchMemory", "ZeroShotLoss", "ProxySynthesis"} <= set(HAVE_WEIGHTS)
+    assert not {"ContrastiveLoss", "MarginLoss", "GroupDiversityLoss"} & set(HAVE_WEIGHTS)
+
+
+@every_loss
+def test_in_a_plain_model_weights_train_or_are_named(make):
+    loss = make()
+    model = plain_model(loss)
+    model.compile("sgd", loss=loss, run_eagerly=True)
+    message = None
+    try:
+        value = model.fit(EMBEDDINGS, LABELS, verbose=0).history["loss"][0]
+        assert np.isfinite(value)
+    except ValueError as error:
+        message = str(error)
+    weights = getattr(loss, "weights", [])
+    if not weights:
+        assert message is None, message
+    else:
+        assert type(loss).__name__ in message and "MetricLearner(model, loss)" in message
+        assert all(weight.name in message for weight in weights)
+
+
+@pytest.mark.parametrize("name", HAVE_WEIGHTS)
+def test_weights_are_named_in_a_compiled_step_and_train_in_a_metric_learner(name):
+    loss = MAKERS[name]()
+    model = plain_model(loss)
+    for jit_compile in (False, True):
+        model.compile("sgd", loss=loss, jit_compile=jit_compile)
+        for step in (model.fit, model.evaluate, model.train_on_batch):
+            with pytest.raises(ValueError, match=r"MetricLearner\(model, loss\)"):
+                step(EMBEDDINGS, LABELS)
+    learner = MetricLearner(plain_model(loss), loss)
+    learner.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    before = [weight.numpy() for weight in loss.weights]
+    learner.fit(EMBEDDINGS, LABELS, verbose=0)
+    learner.fit(EMBEDDINGS[:, ::-1], LABELS, verbose=0)
+    moved = [not np.array_equal(*pair) for pair in zip(before, loss.weights, strict=True)]
+    assert any(moved)
+
+
+@pytest.mark.parametrize("form", ["list", "dict", "deserialized", "loaded", "weighted"])
+def test_weights_are_named_however_the_loss_gets_there(form, tmp_path):
+    loss = MAKERS["ProxyAnchorLoss"]()
+    model = plain_model(loss)
+    name = model.output_names[0]
+    arguments = {
+        "list": {"loss": [loss]},
+        "dict": {"loss": {name: loss}},
+        "weighted": {"loss": [loss], "loss_weights": [0.5]},
+    }.get(form, {"loss": loss})
+    if form == "deserialized":
+        arguments["loss"] = keras.losses.deserialize(keras.losses.serialize(loss))
+    model.compile("sgd", **arguments)
+    if form == "loaded":
+        model.save(tmp_path / "model.keras")
+        model = keras.models.load_model(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match=r"ProxyAnchorLoss has weights .*\(proxies\).*MetricLear"):
+        model.fit(EMBEDDINGS, LABELS, verbose=0)
+
+
+def test_a_loop_of_ones_own_trains_the_weights():
+    loss = MAKERS["ProxyAnchorLoss"]()
+    with tf.GradientTape() as tape:
+        value = loss(LABELS, EMBEDDINGS)
+    assert np.any(tape.gradient(value, loss.trainable_weights[0].value))
+
+
+BROKEN = {
+    "None": (None, EMBEDDINGS, "Labels must be of an integer type, received None"),
+    "strings": (list("abcdefgh"), EMBEDDINGS, "Labels must be .*, received string"),
+    "complex": (LABELS + 1j, EMBEDDINGS, "Labels must be .*, received complex128"),
+    "one-hot": (np.eye(8), EMBEDDINGS, "one-hot label"),
+    "halves": (LABELS + 0.5, EMBEDDINGS, "Labels must be whole numbers, received 0.5"),
+    "too few": (LABELS[:4], EMBEDDINGS, r"received labels of shape \(4,\)"),
+    "empty": (LABELS[:0], EMBEDDINGS[:0], "needs at least one sample"),
+    "a map": (LABELS, EMBEDDINGS[:, None], r"embeddings of shape \(8, 1, 6\)"),
+    "a row": (LABELS, EMBEDDINGS[:, 0], r"embeddings of shape \(8,\)"),
+    "complex embeddings": (LABELS, EMBEDDINGS * 1j, "Embeddings must be .* received complex64"),
+}
+
+
+@of_labels
+def test_refuses_what_it_cannot_use(make):
+    loss = make()
+    for labels, embeddings, message in BROKEN.values():
+        with pytest.raises(ValueError, match=message):
+            loss(labels, embeddings)
+    if "num_classes" in inspect.signature(type(loss)).parameters:
+        with pytest.raises(ValueError, match=r"0 to 3 \(num_classes=4\), received 29\.$"):
+            loss(LABELS * 0 + 29, EMBEDDINGS)
+
+
+@of_labels
+def test_a_graph_refuses_and_xla_gives_nan(make):
+    loss = make()
+    assert np.isfinite(loss(LABELS, EMBEDDINGS))
+    signature = [tf.TensorSpec((8,), "float32"), tf.TensorSpec((8, 6), "float32")]
+    call = lambda labels, embeddings: loss(labels, embeddings)  # noqa: E731
+    cases = [(LABELS + 0.5, "Labels must be whole numbers")]
+    if getattr(loss, "num_classes", None) == 4:
+        cases += [(LABELS + 26.0, r"0 to 3 \(num_classes=4\)"), (LABELS - 1.0, "0 to 3")]
+    graph = tf.function(call, input_signature=signature)
+    compiled = tf.function(call, input_signature=signature, jit_compile=True)
+    assert np.isfinite(compiled(LABELS.astype("float32"), EMBEDDINGS))
+    for labels, message in cases:
+        labels = labels.astype("float32")
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            graph(labels, EMBEDDINGS)
+        assert np.isnan(compiled(labels, EMBEDDINGS))
+    assert np.isnan(compiled(LABELS.astype("float32"), EMBEDDINGS * np.nan))
+
+
+@of_labels
+def test_a_graph_refuses_an_empty_batch(make):
+    loss = make()
+    loss.build((None,), (None, 6)) if isinstance(loss, keras.layers.Layer) else None
+    signature = [tf.TensorSpec((None,), "int64"), tf.TensorSpec((None, 6), "float32")]
+    run = tf.function(lambda labels, embeddings: loss(labels, embeddings), signature)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs at least one sample"):
+        run(tf.zeros((0,), "int64"), tf.zeros((0, 6)))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_fit_does_not_train_on_labels_outside_the_classes(jit_compile):
+    learner = MetricLearner(plain_model(None), MAKERS["ProxyAnchorLoss"]())
+    learner.compile("sgd", jit_compile=jit_compile)
+    before = [weight.numpy() for weight in learner.trainable_weights]
+    if jit_compile:
+        assert np.isnan(learner.fit(EMBEDDINGS, LABELS + 26, verbose=0).history["loss"][0])
+    else:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"0 to 3 \(num_classes=4\)"):
+            learner.fit(EMBEDDINGS, LABELS + 26, verbose=0)
+        for weight, old in zip(learner.trainable_weights, before, strict=True):
+            np.testing.assert_array_equal(weight, old)
+
+
+AROUND_LAYERS = [
+    loss for loss in CLASSES if {"loss", "proxy_loss"} & inspect.signature(loss).parameters.keys()
+]
+
+
+@pytest.mark.parametrize("wrapper", AROUND_LAYERS)
+def test_a_wrapper_has_the_type_of_its_loss(wrapper):
+    name = ({"loss", "proxy_loss"} & inspect.signature(wrapper).parameters.keys()).pop()
+    wide = EMBEDDINGS.astype("float64")
+    takes_layers = name == "proxy_loss" or wrapper is GroupedLoss
+    inner = partial(NormalizedSoftmaxLoss, 4) if takes_layers else lambda dtype: ContrastiveLoss()
+    for arguments in ({}, {"dtype": "float64"}):
+        if not (takes_layers or arguments):
+            continue
+        loss = made(wrapper, **{name: inner(dtype="float64")}, **arguments)
+        assert loss(LABELS, wide).dtype == tf.float64
+    if takes_layers:
+        message = f"{wrapper.__name__} must have the dtype of its Norm.*, float32, received float64"
+        with pytest.raises(ValueError, match=message):
+            made(wrapper, **{name: NormalizedSoftmaxLoss(4), "dtype": "float64"})
+
+
+NOT_NORMALIZED = {
+    loss.__name__: partial(made, loss, normalize=False)
+    for loss in CLASSES
+    if "normalize" in inspect.signature(loss).parameters
+} | {
+    "steep CircleLoss": partial(CircleLoss, 0.4, 256.0, normalize=False),
+    "memory": lambda: CrossBatchMemory(ContrastiveLoss(normalize=False), 40),
+    "levels": lambda: MultiLevelDistanceRegularization(ContrastiveLoss()),
+    "proxy pairs": lambda: ProxyPairsLoss(ContrastiveLoss(normalize=False), 4),
+    "groups": lambda: GroupedLoss(CircleLoss(normalize=False), 2),
+    "ZeroShotLoss": MAKERS["ZeroShotLoss"],
+}
+
+
+@pytest.mark.parametrize("make", NOT_NORMALIZED.values(), ids=NOT_NORMALIZED)
+def test_long_embeddings_give_finite_numbers_or_are_refused(make):
+    unit = EMBEDDINGS / np.linalg.norm(EMBEDDINGS, axis=1, keepdims=True)
+    # The regression of ZeroShotLoss loses its ridge beyond 1e4.
+    longest = 1e4 if isinstance(make(), ZeroShotLoss) else 0.99 * largest_norm("float32")
+    for scale in (1e-40, 1e-20, 1.0, longest):
+        loss = make()
+        embeddings = tf.constant(scale * unit, "float32")
+        with tf.GradientTape() as tape:
+            tape.watch(embeddings)
+            value = loss(LABELS, embeddings)
+        assert np.isfinite(value) and np.isfinite(tape.gradient(value, embeddings)).all(), scale
+    too_long = (2 * largest_norm("float32") * unit).astype("float32")
+    if not isinstance(loss, GroupedLoss):
+        with pytest.raises(
+            ValueError, match="does not normalise float32 embeddings takes norms up"
+        ):
+            loss(LABELS, too_long)
+    with pytest.raises(ValueError, match="does not normalise float32 embeddings takes norms up"):
+        loss(LABELS, 1e10 * too_long)

@@ -1,0 +1,130 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.losses import ProxyNCALoss
+from gsp_tf.losses.inputs import checked
+
+EMBEDDINGS = np.ones((3, 4), "float32")
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64"]
+)
+def test_accepts_whole_labels_of_every_type(shape, dtype):
+    labels = np.array([0, 2, 5], dtype).reshape(shape)
+    for given in (labels, labels.tolist(), tf.constant(labels), tf.cast(labels, "bfloat16")):
+        flat, embeddings, is_valid = checked(given, EMBEDDINGS, num_classes=6)
+        assert flat.dtype == tf.int32 and flat.numpy().tolist() == [0, 2, 5]
+        assert embeddings.dtype == tf.float32 and bool(is_valid)
+    assert checked(labels, EMBEDDINGS)[0].dtype == tf.int64
+
+
+@pytest.mark.parametrize("broken", [0.5, -0.25, np.nan, np.inf])
+def test_refuses_labels_that_are_not_whole(broken):
+    with pytest.raises(ValueError, match=f"must be whole numbers, received {broken:g}"):
+        checked([0.0, broken, 1.0], EMBEDDINGS)
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ([True, False, True], "bool"),
+        (["a", "b", "c"], "string"),
+        (np.array([0, 1, 2], "complex64"), "complex64"),
+        (None, "None"),
+        (np.array([0, None, 2]), "ndarray"),
+    ],
+)
+def test_refuses_labels_of_other_types(labels, name):
+    with pytest.raises(ValueError, match=f"^Labels must be of an integer type, received {name}.$"):
+        checked(labels, EMBEDDINGS)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "name"),
+    [(None, "None"), ([["a"]], "string"), (np.ones((3, 4), "complex128"), "complex128")],
+)
+def test_refuses_embeddings_of_other_types(embeddings, name):
+    with pytest.raises(ValueError, match=f"^Embeddings must be .* type, received {name}.$"):
+        checked([0, 1, 2], embeddings)
+
+
+@pytest.mark.parametrize("label", [-1, 5, 2**40])
+def test_refuses_labels_that_are_no_class(label):
+    with pytest.raises(ValueError, match=rf"0 to 4 \(num_classes=5\), received {label}\."):
+        checked([0, label, 4], EMBEDDINGS, num_classes=5)
+    assert checked([0, label, 4], EMBEDDINGS)[0].numpy().tolist() == [0, label, 4]
+
+
+@pytest.mark.parametrize(
+    ("labels", "embeddings"),
+    [((3, 3), (3, 4)), ((2,), (3, 4)), ((3,), (3,)), ((3,), (3, 4, 5)), ((), (1, 4))],
+)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_refuses_shapes_that_do_not_fit(labels, embeddings, compiled):
+    run = tf.function(checked) if compiled else checked
+    message = r"takes integer labels \(B,\) or \(B, 1\) and embeddings \(B, D\), received labels of"
+    with pytest.raises(ValueError, match=message):
+        run(tf.zeros(labels, "int32"), tf.zeros(embeddings))
+
+
+@pytest.mark.parametrize("batch_size", [3, None])
+def test_refuses_one_hot_labels_when_the_batch_size_is_unknown_too(batch_size):
+    specs = [tf.TensorSpec((batch_size, 5), "int32"), tf.TensorSpec((batch_size, 4))]
+    with pytest.raises(ValueError, match=r"shape \(\w+, 5\).*one-hot label is its argmax"):
+        tf.function(checked).get_concrete_function(*specs)
+
+
+@pytest.mark.parametrize("labels", [(None,), (None, 1), (None, None), None])
+@pytest.mark.parametrize("embeddings", [(None, 4), (3, 4), None])
+def test_accepts_shapes_that_are_not_known(labels, embeddings):
+    specs = [tf.TensorSpec(labels, "int64"), tf.TensorSpec(embeddings, "float32")]
+    run = tf.function(checked).get_concrete_function(*specs)
+    shape = (-1, 1)[: len(labels or [None])]
+    flat, _, is_valid = run(tf.reshape(tf.range(3, dtype="int64"), shape), EMBEDDINGS)
+    assert flat.numpy().tolist() == [0, 1, 2] and bool(is_valid)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one label for each embedding"):
+        run(tf.reshape(tf.range(9, dtype="int64"), shape), EMBEDDINGS)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0.0, 0.5, 1.0], "Labels must be whole numbers, received.*0.5"),
+        ([0.0, np.nan, 1.0], "Labels must be whole numbers, received.*nan"),
+        ([0.0, 1.0, 7.0], r"Labels must lie in 0 to 1 \(num_classes=2\), received.*7"),
+        ([], "A loss needs at least one sample"),
+    ],
+)
+def test_a_graph_raises_and_xla_says_that_there_is_no_number(labels, message):
+    signature = [tf.TensorSpec((None,), "float32"), tf.TensorSpec((None, 4), "float32")]
+    labels = tf.constant(labels, "float32")
+    embeddings = tf.ones((len(labels), 4))
+
+    def run(labels, embeddings):
+        return checked(labels, embeddings, num_classes=2)[2]
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        tf.function(run, input_signature=signature)(labels, embeddings)
+    compiled = tf.function(run, input_signature=signature, jit_compile=True)
+    assert not compiled(labels, embeddings)
+    assert compiled(tf.constant([0.0, 1.0]), tf.ones((2, 4)))
+
+
+def test_embeddings_that_are_not_finite_are_no_error():
+    for broken in (np.nan, np.inf):
+        embeddings = EMBEDDINGS.copy()
+        embeddings[1, 2] = broken
+        for normalize in (True, False):
+            assert not checked([0, 1, 2], embeddings, normalize=normalize)[2]
+
+
+def test_symbolic_tensors_make_a_functional_model():
+    labels, embeddings = keras.Input((1,), dtype="int32"), keras.Input((4,))
+    model = keras.Model([labels, embeddings], ProxyNCALoss(3)(labels, embeddings))
+    assert np.isfinite(model([np.array([[0], [2], [1]]), EMBEDDINGS]))
+    with pytest.raises(ValueError, match="Labels must lie in 0 to 2"):
+        model([np.array([[0], [3], [1]]), EMBEDDINGS])

@@ -23,6 +23,8 @@ class SecondOrderAttention(LocalFeatureLayer):
     where row i of a, over the n places, sums to 1 and φ is a 1 x 1 convolution back to C channels.
     SOLAR writes z and ψ for a and φ. φ starts at 0, as in SOLAR's model, so that the layer starts
     as the identity; the multi-head paper does not say how it starts. Memory grows with n².
+    Correlations are squares of features, which overflow float32: features of up to 1e18 give finite
+    values.
 
     Args:
         key_dim: d, channels of q, k and v.

@@ -24,11 +24,16 @@ class CrossBatchMemory(PairWrapper, LossLayer):
     In the first `warmup_steps` calls the loss is that of the batch alone and the memory counts as
     empty. In evaluation the loss is that of the batch alone too, and the memory stays as it is.
 
+    The program of the GSP and CCP authors starts otherwise: the memory fills from the first call
+    on, and the loss uses it only from the call `warmup_steps + capacity / B` on, when it has been
+    full for `warmup_steps` batches of B. `start_full=True` does that. From then on both are equal.
+
     Args:
         loss: any pair loss.
         capacity: number of embeddings in the memory, not less than the batch size.
         warmup_steps: calls after which the memory starts to fill.
         batch_weight: weight of the loss within the batch.
+        start_full: use the memory only when it is full and `warmup_steps` more batches have come.
 
     Weights, not trained: `memory (capacity, D)`, `memory_labels (capacity,)`, and the scalars
     `num_enqueued` and `num_steps`.
@@ -52,7 +57,9 @@ class CrossBatchMemory(PairWrapper, LossLayer):
 
     num_classes = 2**31  # what the labels in the memory hold
 
-    def __init__(self, loss, capacity, warmup_steps=0, batch_weight=0.0, **kwargs):
+    def __init__(
+        self, loss, capacity, warmup_steps=0, batch_weight=0.0, start_full=False, **kwargs
+    ):
         super().__init__(**kwargs)
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1, received {capacity}.")
@@ -64,6 +71,7 @@ class CrossBatchMemory(PairWrapper, LossLayer):
         self.capacity = capacity
         self.warmup_steps = warmup_steps
         self.batch_weight = batch_weight
+        self.start_full = start_full
 
     def build(self, labels_shape, embeddings_shape):
         def add(name, shape, dtype):
@@ -86,16 +94,19 @@ class CrossBatchMemory(PairWrapper, LossLayer):
             return self.loss(labels, embeddings)
         anchors = l2_normalize(embeddings) if self.loss.normalize else embeddings
         warm = self.num_steps >= self.warmup_steps
-        slots = self._enqueue(labels, anchors, warm)
+        slots = self._enqueue(labels, anchors, ops.logical_or(warm, self.start_full))
+        if self.start_full:
+            waiting = ops.cast(self.warmup_steps * ops.shape(anchors)[0], "int64")
+            warm = self.num_enqueued >= self.capacity + waiting
         total = self._memory_loss(labels, anchors, slots)
-        if self.warmup_steps or self.batch_weight:
+        if self.warmup_steps or self.batch_weight or self.start_full:
             within = self.loss.mined_loss(Pairs(anchors, anchors, labels, labels, True))
             total = ops.where(warm, total + self.batch_weight * within, within)
         self.num_steps.assign(self.num_steps + 1)
         return total
 
-    def _enqueue(self, labels, anchors, warm):
-        """Write the batch over the oldest embeddings, to count if it is time; gives its rows."""
+    def _enqueue(self, labels, anchors, fills):
+        """Write the batch over the oldest embeddings, to count if the memory fills; its rows."""
         batch_size = ops.shape(anchors)[0]
         slots = (self.num_enqueued + ops.arange(batch_size, dtype="int64")) % self.capacity
         slots = ops.cast(slots, "int32")
@@ -104,7 +115,7 @@ class CrossBatchMemory(PairWrapper, LossLayer):
         self.memory.value.scatter_update(tf.IndexedSlices(rows, slots))
         self.memory_labels.value.scatter_update(tf.IndexedSlices(labels, slots))
         self.num_enqueued.assign(
-            self.num_enqueued + ops.where(warm, ops.cast(batch_size, "int64"), 0)
+            self.num_enqueued + ops.where(fills, ops.cast(batch_size, "int64"), 0)
         )
         return slots
 
@@ -130,4 +141,5 @@ class CrossBatchMemory(PairWrapper, LossLayer):
             "capacity": self.capacity,
             "warmup_steps": self.warmup_steps,
             "batch_weight": self.batch_weight,
+            "start_full": self.start_full,
         }

@@ -16,6 +16,11 @@ class LiftedStructureLoss(PairLoss):
     Structured Feature Embedding" (CVPR 2016), eq. 4; equal to `tfa.losses.LiftedStructLoss`. A pair
     without any negative costs 0.
 
+    With a miner the positives are the mined pairs, the negatives of i and of j those that were
+    mined for i and for j, and a weight multiplies the term of its pair. A reference that is not of
+    the batch, such as one in a memory, is no anchor and nothing is mined for it: its negatives are
+    the anchors that have it among theirs.
+
     Args:
         margin: m, a distance.
         normalize: L2-normalise the embeddings first.
@@ -37,10 +42,12 @@ class LiftedStructureLoss(PairLoss):
 
     def pairs_loss(self, pairs):
         exponents = self.margin - pairs.distances
-        of_anchor = log_sum_exp(exponents, pairs.negatives, axis=1)[:, None]
-        of_reference = log_sum_exp(exponents, pairs.negatives, axis=0)[None, :]
-        anchor_has = ops.any(pairs.negatives > 0, axis=1)[:, None]
-        reference_has = ops.any(pairs.negatives > 0, axis=0)[None, :]
+        of_anchor, anchor_has = self._negatives_of(exponents, pairs.negatives, axis=1)
+        if pairs.references is pairs.anchors:
+            of_reference, reference_has = of_anchor, anchor_has
+        else:
+            of_reference, reference_has = self._negatives_of(exponents, pairs.negatives, axis=0)
+        of_anchor, anchor_has = of_anchor[:, None], anchor_has[:, None]
         repulsion = ops.where(
             ops.logical_and(anchor_has, reference_has),
             ops.logaddexp(of_anchor, of_reference),
@@ -50,6 +57,10 @@ class LiftedStructureLoss(PairLoss):
             ops.logical_or(anchor_has, reference_has), ops.relu(pairs.distances + repulsion), 0.0
         )
         return weighted_mean(0.5 * ops.square(terms), pairs.positives)
+
+    def _negatives_of(self, exponents, negatives, axis):
+        """Log of the sum over the negatives along an axis, and whether there are any."""
+        return log_sum_exp(exponents, negatives, axis), ops.any(negatives > 0, axis=axis)
 
     def get_config(self):
         return {**super().get_config(), "margin": self.margin}

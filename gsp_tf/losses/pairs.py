@@ -57,12 +57,16 @@ class Pairs:
     @cached_property
     def distances(self):
         """Euclidean distances `(A, R)`."""
-        return pairwise_distances(self.anchors, self.references)
+        return self._distances(squared=False)
 
     @cached_property
     def squared_distances(self):
         """Squared Euclidean distances `(A, R)`."""
-        return pairwise_distances(self.anchors, self.references, squared=True)
+        return self._distances(squared=True)
+
+    def _distances(self, squared):
+        counted = self.positives + self.negatives > 0
+        return pairwise_distances(self.anchors, self.references, squared, where=counted)
 
     @cached_property
     def similarities(self):

@@ -8,19 +8,30 @@ from keras import ops
 
 from gsp_tf.ops.precision import at_least_float32
 
+_NEAR = 1024.0 * float(np.finfo("float32").eps)
 
-def pairwise_distances(x, y=None, squared=False):
+
+def pairwise_distances(x, y=None, squared=False, where=True):
     """Euclidean distance of every row of `x` to every row of `y`.
 
-    `||x_i - y_j||^2 = ||x_i||^2 - 2 x_i . y_j + ||y_j||^2`, as one matrix product. A squared
-    distance below the rounding error of that sum, `max(4, sqrt(D) / 2) eps (||x_i||^2 + ||y_j||^2)`
-    for the machine epsilon `eps` of the type, cannot be told from zero: such a pair counts as
-    coincident, its distance is exactly 0 and its gradient is 0.
+    `||x_i - y_j||^2 = ||x_i||^2 - 2 x_i . y_j + ||y_j||^2`, as one matrix product. The rounding
+    error of that sum is up to `r (||x_i||^2 + ||y_j||^2)`, `r = max(4, sqrt(D) / 2) eps` for the
+    machine epsilon `eps` of the type. A pair within it cannot be told from a coincident one: its
+    distance is exactly 0 and its gradient is 0.
+
+    In float32 that would be all unit vectors nearer than 1e-3. So where a squared distance is less
+    than `1024 eps (||x_i||^2 + ||y_j||^2)` (unit vectors nearer than 0.016), all of them are
+    computed once more in float64: then only unit vectors nearer than 1e-7 coincide. A call without
+    such a pair costs one comparison more, a call with one up to four times as much. On a backend
+    without float64, such as JAX by default, the limit of 1e-3 stays.
 
     Args:
         x: float tensor `(..., a, D)`.
-        y: float tensor `(..., b, D)`; `x` itself if `None`.
+        y: float tensor `(..., b, D)`; `x` itself if `None`, a row of which is no near pair with
+            itself.
         squared: return squared distances.
+        where: boolean tensor that broadcasts to `(..., a, b)`, the pairs whose distances are used;
+            near ones among the others do not call for float64.
 
     Returns:
         tensor `(..., a, b)`, float64 for float64 inputs, float32 otherwise.
@@ -34,20 +45,38 @@ def pairwise_distances(x, y=None, squared=False):
         >>> pairwise_distances(points).numpy().tolist()
         [[0.0, 5.0], [5.0, 0.0]]
     """
+    if y is None:
+        rows = ops.arange(ops.shape(x)[-2])
+        where = ops.logical_and(where, ops.not_equal(rows[:, None], rows))
     x, y = at_least_float32(x, x if y is None else y)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(
             "pairwise_distances needs x (..., a, D) and y (..., b, D) with the same D, "
             f"received shapes {tuple(x.shape)} and {tuple(y.shape)}."
         )
+    square_distances, square_norms = _expanded(x, y)
+    dtype = square_distances.dtype
+    if keras.backend.standardize_dtype(dtype) == "float32":
+        near = square_distances < _NEAR * square_norms
+        square_distances = ops.cond(
+            ops.any(ops.logical_and(near, where)),
+            lambda: ops.cast(_expanded(ops.cast(x, "float64"), ops.cast(y, "float64"))[0], dtype),
+            lambda: square_distances,
+        )
+    if squared:
+        return square_distances
+    coincident = square_distances == 0
+    return ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_distances)))
+
+
+def _expanded(x, y):
+    """Squared distances, 0 within rounding error, and the sums of squared norms `(..., a, b)`."""
     square_norms = ops.expand_dims(ops.sum(ops.square(x), axis=-1), -1) + ops.expand_dims(
         ops.sum(ops.square(y), axis=-1), -2
     )
     square_distances = square_norms - 2.0 * ops.matmul(x, ops.swapaxes(y, -1, -2))
     coincident = square_distances <= relative_rounding(x) * square_norms
-    if squared:
-        return ops.where(coincident, 0.0, square_distances)
-    return ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_distances)))
+    return ops.where(coincident, 0.0, square_distances), square_norms
 
 
 def relative_rounding(x):

@@ -1,31 +1,154 @@
-"""An end to training that has diverged."""
+"""An end to training that has diverged, and where that began."""
 
 import math
+from contextlib import ExitStack, contextmanager
 
 import keras
+from keras import ops, tree
 
 
 class StopOnNaN(keras.callbacks.Callback):
-    """Stops training when the loss is NaN or infinite, and remembers where.
+    """Stops training when the loss is NaN or infinite, and says where the first such value arose.
 
-    The weights are lost at that point; the file of `SaveBest` holds the best ones until then.
+    That is the first of these that holds a NaN or an infinity, in the batch whose loss did: the
+    inputs or the labels, a weight before the step (the gradient of an earlier step was not finite),
+    the output of a layer, in the order in which they run, the loss. It is found by one more forward
+    pass over that batch, with the weights from before its step.
+
+    For that the callback keeps the last batch and a second copy of the trainable weights. With
+    several replicas or `steps_per_execution` above 1 it keeps neither and names no place. The
+    weights are lost when training stops; the file of `SaveBest` holds the best ones until then.
+
+    Attributes:
+        diverged_at: epoch and batch, from 0, or `None`.
+        diverged_in: what held the first value that is not finite, such as "the output of the layer
+            embedder/dense", or `None`.
 
     Example:
+        >>> import numpy as np
+        >>> log = keras.layers.Activation("log", name="log")
+        >>> model = keras.Sequential([keras.Input((1,)), log])
+        >>> model.compile(loss="mse")
         >>> callback = StopOnNaN()
-        >>> callback.diverged_at is None
-        True
+        >>> _ = model.fit(np.zeros((2, 1)), np.ones((2, 1)), callbacks=[callback], verbose=0)
+        Training stops in epoch 1, batch 1: the loss is inf. The first value that is not
+        finite is in the output of the layer log.
+        >>> callback.diverged_in
+        'the output of the layer log'
     """
 
     def __init__(self):
         super().__init__()
         self.diverged_at = None
+        self.diverged_in = None
         self._epoch = 0
+        self._step = None
+        self._weights = None
+
+    def on_train_begin(self, logs=None):
+        model = self.model
+        if isinstance(model.train_function, _KeepsBatch):  # of a fit that was interrupted
+            model.train_function = model.train_function.train_function
+        strategy = getattr(model, "distribute_strategy", None)
+        if model.steps_per_execution == 1 and getattr(strategy, "num_replicas_in_sync", 1) == 1:
+            self._step = model.train_function = _KeepsBatch(model.train_function)
+
+    def on_train_end(self, logs=None):
+        if self._step is not None:
+            self.model.train_function = self._step.train_function
+        self._step = self._weights = None
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
 
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._step is not None:
+            self._weights = [ops.convert_to_tensor(v) for v in self.model.trainable_variables]
+
     def on_train_batch_end(self, batch, logs=None):
         loss = (logs or {}).get("loss")
-        if loss is not None and not math.isfinite(loss) and self.diverged_at is None:
-            self.diverged_at = (self._epoch, batch)
-            self.model.stop_training = True
+        if loss is None or math.isfinite(loss) or self.diverged_at is not None:
+            return
+        self.diverged_at = (self._epoch, batch)
+        self.model.stop_training = True
+        where = ""
+        if self._step is not None:
+            self.diverged_in = _first_not_finite(self.model, self._step.batch, self._weights)
+            where = f" The first value that is not finite is in {self.diverged_in}."
+        print(
+            f"Training stops in epoch {self._epoch + 1}, batch {batch + 1}: the loss is {loss}."
+            f"{where}",
+            flush=True,
+        )
+
+
+class _KeepsBatch:
+    """A training function of Keras that keeps the batch that it has taken."""
+
+    def __init__(self, train_function):
+        self.train_function = train_function
+        self.batch = None
+
+    def __call__(self, iterator):
+        self.batch = next(iterator)
+        return self.train_function(iter([self.batch]))
+
+
+def _first_not_finite(model, batch, weights):
+    """What of a step holds the first NaN or infinity, by the batch and the weights before it."""
+    # Keras' iterators have an Optional of TensorFlow in the place of None.
+    batch = tree.map_structure(lambda x: None if hasattr(x, "has_value") else x, batch)
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+    for name, values in {"inputs": x, "labels": y, "sample weights": sample_weight}.items():
+        if not _is_finite(values):
+            return f"the {name} of the batch"
+    for variable, value in zip(model.trainable_variables, weights, strict=True):
+        if not _is_finite(value):
+            return f"the weight {variable.path}, from the gradient of an earlier step"
+    after = [ops.convert_to_tensor(variable) for variable in model.trainable_variables]
+    _assign(model, weights)
+    try:
+        with _watched(model) as found:
+            y_pred = model(x, training=True)
+            loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
+    except Exception as error:  # of a model with a training step of its own; training still stops
+        return f"a step that could not be taken again ({error})"
+    finally:
+        _assign(model, after)
+    if found:
+        return f"the output of the layer {found[0].path or found[0].name}"
+    return "a step whose second forward pass was finite" if _is_finite(loss) else "the loss"
+
+
+@contextmanager
+def _watched(model):
+    """The layers whose outputs are not finite, in the order in which they end; inner ones first."""
+    found = []
+
+    def watched(layer, call):
+        def run(*args, **kwargs):
+            outputs = call(*args, **kwargs)
+            if not _is_finite(outputs):
+                found.append(layer)
+            return outputs
+
+        return run
+
+    with ExitStack() as stack:
+        for layer in model._flatten_layers(include_self=False):
+            layer.call = watched(layer, layer.call)
+            stack.callback(delattr, layer, "call")
+        yield found
+
+
+def _is_finite(values):
+    return all(
+        bool(ops.all(ops.isfinite(x)))
+        for x in tree.flatten(values)
+        if x is not None and keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))
+    )
+
+
+def _assign(model, values):
+    for variable, value in zip(model.trainable_variables, values, strict=True):
+        variable.assign(value)

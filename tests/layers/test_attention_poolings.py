@@ -446,3 +446,11 @@ def test_every_layer_saves_and_serves_in_a_fresh_process(tmp_path):
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     for name, value in np.load(tmp_path / "outputs.npz").items():
         np.testing.assert_allclose(value, model(x), rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("make", [gsop, solar, attention])
+@pytest.mark.parametrize("training", [False, True])
+def test_features_of_the_documented_range_are_finite(make, training):
+    layer = randomized(make(), (None, None, None, 6))
+    features = features_like((2, 4, 4, 6)).clip(-3, 3) / 3 * 1e18
+    assert np.isfinite(layer(features, training=training)).all()

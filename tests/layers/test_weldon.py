@@ -18,6 +18,23 @@ def test_equal_values_count_once_each():
     assert WeldonPooling(2, 1)(np.full((1, 5, 1), 2.0)).numpy() == [[6.0]]
 
 
+def test_nan_is_not_hidden():
+    features = np.random.default_rng(1).normal(size=(3, 20, 4)).astype("float32")
+    for k_max, k_min in [(3, 3), (1, 0), (30, 30)]:
+        features[1, 7, 2] = np.nan
+        pooled = WeldonPooling(k_max, k_min)(features).numpy()
+        np.testing.assert_array_equal(np.argwhere(np.isnan(pooled)), [[1, 2]])
+        mask = np.arange(20) != 7
+        there = WeldonPooling(k_max, k_min)(features, mask=np.tile(mask, (3, 1))).numpy()
+        assert np.isfinite(there).all()
+
+
+def test_infinity_is_not_hidden():
+    features = np.zeros((1, 9, 2), "float32")
+    features[0, 3] = [np.inf, -np.inf]
+    np.testing.assert_array_equal(WeldonPooling(2, 2)(features), [[np.inf, -np.inf]])
+
+
 @pytest.mark.parametrize("numbers", [(0, 3), (1.5, 3), (3, -1)])
 def test_refuses_numbers_out_of_range(numbers):
     with pytest.raises(ValueError, match=f"received {numbers[0]} and {numbers[1]}"):

@@ -102,6 +102,23 @@ def test_equals_a_ring(make, normalize, sizes, spare, warmup_steps, batch_weight
     assert_equals_a_ring(loss, batches(sizes, seed=seed))
 
 
+@pytest.mark.parametrize("start_at", [0, 2])
+def test_may_start_as_the_authors_program_does(start_at):
+    size, batches_in_memory = 4, 3
+    loss = CrossBatchMemory(
+        ContrastiveLoss(0.1, 1.2), size * batches_in_memory, start_at, 1.0, True, dtype="float64"
+    )
+    ring = Ring(loss.loss, loss.capacity)
+    for pointer, (labels, embeddings) in enumerate(batches([size] * 8), start=1):
+        ring.write(labels, embeddings)
+        is_ready = pointer >= start_at + batches_in_memory
+        within = float(loss.loss(labels, embeddings))
+        expected = within + float(ring.loss_of(labels, embeddings)) * is_ready
+        assert float(loss(labels, embeddings)) == pytest.approx(expected, rel=1e-9)
+        assert is_ready == (expected != within)
+    assert CrossBatchMemory.from_config(loss.get_config()).start_full
+
+
 def test_equals_a_ring_around_every_pair_loss(pair_loss):
     _, make = pair_loss
     loss = CrossBatchMemory(make(), 11, warmup_steps=1, batch_weight=1.0, dtype="float64")

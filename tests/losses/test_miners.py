@@ -264,3 +264,22 @@ def test_config_round_trip(make_miner):
 def test_refuses_cutoffs_out_of_order(cutoffs):
     with pytest.raises(ValueError, match="0 < cutoff < nonzero_loss_cutoff, received"):
         DistanceWeightedMiner(*cutoffs)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=st.integers(8, 14), seed=st.integers(0, 1000))
+def test_a_common_count_is_that_of_the_anchor_with_most_positives(rows, seed):
+    labels = np.arange(rows) % 4
+    labels[:2] = 0  # classes of unequal size
+    x = tf.constant(unit(np.random.default_rng(seed), rows, 3))
+    pairs = Pairs(x, x, labels, labels, exclude_self=True)
+    distances = cdist(x, x)
+    most = max(np.bincount(labels)) - 1
+    expected = np.zeros((rows, rows))
+    for anchor in range(rows):
+        negatives = np.flatnonzero(labels != labels[anchor])
+        expected[anchor, negatives[np.argsort(distances[anchor, negatives])[:most]]] = 1
+    miner = HardNegativeMiner(common_count=True)
+    np.testing.assert_array_equal(mined(miner, pairs)[1], expected)
+    assert not np.array_equal(mined(HardNegativeMiner(), pairs)[1], expected)
+    assert HardNegativeMiner.from_config(miner.get_config()).common_count

@@ -5,6 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
+from gsp_tf.losses import ContrastiveLoss, CrossBatchMemory, MarginLoss
+from gsp_tf.ops import distances as distances_module
 from gsp_tf.ops import pairwise_distances
 
 
@@ -42,6 +44,89 @@ def test_coincident_points_have_distance_zero_and_no_gradient(rows, columns, sca
         diagonal = tf.linalg.diag_part(pairwise_distances(x, other))
     assert (diagonal.numpy() == 0).all()
     assert (tape.gradient(diagonal, x).numpy() == 0).all()
+
+
+def near_pairs(columns):
+    """Unit vectors in pairs 1e-2, 1e-3, ... 1e-6 apart, float32, and other unit vectors."""
+    rng = np.random.default_rng(columns)
+    points = rng.normal(size=(16, columns))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    for row, power in enumerate(range(2, 7)):
+        aside = rng.normal(size=columns)
+        aside -= aside @ points[row] * points[row]
+        points[row + 5] = points[row] + 10.0**-power * aside / np.linalg.norm(aside)
+    return points.astype("float32"), rng.normal(size=(16, 16)).astype("float32")
+
+
+def distances_and_gradient(run, x, up):
+    x = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        distances = run(x)
+        target = tf.reduce_sum(tf.linalg.set_diag(distances, tf.zeros(16, x.dtype)) * up)
+    return distances.numpy(), tape.gradient(target, x).numpy()
+
+
+@pytest.mark.parametrize("jit_compile", [None, False, True])
+@pytest.mark.parametrize("columns", [2, 64, 512])
+def test_near_pairs_are_exact_in_float32(columns, jit_compile):
+    x, up = near_pairs(columns)
+    run = pairwise_distances
+    if jit_compile is not None:
+        signature = [tf.TensorSpec((None, columns), tf.float32)] if not jit_compile else None
+        run = tf.function(run, input_signature=signature, jit_compile=jit_compile)
+    distances, gradient = distances_and_gradient(run, x, up)
+    expected = cdist(x.astype("float64"), x.astype("float64"))
+    np.testing.assert_allclose(distances, expected, rtol=1e-3)
+    differences = x[:, None].astype("float64") - x
+    directions = differences / np.where(expected == 0, 1.0, expected)[..., None]
+    both = (up + up.T)[..., None] * directions
+    np.testing.assert_allclose(gradient, both.sum(1), atol=1e-3)
+
+
+def test_only_near_pairs_that_count_are_computed_twice(monkeypatch):
+    calls = []
+    expanded = distances_module._expanded
+    monkeypatch.setattr(
+        distances_module, "_expanded", lambda x, y: calls.append(x.dtype) or expanded(x, y)
+    )
+    x = np.eye(4, dtype="float32")
+    pairwise_distances(x)
+    assert calls == [tf.float32]
+    calls.clear()
+    memory = CrossBatchMemory(ContrastiveLoss(), 8)
+    memory(np.arange(4) // 2, x)
+    assert calls == [tf.float32]
+    calls.clear()
+    near = x.copy()
+    near[1] = near[0] + [0.0, 1e-4, 0.0, 0.0]
+    ContrastiveLoss(normalize=False)(np.arange(4), near)
+    assert calls == [tf.float32, tf.float64]
+    calls.clear()
+    far = np.ones((4, 4), bool)
+    far[0, 1] = far[1, 0] = False
+    pairwise_distances(near, near, where=far & ~np.eye(4, dtype=bool))
+    pairwise_distances(near.astype("float64"))
+    assert calls == [tf.float32, tf.float64]
+
+
+@pytest.mark.parametrize("loss", [MarginLoss(normalize=False), ContrastiveLoss(normalize=False)])
+def test_losses_get_the_gradient_of_near_negatives(loss):
+    rng = np.random.default_rng(0)
+    angles = rng.uniform(0, 2 * np.pi, 24)
+    angles[1] = angles[0] + 8e-4
+    x = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("float32")
+    labels = np.arange(24) % 6
+
+    def gradient(x):
+        x = tf.constant(x)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            value = loss(labels, x)
+        return tape.gradient(value, x).numpy()
+
+    exact = gradient(x.astype("float64"))
+    np.testing.assert_allclose(gradient(x), exact, atol=1e-4 * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("squared", [False, True])

@@ -1,4 +1,5 @@
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -257,3 +258,20 @@ def test_newton_needs_few_steps_for_a_whole_batch(transport_ratio, entropy_smoot
     np.testing.assert_allclose(np.sum(few, (1, 2)), transport_ratio, rtol=2e-6)
     converged = partial_transport(cost, transport_ratio, entropy_smoothing)[1]
     np.testing.assert_allclose(few, converged, rtol=2e-5, atol=1e-9)
+
+
+def test_a_fixed_point_that_has_not_converged_warns():
+    cost = np.random.default_rng(0).uniform(0.0, 2.0, (4, 3, 49)).astype("float32")
+
+    def mass(solver, **options):
+        return partial_transport(cost, 0.3, 100.0, solver, **options)[1].numpy().sum((1, 2))
+
+    with pytest.warns(UserWarning, match='has not converged.* off μ. Take the solver "newton"'):
+        off = mass("fixed_point", max_iterations=5)
+    assert np.abs(off / 0.3 - 1).max() > 1e-3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(mass("newton"), 0.3, rtol=1e-4)
+        np.testing.assert_allclose(mass("fixed_point", max_iterations=5000), 0.3, rtol=1e-3)
+        half = np.array([[[0.5, 0.5]]] * 2, "float32")  # no feature is there in the second
+        partial_transport(half, 0.3, 5.0, "fixed_point", mask=[[True, True], [False, False]])

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss
+from gsp_tf.losses import ContrastiveLoss, CrossBatchMemory, ProxyNCALoss
 from gsp_tf.training import MetricLearner, RetrievalEvaluation, SaveBest, StopOnNaN
 
 
@@ -58,3 +58,97 @@ def test_the_last_good_weights_stay_on_disk(tmp_path):
     assert np.isnan(learner.embedding_loss.proxies).any()
     loaded = keras.models.load_model(tmp_path / "best.keras")
     np.testing.assert_array_equal(loaded.embedding_loss.proxies, proxies)
+
+
+def dense():
+    return keras.layers.Dense(1, kernel_initializer="zeros", name="dense")
+
+
+def root_of_squares(y, prediction):
+    """0 for zeros, where its gradient is not finite."""
+    return keras.ops.sqrt(keras.ops.sum(keras.ops.square(prediction), axis=-1))
+
+
+def log_of_zero(y, prediction):
+    return keras.ops.log(keras.ops.abs(prediction))
+
+
+def with_log():
+    return keras.Sequential([dense(), keras.layers.Activation("log", name="log")], name="inner")
+
+
+# Layer, loss, batch that holds a NaN; batch at which training stops, and what is named.
+CASES = {
+    "inputs": (dense, "mse", 1, 1, "the inputs of the batch"),
+    "layer": (with_log, "mse", None, 0, "the output of the layer log"),
+    "gradient": (
+        dense,
+        root_of_squares,
+        None,
+        1,
+        "the weight outer/dense/kernel, from the gradient of an earlier step",
+    ),
+    "loss": (dense, log_of_zero, None, 0, "the loss"),
+}
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_names_what_held_the_first_nan(case, jit_compile, capsys):
+    make_layer, loss, bad, at, expected = CASES[case]
+    model = keras.Sequential([keras.Input((5,)), make_layer()], name="outer")
+    model.compile(keras.optimizers.SGD(0.01), loss=loss, jit_compile=jit_compile)
+    callback = StopOnNaN()
+    model.fit(dataset(bad=bad), callbacks=[callback], verbose=0)
+    assert (callback.diverged_at, callback.diverged_in) == ((0, at), expected)
+    shown = capsys.readouterr().out
+    assert f"epoch 1, batch {at + 1}:" in shown and f"is in {expected}." in shown
+    assert not np.isfinite(model.trainable_variables[0]).all()
+    assert type(model.train_function).__name__ == "function"
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_names_the_layer_of_a_learner(jit_compile):
+    embedder = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3), with_log()], name="net")
+    learner = MetricLearner(embedder, CrossBatchMemory(ContrastiveLoss(), 12))
+    learner.compile(keras.optimizers.SGD(0.01), jit_compile=jit_compile)
+    callback = StopOnNaN()
+    learner.fit(dataset(), callbacks=[callback], verbose=0)
+    assert callback.diverged_at == (0, 0)
+    assert callback.diverged_in == "the output of the layer log"
+
+
+def test_names_the_loss_of_a_learner():
+    learner, callback = learner_with(CrossBatchMemory(ContrastiveLoss(), 60)), StopOnNaN()
+    learner.fit(dataset(), callbacks=[callback], verbose=0)
+    learner.embedding_loss.memory.assign(np.full((60, 3), np.nan))
+    learner.fit(dataset(), callbacks=[callback], verbose=0)
+    assert callback.diverged_in == f"the output of the layer {learner.embedding_loss.path}"
+
+
+def test_names_nothing_where_several_steps_are_one():
+    model = keras.Sequential([keras.Input((5,)), dense()])
+    model.compile(loss="mse", steps_per_execution=2)
+    callback = StopOnNaN()
+    model.fit(dataset(bad=2), callbacks=[callback], verbose=0)
+    assert (callback.diverged_at, callback.diverged_in) == ((0, 3), None)
+
+
+def test_training_is_the_same_with_it_and_goes_on_after_an_interrupt():
+    class Interrupt(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            raise KeyboardInterrupt
+
+    def trained(callbacks):
+        keras.utils.set_random_seed(0)
+        learner = learner_with(ContrastiveLoss())
+        if callbacks:
+            with pytest.raises(KeyboardInterrupt):
+                learner.fit(dataset(), callbacks=[*callbacks, Interrupt()], verbose=0)
+        else:
+            learner.fit(dataset().take(1), verbose=0)
+        learner.fit(dataset(), epochs=2, callbacks=callbacks, verbose=0)
+        return learner.get_weights()
+
+    for one, other in zip(trained([]), trained([StopOnNaN()]), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -23,7 +23,8 @@ class GSoPPooling(LocalFeaturePooling):
     and the output is `s ⊗ mean_j f_j`. Both the normalisation and the convolution of Σ are
     row-wise: each row has its own mean and variance, and its own 4 filters over all c columns. The
     position-wise block, which the GSP authors' code adds, is bound to the size of the
-    map and is left out.
+    map and is left out. A covariance is a square of features, which overflows float32: features of
+    up to 1e18 give finite values.
 
     Args:
         reduced_dim: c, channels whose covariance is taken.

@@ -27,7 +27,8 @@ class GeneralizedSumPooling(LocalFeaturePooling):
         num_prototypes: m, number of prototypes.
         transport_ratio: μ in (0, 1], fraction of the local features that is kept.
         entropy_smoothing: ε > 0; small keeps close to the average, large chooses sharply.
-        solver: "newton", or "fixed_point" for the iteration of Prop. 4.2.
+        solver: "newton", or "fixed_point" for the 100 iterations of Prop. 4.2, which do not always
+            converge (with ε 100 attributes sum to 0.97 to 1.03): `partial_transport` warns.
         return_attributes: also return the attributes, which `ZeroShotLoss` trains on.
         prototypes_initializer: initialiser of the prototypes; `adapt` takes them from data instead.
         data_format: layout of feature maps, `None` for Keras' global setting.

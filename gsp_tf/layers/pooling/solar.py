@@ -17,7 +17,8 @@ class SolarPooling(LocalFeaturePooling):
     "SOLAR: Second-Order Loss and Attention for Image Retrieval", section 3:
     `(mean_j (f_so)_j^p)^(1/p)` with the features `f_so = f + ψ(z v)` of `SecondOrderAttention`, its
     scale `key_dim ** -0.5` and its batch normalisation; values below 1e-6 count as 1e-6. It starts
-    as the generalised mean of f.
+    as the generalised mean of f. Correlations are squares of features, which overflow float32:
+    features of up to 1e18 give finite values.
 
     Args:
         key_dim: channels of the queries, keys and values; `None` for half of those of the features,

@@ -64,4 +64,6 @@ def _sum_of_largest(features, present, k):
     values = ops.where(present, features, -math.inf)
     values = ops.pad(values, ((0, 0), (0, k), (0, 0)), constant_values=-math.inf)
     largest = ops.top_k(ops.swapaxes(values, 1, 2), k)[0]
-    return ops.sum(ops.where(largest > -math.inf, largest, 0.0), axis=-1)
+    pooled = ops.sum(ops.where(ops.equal(largest, -math.inf), 0.0, largest), axis=-1)
+    # The order of NaNs is not defined, so the largest values need not hold them.
+    return ops.where(ops.any(ops.isnan(values), axis=1), math.nan, pooled)

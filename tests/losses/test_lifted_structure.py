@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy.spatial.distance import cdist
+
+from gsp_tf.losses import (
+    HardNegativeMiner,
+    LiftedStructureLoss,
+    MultiSimilarityMiner,
+    SemiHardNegativeMiner,
+)
+from gsp_tf.losses.pairs import Pairs
+
+MARGIN = 0.8
+MINERS = [MultiSimilarityMiner, SemiHardNegativeMiner, HardNegativeMiner]
+
+
+def equation_4(distances, positives, negatives, negatives_of_references):
+    """Eq. 4 of Oh Song et al. pair by pair, each term with the weight of its pair."""
+    total = 0.0
+    for i, j in np.argwhere(positives > 0):
+        repulsion = (negatives[i] * np.exp(MARGIN - distances[i])).sum()
+        for of_reference, distance in negatives_of_references(j):
+            repulsion += of_reference * np.exp(MARGIN - distance)
+        if repulsion > 0:
+            term = distances[i, j] + np.log(repulsion)
+            total += positives[i, j] * max(term, 0.0) ** 2 / 2
+    return total / positives.sum()
+
+
+def finite_differences(function, x, step=1e-6):
+    gradient = np.zeros_like(x)
+    for index in np.ndindex(*x.shape):
+        shift = np.zeros_like(x)
+        shift[index] = step
+        gradient[index] = (function(x + shift) - function(x - shift)) / (2 * step)
+    return gradient
+
+
+def value_and_gradient(function, x):
+    x = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = function(x)
+    return float(value), tape.gradient(value, x).numpy()
+
+
+@pytest.mark.parametrize("make_miner", MINERS)
+def test_mined_negatives_are_those_of_the_rows_of_both_samples(make_miner):
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(15, 3)), rng.integers(0, 4, 15)
+    positives, negatives = (
+        weights.numpy()
+        for weights in make_miner()(Pairs(tf.constant(x), tf.constant(x), labels, labels, True))
+    )
+    assert not np.array_equal(negatives, negatives.T)
+
+    def expected(x):
+        distances = cdist(x, x)
+
+        def of_row(j):
+            return zip(negatives[j], distances[j], strict=True)
+
+        return equation_4(distances, positives, negatives, of_row)
+
+    loss = LiftedStructureLoss(MARGIN, normalize=False, miner=make_miner())
+    value, gradient = value_and_gradient(lambda x: loss(labels, x), x)
+    assert value == pytest.approx(expected(x), rel=1e-9)
+    np.testing.assert_allclose(gradient, finite_differences(expected, x), atol=1e-7)
+
+
+def test_negatives_of_a_reference_are_the_anchors_that_have_it_among_theirs():
+    rng = np.random.default_rng(1)
+    anchors, references = rng.normal(size=(6, 3)), rng.normal(size=(9, 3))
+    labels, others = rng.integers(0, 3, 6), rng.integers(0, 3, 9)
+    pairs = Pairs(tf.constant(anchors), tf.constant(references), labels, others)
+    positives, negatives = (weights.numpy() for weights in MultiSimilarityMiner()(pairs))
+    assert negatives.any()
+
+    def expected(anchors):
+        distances = cdist(anchors, references)
+
+        def of_column(j):
+            return zip(negatives[:, j], distances[:, j], strict=True)
+
+        return equation_4(distances, positives, negatives, of_column)
+
+    loss = LiftedStructureLoss(MARGIN, normalize=False, miner=MultiSimilarityMiner())
+    value, gradient = value_and_gradient(
+        lambda x: loss.pairwise(labels, x, others, references), anchors
+    )
+    assert value == pytest.approx(expected(anchors), rel=1e-9)
+    np.testing.assert_allclose(gradient, finite_differences(expected, anchors), atol=1e-7)

@@ -54,7 +54,7 @@ def embedding_map(points, labels, images):
     Args:
         points: floats `(N, 2)`.
         labels: integers `(N,)`.
-        images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`.
+        images: the uint8 images `(H, W, 1)` or `(H, W, 3)` by index, such as an array of N.
 
     Returns:
         matplotlib Figure.
@@ -84,6 +84,28 @@ def embedding_map(points, labels, images):
             _picture(axes, points[medoid], side, thumbnail(images[medoid], THUMBNAIL_PIXELS), color)
     low, high = points.min(axis=0) - side, points.max(axis=0) + side
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    return figure
+
+
+def class_marker(position):
+    """Draws the marker of a class in the map, for a legend.
+
+    Args:
+        position: of its label among the sorted labels.
+
+    Returns:
+        matplotlib Figure.
+
+    Example:
+        >>> len(class_marker(1).axes[0].lines)
+        1
+    """
+    figure = transparent_figure(0.2, 0.2)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    marker = CLASS_MARKERS[position % len(CLASS_MARKERS)]
+    color = CLASS_COLORS[position % len(CLASS_COLORS)]
+    axes.plot(0, 0, color=color, marker=marker, markersize=9, markeredgewidth=0)
     return figure
 
 

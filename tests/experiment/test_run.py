@@ -68,6 +68,7 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
         "model.keras",
         "recipe.yaml",
         "report.html",
+        "test_embeddings.npz",
     ]
     assert list(folder.logs_path.rglob("*tfevents*"))
     given = load_recipe(recipe, ["--seed", "3"])
@@ -123,7 +124,7 @@ def test_clusters_are_of_queries_and_gallery_together(recipe, digits, tmp_path):
     options += ["--data.classes_per_batch", "3", "--evaluation.clustering", "true"]
     options += ["--protocol.name", "conventional"]
     assert run("train", recipe, "--run", folder.path, *options) == 0
-    queries, labels, gallery, gallery_labels = embed_test_images(
+    queries, labels, gallery, gallery_labels, *_ = embed_test_images(
         folder, folder.recipe(), load_splits(folder.recipe())
     )
     assert (len(queries), len(gallery)) == (24, 36)

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gsp_tf import training
 from gsp_tf.cli import main
 from gsp_tf.evaluation import class_wise_map, clustering_metrics
-from gsp_tf.experiment import Comparison, RunFolder, load_splits, place_maps
+from gsp_tf.experiment import Comparison, RunFolder, evaluate, load_splits, place_maps, report_runs
 from gsp_tf.experiment.evaluate import embed_test_images
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
@@ -91,6 +92,44 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
     assert run("evaluate", folder.path) == 0
     first = json.loads((tmp_path / "first.json").read_text())["test"]
     assert folder.metrics()["test"] == pytest.approx(first, abs=1e-6)
+
+
+def test_test_images_are_embedded_once(recipe, tmp_path, monkeypatch, capsys):
+    embedded = []
+
+    def embed(model, batches):
+        embedded.append(len(batches))
+        return training.embed(model, batches)
+
+    monkeypatch.setattr(evaluate, "embed", embed)
+    folder = RunFolder(tmp_path / "run")
+    assert run("train", recipe, "--run", folder.path, "--training.epochs", "1") == 0
+    assert len(embedded) == 1
+    splits = load_splits(folder.recipe())
+    kept = evaluate.kept_embeddings(folder, folder.recipe(), splits)
+    again = evaluate.embed_test_images(folder, folder.recipe(), splits)
+    assert len(embedded) == 2
+    for name in kept._fields:
+        expected = getattr(again, name)
+        if expected is None:
+            assert getattr(kept, name) is None
+        else:
+            np.testing.assert_allclose(getattr(kept, name), expected, atol=1e-6)
+    spread = folder.metrics()["pooling_weights"]
+    assert 0 < spread["min"] < 1 < spread["max"] and spread["std"] > 0
+    shown = f"{spread['min']:.2f} to {spread['max']:.2f} times the average"
+    assert f"Pooling weights: {shown}" in capsys.readouterr().out
+    assert f"{spread['min']:.2f} and {spread['max']:.2f} times" in folder.report_path.read_text()
+
+    class_0 = splits.test.subset([0])
+    fewer = splits._replace(test=class_0)
+    monkeypatch.setattr(evaluate, "_check_test_classes", lambda *_: None)
+    assert len(evaluate.kept_embeddings(folder, folder.recipe(), fewer).queries) == len(class_0)
+    folder.embeddings_path.write_bytes(b"PK")
+    with pytest.raises(ValueError, match="test_embeddings.npz is damaged; gsp-tf evaluate"):
+        report_runs([folder.path], folder.report_path, "x", splits)
+    assert run("evaluate", folder.path) == 0
+    assert len(embedded) == 4
 
 
 def test_clusters_and_classes_are_evaluated_where_the_recipe_says_so(recipe, tmp_path, capsys):

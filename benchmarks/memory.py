@@ -1,10 +1,11 @@
 """What commands on a run hold in memory, by the number of its test images.
 
-`.venv/bin/python benchmarks/memory.py` trains for a few steps on JPEG files of 500 x 375 pixels at
-227 pixels, with few and with 10,000 test images, evaluates the run again, embeds and indexes its
+`.venv/bin/python benchmarks/memory.py` trains a few steps on JPEG files of 500 x 375 pixels at 227
+pixels, with few and with 10,000 test images, evaluates the run again, embeds and indexes its
 images, and writes a page of the nearest ones. Every command is a process of its own, and its peak
-is the largest resident memory that Linux counts for it. Test images beyond the first 256 are links
-to these.
+is the largest resident memory that Linux counts for it. The backbone is a single convolution, so
+that images and results weigh more than features. Test images beyond the first 256 are links to
+these.
 """
 
 import os
@@ -17,17 +18,30 @@ from pathlib import Path
 from pipeline import write_photographs
 from results import Ratio, Table, main
 
-COMMAND = [sys.executable, "-c", "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"]
+COMMAND = """
+import sys
+import keras
+from gsp_tf.backbones.registry import register
+from gsp_tf.cli import main
+
+@register("one_convolution")
+def one_convolution(input_shape=(None, None, 3)):
+    images = keras.Input(input_shape)
+    x = keras.layers.Rescaling(1 / 127.5, offset=-1.0)(images)
+    x = keras.layers.Conv2D(64, 16, strides=16, activation="relu")(x)
+    return keras.Model(images, x, name="one_convolution")
+
+main(sys.argv[1:])
+"""
 GIBIBYTE = 1 << 30
 NUM_FILES = 256
 CLASSES = {"train": 16, "validation": 8}
 IMAGES_PER_CLASS = 16
 RECIPE = """
 data: {{name: manifest, path: {manifest}, image_size: {side}, classes_per_batch: 8}}
-backbone: {{name: conv4}}
+backbone: {{name: one_convolution}}
 embedding: {{dim: 128}}
 training: {{epochs: 1, steps_per_epoch: 4}}
-evaluation: {{batch_size: 32}}
 """
 
 
@@ -53,7 +67,9 @@ def measured(*arguments):
     """Peak bytes and seconds of a command."""
     started = time.perf_counter()
     process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", COMMAND, *map(str, arguments)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -93,7 +109,7 @@ def run(quick=False):
         pages = [path / "report.html", path / "search.html"]
         sizes = [f"{page.name} {page.stat().st_size / 1e6:.1f} MB" for page in pages]
     columns = ["command", "test images", "peak", "s"]
-    title = f"Memory of commands, conv4 at {side} pixels, 128 dimensions, batches of 32"
+    title = f"Memory of commands, images of {side} pixels, 128 dimensions"
     note = (
         "Bounds: 1 GiB above training with few test images. search --html has k = "
         f"{many * 4 // 5:,}. Pages: {', '.join(sizes)}."

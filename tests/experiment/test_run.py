@@ -119,7 +119,9 @@ def test_test_images_are_embedded_once(recipe, tmp_path, monkeypatch, capsys):
     assert 0 < spread["min"] < 1 < spread["max"] and spread["std"] > 0
     shown = f"{spread['min']:.2f} to {spread['max']:.2f} times the average"
     assert f"Pooling weights: {shown}" in capsys.readouterr().out
-    assert f"{spread['min']:.2f} and {spread['max']:.2f} times" in folder.report_path.read_text()
+    assert f"{spread['min']:.2f} and {spread['max']:.2f} times" in folder.report_path.read_text(
+        "utf-8"
+    )
 
     class_0 = splits.test.subset([0])
     fewer = splits._replace(test=class_0)

@@ -151,7 +151,8 @@ def test_several_images_and_more_neighbours_than_there_are(digits_run, images, c
     found = search(digits_run, queries, k=81)
     assert [len(of_query) for of_query in found] == [80, 80]
     assert [of_query[0].path for of_query in found] == [str(query) for query in queries]
-    assert search(digits_run, queries[1], k=3) == search(digits_run, queries, k=3)[1]
+    alone = search(digits_run, queries[1], k=3)
+    assert [n.path for n in alone] == [n.path for n in found[1][:3]]
     links = [Path(n.path).as_uri() for of_query in found for n in of_query]
     links.insert(80, queries[1].as_uri())
     assert Page(page).links == [queries[0].as_uri(), *links]

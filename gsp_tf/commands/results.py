@@ -28,9 +28,24 @@ def show_run(folder, recipe, splits):
     else:
         models = [folder]
         print_results([folder.path])
+        _print_weights(folder.metrics().get("pooling_weights"))
         report_runs([folder.path], folder.report_path, recipe.name, splits)
     print(f"Report: {folder.report_path}")
     return models
+
+
+def _print_weights(spread):
+    """Print how far pooling weights are from the average; `None` if there are none."""
+    from gsp_tf.visual.overlay import NEAR_AVERAGE
+
+    if spread is None:
+        return
+    print(
+        f"Pooling weights: {spread['min']:.2f} to {spread['max']:.2f} times the average, standard "
+        f"deviation {spread['std']:.3f}"
+    )
+    if spread["std"] < NEAR_AVERAGE:
+        print("This is close to average pooling; docs/gsp.md says what sharpens the weights.")
 
 
 def exit_code(folders):

@@ -1,21 +1,23 @@
-"""`gsp-tf search`: the neighbours of an image."""
+"""`gsp-tf search`: the neighbours of images."""
 
 from pathlib import Path
 
 from gsp_tf.commands.parsers import command_parser
 
-HELP = "Find the images nearest to an image."
+HELP = "Find the images nearest to given images."
 
 
 def parser():
     """Its arguments."""
-    arguments = command_parser("Find the images of an index that are nearest to an image.")
+    arguments = command_parser(
+        "Find the images of an index that are nearest to an image, or to each of several."
+    )
     arguments.add_argument("run", type=str, help="Run folder.")
-    arguments.add_argument("image", type=str, help="Image file.")
+    arguments.add_argument("images", type=str, nargs="+", help="Image files.")
     arguments.add_argument(
         "--index", type=str | None, help="What index wrote; null is the folder index in the run."
     )
-    arguments.add_argument("--k", type=int, default=10, help="Number of neighbours.")
+    arguments.add_argument("--k", type=int, default=10, help="Number of neighbours of each.")
     arguments.add_argument(
         "--html",
         type=str,
@@ -38,9 +40,12 @@ def run(options, parser):
     from gsp_tf.serving.table import print_neighbours
 
     index = serving.open_index(options.run, options.index, options.mapped)
-    neighbours = serving.search(options.run, options.image, index, options.k)
-    print_neighbours(neighbours, options.image)
+    found = serving.search(options.run, options.images, index, options.k)
+    if options.k > len(index):
+        print(f"The index holds {len(index):,} images, fewer than --k {options.k:,}.")
+    for image, neighbours in zip(options.images, found, strict=True):
+        print_neighbours(neighbours, image)
     if options.html is not None:
         page = options.html or Path(options.run) / "search.html"
-        print(f"Page: {serving.write_neighbours(page, options.image, neighbours, index)}")
+        print(f"Page: {serving.write_neighbours(page, options.images, found, index)}")
     return 0

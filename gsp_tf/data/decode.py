@@ -34,7 +34,9 @@ class UnreadableImageError(ValueError):
         return f"{self.path}: {self.reason}"
 
 
-def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
+def read_image(
+    path: str | os.PathLike, channels: int = 3, min_side: int | None = None
+) -> np.ndarray:
     """Decodes an image file (JPEG, PNG, BMP, GIF, WebP, TIFF) to 8 bits a channel.
 
     The EXIF orientation is applied, transparency is composited on white, 16-bit grey is scaled to
@@ -43,6 +45,8 @@ def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
     Args:
         path: The file.
         channels: 1 for grey (ITU-R 601 luma) or 3 for RGB.
+        min_side: Pixels that each side keeps where a JPEG is decoded at 1/2, 1/4 or 1/8 of its
+            size, for thumbnails; `None` decodes every image whole.
 
     Returns:
         uint8 `(H, W, channels)`.
@@ -66,7 +70,7 @@ def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
         raise UnreadableImageError(path, "it is not a file")
     if os.path.getsize(path) == 0:
         raise UnreadableImageError(path, "the file is empty (0 bytes)")
-    return _decode(path, path, channels)
+    return _decode(path, path, channels, min_side)
 
 
 def decode_image(contents: bytes, channels: int = 3, name: str = "the image") -> np.ndarray:
@@ -100,11 +104,13 @@ def _check_channels(channels):
         raise ValueError(f"channels must be 1 or 3; received {channels!r}.")
 
 
-def _decode(file, name, channels):
+def _decode(file, name, channels, min_side=None):
     """The pixels of a path or an open file; errors call it by its name."""
     try:
         with Image.open(file, formats=_FORMATS) as image:
             check_pixels(image.size)
+            if min_side is not None:
+                image.draft(None, (min_side, min_side))
             return _to_array(ImageOps.exif_transpose(image), channels)
     except Image.UnidentifiedImageError as error:
         reason = f"not an image of an accepted format ({', '.join(_FORMATS)})"

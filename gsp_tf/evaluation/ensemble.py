@@ -21,7 +21,7 @@ def ensemble_metrics(
     Every model's distances are computed once; `EnsembleRanking` says how the concatenations are
     ranked by them. Time: F r matrix products in D dimensions and rankings, and r^F rankings of the
     references that can be near in a concatenation, few where the models of a fold agree; memory:
-    1 GiB of distances. Distances equal in float32 rank in the order of the references.
+    half a GiB of distances. Distances equal in float32 rank in the order of the references.
 
     Args:
         queries: for each fold a list of the embeddings of its models, float arrays `(Q, D)`.

@@ -12,7 +12,7 @@ from gsp_tf.evaluation.order import padded_width, ranked_flags, smallest_columns
 from gsp_tf.evaluation.retrieval import query_metrics
 from gsp_tf.evaluation.search_space import power_of_two_below
 
-BLOCK_BYTES = 1 << 30
+BLOCK_BYTES = 1 << 29
 PIECE_ENTRIES = 1 << 16
 PART_ROWS = 64
 SEEDS_PER_NEIGHBOUR = 4

@@ -7,7 +7,7 @@ import numpy as np
 
 from gsp_tf.evaluation import ensemble_metrics
 from gsp_tf.experiment.data import load_folds
-from gsp_tf.experiment.evaluate import embed_test_images, evaluate_run
+from gsp_tf.experiment.evaluate import evaluate_run, kept_embeddings
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.run import resume_run, train_recipe
 from gsp_tf.lock import locked
@@ -180,15 +180,17 @@ def _evaluate(folder, folds):
             if "test" not in model.metrics():
                 evaluate_run(model.path, splits)
     embedded = [
-        [embed_test_images(model, model.recipe(), folds[f]) for model in repeats]
+        [kept_embeddings(model, model.recipe(), folds[f]) for model in repeats]
         for f, repeats in enumerate(models)
     ]
-    _, labels, references, reference_labels = embedded[0][0]
+    first = embedded[0][0]
     metrics = ensemble_metrics(
-        [[model[0] for model in repeats] for repeats in embedded],
-        labels,
-        None if references is None else [[model[2] for model in fold] for fold in embedded],
-        reference_labels,
+        [[model.queries for model in repeats] for repeats in embedded],
+        first.query_labels,
+        None
+        if first.references is None
+        else [[model.references for model in repeats] for repeats in embedded],
+        first.reference_labels,
         recipe.evaluation.recall_at,
     )
     folder.update_metrics(

@@ -1,6 +1,8 @@
 """Evaluation of the best model of a run."""
 
 import hashlib
+import zipfile
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,12 +10,48 @@ from gsp_tf.data.progress import show_progress
 from gsp_tf.evaluation import class_wise_map, clustering_metrics, retrieval_metrics
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.place_maps import place_maps
+from gsp_tf.files import replacing
 from gsp_tf.lock import locked
 from gsp_tf.training import embed
+from gsp_tf.visual.overlay import weight_spread
+from gsp_tf.visual.selection import class_by_class
+
+EXAMPLES = 64
+
+
+class RunEmbeddings(NamedTuple):
+    """What the model of a run makes of its test images.
+
+    Attributes:
+        queries: float32 `(Q, D)`, embeddings of the test images.
+        query_labels: integers `(Q,)`.
+        references: float32 `(N, D)`, embeddings of the gallery; `None` without one.
+        reference_labels: integers `(N,)`, or `None`.
+        examples: integers `(n,)`, at most 64 images of the gallery, or of the test images without
+            one, each class once before any comes twice.
+        weights: floats `(n, H, W, maps)`, the `PlaceMaps` of the examples, or `None`.
+        correlations: floats `(n, H, W, K)`, or `None`.
+    """
+
+    queries: np.ndarray
+    query_labels: np.ndarray
+    references: np.ndarray | None
+    reference_labels: np.ndarray | None
+    examples: np.ndarray
+    weights: np.ndarray | None
+    correlations: np.ndarray | None
+
+    @property
+    def metric_arguments(self):
+        """Arguments of `retrieval_metrics`: queries, references and their labels."""
+        return self[:4]
 
 
 def evaluate_run(path, splits=None):
-    """Evaluate the best model of a run on its test classes; writes `metrics.json`.
+    """Evaluate the best model of a run on its test classes.
+
+    Writes `metrics.json`, and the embeddings into `test_embeddings.npz`, for the report.
 
     Args:
         path: run folder.
@@ -39,14 +77,21 @@ def evaluate_run(path, splits=None):
         recipe = folder.recipe()
         splits = splits or load_splits(recipe)
         embedded = embed_test_images(folder, recipe, splits)
-        metrics = retrieval_metrics(*embedded, recall_at=recipe.evaluation.recall_at)
+        arguments = embedded.metric_arguments
+        metrics = retrieval_metrics(*arguments, recall_at=recipe.evaluation.recall_at)
         if recipe.evaluation.clustering:
-            metrics |= _class_metrics(*embedded)
+            metrics |= _class_metrics(*arguments)
         metrics = {name: np.asarray(value).item() for name, value in metrics.items()}
         num_classes = {
             name: len(getattr(splits, name).class_names) for name in ("train", "validation", "test")
         }
-        folder.update_metrics(num_classes=num_classes, test=metrics)
+        entries = {"num_classes": num_classes, "test": metrics}
+        if embedded.weights is not None:
+            entries["pooling_weights"] = weight_spread(embedded.weights)
+        with replacing(folder.embeddings_path) as temporary:
+            found = embedded._asdict().items()
+            np.savez(temporary, **{name: array for name, array in found if array is not None})
+        folder.update_metrics(**entries)
     return metrics
 
 
@@ -63,6 +108,41 @@ def _class_metrics(queries, query_labels, references, reference_labels):
     }
 
 
+def kept_embeddings(folder, recipe, splits):
+    """What `evaluate_run` has kept of a run, or what `embed_test_images` gives if it has not.
+
+    Args:
+        folder: `RunFolder`.
+        recipe: its recipe.
+        splits: its `Splits`.
+
+    Returns:
+        `RunEmbeddings`.
+
+    Raises:
+        FileNotFoundError: if the folder is not a run folder.
+        ValueError: if a file of it is damaged, or the data are not those it was made with.
+    """
+    if "test" not in folder.metrics() or not folder.embeddings_path.is_file():
+        return embed_test_images(folder, recipe, splits)
+    _check_test_classes(folder, splits.test)
+    try:
+        with np.load(folder.embeddings_path) as arrays:
+            kept = RunEmbeddings(*map(arrays.get, RunEmbeddings._fields))
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{folder.embeddings_path} is damaged; gsp-tf evaluate {folder.path} writes it again."
+        ) from error
+    gallery = None if splits.gallery is None else splits.gallery.labels
+    for labels, kept_labels in (
+        (splits.test.labels, kept.query_labels),
+        (gallery, kept.reference_labels),
+    ):
+        if not np.array_equal(labels, kept_labels):
+            return embed_test_images(folder, recipe, splits)  # images came or went
+    return kept
+
+
 def embed_test_images(folder, recipe, splits):
     """Embeddings and labels of a run's test images, and of its gallery.
 
@@ -72,8 +152,7 @@ def embed_test_images(folder, recipe, splits):
         splits: its `Splits`.
 
     Returns:
-        embeddings `(Q, D)` and labels `(Q,)` of the test images, then those of the gallery, or
-        `None` and `None` without one.
+        `RunEmbeddings`.
 
     Raises:
         FileNotFoundError: if the folder is not a run folder.
@@ -90,7 +169,12 @@ def embed_test_images(folder, recipe, splits):
         embedded += embed(
             embedder, show_progress(batches, f"Embedding the {name} images", len(batches))
         )
-    return embedded
+    shown = splits.test if splits.gallery is None else splits.gallery
+    examples = class_by_class(shown.labels, seed=0)[:EXAMPLES]
+    batches = evaluation_batches(recipe, shown, examples)
+    maps = zip(*(place_maps(embedder, images) for images, _ in batches), strict=True)
+    maps = [None if of[0] is None else np.concatenate(of) for of in maps]
+    return RunEmbeddings(*embedded, examples, *maps)
 
 
 def check_test_images(folder, embedder, recipe, splits):
@@ -111,6 +195,11 @@ def check_test_images(folder, embedder, recipe, splits):
             f"The model of {folder.path} takes images {embedder.input_shape[1:]}, its recipe and "
             f"data give {(size, size, test.channels)}."
         )
+    _check_test_classes(folder, test)
+
+
+def _check_test_classes(folder, test):
+    """Refuse test images of other classes than those of a run."""
     if folder.metrics().get("test_classes", fingerprint(test)) != fingerprint(test):
         raise ValueError(
             f"The test classes are not those that {folder.path} was made with: the data or the "

@@ -18,8 +18,8 @@ class RunFolder:
 
     `recipe.yaml` is the resolved recipe, `model.keras` the best learner (embedder, losses and
     optimizer), `checkpoint.npz` the state of training while it is not finished, `history.csv` the
-    training history, `metrics.json` the results, `logs` the TensorBoard logs, `report.html` the
-    page that shows them.
+    training history, `metrics.json` the results, `test_embeddings.npz` the embeddings that they are
+    about, `logs` the TensorBoard logs, `report.html` the page that shows them.
 
     Args:
         path: the folder.
@@ -36,6 +36,7 @@ class RunFolder:
         self.checkpoint_path = self.path / "checkpoint.npz"
         self.history_path = self.path / "history.csv"
         self.metrics_path = self.path / "metrics.json"
+        self.embeddings_path = self.path / "test_embeddings.npz"
         self.logs_path = self.path / "logs"
         self.report_path = self.path / "report.html"
 

@@ -3,23 +3,22 @@
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 
-from gsp_tf.experiment.data import evaluation_batches, load_splits
+from gsp_tf.data.pipeline import central_window, resize_window
+from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.evaluate import kept_embeddings
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.model import features_model
-from gsp_tf.experiment.place_maps import maps_of_head
 from gsp_tf.recipe import recipe_text
-from gsp_tf.training import embed
 from gsp_tf.visual import RunSummary, write_report
-
-MAX_IMAGES = 4000
 
 
 def report_runs(paths, report_path, title, splits=None):
     """Write one page about runs with the same test images.
 
-    Of more than 4,000 test images a random sample of that many is shown; the metrics are those of
-    all of them. Where the test images are queries and a gallery, the pictures are of the gallery.
+    The embeddings are those that `evaluate_run` has kept; a run without them is embedded. Only the
+    images that the page shows are read. Where the test images are queries and a gallery, the
+    pictures are of the gallery.
 
     Args:
         paths: run folders.
@@ -45,14 +44,33 @@ def report_runs(paths, report_path, title, splits=None):
     _check_same_images(recipes)
     splits = splits or load_splits(recipes[0])
     test = splits.test if splits.gallery is None else splits.gallery
-    shown = np.arange(len(test))
-    if len(test) > MAX_IMAGES:
-        shown = np.sort(np.random.default_rng(0).choice(len(test), MAX_IMAGES, replace=False))
+    images = _ViewedImages(recipes[0], test)
     runs = [
-        _summarize(folder, recipe, test, shown)
+        _summarize(folder, recipe, splits, images)
         for folder, recipe in zip(folders, recipes, strict=True)
     ]
     return write_report(Path(report_path), title, runs)
+
+
+class _ViewedImages:
+    """Images as evaluation sees them, uint8 `(S, S, channels)`, each read when it is asked for."""
+
+    def __init__(self, recipe, images):
+        self.images, self._data = images, recipe.data
+        self.paths = getattr(images, "paths", None)
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        size, resize = self._data.image_size, self._data.resize
+        with tf.device("CPU"):
+            seed = tf.constant([0, index], tf.int64)
+            window = self.images.load_window(
+                seed[1], seed, lambda shape: central_window(shape, size, resize), size
+            )
+            image = resize_window(window, size, self.images.channels).numpy()
+        return np.clip(np.rint(image), 0, 255).astype("uint8")
 
 
 _TEST_IMAGES = (
@@ -88,49 +106,34 @@ def _test_half(protocol):
     return protocol.name if protocol.name in ("fractions", "tuning") else "halves"
 
 
-def _summarize(folder, recipe, test, shown):
-    embedder = folder.learner(compile=False).embedder
-    dataset = evaluation_batches(recipe, test)
-    images, maps = [], []
-    embeddings, labels = embed(embedder, _keep_shown(dataset, shown, embedder, images, maps))
+def _summarize(folder, recipe, splits, images):
+    kept = kept_embeddings(folder, recipe, splits)
+    embeddings, labels = kept.queries, kept.query_labels
+    if kept.references is not None:
+        embeddings, labels = kept.references, kept.reference_labels
     metrics = folder.metrics()
     return RunSummary(
         name=recipe.name,
         metrics=metrics.get("test", {}),
         history=folder.history(),
-        images=np.concatenate(images),
-        labels=labels[shown],
-        class_names=test.class_names,
-        embeddings=embeddings[shown],
-        pooling_weights=_joined([batch.weights for batch in maps]),
-        correlations=_joined([batch.correlations for batch in maps]),
+        images=images,
+        labels=labels,
+        class_names=images.images.class_names,
+        embeddings=embeddings,
+        pooling_weights=_by_image(kept.examples, kept.weights),
+        correlations=_by_image(kept.examples, kept.correlations),
+        paths=images.paths,
         recipe=recipe_text(recipe),
         projections=metrics.get("projections", []),
-        notes=_notes(recipe, metrics, test, shown),
+        notes=_notes(recipe, metrics, images.images),
     )
 
 
-def _joined(batches):
-    return None if batches[0] is None else np.concatenate(batches)
+def _by_image(indices, maps):
+    return None if maps is None else dict(zip(indices.tolist(), maps, strict=True))
 
 
-def _keep_shown(dataset, shown, embedder, images, maps):
-    """Pass batches on; keep the images that are shown, and where their embeddings come from."""
-    features, head = features_model(embedder)
-    is_shown = np.zeros(shown[-1] + 1, bool)
-    is_shown[shown] = True
-    start = 0
-    for batch, labels in dataset:
-        chosen = is_shown[start : start + len(batch)]
-        kept = batch.numpy()[: len(chosen)][chosen]
-        start += len(batch)
-        if len(kept):
-            images.append(np.clip(np.rint(kept), 0, 255).astype("uint8"))
-            maps.append(maps_of_head(head, features(kept, training=False)))
-        yield batch, labels
-
-
-def _notes(recipe, metrics, test, shown):
+def _notes(recipe, metrics, test):
     classes = metrics.get("num_classes", {})
     of_groups = recipe.data.collage.label == "super_class"
     kind = "super-classes with classes" if of_groups else "classes"
@@ -148,8 +151,6 @@ def _notes(recipe, metrics, test, shown):
         notes[0] += (
             f" or in the choice of the model ({classes.get('validation')} {kind.split()[0]})."
         )
-    if len(shown) < len(test):
-        notes.append(f"The pictures below come from a random sample of {len(shown):,} of them.")
     if metrics.get("status") == "interrupted":
         notes.append(
             f"Training was interrupted after {metrics['epochs']} epochs; this is the best model "

@@ -27,21 +27,22 @@ class Neighbour(NamedTuple):
 
 
 def search(run, image, index=None, k=10):
-    """Find the images of an index that are nearest to an image.
+    """Find the images of an index that are nearest to an image, or to each of several.
 
     Args:
         run: run folder of the model that the index was made with.
-        image: image file.
+        image: image file, or a list of them.
         index: `Index` or its folder; `None` is the folder `index` in the run.
-        k: number of neighbours, at most as many as the index holds.
+        k: number of neighbours; all images of an index that holds fewer.
 
     Returns:
-        list of `Neighbour`, nearest first. An image that is in the index finds itself.
+        list of `Neighbour`, nearest first; for a list of images a list of these lists. An image
+        that is in the index finds itself.
 
     Raises:
         FileNotFoundError: if a folder is not there.
-        ValueError: if the image cannot be read, `k` is out of range, or the index was made with
-            another model or preprocessing.
+        ValueError: if an image cannot be read, `k` is below 1, or the index was made with another
+            model or preprocessing.
 
     Example:
         >>> search("no/such/run", "query.jpg")
@@ -49,13 +50,22 @@ def search(run, image, index=None, k=10):
             ...
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
+    if k < 1:
+        raise ValueError(f"k must be 1 or more; received {k}.")
+    several = isinstance(image, list | tuple)
+    images = list(image) if several else [image]
     model = RunModel(run)
     index = open_index(run, index)
     index.check_model(model)
-    index.check_k(k)
-    read_image(image)
-    ids, distances = index.search(model.embed_files([image]), k)
-    found = zip(distances[0], index.labels(ids[0]), index.paths(ids[0]), ids[0], strict=True)
+    for file in images:
+        read_image(file)
+    found = index.search(model.embed_files(images), min(k, len(index)))
+    neighbours = [_neighbours(index, *of_query) for of_query in zip(*found, strict=True)]
+    return neighbours if several else neighbours[0]
+
+
+def _neighbours(index, ids, distances):
+    found = zip(distances, index.labels(ids), index.paths(ids), ids, strict=True)
     return [
         Neighbour(rank, float(distance), label, path, int(number))
         for rank, (distance, label, path, number) in enumerate(found, start=1)
@@ -91,23 +101,25 @@ def write_neighbours(path, image, neighbours, index):
 
     Args:
         path: HTML file to write.
-        image: image file that was searched.
-        neighbours: list of `Neighbour`.
+        image: image file that was searched, or a list of them.
+        neighbours: what `search` gave for it.
         index: `Index` that was searched.
 
     Returns:
         pathlib.Path of the page.
     """
+    if not isinstance(image, list | tuple):
+        image, neighbours = [image], [neighbours]
     metadata = index.metadata
     summary = (
-        f"The {len(neighbours)} nearest of {len(index):,} images, by the model of the run "
+        f"The {len(neighbours[0])} nearest of {len(index):,} images, by the model of the run "
         f"{metadata['model'].get('recipe')}."
     )
     hint = f"Rank, label and {distance_name(metadata)} from the query."
     if metadata["kind"] != "exact":
         hint += f" The index is compressed ({metadata['kind']}); {describe_recall(metadata)}."
-    found = [(n.rank, n.distance, n.label, n.path) for n in neighbours]
-    return write_search_page(path, image, found, summary, hint)
+    found = [[(n.rank, n.distance, n.label, n.path) for n in of] for of in neighbours]
+    return write_search_page(path, list(zip(image, found, strict=True)), summary, hint)
 
 
 def distance_name(metadata):

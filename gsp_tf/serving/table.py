@@ -1,8 +1,8 @@
 """Indexes and neighbours as tables in the terminal."""
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import os
+
+from rich.cells import cell_len, set_cell_size
 
 from gsp_tf.serving.search import describe_recall
 
@@ -22,22 +22,22 @@ def print_index(index):
 
 
 def print_neighbours(neighbours, image):
-    """Print what a search found.
+    """Print what a search found, one line each, with the folder that all lie in above.
 
     Args:
         neighbours: list of `Neighbour`.
         image: image file that was searched.
     """
-    table = Table(title=Text(f"Nearest to {_printable(image)}"))
-    for name in ("rank", "distance"):
-        table.add_column(name, justify="right")
-    for name in ("label", "path"):
-        table.add_column(name, overflow="fold")
+    folder = os.path.commonpath([os.path.dirname(found.path) for found in neighbours])
+    print(f"Nearest to {_printable(image)}, in {_printable(folder)}:")
+    rows = [("rank", "distance", "label", "path")]
     for found in neighbours:
         label = "–" if found.label is None else _printable(found.label)
-        cells = [str(found.rank), f"{found.distance:.4f}", label, _printable(found.path)]
-        table.add_row(*map(Text, cells))
-    Console().print(table)
+        path = _printable(os.path.relpath(found.path, folder))
+        rows.append((str(found.rank), f"{found.distance:.4f}", label, path))
+    ranks, distances, labels = (max(cell_len(row[column]) for row in rows) for column in range(3))
+    for rank, distance, label, path in rows:
+        print(f"{rank:>{ranks}}  {distance:>{distances}}  {set_cell_size(label, labels)}  {path}")
 
 
 def _printable(text):

@@ -13,13 +13,15 @@ def embed(embedder, dataset):
     Args:
         embedder: Keras model from images to embeddings `(B, D)` (or to embeddings and attributes),
             or the result of `inference(embedder)`, which is traced once for many data sets.
-        dataset: finite `tf.data.Dataset`, or any iterable, of `(images (B, H, W, C), labels (B,))`.
+        dataset: finite `tf.data.Dataset`, or any iterable, of `(images (B, H, W, C), labels (B,))`;
+            or a pair of arrays, images `(N, H, W, C)` and labels `(N,)`.
 
     Returns:
         float32 array `(N, D)` and integer array `(N,)`.
 
     Raises:
-        ValueError: if the data set is empty.
+        ValueError: if the data set is empty, or an array without labels.
+        TypeError: if the labels are not integers.
 
     Example:
         >>> import keras
@@ -31,12 +33,53 @@ def embed(embedder, dataset):
     """
     forward = inference(embedder) if isinstance(embedder, keras.layers.Layer) else embedder
     embeddings, labels = [], []
-    for images, batch_labels in dataset:
+    for images, batch_labels in labelled_batches(dataset):
         embeddings.append(forward(images).numpy())
         labels.append(batch_labels.numpy().reshape(-1))
     if not embeddings:
         raise ValueError("embed received a data set without any batch.")
     return np.concatenate(embeddings).astype("float32"), np.concatenate(labels)
+
+
+def labelled_batches(dataset):
+    """Batches of images and labels.
+
+    Args:
+        dataset: iterable of `(images, labels)`, which is returned as it is, or a pair of arrays.
+
+    Returns:
+        iterable of `(images, labels)`, the labels integer tensors.
+
+    Raises:
+        ValueError: for an array without labels, or arrays of different lengths.
+        TypeError: for labels that are not integers.
+
+    Example:
+        >>> [labels.shape for _, labels in labelled_batches((np.ones((70, 4)), np.arange(70)))]
+        [TensorShape([32]), TensorShape([32]), TensorShape([6])]
+        >>> labelled_batches(np.ones((70, 4)))
+        Traceback (most recent call last):
+            ...
+        ValueError: Labels are needed: pass (images, labels), two arrays, or a data set of such ...
+    """
+    if isinstance(dataset, tuple) and len(dataset) == 2 and hasattr(dataset[0], "__array__"):
+        images, labels = dataset[0], np.asarray(dataset[1])
+        if labels.dtype.kind not in "iu":
+            raise TypeError(
+                f"labels must be integers; received dtype {labels.dtype}. Number the classes with "
+                "np.unique(labels, return_inverse=True)[1]."
+            )
+        if len(images) != len(labels):
+            raise ValueError(
+                f"images and labels must be as many; received {len(images)} and {len(labels)}."
+            )
+        return tf.data.Dataset.from_tensor_slices((images, labels)).batch(32)
+    if hasattr(dataset, "__array__"):
+        raise ValueError(
+            "Labels are needed: pass (images, labels), two arrays, or a data set of such batches; "
+            f"received one array {np.shape(dataset)}. model.predict gives embeddings alone."
+        )
+    return dataset
 
 
 def inference(embedder):

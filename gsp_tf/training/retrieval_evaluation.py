@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from gsp_tf.evaluation import retrieval_metrics
-from gsp_tf.training.embedding import embed, inference
+from gsp_tf.training.embedding import embed, inference, labelled_batches
 from gsp_tf.training.workers import of_chief
 
 
@@ -16,11 +16,16 @@ class RetrievalEvaluation(keras.callbacks.Callback):
     several workers embeds the whole data set, and all log what the first one found.
 
     Args:
-        dataset: finite `tf.data.Dataset` of `(images, labels)`, of classes not trained on.
+        dataset: finite `tf.data.Dataset` of `(images, labels)`, or a pair of arrays, of classes not
+            trained on.
         recall_at: the K of Recall@K.
         metric: "euclidean" or "cosine".
         prefix: put before the names of the metrics.
-        references: finite `tf.data.Dataset` of the images to search in; `None` searches `dataset`.
+        references: the images to search in, as `dataset`; `None` searches `dataset`.
+
+    Raises:
+        ValueError: if the data set is an array without labels.
+        TypeError: if the labels of a pair of arrays are not integers.
 
     Example:
         >>> import keras, tensorflow as tf
@@ -45,11 +50,11 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         references=None,
     ):
         super().__init__()
-        self.dataset = dataset
+        self.dataset = labelled_batches(dataset)
         self.recall_at = tuple(recall_at)
         self.metric = metric
         self.prefix = prefix
-        self.references = references
+        self.references = None if references is None else labelled_batches(references)
         self._embedder = None
 
     def set_model(self, model):

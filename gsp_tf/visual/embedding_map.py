@@ -54,7 +54,7 @@ def embedding_map(points, labels, images):
     Args:
         points: floats `(N, 2)`.
         labels: integers `(N,)`.
-        images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`.
+        images: the uint8 images `(H, W, 1)` or `(H, W, 3)` by index, such as an array of N.
 
     Returns:
         matplotlib Figure.
@@ -71,20 +71,52 @@ def embedding_map(points, labels, images):
     side = THUMBNAIL_SHARE * (np.ptp(points, axis=0).max() or 1)
     placed = []
     for position, label in enumerate(np.unique(labels)):
-        color = CLASS_COLORS[position % len(CLASS_COLORS)]
-        marker = CLASS_MARKERS[position % len(CLASS_MARKERS)]
+        style = _style(position)
         members = np.flatnonzero(labels == label)
-        axes.scatter(
-            *points[members].T, s=22, c=color, marker=marker, linewidths=0, alpha=0.85, zorder=1
-        )
+        axes.plot(*points[members].T, **style, markersize=4.7, alpha=0.85, zorder=1)
         centre = np.median(points[members], axis=0)
         medoid = members[np.linalg.norm(points[members] - centre, axis=1).argmin()]
         if all(np.abs(points[medoid] - other).max() > 1.1 * side for other in placed):
             placed.append(points[medoid])
-            _picture(axes, points[medoid], side, thumbnail(images[medoid], THUMBNAIL_PIXELS), color)
+            _picture(
+                axes,
+                points[medoid],
+                side,
+                thumbnail(images[medoid], THUMBNAIL_PIXELS),
+                style["color"],
+            )
     low, high = points.min(axis=0) - side, points.max(axis=0) + side
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     return figure
+
+
+def class_marker(position):
+    """Draws the marker of a class in the map, for a legend.
+
+    Args:
+        position: of its label among the sorted labels.
+
+    Returns:
+        matplotlib Figure.
+
+    Example:
+        >>> len(class_marker(1).axes[0].lines)
+        1
+    """
+    figure = transparent_figure(0.2, 0.2)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.plot(0, 0, **_style(position), markersize=9)
+    return figure
+
+
+def _style(position):
+    return {
+        "color": CLASS_COLORS[position % len(CLASS_COLORS)],
+        "marker": CLASS_MARKERS[position % len(CLASS_MARKERS)],
+        "linestyle": "none",
+        "markeredgewidth": 0,
+    }
 
 
 def _principal_plane(embeddings):

@@ -88,9 +88,29 @@ def png_uri(image):
         >>> png_uri(np.zeros((2, 2, 1), np.uint8))[:22]
         'data:image/png;base64,'
     """
+    return _data_uri(image, "png", optimize=True)
+
+
+def jpeg_uri(image):
+    """Returns an image as the data URI of a JPEG, a tenth of a PNG for photographs.
+
+    Args:
+        image: uint8 `(H, W, 1)` or `(H, W, 3)`.
+
+    Returns:
+        str.
+
+    Example:
+        >>> jpeg_uri(np.zeros((2, 2, 1), np.uint8))[:23]
+        'data:image/jpeg;base64,'
+    """
+    return _data_uri(image, "jpeg", quality=85)
+
+
+def _data_uri(image, kind, **options):
     buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(rgb(image))).save(buffer, "PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    Image.fromarray(np.ascontiguousarray(rgb(image))).save(buffer, kind.upper(), **options)
+    return f"data:image/{kind};base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def inline_svg(figure):

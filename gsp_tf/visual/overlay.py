@@ -9,6 +9,7 @@ from gsp_tf.visual.images import rgb
 COLOR_MAP = "coolwarm"
 OCTAVES = 2.0
 OPACITY = 0.75
+NEAR_AVERAGE = 0.1
 LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
 
 
@@ -51,6 +52,25 @@ def overlay_weights(image, weights):
     relative = resized(weights / weights.mean(), image)
     octaves = np.log2(np.maximum(relative, 2.0**-OCTAVES)).clip(max=OCTAVES) / OCTAVES
     return tinted(image, octaves)
+
+
+def weight_spread(weights):
+    """How far pooling weights are from those of average pooling.
+
+    Args:
+        weights: non-negative floats `(N, h, w, maps)`, each map with a positive sum.
+
+    Returns:
+        dict of floats: `std`, `min` and `max` of the weights over the average of their map; 0, 1
+        and 1 are average pooling, and a `std` below `NEAR_AVERAGE` is close to it.
+
+    Example:
+        >>> weight_spread(np.array([0.75, 0.25]).reshape(1, 2, 1, 1))
+        {'std': 0.5, 'min': 0.5, 'max': 1.5}
+    """
+    weights = np.asarray(weights, np.float64)
+    relative = weights / weights.mean(axis=(1, 2), keepdims=True)
+    return {name: float(getattr(relative, name)()) for name in ("std", "min", "max")}
 
 
 def resized(values, image):

@@ -1,5 +1,7 @@
 """One self-contained page about one or several runs."""
 
+import re
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +12,16 @@ from gsp_tf.files import replace_text
 from gsp_tf.visual.attention import overlay_groups
 from gsp_tf.visual.correlation_maps import correlation_maps
 from gsp_tf.visual.curves import training_curves
-from gsp_tf.visual.embedding_map import FEWEST_FOR_TSNE, embedding_map, project
-from gsp_tf.visual.gallery import neighbour_gallery
+from gsp_tf.visual.embedding_map import FEWEST_FOR_TSNE, class_marker, embedding_map, project
 from gsp_tf.visual.images import inline_svg, png_uri, thumbnail
 from gsp_tf.visual.metric_names import display_name, is_share
-from gsp_tf.visual.overlay import color_scale
+from gsp_tf.visual.overlay import NEAR_AVERAGE, color_scale, weight_spread
 from gsp_tf.visual.selection import class_by_class, few_classes, telling_queries
-from gsp_tf.visual.style import CLASS_COLORS, run_style
+from gsp_tf.visual.style import run_style
 from gsp_tf.visual.templates import page_template
 
-OVERLAYS, OVERLAY_PIXELS = 8, 160
+THUMBNAIL_PIXELS, GALLERY_PIXELS, CHIP_PIXELS = 160, 112, 48
+OVERLAYS = 8
 QUERIES, NEIGHBOURS, CANDIDATES = 8, 8, 256
 COUNTS = {"num_queries": "Queries", "num_skipped": "Skipped"}
 
@@ -28,8 +30,8 @@ def write_report(path, title, runs, seed=0):
     """Writes one HTML page about runs that were evaluated on the same images.
 
     The page holds metrics, training curves, pooling weights over images, nearest neighbours, maps
-    of the embeddings, notes and recipes. It requests nothing from anywhere. Large sets are
-    sampled; the same images stand for every run.
+    of the embeddings, notes and recipes. It requests nothing from anywhere. It reads the images
+    that it shows, about a hundred for one run, one at a time; the same ones stand for every run.
 
     Args:
         path: file to write; replaced in one step if it exists.
@@ -54,7 +56,8 @@ def write_report(path, title, runs, seed=0):
     """
     _check_comparable(runs)
     first = runs[0]
-    order = class_by_class(first.labels, seed)
+    order = class_by_class(first.labels, seed).tolist()
+    thumbnails = _Thumbnails(first.images)
     page = page_template("report.html").render(
         title=title,
         runs=[
@@ -75,28 +78,54 @@ def write_report(path, title, runs, seed=0):
         },
         projections=_projections(runs),
         has_validation_loss=any("val_loss" in run.history for run in runs),
-        overlays=_overlays(runs, order[:OVERLAYS]),
-        correlations=_correlations(runs, order[:OVERLAYS]),
+        overlays=_overlays(runs, order, thumbnails),
+        correlations=_correlations(runs, order),
         scale=color_scale(),
-        gallery=_gallery(runs, order),
-        maps=_maps(runs, seed),
+        has_paths=first.paths is not None,
+        gallery=_gallery(runs, np.array(order), thumbnails),
+        maps=_maps(runs, seed, thumbnails),
     )
     replace_text(path, page)
     return Path(path)
 
 
+class _Thumbnails:
+    """Thumbnails of the images that a page shows; each image is read once."""
+
+    def __init__(self, images):
+        self._images, self._made = images, {}
+
+    def __getitem__(self, index):
+        index = int(index)
+        if index not in self._made:
+            self._made[index] = thumbnail(self._images[index], THUMBNAIL_PIXELS)
+        return self._made[index]
+
+    def uri(self, index, pixels=THUMBNAIL_PIXELS):
+        return png_uri(thumbnail(self[index], pixels))
+
+
+class _Part:
+    """Some of the thumbnails, counted from 0."""
+
+    def __init__(self, thumbnails, chosen):
+        self._thumbnails, self._chosen = thumbnails, chosen
+
+    def __getitem__(self, position):
+        return self._thumbnails[self._chosen[position]]
+
+
 def _check_comparable(runs):
     if not runs:
         raise ValueError("A report needs at least one run; received none.")
+    first = runs[0]
     for run in runs[1:]:
-        for name in ("images", "labels"):
-            ours, theirs = getattr(run, name), getattr(runs[0], name)
-            if ours is not theirs and not np.array_equal(ours, theirs):
-                raise ValueError(
-                    f"Runs in one report must be evaluated on the same images; the {name} of "
-                    f"{run.name!r} {ours.shape} differ from those of {runs[0].name!r} "
-                    f"{theirs.shape}."
-                )
+        if len(run.images) != len(first.images) or not np.array_equal(run.labels, first.labels):
+            raise ValueError(
+                "Runs in one report must be evaluated on the same images; the "
+                f"{len(run.images)} images of {run.name!r} differ in number or labels from the "
+                f"{len(first.images)} of {first.name!r}."
+            )
 
 
 def _notes(runs):
@@ -169,42 +198,47 @@ def _followed(problem):
     return next(key for key in problem if is_share(key))
 
 
-def _overlays(runs, indices):
-    first = runs[0]
-    thumbnails = [thumbnail(first.images[i], OVERLAY_PIXELS) for i in indices]
-    rows = []
-    for run in runs:
-        if run.pooling_weights is None:
-            continue
-        pictures = [
-            overlay_groups(picture, run.pooling_weights[i])
-            for picture, i in zip(thumbnails, indices, strict=True)
-        ]
+def _overlays(runs, order, thumbnails):
+    weighted = [run for run in runs if run.pooling_weights is not None]
+    indices = _with_maps(order, [run.pooling_weights for run in weighted])
+    if not weighted or not indices:
+        return None
+    rows, spreads = [("Image", [thumbnails.uri(i) for i in indices])], []
+    for run in weighted:
+        pictures = [overlay_groups(thumbnails[i], run.pooling_weights[i]) for i in indices]
         for number, row in enumerate(zip(*pictures, strict=True), start=1):
             name = run.name if len(pictures[0]) == 1 else f"{run.name}, group {number}"
             rows.append((name, [png_uri(picture) for picture in row]))
-    if not rows:
-        return None
+        spread = weight_spread(np.stack(list(run.pooling_weights.values())))
+        spreads.append((run.name, spread, len(run.pooling_weights)))
     return {
-        "rows": [("Image", [png_uri(picture) for picture in thumbnails]), *rows],
-        "classes": [first.class_name(first.labels[i]) for i in indices],
+        "rows": rows,
+        "classes": [runs[0].class_name(runs[0].labels[i]) for i in indices],
+        "paths": [runs[0].path(i) for i in indices],
+        "spreads": spreads,
+        "near_average": any(spread["std"] < NEAR_AVERAGE for _, spread, _ in spreads),
     }
 
 
-def _correlations(runs, indices):
+def _with_maps(order, maps):
+    """The first images that all runs have maps of."""
+    return [i for i in order if all(i in of_run for of_run in maps)][:OVERLAYS]
+
+
+def _correlations(runs, order):
     """Name and figure of each run whose embeddings come from prototypes' correlations."""
-    return [
-        (
-            run.name,
-            Markup(inline_svg(correlation_maps(run.images[indices], run.correlations[indices]))),
-        )
-        for run in runs
-        if run.correlations is not None
-    ]
+    figures = []
+    for run in runs:
+        if run.correlations is not None:
+            indices = _with_maps(order, [run.correlations])
+            maps = np.stack([run.correlations[i] for i in indices])
+            figure = correlation_maps([run.images[i] for i in indices], maps)
+            figures.append((run.name, Markup(inline_svg(figure))))
+    return figures
 
 
-def _gallery(runs, order):
-    """For each chosen query its class and, for each run, a row of pictures and its names."""
+def _gallery(runs, order, thumbnails):
+    """For each chosen query its tile and, for each run, a row of tiles."""
     labels = runs[0].labels
     classes, counts = np.unique(labels, return_counts=True)
     candidates = order[np.isin(labels[order], classes[counts > 1])][:CANDIDATES]
@@ -213,11 +247,25 @@ def _gallery(runs, order):
     k = min(NEIGHBOURS, len(labels) - 1)
     found = [ExactSearch(run.embeddings)(run.embeddings[candidates], k, candidates) for run in runs]
     hits = np.array([labels[indices[:, 0]] == labels[candidates] for indices, _ in found])
+
+    def tile(index):
+        return {
+            "uri": thumbnails.uri(index, GALLERY_PIXELS),
+            "class": runs[0].class_name(labels[index]),
+            "path": runs[0].path(index),
+        }
+
+    def neighbours(query, indices, distances):
+        return [
+            {**tile(index), "distance": f"{distance:.2f}", "hit": labels[index] == labels[query]}
+            for index, distance in zip(indices, distances, strict=True)
+        ]
+
     return [
         {
-            "class": runs[0].class_name(labels[candidates[row]]),
+            "query": tile(candidates[row]),
             "rows": [
-                _gallery_row(run, candidates[row], indices[row], distances[row])
+                (run.name, neighbours(candidates[row], indices[row], distances[row]))
                 for run, (indices, distances) in zip(runs, found, strict=True)
             ],
         }
@@ -225,36 +273,44 @@ def _gallery(runs, order):
     ]
 
 
-def _gallery_row(run, query, indices, distances):
-    figure = neighbour_gallery(run.images, run.labels, [query], [indices], [distances])
-    hits = run.labels[indices] == run.labels[query]
+def _maps(runs, seed, thumbnails):
+    first = runs[0]
+    chosen = few_classes(first.labels, seed)
+    labels = first.labels[chosen]
+    classes, examples = np.unique(labels, return_index=True)
+    drawn = np.argsort(labels, kind="stable")  # the order in which the map draws its points
+    titles = [_title(first, index) for index in chosen[drawn]]
+    figures = []
+    for run in runs:
+        points = project(run.embeddings[chosen], seed)
+        figure = embedding_map(points, labels, _Part(thumbnails, chosen))
+        figures.append((run.name, Markup(_with_titles(inline_svg(figure), titles))))
     return {
-        "run": run.name,
-        "figure": Markup(inline_svg(figure)),
-        "names": [
-            (run.class_name(run.labels[i]), bool(hit)) for i, hit in zip(indices, hits, strict=True)
-        ],
-    }
-
-
-def _maps(runs, seed):
-    chosen = few_classes(runs[0].labels, seed)
-    labels, images = runs[0].labels[chosen], runs[0].images[chosen]
-    classes, first = np.unique(labels, return_index=True)
-    return {
-        "figures": [
-            (
-                run.name,
-                Markup(
-                    inline_svg(embedding_map(project(run.embeddings[chosen], seed), labels, images))
-                ),
-            )
-            for run in runs
-        ],
+        "figures": figures,
         "legend": [
-            (runs[0].class_name(label), color, png_uri(thumbnail(images[i], 48)))
-            for label, color, i in zip(classes, CLASS_COLORS, first, strict=False)
+            (
+                first.class_name(label),
+                Markup(inline_svg(class_marker(position))),
+                thumbnails.uri(chosen[i], CHIP_PIXELS),
+            )
+            for position, (label, i) in enumerate(zip(classes, examples, strict=True))
         ],
         "num_points": len(chosen),
         "method": "PCA" if len(chosen) < FEWEST_FOR_TSNE else "t-SNE",
     }
+
+
+def _title(run, index):
+    """What a point of a map shows under the mouse."""
+    name = run.class_name(run.labels[index])
+    return f"{name} · {run.path(index)}" if run.path(index) else name
+
+
+def _with_titles(svg, titles):
+    """An SVG of a map whose points, the `use` elements, have a title each."""
+    remaining = iter(titles)
+    return re.sub(
+        r"<use ([^>]*)/>",
+        lambda point: f"<use {point[1]}><title>{escape(next(remaining))}</title></use>",
+        svg,
+    )

@@ -16,14 +16,17 @@ class RunSummary:
         name: what the run is called in the report.
         metrics: as returned by `retrieval_metrics`, possibly with others.
         history: from name to one value an epoch; empty where nothing was recorded.
-        images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`, the evaluated images.
+        images: the N evaluated images, uint8 `(H, W, 1)` or `(H, W, 3)`: an array, or what has a
+            length and gives an image for its index, which is asked for those that the page shows.
         labels: integers `(N,)`.
         class_names: sequence or mapping that gives the name of each label.
         embeddings: floats `(N, D)`.
-        pooling_weights: None, or non-negative floats `(N, h, w)`, or `(N, h, w, maps)` for several
-            maps of each image, such as those of groups.
-        correlations: None, or floats `(N, h, w, K)`, the correlations of local features with
-            prototypes.
+        pooling_weights: None, or for each image non-negative floats `(h, w)`, or `(h, w, maps)`
+            for several maps, such as those of groups: an array, or a dict from index to the maps of
+            some images.
+        correlations: None, or for each image floats `(h, w, K)`, the correlations of local features
+            with prototypes, as an array or a dict.
+        paths: None, or the name of the file of each image.
         recipe: the resolved recipe as text.
         projections: the problems of CCP training as `ChanceConstrainedTrainer` writes them down;
             empty for other training.
@@ -36,55 +39,68 @@ class RunSummary:
         >>> RunSummary("gap", {}, {}, np.zeros((2, 8, 8), np.uint8), [0, 0], ["a"], np.eye(2))
         Traceback (most recent call last):
             ...
-        ValueError: images must be uint8 (N, H, W, 1) or (N, H, W, 3); received uint8 (2, 8, 8).
+        ValueError: images must be uint8 (H, W, 1) or (H, W, 3); the first of 2 is uint8 (8, 8).
     """
 
     name: str
     metrics: dict[str, float | int]
     history: dict[str, list[float]]
-    images: np.ndarray
+    images: Sequence[np.ndarray] | np.ndarray
     labels: np.ndarray
     class_names: Sequence[str] | Mapping[int, str]
     embeddings: np.ndarray
-    pooling_weights: np.ndarray | None = None
-    correlations: np.ndarray | None = None
+    pooling_weights: Mapping[int, np.ndarray] | np.ndarray | None = None
+    correlations: Mapping[int, np.ndarray] | np.ndarray | None = None
+    paths: Sequence[str] | None = None
     recipe: str = ""
     projections: list[dict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self):
-        self.images = np.asarray(self.images)
-        shape, dtype = self.images.shape, self.images.dtype
-        if dtype != np.uint8 or len(shape) != 4 or shape[-1] not in (1, 3) or 0 in shape:
+        count = len(self.images)
+        first = np.asarray(self.images[0]) if count else np.empty(0)
+        if first.dtype != np.uint8 or first.ndim != 3 or first.shape[-1] not in (1, 3):
             raise ValueError(
-                f"images must be uint8 (N, H, W, 1) or (N, H, W, 3); received {dtype} {shape}."
+                f"images must be uint8 (H, W, 1) or (H, W, 3); the first of {count} is "
+                f"{first.dtype} {first.shape}."
             )
-        self.labels = checked_labels(self.labels, len(self.images), "labels")
+        self.labels = checked_labels(self.labels, count, "labels")
         self.embeddings = checked_embeddings(self.embeddings, "embeddings")
-        if len(self.embeddings) != len(self.images):
+        if len(self.embeddings) != count:
             raise ValueError(
                 f"embeddings must be one an image; received {len(self.embeddings)} for "
-                f"{len(self.images)} images."
+                f"{count} images."
             )
-        if self.pooling_weights is not None:
-            self.pooling_weights = self._checked_maps("pooling_weights", (3, 4))
-            if self.pooling_weights.ndim == 3:
-                self.pooling_weights = self.pooling_weights[..., None]
-        if self.correlations is not None:
-            self.correlations = self._checked_maps("correlations", (4,))
+        self.pooling_weights = self._checked_maps("pooling_weights", (2, 3))
+        self.correlations = self._checked_maps("correlations", (3,))
         self._check_names()
 
     def class_name(self, label):
         """The name of a label, as text."""
         return str(self.class_names[int(label)])
 
+    def path(self, index):
+        """The name of the file of an image, empty if it is not known."""
+        return "" if self.paths is None else str(self.paths[int(index)])
+
     def _checked_maps(self, name, accepted_ndim):
-        maps = np.asarray(getattr(self, name))
-        if maps.ndim not in accepted_ndim or len(maps) != len(self.images):
-            raise ValueError(
-                f"{name} must have shape ({len(self.images)}, h, w, maps); received {maps.shape}."
-            )
-        return maps
+        """The maps as a dict from index to an array of rank 3, or None."""
+        maps = getattr(self, name)
+        if maps is None:
+            return None
+        if not isinstance(maps, Mapping):
+            if len(maps) != len(self.images):
+                raise ValueError(
+                    f"{name} must be one an image; received {len(maps)} for {len(self.images)} "
+                    "images."
+                )
+            maps = dict(enumerate(np.asarray(maps)))
+        for image in maps.values():
+            if np.ndim(image) not in accepted_ndim:
+                raise ValueError(
+                    f"{name} of an image must have shape (h, w, maps); received {np.shape(image)}."
+                )
+        return {index: np.atleast_3d(image) for index, image in maps.items()}
 
     def _check_names(self):
         named = self.class_names

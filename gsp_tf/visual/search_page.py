@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gsp_tf.data import UnreadableImageError, read_image
-from gsp_tf.files import replace_text
-from gsp_tf.visual.images import png_uri, thumbnail
+from gsp_tf.data.progress import show_progress
+from gsp_tf.files import replacing
+from gsp_tf.visual.images import jpeg_uri, png_uri, thumbnail
 from gsp_tf.visual.templates import page_template
 
 PIXELS = 240
+PAGE_NEIGHBOURS = 500
 _SMALL = 64
 
 
@@ -21,6 +23,7 @@ class Tile(NamedTuple):
         uri: data URI of its thumbnail; `None` if it cannot be read.
         problem: why it cannot be read.
         small: whether it has so few pixels that they are to be shown as they are.
+        link: `file:` URL of the file; `None` if it cannot be read.
     """
 
     path: str
@@ -28,6 +31,7 @@ class Tile(NamedTuple):
     uri: str | None
     problem: str = ""
     small: bool = False
+    link: str | None = None
 
 
 def image_tile(path):
@@ -45,10 +49,10 @@ def image_tile(path):
     """
     path = str(path)
     try:
-        image = read_image(path)
+        image = read_image(path, min_side=2 * PIXELS)
     except UnreadableImageError as error:
         return Tile(path, Path(path).name, None, error.reason)
-    return array_tile(image, path)
+    return array_tile(image, path)._replace(link=Path(path).absolute().as_uri())
 
 
 def array_tile(image, path):
@@ -66,17 +70,21 @@ def array_tile(image, path):
         >>> array_tile(np.zeros((9, 8, 1), np.uint8), "digits/4.png").name
         '4.png'
     """
-    picture = png_uri(thumbnail(image, PIXELS))
-    return Tile(path, Path(path).name, picture, small=max(image.shape[:2]) <= _SMALL)
+    small = max(image.shape[:2]) <= _SMALL
+    uri = (png_uri if small else jpeg_uri)(thumbnail(image, PIXELS))
+    return Tile(path, Path(path).name, uri, small=small)
 
 
-def write_search_page(path, query, neighbours, summary, hint):
-    """Writes one HTML page with a query and its neighbours, which requests nothing from anywhere.
+def write_search_page(path, searches, summary, hint):
+    """Writes one HTML page with queries and their neighbours, which requests nothing from anywhere.
+
+    Each picture is read, reduced and written before the next; of more than 500 neighbours of a
+    query the page shows the nearest 500.
 
     Args:
         path: file to write; replaced in one step if it exists.
-        query: path of the image that was searched.
-        neighbours: list of `(rank, distance, label, path)`; a label may be `None`.
+        searches: list of pairs of the path of an image that was searched and its neighbours, a list
+            of `(rank, distance, label, path)`; a label may be `None`.
         summary: what was searched, a line below the heading.
         hint: what the distances are, a line above the neighbours.
 
@@ -87,19 +95,39 @@ def write_search_page(path, query, neighbours, summary, hint):
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     found = [(1, 0.25, "cat", "b.png")]
-        ...     page = write_search_page(f"{folder}/a.html", "a.png", found, "1 image", "")
+        ...     page = write_search_page(f"{folder}/a.html", [("a.png", found)], "1 image", "")
         ...     "1 · cat" in page.read_text("utf-8")
         True
     """
-    page = page_template("search.html").render(
-        title=f"Neighbours of {Path(query).name}",
+    files = [
+        file
+        for query, neighbours in searches
+        for file in (query, *(found[-1] for found in neighbours[:PAGE_NEIGHBOURS]))
+    ]
+    tiles = map(image_tile, show_progress(files, "Writing the page", len(files)))
+    parts = page_template("search.html").generate(
+        title=_title([query for query, _ in searches]),
         summary=summary,
         hint=hint,
-        query=image_tile(query),
-        neighbours=[
-            (rank, f"{distance:.4f}", label, image_tile(file))
-            for rank, distance, label, file in neighbours
-        ],
+        searches=(
+            (
+                next(tiles),
+                (
+                    (rank, f"{distance:.4f}", label, next(tiles))
+                    for rank, distance, label, _ in neighbours[:PAGE_NEIGHBOURS]
+                ),
+                len(neighbours),
+            )
+            for query, neighbours in searches
+        ),
+        most=PAGE_NEIGHBOURS,
     )
-    replace_text(path, page)
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        # A file name that is not Unicode reaches a text as lone surrogates.
+        file.writelines(part.encode("utf-8", errors="replace") for part in parts)
     return Path(path)
+
+
+def _title(queries):
+    what = Path(queries[0]).name if len(queries) == 1 else f"{len(queries)} images"
+    return f"Neighbours of {what}"

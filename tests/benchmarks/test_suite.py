@@ -65,8 +65,8 @@ def test_quick_run_of_a_benchmark_writes_its_tables(name, tmp_path):
 
 
 def test_every_benchmark_is_found():
-    assert set(NAMES) >= {"ccp", "coded_residual", "gsp", "heads", "k_center", "losses", "pipeline"}
-    assert set(NAMES) >= {"retrieval", "start_up", "training_step"}
+    assert set(NAMES) >= {"ccp", "coded_residual", "gsp", "heads", "k_center", "losses", "memory"}
+    assert set(NAMES) >= {"pipeline", "retrieval", "start_up", "training_step"}
     assert not {"machine", "measure", "results", "suite"} & set(NAMES)
 
 

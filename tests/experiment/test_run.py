@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gsp_tf import training
 from gsp_tf.cli import main
 from gsp_tf.evaluation import class_wise_map, clustering_metrics
-from gsp_tf.experiment import Comparison, RunFolder, load_splits, place_maps
+from gsp_tf.experiment import Comparison, RunFolder, evaluate, load_splits, place_maps, report_runs
 from gsp_tf.experiment.evaluate import embed_test_images
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
@@ -68,6 +69,7 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
         "model.keras",
         "recipe.yaml",
         "report.html",
+        "test_embeddings.npz",
     ]
     assert list(folder.logs_path.rglob("*tfevents*"))
     given = load_recipe(recipe, ["--seed", "3"])
@@ -90,6 +92,46 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
     assert run("evaluate", folder.path) == 0
     first = json.loads((tmp_path / "first.json").read_text())["test"]
     assert folder.metrics()["test"] == pytest.approx(first, abs=1e-6)
+
+
+def test_test_images_are_embedded_once(recipe, tmp_path, monkeypatch, capsys):
+    embedded = []
+
+    def embed(model, batches):
+        embedded.append(len(batches))
+        return training.embed(model, batches)
+
+    monkeypatch.setattr(evaluate, "embed", embed)
+    folder = RunFolder(tmp_path / "run")
+    assert run("train", recipe, "--run", folder.path, "--training.epochs", "1") == 0
+    assert len(embedded) == 1
+    splits = load_splits(folder.recipe())
+    kept = evaluate.kept_embeddings(folder, folder.recipe(), splits)
+    again = evaluate.embed_test_images(folder, folder.recipe(), splits)
+    assert len(embedded) == 2
+    for name in kept._fields:
+        expected = getattr(again, name)
+        if expected is None:
+            assert getattr(kept, name) is None
+        else:
+            np.testing.assert_allclose(getattr(kept, name), expected, atol=1e-6)
+    spread = folder.metrics()["pooling_weights"]
+    assert 0 < spread["min"] < 1 < spread["max"] and spread["std"] > 0
+    shown = f"{spread['min']:.2f} to {spread['max']:.2f} times the average"
+    assert f"Pooling weights: {shown}" in capsys.readouterr().out
+    assert f"{spread['min']:.2f} and {spread['max']:.2f} times" in folder.report_path.read_text(
+        "utf-8"
+    )
+
+    class_0 = splits.test.subset([0])
+    fewer = splits._replace(test=class_0)
+    monkeypatch.setattr(evaluate, "_check_test_classes", lambda *_: None)
+    assert len(evaluate.kept_embeddings(folder, folder.recipe(), fewer).queries) == len(class_0)
+    folder.embeddings_path.write_bytes(b"PK")
+    with pytest.raises(ValueError, match="test_embeddings.npz is damaged; gsp-tf evaluate"):
+        report_runs([folder.path], folder.report_path, "x", splits)
+    assert run("evaluate", folder.path) == 0
+    assert len(embedded) == 4
 
 
 def test_clusters_and_classes_are_evaluated_where_the_recipe_says_so(recipe, tmp_path, capsys):
@@ -123,7 +165,7 @@ def test_clusters_are_of_queries_and_gallery_together(recipe, digits, tmp_path):
     options += ["--data.classes_per_batch", "3", "--evaluation.clustering", "true"]
     options += ["--protocol.name", "conventional"]
     assert run("train", recipe, "--run", folder.path, *options) == 0
-    queries, labels, gallery, gallery_labels = embed_test_images(
+    queries, labels, gallery, gallery_labels, *_ = embed_test_images(
         folder, folder.recipe(), load_splits(folder.recipe())
     )
     assert (len(queries), len(gallery)) == (24, 36)

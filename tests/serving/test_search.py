@@ -1,7 +1,9 @@
+import os
 import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,17 +34,21 @@ def query(images):
 
 
 class Page(HTMLParser):
-    """The sources and texts of a page, and the elements that are not closed."""
+    """The sources, links and texts of a page, and the elements that are not closed."""
 
     def __init__(self, path):
         super().__init__()
-        self.open, self.sources, self.texts = [], [], []
+        self.open, self.sources, self.links, self.texts = [], [], [], []
         self.feed(path.read_text("utf-8"))
 
     def handle_starttag(self, tag, attributes):
         if tag not in ("meta", "link", "img", "br"):
             self.open.append(tag)
-        self.sources += [value for name, value in attributes if name in ("src", "href")]
+        found = [value for name, value in attributes if name in ("src", "href")]
+        if tag == "a":
+            self.links += found
+        else:
+            self.sources += found
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -64,11 +70,16 @@ def test_from_images_to_neighbours(finished_run, images, query, tmp_path, comman
     assert [n.rank for n in found] == [1, 2, 3, 4]
     assert found[0][2:4] == ("<b>7", str(query)) and found[0].distance < 1e-3
     assert all(a.distance <= b.distance for a, b in zip(found, found[1:], strict=False))
-    for neighbour in found:
-        assert f"{neighbour.distance:.4f}" in output and neighbour.label in output
+    shared = os.path.commonpath([Path(neighbour.path).parent for neighbour in found])
+    lines = output[output.index(f"Nearest to {query}, in {shared}:") :].splitlines()[2:6]
+    for neighbour, line in zip(found, lines, strict=True):
+        path = os.path.relpath(neighbour.path, shared)
+        cells = str(neighbour.rank), f"{neighbour.distance:.4f}", neighbour.label, path
+        assert line.split() == " ".join(cells).split()
     page = Page(digits_run / "search.html")
     assert not page.open and len(page.sources) == 1 + 1 + 4
     assert all(source.startswith("data:") for source in page.sources)
+    assert page.links == [Path(path).as_uri() for path in (query, *(n.path for n in found))]
     for neighbour in found:
         assert {f"{neighbour.distance:.4f}", neighbour.path} <= set(page.texts)
         assert f"{neighbour.rank} · {neighbour.label}" in page.texts
@@ -121,8 +132,7 @@ def test_a_picture_that_is_gone_is_said_to_be(digits_run, query, tmp_path, comma
 def test_what_cannot_be_searched(digits_run, query, tmp_path, command):
     (tmp_path / "text.png").write_text("no image")
     for arguments, message in (
-        ([query, "--k", "81"], "k must be between 1 and 80"),
-        ([query, "--k", "0"], "k must be between 1 and 80"),
+        ([query, "--k", "0"], "k must be 1 or more; received 0"),
         ([tmp_path / "text.png"], "text.png: not an image"),
         ([tmp_path / "gone.png"], "gone.png: there is no such file"),
         ([query, "--index", tmp_path], "is no index: it has no index.json"),
@@ -130,6 +140,23 @@ def test_what_cannot_be_searched(digits_run, query, tmp_path, command):
         code, _, errors = command("search", digits_run, *arguments)
         assert code == 1 and errors.count("gsp-tf: error:") == 1 and message in errors
     assert "is not a run folder" in command("search", tmp_path, query)[2]
+
+
+def test_several_images_and_more_neighbours_than_there_are(digits_run, images, command):
+    queries = [sorted(folder.iterdir())[0] for folder in sorted(images.iterdir())[:2]]
+    page = digits_run / "page.html"
+    code, output, _ = command("search", digits_run, *queries, "--k", "81", "--html", page)
+    assert code == 0 and "The index holds 80 images, fewer than --k 81." in output
+    assert [f"Nearest to {query}, in {images}:" in output for query in queries] == [True, True]
+    found = search(digits_run, queries, k=81)
+    assert [len(of_query) for of_query in found] == [80, 80]
+    assert [of_query[0].path for of_query in found] == [str(query) for query in queries]
+    alone = search(digits_run, queries[1], k=3)
+    assert [n.path for n in alone] == [n.path for n in found[1][:3]]
+    links = [Path(n.path).as_uri() for of_query in found for n in of_query]
+    links.insert(80, queries[1].as_uri())
+    assert Page(page).links == [queries[0].as_uri(), *links]
+    assert "Neighbours of 2 images" in Page(page).texts
 
 
 def test_a_model_or_preprocessing_that_the_index_does_not_know_is_refused(

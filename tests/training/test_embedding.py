@@ -68,3 +68,24 @@ def test_half_precision_embeddings_become_float32(policy):
 def test_refuses_an_empty_data_set(embedder):
     with pytest.raises(ValueError, match="without any batch"):
         embed(embedder, dataset()[1].take(0))
+
+
+def test_a_pair_of_arrays_is_a_data_set(embedder):
+    images = np.random.default_rng(0).normal(size=(70, *embedder.input_shape[1:]))
+    images = images.astype("float32")
+    labels = np.arange(70) % 7
+    data = tf.data.Dataset.from_tensor_slices((images, labels)).batch(70)
+    expected, _ = embed(embedder, data)
+    embeddings, found = embed(embedder, (images, labels.tolist()))
+    np.testing.assert_allclose(embeddings, expected, rtol=1e-5, atol=1e-6)
+    assert np.array_equal(found, labels)
+
+
+def test_arrays_that_are_no_data_set_are_refused_by_name(embedder):
+    images = np.zeros((4, *embedder.input_shape[1:]), "float32")
+    with pytest.raises(ValueError, match="Labels are needed: .* received one array"):
+        embed(embedder, images)
+    with pytest.raises(ValueError, match="received 4 and 3"):
+        embed(embedder, (images, [0, 0, 1]))
+    with pytest.raises(TypeError, match="must be integers; received dtype <U3.*return_inverse"):
+        embed(embedder, (images, ["cat", "cat", "dog", "dog"]))

@@ -89,3 +89,18 @@ def test_a_gallery_whose_embeddings_are_not_finite():
     callback = RetrievalEvaluation(dataset(), references=dataset().map(lambda x, y: (x / 0, y)))
     callback.set_model(model)
     assert set(callback.evaluate().values()) == {0.0}
+
+
+def test_arrays_in_place_of_data_sets():
+    model = metric_learner()
+    arrays = [
+        tuple(np.concatenate(part) for part in zip(*data.as_numpy_iterator(), strict=True))
+        for data in (dataset(seed=1), dataset(seed=2, count=36))
+    ]
+    callback = RetrievalEvaluation(arrays[0], recall_at=(1, 3), references=arrays[1])
+    callback.set_model(model)
+    sets = dataset(seed=1), dataset(seed=2, count=36)
+    expected = retrieval_metrics(*embed(model, sets[0]), *embed(model, sets[1]), recall_at=(1, 3))
+    assert callback.evaluate() == {f"val_{name}": expected[name] for name in NAMES}
+    with pytest.raises(ValueError, match="Labels are needed"):
+        RetrievalEvaluation(arrays[0][0])

@@ -1,4 +1,5 @@
 import re
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -44,8 +45,9 @@ def test_holds_every_section(tmp_path):
     assert "MAP@R" in section(page, "metrics")
     assert section(page, "curves").count("<svg") == 2
     assert section(page, "overlays").count("<img") == 2 * 8
-    assert section(page, "gallery").count("<svg") == 8
-    assert section(page, "maps").count("<svg") == 1
+    assert section(page, "gallery").count('<div class="query">') == 8
+    assert section(page, "gallery").count("<img") == 8 * (1 + 8)
+    assert section(page, "maps").count("<svg") == 1 + 4
     assert "name: gsp" in section(page, "recipes") and "<details>" in page
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
@@ -71,8 +73,67 @@ def test_two_runs_share_images_and_the_best_is_bold(tmp_path):
     overlays = re.findall(r'src="([^"]*)"', section(page, "overlays"))
     assert len(overlays) == 3 * 8 and len(set(overlays)) == 3 * 8
     assert section(page, "gallery").count('class="query"') == 8
-    assert section(page, "gallery").count("<svg") == 16
-    assert section(page, "maps").count("<svg") == 2
+    assert section(page, "gallery").count("<img") == 2 * 8 * (1 + 8)
+    assert section(page, "maps").count("<svg") == 2 + 4
+
+
+def test_only_the_images_that_are_shown_are_read(tmp_path):
+    class Images:
+        """Images that count how often each was read."""
+
+        read = Counter()
+
+        def __len__(self):
+            return 3000
+
+        def __getitem__(self, index):
+            self.read[index] += 1
+            return np.full((8, 8, 1), index % 256, np.uint8)
+
+    labels = np.arange(3000) // 10
+    weights = {index: np.ones((2, 2)) for index in range(0, 3000, 100)}
+    runs = [
+        make_run(
+            name,
+            images=Images(),
+            labels=labels,
+            class_names=[str(label) for label in range(300)],
+            embeddings=np.random.default_rng(seed).normal(size=(3000, 6)),
+            pooling_weights=weights,
+        )
+        for seed, name in enumerate(("GAP", "GSP"))
+    ]
+    Images.read.clear()
+    page = write(tmp_path, *runs)
+    assert max(Images.read.values()) == 1
+    assert len(Images.read) <= 8 + 8 * (1 + 2 * 8) + 3 * 12
+    assert section(page, "overlays").count("<img") == 3 * 8
+
+
+def test_says_how_far_weights_are_from_the_average(tmp_path):
+    near = np.ones((24, 2, 1)) + [[0.05], [-0.05]]
+    page = section(write(tmp_path, make_run("near", pooling_weights=near)), "overlays")
+    assert "between 0.95 and 1.05 times the average, with a standard deviation of 0.050" in page
+    assert "close to average pooling" in page and "pooling.entropy_smoothing" in page
+    page = section(write(tmp_path, make_run("far")), "overlays")
+    assert "The weights of 24 images lie between 0." in page
+    assert "close to average pooling" not in page and "Red on empty ground" in page
+
+
+def test_tiles_and_points_say_class_and_file(tmp_path):
+    paths = [f"folder/<{index}>.png" for index in range(24)]
+    page = write(tmp_path, make_run("GSP", paths=paths))
+    gallery, maps = section(page, "gallery"), section(page, "maps")
+    assert gallery.count('title="folder/&lt;') == gallery.count("<img")
+    tiles = re.findall(r"<b>([✓✗]|query).*?</b><br>(class \d)</figcaption>", gallery)
+    assert len(tiles) == 8 * 9
+    for start in range(0, len(tiles), 9):
+        (kind, query), *found = tiles[start : start + 9]
+        assert kind == "query" and all((sign == "✓") == (name == query) for sign, name in found)
+    titles = re.findall(r"<title>(class \d) · folder/&lt;(\d+)&gt;.png</title>", maps)
+    assert sorted(int(index) for _, index in titles) == list(range(24))
+    assert all(name == f"class {int(index) // 6}" for name, index in titles)
+    assert "file" not in section(write(tmp_path, make_run("GSP")), "maps")
 
 
 def test_only_runs_with_pooling_weights_are_overlaid(tmp_path):
@@ -144,20 +205,22 @@ def test_failure_leaves_the_old_page(tmp_path, monkeypatch):
 def test_refuses_runs_that_cannot_be_compared(tmp_path):
     with pytest.raises(ValueError, match="at least one run"):
         write(tmp_path)
-    with pytest.raises(ValueError, match=r"images of 'GSP' \(12, .* of 'GAP' \(24, "):
+    with pytest.raises(ValueError, match="the 12 images of 'GSP' differ .* from the 24 of 'GAP'"):
         write(tmp_path, make_run("GAP"), make_run("GSP", classes=2))
-    with pytest.raises(ValueError, match="labels of 'GSP'"):
+    with pytest.raises(ValueError, match="24 images of 'GSP' differ in number or labels"):
         write(tmp_path, make_run("GAP"), make_run("GSP", labels=np.zeros(24, int)))
 
 
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"images": np.zeros((24, 8, 8, 3))}, "uint8 .* received float64"),
+        ({"images": np.zeros((24, 8, 8, 3))}, "uint8 .* the first of 24 is float64"),
         ({"labels": np.zeros(23, int)}, r"labels .* \(23,\)"),
         ({"embeddings": np.zeros((23, 2))}, "received 23 for 24 images"),
         ({"embeddings": np.full((24, 2), np.nan)}, "24 of 24 rows"),
-        ({"pooling_weights": np.ones((24, 9))}, r"\(24, h, w, maps\); received \(24, 9\)"),
+        ({"pooling_weights": np.ones((24, 9))}, r"\(h, w, maps\); received \(9,\)"),
+        ({"pooling_weights": np.ones((23, 3, 3))}, "received 23 for 24 images"),
+        ({"correlations": {0: np.ones((3, 3))}}, r"correlations of an image .* received \(3, 3\)"),
         ({"class_names": ["a", "b"]}, "2 names and none for 2, 3"),
         ({"class_names": {0: "a"}}, "1 names and none for 1, 2, 3"),
     ],

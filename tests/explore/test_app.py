@@ -31,7 +31,8 @@ def test_the_first_page_says_what_is_explored(page, ask):
     assert answer.getheader("Content-Type") == "text/html; charset=utf-8"
     for text in ("<h1>digits</h1>", "conv4", "GeneralizedSumPooling, 4 prototypes", "8 dimensions"):
         assert text in answer.body
-    assert "24 test images of the run; classes: 3" in answer.body
+    assert "24 test images of the run</dd>" in answer.body
+    assert "<dt>Classes</dt><dd>3</dd>" in answer.body
     assert answer.body.count("data-example=") == answer.body.count("<img ") == 8
     assert "&lt;b&gt;" in answer.body and "<b>8" not in answer.body
 

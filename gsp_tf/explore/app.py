@@ -100,7 +100,7 @@ class Exploration:
     def search(self, content, name):
         """The places of an image, the bytes of a file, and its neighbours."""
         channels = self._view.model.embedder.input_shape[-1]
-        decode_image(content, channels)
+        decode_image(content, channels, name)
         return self._found(EncodedImages([content], [0], [""], channels=channels), [0], name)
 
     def search_example(self, number):
@@ -114,9 +114,8 @@ class Exploration:
         return len(self._examples.names)
 
     def _found(self, images, indices, name):
-        seen = self._view.look(
-            evaluation_batches(self._view.model.recipe, images, np.asarray(indices))
-        )
+        batches = evaluation_batches(self._view.model.recipe, images, np.asarray(indices))
+        seen = self._view.look(batches)
         found = self._collection.nearest(seen.embedding, self._k) if self._k else []
         return fragments.found(name, seen, self._view.pooling_name, found, self._collection)
 
@@ -146,9 +145,9 @@ class _Page:
                 Route("/", self._first),
                 Route("/page.js", self._script),
                 Route("/search", self._search, methods=["POST"]),
-                Route("/examples/{number:int}", self._example, methods=["POST"]),
+                Route("/examples/{number}", self._example, methods=["POST"]),
                 Route("/prototypes", self._prototypes, methods=["POST"]),
-                Route("/prototypes/{number:int}", self._patches, methods=["POST"]),
+                Route("/prototypes/{number}", self._patches, methods=["POST"]),
             ],
             lifespan=self._lifespan,
         )
@@ -166,10 +165,7 @@ class _Page:
                 content = await asyncio.wait_for(self._body(request), _SECONDS)
             except (asyncio.TimeoutError, ClientDisconnect) as error:
                 raise HTTPException(408, "The file did not arrive.") from error
-            try:
-                return await self._work(self._exploration.search, content, name)
-            except UnreadableImageError as error:
-                raise HTTPException(422, f"{name}: {error.reason}") from error
+            return await self._work(self._exploration.search, content, name)
 
     async def _body(self, request):
         """The body of a request, which is refused as soon as it is too long."""
@@ -213,8 +209,8 @@ class _Page:
         loop = asyncio.get_running_loop()
         try:
             return HTMLResponse(await loop.run_in_executor(self._worker, function, *arguments))
-        except UnreadableImageError:
-            raise
+        except UnreadableImageError as error:
+            raise HTTPException(422, str(error)) from error
         except (ValueError, OSError, tf.errors.OpError) as error:
             raise HTTPException(500, reason(error)) from error
 
@@ -228,6 +224,6 @@ class _Page:
 def _below(count, request):
     """The number in the path of a request, which has to be below a count."""
     number = request.path_params["number"]
-    if number >= count:
+    if number not in map(str, range(count)):
         raise HTTPException(404)
-    return number
+    return int(number)

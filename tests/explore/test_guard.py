@@ -89,6 +89,8 @@ def test_every_answer_says_what_browsers_may_do(port, ask):
         ("GET", "/search", "localhost", 405),
         ("OPTIONS", "/search", "localhost", 405),
         ("POST", "/examples/2", "localhost", 404),
+        ("POST", "/examples/-1", "localhost", 404),
+        ("POST", f"/examples/{'9' * 5000}", "localhost", 404),
         ("GET", "/openapi.json", "localhost", 404),
         ("GET", "/", "evil.example", 421),
     ):

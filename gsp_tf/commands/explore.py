@@ -32,6 +32,13 @@ def parser():
     arguments.add_argument(
         "--max-upload-mb", type=float, default=10.0, help="Largest file that is taken, in MB."
     )
+    arguments.add_argument(
+        "--allowed-host",
+        type=str,
+        nargs="+",
+        default=[],
+        help="Further names that the page is reached by, such as that of a proxy.",
+    )
     return arguments
 
 
@@ -46,5 +53,6 @@ def run(options, parser):
         options.port,
         options.k,
         options.max_upload_mb,
+        options.allowed_host,
     )
     return 0

@@ -1,10 +1,12 @@
 """A local page on which a trained model is explored in the browser, from the extra `[explore]`."""
 
 try:
-    import gradio  # noqa: F401
+    import starlette  # noqa: F401
+    import uvicorn  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f'The page to explore a run needs Gradio: pip install "gsp_tf[explore]" ({error}).'
+        "The page to explore a run needs Starlette and uvicorn: from the folder of the library, "
+        f'pip install ".[explore]" ({error}).'
     ) from error
 
 from gsp_tf.explore.app import explore_app

@@ -15,6 +15,7 @@ from gsp_tf.serving.search import distance_name, open_index
 from gsp_tf.visual.search_page import Tile, array_tile, image_tile
 
 MAX_TEST_IMAGES = 4000
+_BLOCK = 100_000  # labels in memory at a time
 
 
 class Found(NamedTuple):
@@ -58,6 +59,7 @@ class IndexedImages:
 
     Attributes:
         summary: what is searched, as a text.
+        num_classes: how many classes its images are of.
         distance: what its distances are, as a text.
 
     Raises:
@@ -71,6 +73,9 @@ class IndexedImages:
         self._channels = model.embedder.input_shape[-1]
         self.summary = f"{len(index):,} images of the index {index.path.name}"
         self.distance = distance_name(index.metadata)
+        blocks = np.array_split(index.ids, 1 + len(index) // _BLOCK)
+        classes = {label for ids in blocks for label in index.labels(ids)}
+        self.num_classes = len(classes - {None})
 
     def __len__(self):
         return len(self._index)
@@ -105,6 +110,7 @@ class TestImages:
 
     Attributes:
         summary: what is searched, as a text.
+        num_classes: how many classes its images are of.
         distance: what its distances are, as a text.
 
     Raises:
@@ -126,6 +132,7 @@ class TestImages:
         batches = evaluation_batches(recipe, self._images, self._chosen)
         embeddings = model.embed_batches(batches, f"Embedding the {kind} images")
         self._search = ExactSearch(embeddings)
+        self.num_classes = len(np.unique(self._images.labels[self._chosen]))
         self.summary = f"{len(self):,} {kind} images of the run"
         if len(self) < len(self._images):
             self.summary += f", a random sample of {len(self._images):,}"
@@ -174,6 +181,10 @@ class NoImages:
 
     def __len__(self):
         return 0
+
+    def sample(self, count):
+        """No images, as a `Sample`."""
+        return Sample((), np.arange(0), [], [])
 
 
 def open_collection(model, index=None):

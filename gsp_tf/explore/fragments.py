@@ -1,4 +1,4 @@
-"""The parts of the page as HTML, with all pictures in them."""
+"""The page and its parts as HTML, with all pictures in them."""
 
 from markupsafe import Markup
 
@@ -13,45 +13,45 @@ PIXELS = 320
 _LARGEST = 6
 
 
-def notice(text):
-    """A message.
+def page(view, collection, examples, max_bytes):
+    """The page before anything is asked.
 
     Args:
-        text: what it says.
+        view: `ModelView`.
+        collection: what `open_collection` gives.
+        examples: list of `(Tile, label)`, images to click; a label may be `None`.
+        max_bytes: size of the largest file that is taken.
 
     Returns:
-        str, an HTML element.
+        str, an HTML document.
+    """
+    return _rendered(
+        "explore.html",
+        title=view.model.recipe.name,
+        recipe=view.model.recipe,
+        view=view,
+        collection=collection,
+        examples=examples,
+        max_bytes=max_bytes,
+        too_large=too_large(max_bytes),
+        no_prototypes=no_prototypes(view.pooling_name),
+    )
+
+
+def too_large(max_bytes):
+    """What is said of a file of too many bytes.
+
+    Args:
+        max_bytes: size of the largest file that is taken.
+
+    Returns:
+        str.
 
     Example:
-        >>> print(notice("a < b"))
-        <p class="notice" role="status">a &lt; b</p>
+        >>> too_large(10_000_000)
+        'The file is too large: files of at most 10 MB are taken.'
     """
-    return _rendered("notice.html", text=text)
-
-
-def image_places(name, view, pooling_name):
-    """An image with what the model makes of its places.
-
-    Args:
-        name: what the image is called.
-        view: `View` of it.
-        pooling_name: of its `ModelView`.
-
-    Returns:
-        str, an HTML element.
-    """
-    picture = enlarged(view.image, PIXELS)
-    maps = [] if view.weights is None else view.weights.transpose(2, 0, 1)
-    return _rendered(
-        "image.html",
-        name=name,
-        image=png_uri(picture),
-        overlays=[png_uri(overlay_weights(picture, weights)) for weights in maps],
-        prototypes=None if view.attributes is None else _prototypes(picture, view.attributes),
-        pooling=pooling_name,
-        no_prototypes=no_prototypes(pooling_name),
-        scale=color_scale(),
-    )
+    return f"The file is too large: files of at most {max_bytes / 1e6:g} MB are taken."
 
 
 def no_prototypes(pooling_name):
@@ -73,26 +73,73 @@ def no_prototypes(pooling_name):
     )
 
 
-def neighbours(found, collection):
-    """The nearest neighbours of an image.
+def found(name, view, pooling_name, neighbours, collection):
+    """An image with what the model makes of its places, and its nearest neighbours.
 
     Args:
-        found: list of `Found`.
-        collection: `IndexedImages` or `TestImages` that was searched.
+        name: what the image is called.
+        view: `View` of it.
+        pooling_name: of its `ModelView`.
+        neighbours: list of `Found`.
+        collection: what was searched.
+
+    Returns:
+        str, HTML elements.
+    """
+    picture = enlarged(view.image, PIXELS)
+    maps = [] if view.weights is None else view.weights.transpose(2, 0, 1)
+    return _rendered(
+        "found.html",
+        name=name,
+        image=png_uri(picture),
+        overlays=[png_uri(overlay_weights(picture, weights)) for weights in maps],
+        prototypes=None if view.attributes is None else _prototypes(picture, view.attributes),
+        pooling=pooling_name,
+        no_prototypes=no_prototypes(pooling_name),
+        scale=color_scale(),
+        neighbours=neighbours,
+        collection=collection,
+    )
+
+
+def progress(done, total):
+    """How many images were looked at.
+
+    Args:
+        done: how many.
+        total: of how many; 0 before the first.
 
     Returns:
         str, an HTML element.
+
+    Example:
+        >>> progress(16, 24).count('value="16" max="24"')
+        1
     """
-    return _rendered("neighbours.html", found=found, collection=collection)
+    return _rendered("progress.html", done=done, total=total)
 
 
-def strongest_patches(prototype, patches, num_images):
+def prototypes(browser):
+    """All prototypes to choose from, and the patches of the one with the largest share.
+
+    Args:
+        browser: `PrototypeBrowser`.
+
+    Returns:
+        str, HTML elements.
+    """
+    order = (-browser.means).argsort(kind="stable").tolist()
+    choices = [(number, 100 * browser.means[number]) for number in order]
+    first = Markup(patches(browser, order[0]))
+    return _rendered("prototypes.html", choices=choices, first=first)
+
+
+def patches(browser, prototype):
     """The strongest patches for a prototype.
 
     Args:
+        browser: `PrototypeBrowser`.
         prototype: its number.
-        patches: list of `Patch`.
-        num_images: how many images were looked at.
 
     Returns:
         str, an HTML element.
@@ -107,9 +154,11 @@ def strongest_patches(prototype, patches, num_images):
             "name": patch.name,
             "label": patch.label,
         }
-        for patch in patches
+        for patch in browser.patches(prototype)
     ]
-    return _rendered("patches.html", prototype=prototype, patches=shown, num_images=num_images)
+    return _rendered(
+        "patches.html", prototype=prototype, patches=shown, num_images=browser.num_images
+    )
 
 
 def _prototypes(picture, attributes):

@@ -1,30 +1,36 @@
 """The server of the page."""
 
+import asyncio
 import contextlib
 import ipaddress
-import os
+import logging
+import signal
 import socket
-import tempfile
+import threading
 import warnings
 
-import fastapi
-import gradio
 import uvicorn
 
-from gsp_tf.explore.app import explore_app
+from gsp_tf.explore.app import MAX_UPLOAD_MB, explore_app
 
 PORT = 7860
-MAX_UPLOAD_MB = 10.0
-_FONTS = ("system-ui", "sans-serif")
+_CONNECTIONS = 100
 
 
-def explore_run(run, index=None, host="127.0.0.1", port=None, k=10, max_upload_mb=MAX_UPLOAD_MB):
+def explore_run(
+    run,
+    index=None,
+    host="127.0.0.1",
+    port=None,
+    k=10,
+    max_upload_mb=MAX_UPLOAD_MB,
+    allowed_hosts=(),
+):
     """Serve a page to explore the model of a run, until it is interrupted.
 
     An image that is dropped on it is shown with its nearest neighbours, the weights of its places
     and their prototypes; another tab shows the strongest patches of every prototype. The page is
-    printed when it answers; it requests nothing from elsewhere. Uploads are kept in a temporary
-    folder, for ten minutes at most, which is removed in the end.
+    printed when it answers; it requests nothing from elsewhere. Uploads are never written to disk.
 
     Args:
         run: run folder.
@@ -33,11 +39,14 @@ def explore_run(run, index=None, host="127.0.0.1", port=None, k=10, max_upload_m
         port: port to listen on; `None` is 7860, or a free one if that is taken.
         k: number of neighbours to show.
         max_upload_mb: largest file that is taken, in MB of 10^6 bytes.
+        allowed_hosts: further host names that the page is reached by. It answers to those of
+            loopback, to `host`, to the name of the machine, and to the address of the machine that
+            a connection came in on.
 
     Raises:
         FileNotFoundError: as `explore_app`.
         OSError: if the address cannot be listened on.
-        ValueError: as `explore_app`, and if the port or the limit is out of range.
+        ValueError: as `explore_app`, and if the port is out of range.
 
     Example:
         >>> explore_run("runs/gsp", port=70_000)
@@ -47,42 +56,57 @@ def explore_run(run, index=None, host="127.0.0.1", port=None, k=10, max_upload_m
     """
     if port is not None and not 1 <= port <= 65535:
         raise ValueError(f"port must be between 1 and 65535; received {port}.")
-    if not 0 < max_upload_mb < float("inf"):
-        raise ValueError(f"max_upload_mb must be positive; received {max_upload_mb}.")
-    with _listening(host, port) as listener, _temporary_uploads():
-        address = listener.getsockname()[0]
-        if not ipaddress.ip_address(address).is_loopback:
+    with _listening(host, port) as listener:
+        if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
             warnings.warn(
                 f"Everybody who reaches {host} can use the page, and upload files to it.",
                 stacklevel=2,
             )
-        app = gradio.mount_gradio_app(
-            fastapi.FastAPI(openapi_url=None),
-            explore_app(run, index, k),
-            path="/",
-            max_file_size=int(max_upload_mb * 1e6),
-            theme=gradio.themes.Default(font=_FONTS, font_mono=("monospace",)),
-            footer_links=[],
-            run_history=False,
-            enable_monitoring=False,
-            mcp_server=False,
-            pwa=False,
-            ssr_mode=False,
-        )
-        # Its own configuration of logging would close the handlers that others have set up.
-        config = uvicorn.Config(
-            app, log_config=None, log_level="error", timeout_graceful_shutdown=1
-        )
+        hosts = (host, socket.gethostname(), *allowed_hosts)
+        server = _server(explore_app(run, index, k, max_upload_mb, hosts))
         with contextlib.suppress(KeyboardInterrupt):
-            _Server(config).run(sockets=[listener])
+            server.run(sockets=[listener])
+
+
+def _server(app):
+    """A server of an app. It logs failures of the app and nothing that a client sent."""
+    logging.getLogger("uvicorn.error").addFilter(_is_failure)
+    return _Server(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            log_config=None,  # its own would close the handlers that others have set up
+            log_level="error",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=1,
+        )
+    )
+
+
+def _is_failure(record):
+    """Whether a record is of an exception, but for that by which a server that ends cuts off."""
+    error = (record.exc_info or (None, None))[1]
+    return error is not None and not isinstance(error, asyncio.CancelledError)
 
 
 class _Server(uvicorn.Server):
-    """A server that says where it is once it answers."""
+    """A server that says where it is once it answers, and that a hangup ends as Ctrl-C does."""
 
     async def startup(self, sockets=None):
         await super().startup(sockets)
         print(f"Page: {_url(sockets[0])} (Ctrl-C ends it)", flush=True)
+
+    @contextlib.contextmanager
+    def capture_signals(self):
+        with super().capture_signals(), contextlib.ExitStack() as stack:
+            if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+                before = signal.signal(signal.SIGHUP, self.handle_exit)
+                stack.callback(signal.signal, signal.SIGHUP, before)
+            yield
 
 
 def _listening(host, port):
@@ -103,17 +127,3 @@ def _url(listener):
     if ipaddress.ip_address(address).is_unspecified:
         address = "localhost"
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
-
-
-@contextlib.contextmanager
-def _temporary_uploads():
-    """A folder for what Gradio keeps, removed in the end."""
-    name, before = "GRADIO_TEMP_DIR", os.environ.get("GRADIO_TEMP_DIR")
-    with tempfile.TemporaryDirectory(prefix="gsp-tf-explore-") as folder:
-        os.environ[name] = folder
-        try:
-            yield
-        finally:
-            os.environ.pop(name)
-            if before is not None:
-                os.environ[name] = before

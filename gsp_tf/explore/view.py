@@ -43,9 +43,9 @@ class ModelView:
         has_attributes = hasattr(self._head, "attribute_maps")
         self.num_prototypes = self._head.num_prototypes if has_attributes else 0
 
-    def look(self, path):
-        """What the model makes of an image file that can be read, as a `View`."""
-        ((images, labels),) = self.model.file_batches([path])
+    def look(self, batches):
+        """What the model makes of the one image of a batch, as a `View`."""
+        ((images, labels),) = batches
         local = self._features(images, training=False)
         weights = maps_of_head(self._head, local).weights
         attributes = attributes_of_head(self._head, local)

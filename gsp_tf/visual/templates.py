@@ -1,6 +1,6 @@
 """Templates of the pages."""
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 
 def page_template(name, folder="visual"):
@@ -8,7 +8,7 @@ def page_template(name, folder="visual"):
 
     Args:
         name: file name.
-        folder: the folder of gsp_tf that it is in.
+        folder: the folder of gsp_tf that it is in; it can build on templates of `visual`.
 
     Returns:
         `jinja2.Template`.
@@ -18,7 +18,7 @@ def page_template(name, folder="visual"):
         1
     """
     environment = Environment(
-        loader=PackageLoader("gsp_tf", folder),
+        loader=ChoiceLoader([PackageLoader("gsp_tf", place) for place in (folder, "visual")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

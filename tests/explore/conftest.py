@@ -1,6 +1,14 @@
+import contextlib
+import http.client
+import threading
+import time
+
+import numpy as np
 import pytest
 from embedded import save_digits, save_run
 
+from gsp_tf.explore import server
+from gsp_tf.explore.app import Exploration, page_app
 from gsp_tf.explore.collection import open_collection
 from gsp_tf.explore.view import ModelView
 from gsp_tf.serving import build_index, embed_images
@@ -40,3 +48,98 @@ def index(run, images, tmp_path_factory):
     """Folder of an index of all images, which is not in the run."""
     folder = tmp_path_factory.mktemp("index")
     return build_index(embed_images(run, [images], folder / "embeddings"), folder / "index").path
+
+
+@pytest.fixture(scope="session")
+def exploration(view, test_images):
+    """What the page of the test images answers, with three neighbours."""
+    return Exploration(view, test_images, 3)
+
+
+class Asked:
+    """In place of an `Exploration`: counts what was asked, and how much of it at a time."""
+
+    num_examples = num_prototypes = 2
+
+    def __init__(self):
+        self.count = self.active = self.most = 0
+        self.started, self.release = threading.Event(), threading.Event()
+        self.release.set()
+
+    def work(self, *_):
+        self.count += 1
+        self.active += 1
+        self.most = max(self.most, self.active)
+        self.started.set()
+        time.sleep(0.005)
+        self.release.wait()
+        self.active -= 1
+        return "answered"
+
+    search = search_example = work
+
+    def page(self, max_bytes):
+        return "page"
+
+    def browser(self, progress):
+        self.work()
+        return PrototypeAsked(self)
+
+
+class PrototypeAsked:
+    """In place of a `PrototypeBrowser`."""
+
+    means = np.array([0.4, 0.6])
+    num_images = 3
+
+    def __init__(self, asked):
+        self._asked = asked
+
+    def patches(self, prototype):
+        self._asked.work()
+        return []
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """In place of an `Exploration`."""
+    return Asked()
+
+
+@pytest.fixture(scope="module")
+def port(asked, serve):
+    """Port of a page that is served in this process, of what `asked` answers."""
+    return serve(page_app(asked))
+
+
+@pytest.fixture(scope="module")
+def serve():
+    """Function that serves an app in a thread and gives the port."""
+    with contextlib.ExitStack() as stack:
+
+        def start(app, host="127.0.0.1"):
+            listener = stack.enter_context(server._listening(host, None))
+            running = server._server(app)
+            thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(setattr, running, "should_exit", True)
+            return listener.getsockname()[1]
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def ask():
+    """Function that sends a request and gives the answer; its text is in `body`."""
+
+    def send(port, path="/", method="POST", body=None, headers=None, host="127.0.0.1", **options):
+        connection = http.client.HTTPConnection(host, port, timeout=120)
+        headers = {"Host": f"localhost:{port}", **(headers or {})}
+        with contextlib.closing(connection):
+            connection.request(method, path, body, headers, **options)
+            answer = connection.getresponse()
+            answer.body = answer.read().decode()
+        return answer
+
+    return send

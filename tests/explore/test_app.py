@@ -1,164 +1,182 @@
-import os
-import subprocess
-import sys
+import io
+import struct
+import zlib
 
-import gradio
 import numpy as np
 import pytest
 from embedded import save_run
 from PIL import Image
 
-from gsp_tf.explore import explore_run, server
-from gsp_tf.explore.app import _Exploration, _page
-from gsp_tf.explore.collection import open_collection
-from gsp_tf.explore.upload import Uploaded, uploaded_file
+from gsp_tf.data import UnreadableImageError
+from gsp_tf.explore import fragments
+from gsp_tf.explore.app import Exploration, page_app
+from gsp_tf.explore.collection import NoImages, open_collection
 from gsp_tf.explore.view import ModelView
 from gsp_tf.serving.run_model import RunModel
 
 
 @pytest.fixture(scope="module")
-def exploration(view, test_images):
-    return _Exploration(view, test_images, 3)
+def query(images):
+    return sorted((images / "<b>8").iterdir())[0].read_bytes()
 
 
-def test_an_image_gets_its_places_and_neighbours(exploration, images):
-    query = sorted((images / "<b>8").iterdir())[0]
-    places, neighbours = exploration.search(Uploaded(query, "<i>mine.png"))
-    assert "&lt;i&gt;mine.png" in places and "<i>" not in places
-    assert places.count('alt="pooling weights"') == 1
-    assert places.count('alt="prototype of each place"') == 1 and places.count("<svg") == 1
-    assert places.count("<li>") == 4 and "has no" not in places
-    assert neighbours.count("<figure>") == 3 and "&lt;b&gt;" in neighbours
+@pytest.fixture(scope="module")
+def page(serve, exploration):
+    """Port of the page."""
+    return serve(page_app(exploration))
 
 
-def test_what_a_view_holds_belongs_together(exploration, images):
-    view = exploration.view.look(str(sorted((images / "<b>8").iterdir())[0]))
-    assert view.image.shape == (16, 16, 1) and view.image.dtype == np.uint8
-    np.testing.assert_allclose(view.attributes.sum(axis=-1), view.weights[..., 0], atol=1e-6)
-    np.testing.assert_allclose(view.weights.sum(), 1, atol=1e-5)
+def test_the_first_page_says_what_is_explored(page, ask):
+    answer = ask(page, "/", "GET")
+    assert answer.getheader("Content-Type") == "text/html; charset=utf-8"
+    for text in ("<h1>digits</h1>", "conv4", "GeneralizedSumPooling, 4 prototypes", "8 dimensions"):
+        assert text in answer.body
+    assert "24 test images of the run</dd>" in answer.body
+    assert "<dt>Classes</dt><dd>3</dd>" in answer.body
+    assert answer.body.count("data-example=") == answer.body.count("<img ") == 8
+    assert "&lt;b&gt;" in answer.body and "<b>8" not in answer.body
 
 
-def test_files_that_are_no_images_are_told(exploration, tmp_path):
-    Image.new("L", (10_000, 9_000)).save(tmp_path / "bomb.png")
-    Image.new("L", (40, 40), 7).save(tmp_path / "cut.png")
-    cut = (tmp_path / "cut.png").read_bytes()[:50]
+def test_an_image_gets_its_places_and_neighbours(page, ask, query):
+    answer = ask(page, "/search?name=%3Ci%3Emine.png", body=query)
+    assert answer.status == 200 and "&lt;i&gt;mine.png" in answer.body and "<i>" not in answer.body
+    assert answer.body.count('alt="pooling weights"') == 1
+    assert answer.body.count('alt="prototype of each place"') == 1
+    assert answer.body.count("<svg") == 1 and answer.body.count("<li>") == 4
+    places, neighbours = answer.body.split("Nearest neighbours")
+    assert places.count("<figure") == 3 and neighbours.count("<figure>") == 3
+    assert "has no" not in places and "&lt;b&gt;" in neighbours
+
+
+def test_an_example_finds_itself(page, ask):
+    first = ask(page, "/", "GET").body
+    for number in range(2):
+        name = first.split(f'data-example="{number}" title="')[1].split('"')[0]
+        answer = ask(page, f"/examples/{number}")
+        assert f"<h3>{name}, as the model sees it</h3>" in answer.body
+        nearest = answer.body.split("Nearest neighbours")[1].split("</figure>")[0]
+        assert name in nearest and '<span class="number">0.0000</span>' in nearest
+    assert ask(page, "/examples/8").status == 404
+
+
+def test_what_a_view_holds_belongs_together(view, model, images):
+    path = str(sorted((images / "<b>8").iterdir())[0])
+    seen = view.look(model.file_batches([path]))
+    assert seen.image.shape == (16, 16, 1) and seen.image.dtype == np.uint8
+    np.testing.assert_allclose(seen.attributes.sum(axis=-1), seen.weights[..., 0], atol=1e-6)
+    np.testing.assert_allclose(seen.weights.sum(), 1, atol=1e-5)
+
+
+def bomb(width, height):
+    """A PNG that says it has so many pixels."""
+    content = encoded(Image.new("L", (1, 1)))
+    header = b"IHDR" + struct.pack(">II", width, height) + content[24:29]
+    return content[:12] + header + struct.pack(">I", zlib.crc32(header)) + content[33:]
+
+
+def encoded(image):
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def test_files_that_are_no_images_are_told(page, ask):
     for name, content, reason in (
         ("text.png", b"no image", "not an image"),
-        ("cut.png", cut, "truncated"),
-        ("bomb.png", None, "at most 89,478,485 are decoded"),
+        ("cut.png", encoded(Image.new("L", (40, 40), 7))[:50], "truncated"),
         ("empty.png", b"", "the file is empty"),
+        ("bomb.png", bomb(30_000, 30_000), "at most 89,478,485 are decoded"),
     ):
-        path = tmp_path / name
-        if content is not None:
-            path.write_bytes(content)
-        places, neighbours = exploration.search(Uploaded(path, name))
-        assert reason in places and name in places and str(tmp_path) not in places
-        assert neighbours == ""
+        answer = ask(page, f"/search?name={name}", body=content)
+        assert answer.status == 422 and answer.body.startswith(f"{name}: ")
+        assert reason in answer.body and "<" not in answer.body
 
 
-def test_nothing_chosen_is_nothing_shown(exploration):
-    assert exploration.search(uploaded_file(None, "folder")) == ("", "")
+def test_an_image_is_read_from_memory_as_its_file_is(exploration, view, model, images):
+    path = sorted((images / "<b>8").iterdir())[0]
+    from_file = view.look(model.file_batches([str(path)]))
+    shown = fragments.found("a.png", from_file, view.pooling_name, [], NoImages("none"))
+    assert exploration.search(path.read_bytes(), "a.png").startswith(
+        shown.split('<p class="notice')[0]
+    )
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        {"path": None, "url": "data:image/png;base64,AAAA"},
-        {"path": "/etc/passwd"},
-        {"path": "{folder}/../mine.png"},
-        {"path": "{folder}/link.png"},
-        {"path": "https://example.com/a.png"},
-    ],
-)
-def test_only_what_was_uploaded_is_taken(payload, tmp_path):
-    folder = tmp_path / "uploads"
-    folder.mkdir()
-    (folder / "mine.png").touch()
-    (tmp_path / "mine.png").touch()
-    (folder / "link.png").symlink_to(tmp_path / "mine.png")
-    assert uploaded_file({"path": str(folder / "mine.png")}, folder).name == "mine.png"
-    if payload["path"]:
-        payload = {"path": payload["path"].format(folder=folder)}
-    with pytest.raises(gradio.Error, match="has to be uploaded as a file"):
-        uploaded_file(payload, folder)
-
-
-def test_prototypes_are_looked_at_once(exploration, monkeypatch):
-    told = []
-    choices, chosen = exploration.choices(None, lambda *numbers: told.append(numbers))
-    assert sorted(number for _, number in choices) == [0, 1, 2, 3] and chosen == choices[0][1]
-    shares = [float(text.split("(")[1].split(" %")[0]) for text, _ in choices]
+def test_prototypes_are_looked_at_once(page, ask, monkeypatch):
+    answer = ask(page, "/prototypes")
+    while answer.status == 202:
+        answer = ask(page, "/prototypes")
+    options = answer.body.split("<option value=")[1:]
+    assert sorted(int(option[1]) for option in options) == [0, 1, 2, 3]
+    shares = [float(option.split("(")[1].split(" %")[0]) for option in options]
     assert shares == sorted(shares, reverse=True) and abs(sum(shares) - 100) < 0.3
-    shown = exploration.patches(2, lambda *numbers: told.append(numbers))
-    assert shown.count("<figure>") == 12 and shown.count('class="cell"') == 24
-    assert told == [(0, 24), (16, 24)]
-    assert exploration.choices(3, None)[1] == 3
+    assert f"by way of prototype {options[0][1]}," in answer.body
+    monkeypatch.setattr(Exploration, "browser", None)
+    answer = ask(page, "/prototypes/2")
+    assert "by way of prototype 2," in answer.body
+    assert answer.body.count("<figure>") == 12 and answer.body.count('class="cell"') == 24
+    assert ask(page, "/prototypes/4").status == 404
 
 
-def test_a_model_without_prototypes_says_so(images, tmp_path):
+def test_a_browser_is_told_how_far_the_prototypes_are(asked, serve, ask, monkeypatch):
+    monkeypatch.setattr("gsp_tf.explore.app._PATIENCE", 0.01)
+    look = asked.browser
+
+    def tell(progress):
+        progress(16, 24)
+        return look(progress)
+
+    monkeypatch.setattr(asked, "browser", tell)
+    asked.release.clear()
+    port = serve(page_app(asked))
+    asked.started.clear()
+    ask(port, "/prototypes")
+    asked.started.wait()
+    answer = ask(port, "/prototypes")
+    assert answer.status == 202 and '<progress value="16" max="24">' in answer.body
+    asked.release.set()
+    while answer.status == 202:
+        answer = ask(port, "/prototypes")
+    assert answer.status == 200 and answer.body.count("<option") == 2
+
+
+def test_what_the_model_refuses_is_told(asked, serve, ask, monkeypatch):
+    def refuse(*_):
+        raise ValueError("None of the images can be read.")
+
+    monkeypatch.setattr(asked, "search", refuse)
+    monkeypatch.setattr(asked, "browser", refuse)
+    port = serve(page_app(asked))
+    for path in ("/search", "/prototypes", "/prototypes/0"):
+        answer = ask(port, path, body=b"image")
+        assert (answer.status, answer.body) == (500, "None of the images can be read.")
+
+
+def test_a_model_without_prototypes_says_so(images, tmp_path, query):
     model = RunModel(save_run(tmp_path / "gap", images))
-    exploration = _Exploration(ModelView(model), open_collection(model), 3)
-    query = sorted((images / "<b>8").iterdir())[0]
-    places, neighbours = exploration.search(Uploaded(query, "a.png"))
+    exploration = Exploration(ModelView(model), open_collection(model), 3)
+    found = exploration.search(query, "a.png")
     sentence = "GlobalAveragePooling2D, the pooling of this run, has no"
-    assert f"{sentence} weights of places" in places
-    assert f"{sentence} attributes of prototypes" in places and "<svg" not in places
-    assert neighbours.count("<figure>") == 3
-    blocks = _page(exploration).blocks.values()
-    shown = [block.value for block in blocks if isinstance(block, gradio.HTML) and block.value]
-    assert any(sentence in value for value in shown)
+    assert f"{sentence} weights of places" in found
+    assert f"{sentence} attributes of prototypes" in found and "<svg" not in found
+    assert found.count("<figure>") == 1 + 3
+    assert f"{sentence} attributes of prototypes" in exploration.page(1)
+    assert exploration.num_prototypes == 0
 
 
-def test_fewer_images_than_neighbours(view, test_images, images):
-    query = sorted((images / "<b>8").iterdir())[0]
-    neighbours = _Exploration(view, test_images, 99).search(Uploaded(query, "a.png"))[1]
-    assert neighbours.count("<figure>") == 24
+def test_without_images_the_places_are_shown_and_what_to_do(view, query, serve, ask):
+    port = serve(page_app(Exploration(view, NoImages("no data"), 3)))
+    first, found = ask(port, "/", "GET").body, ask(port, "/search", body=query).body
+    assert "gsp-tf embed" in first and "gsp-tf embed" in found
+    assert found.count("<figure") == 3 and "data-example" not in first
+    assert ask(port, "/prototypes").status == ask(port, "/examples/0").status == 404
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"port": 0}, "port must be between 1 and 65535; received 0"),
-        ({"max_upload_mb": 0}, "max_upload_mb must be positive; received 0"),
-        ({"k": 0}, "k must be 1 or more; received 0"),
-    ],
-)
-def test_bad_arguments(run, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        explore_run(run, **arguments)
+def test_fewer_images_than_neighbours(view, test_images, query):
+    found = Exploration(view, test_images, 99).search(query, "a.png")
+    assert found.split("Nearest neighbours")[1].count("<figure>") == 24
 
 
-def test_a_port_that_is_taken_is_named(run):
-    with server._listening("127.0.0.1", None) as listener:
-        port = listener.getsockname()[1]
-        with pytest.raises(OSError, match=f"Cannot listen on 127.0.0.1, port {port}: Address"):
-            explore_run(run, port=port)
-        with server._listening("127.0.0.1", None) as other:
-            assert other.getsockname()[1] != port
-
-
-def test_an_address_that_others_reach_is_noted(monkeypatch):
-    monkeypatch.setattr(server, "explore_app", lambda *_: gradio.Blocks(analytics_enabled=False))
-    urls = []
-    monkeypatch.setattr(
-        server._Server, "run", lambda self, sockets: urls.append(server._url(sockets[0]))
-    )
-    monkeypatch.setenv("GRADIO_TEMP_DIR", "mine")
-    with pytest.warns(UserWarning, match="Everybody who reaches 0.0.0.0 can use the page"):
-        explore_run("run", host="0.0.0.0")
-    assert urls[0].startswith("http://localhost:") and os.environ["GRADIO_TEMP_DIR"] == "mine"
-
-
-def test_without_gradio_the_extra_is_named():
-    code = (
-        "import sys; sys.modules['gradio'] = None\n"
-        "from gsp_tf.cli import main; main(['explore', 'run'])"
-    )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert process.returncode == 1
-    assert 'needs Gradio: pip install "gsp_tf[explore]"' in process.stderr
-
-
-def test_gradio_is_not_imported_before_it_is_needed():
-    code = "import sys, gsp_tf.cli; assert 'gradio' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_an_unreadable_image_is_refused_before_the_model_sees_it(exploration, monkeypatch):
+    monkeypatch.setattr(ModelView, "look", None)
+    with pytest.raises(UnreadableImageError, match="not an image"):
+        exploration.search(b"no image", "a.png")

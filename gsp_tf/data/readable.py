@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from gsp_tf.data.decode import UnreadableImageError, read_image
+from gsp_tf.data.decode import UnreadableImageError, check_image
 from gsp_tf.data.messages import bulleted, counted
 from gsp_tf.data.progress import show_progress
 
@@ -52,7 +52,7 @@ def refusal(errors: Sequence[UnreadableImageError], num_files: int) -> str:
 
 def _failure(path: str | os.PathLike) -> UnreadableImageError | None:
     try:
-        read_image(path)
+        check_image(path)
     except UnreadableImageError as error:
         return error
     return None

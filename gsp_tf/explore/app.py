@@ -5,7 +5,7 @@ from pathlib import Path
 
 import gradio
 
-from gsp_tf.data import UnreadableImageError, read_image
+from gsp_tf.data import UnreadableImageError, check_image
 from gsp_tf.explore import fragments
 from gsp_tf.explore.collection import NoImages, open_collection
 from gsp_tf.explore.patches import PrototypeBrowser
@@ -63,7 +63,7 @@ class _Exploration:
         if uploaded is None:
             return "", ""
         try:
-            read_image(uploaded.path)
+            check_image(uploaded.path)
         except UnreadableImageError as error:
             return fragments.notice(f"{uploaded.name}: {error.reason}"), ""
         seen = self.view.look(uploaded.path)

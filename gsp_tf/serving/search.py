@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gsp_tf.data import read_image
+from gsp_tf.data import check_image
 from gsp_tf.serving.index import Index
 from gsp_tf.serving.run_model import RunModel
 from gsp_tf.visual import write_search_page
@@ -53,7 +53,7 @@ def search(run, image, index=None, k=10):
     index = open_index(run, index)
     index.check_model(model)
     index.check_k(k)
-    read_image(image)
+    check_image(image)
     ids, distances = index.search(model.embed_files([image]), k)
     found = zip(distances[0], index.labels(ids[0]), index.paths(ids[0]), ids[0], strict=True)
     return [

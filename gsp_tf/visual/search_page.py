@@ -45,7 +45,7 @@ def image_tile(path):
     """
     path = str(path)
     try:
-        image = read_image(path)
+        image = read_image(path, min_side=PIXELS)
     except UnreadableImageError as error:
         return Tile(path, Path(path).name, None, error.reason)
     return array_tile(image, path)

@@ -69,8 +69,8 @@ def ends_early(contents: bytes, image: Image.Image) -> bool:
         image: The image that was decoded of them, at any scale.
 
     Returns:
-        Whether they are missing. In a file with one scan the loss of a part of its last block is
-        not seen.
+        Whether they are missing. What is not seen: in a file with one scan the loss of a part of
+        its last block, in a progressive one that of whole scans, which leaves the image coarse.
 
     Example:
         >>> file = io.BytesIO()

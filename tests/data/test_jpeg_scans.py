@@ -1,3 +1,4 @@
+import functools
 import io
 
 import numpy as np
@@ -23,10 +24,15 @@ KINDS = {
 }
 
 
+@functools.cache
+def photograph():
+    return Image.fromarray(load_sample_image("china.jpg"))
+
+
 def jpeg(kind, size=(160, 120)):
     options = dict(KINDS[kind])
-    photograph = Image.fromarray(load_sample_image("china.jpg")).resize(size)
-    return encoded(photograph.convert(options.pop("convert", "RGB")), **options)
+    reduced = photograph().resize(size)
+    return encoded(reduced.convert(options.pop("convert", "RGB")), **options)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -34,7 +40,11 @@ def test_pixels_that_are_missing_before_the_end_are_an_error(kind):
     whole = jpeg(kind)
     check_image(whole)
     first = whole.index(b"\xff\xda") + 40
-    for cut in np.linspace(first, len(whole) - 60, 15).astype(int):
+    cuts = np.linspace(first, len(whole) - 60, 20).astype(int)
+    # Between two scans the image is whole, but coarse.
+    cuts = [cut for cut in cuts if b"\xff\xda" not in whole[cut - 2 : cut + 60]]
+    assert len(cuts) > 9
+    for cut in cuts:
         part = whole[:cut].removesuffix(b"\xff") + END
         for read in (check_image, decode_image):
             with pytest.raises(UnreadableImageError, match="cut off|truncated|broken"):

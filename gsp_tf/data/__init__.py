@@ -7,7 +7,13 @@ from gsp_tf.data.cifar100 import load_cifar100
 from gsp_tf.data.cifar_collage import load_cifar_collage
 from gsp_tf.data.collage import CollageImages, collage_splits
 from gsp_tf.data.cub200 import load_cub200
-from gsp_tf.data.decode import MAX_PIXELS, UnreadableImageError, decode_image, read_image
+from gsp_tf.data.decode import (
+    MAX_PIXELS,
+    UnreadableImageError,
+    check_image,
+    decode_image,
+    read_image,
+)
 from gsp_tf.data.folder import load_folder
 from gsp_tf.data.glyphs import load_glyphs
 from gsp_tf.data.image_set import ArrayImages, EncodedImages, FileImages, ImageSet
@@ -34,6 +40,7 @@ __all__ = [
     "ReducedImages",
     "UnreadableImageError",
     "as_arrays",
+    "check_image",
     "collage_splits",
     "decode_image",
     "evaluation_dataset",

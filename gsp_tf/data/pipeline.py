@@ -1,5 +1,6 @@
 """`tf.data` pipelines from image sets to batches."""
 
+import numbers
 from collections.abc import Sequence
 
 import numpy as np
@@ -143,8 +144,11 @@ def evaluation_dataset(
 
 
 def _check_sizes(image_size: int, resize: int | None) -> None:
-    if image_size < 1:
-        raise ValueError(f"image_size must be at least 1 pixel; received {image_size}.")
+    if not isinstance(image_size, numbers.Integral) or image_size < 1:
+        raise ValueError(
+            "image_size must be an integer of at least 1 pixel, the side of a square; received "
+            f"{image_size!r}."
+        )
     if resize is not None and resize < image_size:
         raise ValueError(
             f"resize must be None, or image_size ({image_size}) or more; received {resize}."

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 
-from gsp_tf.data import EncodedImages, UnreadableImageError, decode_image
+from gsp_tf.data import EncodedImages, UnreadableImageError, check_image
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.errors import reason
 from gsp_tf.explore import fragments
@@ -100,7 +100,7 @@ class Exploration:
     def search(self, content, name):
         """The places of an image, the bytes of a file, and its neighbours."""
         channels = self._view.model.embedder.input_shape[-1]
-        decode_image(content, channels, name)
+        check_image(content, name)
         return self._found(EncodedImages([content], [0], [""], channels=channels), [0], name)
 
     def search_example(self, number):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from gsp_tf.data import UnreadableImageError, decode_image, read_image
+from gsp_tf.data import UnreadableImageError, check_image
 from gsp_tf.serving.decodable import NOT_DECODED, embed_decodable
 from gsp_tf.serving.run_model import RunModel
 
@@ -84,13 +84,13 @@ def _problem_of_file(path):
     """Why a file cannot be read as an image, or an empty text."""
     if path is None:
         return "its path is missing"
-    return _problem(lambda: read_image(path))
+    return _problem(lambda: check_image(path))
 
 
 def _problem_of_bytes(contents):
     if contents is None:
         return "its bytes are missing"
-    return _problem(lambda: decode_image(contents))
+    return _problem(lambda: check_image(bytes(contents)))
 
 
 def _problem(read):

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gsp_tf.data import read_image
+from gsp_tf.data import check_image
 from gsp_tf.serving.index import Index
 from gsp_tf.serving.run_model import RunModel
 from gsp_tf.visual import write_search_page
@@ -58,7 +58,7 @@ def search(run, image, index=None, k=10):
     index = open_index(run, index)
     index.check_model(model)
     for file in images:
-        read_image(file)
+        check_image(file)
     found = index.search(model.embed_files(images), min(k, len(index)))
     neighbours = [_neighbours(index, *of_query) for of_query in zip(*found, strict=True)]
     return neighbours if several else neighbours[0]

@@ -1,3 +1,4 @@
+import errno
 import io
 import zlib
 
@@ -5,15 +6,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import (
     FileImages,
     UnreadableImageError,
+    decode_image,
     evaluation_dataset,
     find_unreadable,
     read_image,
 )
-from gsp_tf.data.readable import check_readable
+from gsp_tf.data.formats import FORMATS
 
 COLOURS = np.array(
     [[[255, 0, 0], [0, 255, 0], [0, 0, 255]], [[9, 8, 7], [0, 0, 0], [255] * 3]], "uint8"
@@ -199,23 +202,107 @@ def test_an_image_that_says_it_is_large_is_refused_unread(tmp_path, side, pixels
     header = (side.to_bytes(4, "big") * 2) + bytes([8, 2, 0, 0, 0])
     png = b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", b"")
     (tmp_path / "a.png").write_bytes(png)
-    said = rf"{pixels}; at most 89,478,485 are decoded"
-    for name in ("a.jpg", "a.png"):
-        with pytest.raises(UnreadableImageError, match=rf"{name}: .*{said}"):
+    said = {
+        "a.png": rf"{pixels}; at most 89,478,485 are decoded",
+        "a.jpg": f"it is cut off: .* bytes cannot hold {side**2:,} pixels",
+    }
+    for name, message in said.items():
+        with pytest.raises(UnreadableImageError, match=rf"{name}: .*{message}"):
             read_image(tmp_path / name)
         batches = evaluation_dataset(FileImages([tmp_path / name], [0], ["a"]), 8, batch_size=1)
-        with pytest.raises(tf.errors.OpError, match=rf"{name}: .*{said}"):
+        with pytest.raises(tf.errors.OpError, match=rf"{name}: .*{message}"):
             next(iter(batches))
+
+
+@pytest.fixture
+def small_limit(monkeypatch):
+    """A limit of 3,000 pixels, in the place of one that takes seconds to reach."""
+    monkeypatch.setattr("gsp_tf.data.decode.MAX_PIXELS", 3_000)
+
+
+@pytest.mark.parametrize(
+    ("size", "reduced"), [((60, 50), (60, 50)), ((61, 50), (31, 25)), ((400, 200), (50, 25))]
+)
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_large_jpeg_is_decoded_at_a_fraction(small_limit, tmp_path, size, reduced, orientation):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize(size)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    photograph.save(tmp_path / "a.jpg", exif=exif, quality=95)
+    pixels = read_image(tmp_path / "a.jpg").astype(int)
+    expected = np.asarray(photograph.resize(reduced, Image.Resampling.BOX)).astype(int)
+    expected = np.rot90(expected, -1) if orientation == 6 else expected
+    assert pixels.shape == expected.shape and np.abs(pixels - expected).mean() < 6
+
+
+@pytest.mark.parametrize(("name", "options"), [("a.png", {}), ("a.jpg", {"progressive": True})])
+def test_other_large_images_are_refused(small_limit, tmp_path, name, options):
+    Image.new("RGB", (100, 50)).save(tmp_path / name, **options)
+    with pytest.raises(UnreadableImageError, match="100 x 50 = 5,000 pixels; at most"):
+        read_image(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.tif"])
+@pytest.mark.parametrize(("min_side", "side"), [(None, 120), (100, 120), (60, 60), (8, 8)])
+def test_min_side_reduces(tmp_path, name, min_side, side):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((160, 120))
+    photograph.save(tmp_path / name, quality=95)
+    pixels = read_image(tmp_path / name, min_side=min_side).astype(int)
+    side = 15 if (name, side) == ("a.jpg", 8) else side  # 1/8 is the least
+    assert min(pixels.shape[:2]) == side
+    size = pixels.shape[1::-1]
+    expected = np.asarray(photograph.resize(size, Image.Resampling.BOX)).astype(int)
+    assert np.abs(pixels - expected).mean() < 6
+
+
+def test_conversion_in_strips(monkeypatch, tmp_path):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((50, 61))
+    photograph.putalpha(photograph.convert("L"))
+    photograph.save(tmp_path / "a.png")
+    whole = [read_image(tmp_path / "a.png", channels, 20) for channels in (1, 3)]
+    monkeypatch.setattr("gsp_tf.data.decode._STRIP", 200)
+    for expected in whole:
+        pixels = read_image(tmp_path / "a.png", expected.shape[-1], 20)
+        np.testing.assert_array_equal(pixels, expected)
+
+
+@pytest.mark.parametrize("extension", ["heic", "avif"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_heic_and_avif(tmp_path, extension, orientation):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((96, 64))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    photograph.save(tmp_path / f"a.{extension}", quality=95, exif=exif.tobytes())
+    photograph.save(tmp_path / "a.png", exif=exif)
+    pixels = read_image(tmp_path / f"a.{extension}").astype(int)
+    expected = read_image(tmp_path / "a.png")
+    assert pixels.shape == expected.shape and np.abs(pixels - expected).mean() < 3
+    whole = (tmp_path / f"a.{extension}").read_bytes()
+    for length in (20, len(whole) // 2, len(whole) - 10):
+        with pytest.raises(UnreadableImageError):
+            decode_image(whole[:length])
+
+
+@pytest.mark.parametrize(("extension", "name"), [("heic", "HEIF"), ("avif", "AVIF")])
+def test_a_format_that_needs_another_installation(tmp_path, monkeypatch, extension, name):
+    Image.new("RGB", (8, 8)).save(tmp_path / f"a.{extension}")
+    for module in ("formats", "decode"):
+        formats = tuple(f for f in FORMATS if f != name)
+        monkeypatch.setattr(f"gsp_tf.data.{module}.FORMATS", formats)
+    with pytest.raises(UnreadableImageError, match=r"is read .* \(pip install"):
+        read_image(tmp_path / f"a.{extension}")
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(UnreadableImageError, match=r"a\.png: Permission denied"):
+        read_image(tmp_path / "a.png")
 
 
 def test_channels_must_be_1_or_3(tmp_path):
     with pytest.raises(ValueError, match="1 or 3; received 4"):
         read_image(tmp_path / "a.png", channels=4)
-
-
-def test_long_lists_of_unreadable_files_are_cut(tmp_path):
-    paths = [str(tmp_path / f"{i}.png") for i in range(25)]
-    with pytest.raises(ValueError, match="25 of 25 files") as caught:
-        check_readable(paths, skip_unreadable=False)
-    assert str(caught.value).count("no such file") == 20
-    assert "and 5 more" in str(caught.value)

@@ -160,7 +160,8 @@ def test_files_of_different_sizes(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"image_size": 0}, "image_size must be at least 1 pixel; received 0"),
+        ({"image_size": 0}, "image_size must be an integer of at least 1 pixel.*received 0"),
+        ({"image_size": (32, 32)}, r"the side of a square; received \(32, 32\)"),
         ({"resize": 7}, r"resize must be None, or image_size \(8\) or more; received 7"),
         ({"min_crop_area": 0.0}, r"\(0, 1\]; received 0.0"),
         ({"min_crop_area": 1.5}, r"\(0, 1\]; received 1.5"),

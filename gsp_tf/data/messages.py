@@ -26,6 +26,17 @@ def listed(items: Sequence[object]) -> str:
     return ", ".join(_shortened(items))
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number of things, in the singular or plural.
+
+    Example:
+        >>> counted(1, "image"), counted(2000, "class")
+        ('1 image', '2,000 classes')
+    """
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def _shortened(items: Sequence[object]) -> list[str]:
     shown = [str(item) for item in items[:_LIMIT]]
     more = len(items) - len(shown)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gsp_tf.lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf import (  # noqa: F401
+    from gsp_tf import (
         backbones,
         data,
         evaluation,
@@ -26,5 +26,20 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "backbones",
+    "data",
+    "evaluation",
+    "experiment",
+    "explore",
+    "layers",
+    "losses",
+    "ops",
+    "recipe",
+    "serving",
+    "training",
+    "visual",
+]
 
 import_lazily(__name__)

@@ -57,17 +57,19 @@ def readable(message, parser):
     if "Unable to load config" in reason and "Line " not in reason:
         return f"{key} is a section; give its fields, such as {_first_field(key, actions)}."
     received = re.split(r"(?:Got|Given) value: ", reason)[1:]
-    hint = getattr(actions.get(key), "_typehint", None)
+    action = actions.get(key)
+    hint = getattr(action, "_typehint", None)
     if not received or hint is None:
         return f"{key}: {' '.join(reason.split())}"
-    return f"{key} must be {described(hint)}, received {received[-1].strip():.200}."
+    return f"{key} must be {described(hint, action.default)}, received {received[-1].strip():.200}."
 
 
-def described(hint):
+def described(hint, example=None):
     """What values of a type look like.
 
     Args:
         hint: type of a field or option.
+        example: value to show of a list.
 
     Returns:
         str.
@@ -80,7 +82,7 @@ def described(hint):
     if origin is typing.Literal:
         return "one of " + ", ".join(map(str, arguments))
     if origin in (typing.Union, types.UnionType):
-        return ", or ".join(dict.fromkeys(map(described, arguments)))
+        return ", or ".join(dict.fromkeys(described(part, example) for part in arguments))
     if origin is dict:
         kind = _PLURALS.get(arguments[1], "numbers, texts or lists")
         return f"a mapping of names to {kind}, such as {{name: 1}}"
@@ -88,9 +90,8 @@ def described(hint):
         fixed = origin is tuple and arguments[-1] is not ...
         count = f"{len(arguments)} " if fixed else ""
         kind = _PLURALS[arguments[0]]
-        letters = ("a", "b", "c") if arguments[0] is str else ("1", "2", "3")
-        example = ", ".join(letters[: len(arguments) if fixed else 2])
-        return f"a list of {count}{kind} in brackets, such as [{example}]"
+        example = list(example or ("ab" if arguments[0] is str else (1, 2, 3)[: len(arguments)]))
+        return f"a list of {count}{kind} in brackets, such as [{', '.join(map(str, example))}]"
     return _PLAIN.get(hint, str(hint))
 
 

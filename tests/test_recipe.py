@@ -158,8 +158,8 @@ def test_the_name_of_several_files(write):
         ("training: {epochs: null}", "training.epochs must be an integer, received null"),
         (
             "data: {split_fractions: '0.5,0.1,0.4'}",
-            r"data.split_fractions must be a list of 3 numbers in brackets, such as \[1, 2, 3\], "
-            "received 0.5,0.1,0.4",
+            r"data.split_fractions must be a list of 3 numbers in brackets, such as "
+            r"\[0.5, 0.1, 0.4\], received 0.5,0.1,0.4",
         ),
         ("loss: {arguments: 5}", "loss.arguments must be a mapping of names to numbers, texts or"),
     ],

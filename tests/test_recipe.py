@@ -1,6 +1,9 @@
+import itertools
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gsp_tf.cli import main
 from gsp_tf.experiment import build_learner
@@ -119,8 +122,46 @@ def test_the_name_of_several_files(write):
         ),
         ("training: {schedule: null}", "training.schedule must have fields, received null"),
         ("seed: 3\ndata:", "data must have fields, received null"),
-        ("x: [1", "Problems parsing config"),
-        ("", "Unexpected config"),
+        ("x: [1", "did not find expected"),
+        ("", "the recipe must have fields, received"),
+        ("data:\n  - name: folder", r"data must have fields, received \[{'name': 'folder'}\]"),
+        ("training: 5", "training must have fields, received 5"),
+        ("training: true", "training must have fields, received True"),
+        ("data: 3.5", "data must have fields, received 3.5"),
+        ("data: other.yaml", "data must have fields, received 'other.yaml'"),
+        ("pooling: []", r"pooling must have fields, received \[\]"),
+        ("pooling: null", "pooling must have fields, received null"),
+        ("data: {collage: [grid]}", "data.collage must have fields"),
+        ("data: {name: *d}", r"Line 1: data.name is \*d, which is not defined"),
+        ("data: &d {name: *d}", r"Line 1: data.name contains itself, by \*d"),
+        ("name: &a [*a]", r"Line 1: name contains itself, by \*a"),
+        ("data: !!set {name}", "Line 1: a recipe has no tags, received tag:yaml.org,2002:set"),
+        ("data: !!omap [name: folder]", "Line 1: a recipe has no tags"),
+        ("name: !!python/name:os.system x", "Line 1: a recipe has no tags"),
+        ("seed: 1\ndata: {name: glyphs,\n  name: folder}", "Line 3: data.name is given twice"),
+        ("{[a]: 3}", "Line 1: the keys of the recipe must be names"),
+        ("name: " + 3000 * "[" + 3000 * "]", "Line 1: name is nested more than 50 deep"),
+        ("data: " + 3000 * "{a: " + 3000 * "}", "is nested more than 50 deep"),
+        (
+            "a: &a [x, x, x, x, x, x, x, x]\n"
+            + "".join(
+                f"{new}: &{new} [{', '.join(8 * [f'*{old}'])}]\n"
+                for old, new in itertools.pairwise("abcdefgh")
+            ),
+            "Line 6: a recipe holds at most 100,000 values",
+        ),
+        ("name: " + 1_000_000 * "x", "A recipe has at most 1,000,000 characters"),
+        ("config: other.yaml", "config is not a field; there are name, seed, data,"),
+        ("training: {epoch: 3}", "training.epoch is not a field; did you mean epochs"),
+        ("data.name: glyphs", "data.name is not a field"),
+        ("name: null", "name must be a text, received null"),
+        ("training: {epochs: null}", "training.epochs must be an integer, received null"),
+        (
+            "data: {split_fractions: '0.5,0.1,0.4'}",
+            r"data.split_fractions must be a list of 3 numbers in brackets, such as "
+            r"\[0.5, 0.1, 0.4\], received 0.5,0.1,0.4",
+        ),
+        ("loss: {arguments: 5}", "loss.arguments must be a mapping of names to numbers, texts or"),
     ],
 )
 @pytest.mark.parametrize("place", [1, 2])
@@ -232,12 +273,10 @@ def test_every_field_has_a_help_text(capsys):
         "data: {class_path: bad_module.Data}",
         "class_path: bad_module.Recipe",
         "loss: {arguments: {margins: [{class_path: bad_module.Margin}]}}",
-        "data: nested.yaml",
     ],
 )
 def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
     (tmp_path / "bad_module.py").write_text("open('executed', 'w')")
-    (tmp_path / "nested.yaml").write_text("class_path: bad_module.Data")
     (tmp_path / "recipe.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -247,3 +286,52 @@ def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
         main(["check", "recipe.yaml"])
     assert "recipe.yaml" in (error := capsys.readouterr().err) and "names no classes" in error
     assert not (tmp_path / "executed").exists()
+
+
+def test_an_alias_may_repeat_a_value(write):
+    (file,) = write(a="loss: {arguments: &a {p: 1}}\nhead: {name: gate_grouping, arguments: *a}")
+    assert load_recipe(file).head.arguments == {"p": 1}
+
+
+NAMES = st.sampled_from(
+    ["name", "seed", "data", "training", "loss", "arguments", "schedule", "epochs", "path", "x.y"]
+)
+SCALARS = st.one_of(
+    NAMES,
+    st.integers(-3, 2**70).map(str),
+    st.floats().map(str),
+    st.sampled_from(
+        ["null", "true", "~", "*a", "&a 3", "!!str 3", "=", "<<", "'", "[", "2020-01-01"]
+    ),
+    st.text(max_size=5),
+)
+YAML = st.recursive(
+    SCALARS,
+    lambda parts: st.one_of(
+        st.lists(parts, max_size=3).map(lambda values: f"[{', '.join(values)}]"),
+        st.lists(st.tuples(NAMES, parts), max_size=4).map(
+            lambda pairs: "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.tuples(NAMES, YAML), max_size=3))
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_any_file_is_a_recipe_or_refused(tmp_path, pairs):
+    file = tmp_path / "any.yaml"
+    text = "\n".join(f"{key}: {value}" for key, value in pairs)
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    options = ["--" + "=".join(pairs[0])] if pairs else []
+    for arguments in ((file, ()), ((), options)):
+        try:
+            recipe = load_recipe(*arguments)
+        except ValueError as error:
+            assert str(error)
+        else:
+            assert isinstance(recipe, Recipe)

@@ -42,6 +42,7 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
+    from gsp_tf.data.messages import counted
     from gsp_tf.serving import Index, build_index, verify_index
     from gsp_tf.serving.table import print_index
 
@@ -49,7 +50,7 @@ def run(options, parser):
         if options.add is not None or options.delete or options.out or options.kind:
             raise ValueError("--verify takes an index and no other option.")
         count = verify_index(options.folder)["count"]
-        print(f"{options.folder}: {count:,} images; the files have their checksums")
+        print(f"{options.folder}: {counted(count, 'image')}; the files have their checksums")
         return 0
     if options.add is None and not options.delete:
         index = build_index(options.folder, options.out, options.kind)

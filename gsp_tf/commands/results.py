@@ -2,6 +2,8 @@
 
 import sys
 
+from gsp_tf.data.messages import counted
+
 
 def show_run(folder, recipe, splits):
     """Print the results of a run and write its page.
@@ -76,4 +78,4 @@ def show_embeddings(folder):
     """
     metadata = folder.metadata()
     count, dim = metadata["images"]["embedded"], metadata["dim"]
-    print(f"{folder.path}: {count:,} images of dimension {dim}")
+    print(f"{folder.path}: {counted(count, 'image')} of dimension {dim}")

@@ -9,10 +9,11 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     """Returns a number with its noun.
 
     Example:
-        >>> counted(1, "image"), counted(8144, "image"), counted(0, "class", "classes")
+        >>> counted(1, "image"), counted(8144, "image"), counted(0, "class")
         ('1 image', '8,144 images', '0 classes')
     """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    many = many or one + ("es" if one.endswith("s") else "s")
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def bulleted(items: Sequence[object], indent: str = "  ") -> str:

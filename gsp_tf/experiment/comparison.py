@@ -15,6 +15,7 @@ from gsp_tf.visual.metric_names import display_name
 _OF_CLASSES = ("nmi", "f1", "class_wise_map_at_r")
 
 _BEST = "best R@1"
+_MARK = "†"
 
 
 class Cell(NamedTuple):
@@ -23,13 +24,16 @@ class Cell(NamedTuple):
     Args:
         mean: its mean.
         std: sample standard deviation, `None` for a single value.
+        interrupted: whether the training of a run was interrupted.
     """
 
     mean: float
     std: float | None
+    interrupted: bool = False
 
     def __str__(self):
-        return f"{self.mean:.2f}" + ("" if self.std is None else f" ± {self.std:.2f}")
+        deviation = "" if self.std is None else f" ± {self.std:.2f}"
+        return f"{self.mean:.2f}{deviation}{_MARK if self.interrupted else ''}"
 
 
 class Column(NamedTuple):
@@ -53,15 +57,20 @@ class Comparison:
     their mean and sample standard deviation. A run of protocol mlrc gives two results, the mean of
     its models and the concatenation of one model a fold; with repeats a single run of it has a
     deviation of its own, over every choice of models. The best Recall@1 of several
-    conventional runs is shown too: the thesis reports it (Gürbüz 2022, section 5.3.4.1).
+    conventional runs is shown too: the thesis reports it (Gürbüz 2022, section 5.3.4.1). A run
+    whose training was interrupted counts with its best model until then, and is marked.
 
     Args:
         paths: run folders, of `train_recipe` or `train_ensemble`.
+        skip: whether to leave out what cannot be compared, rather than to raise.
+
+    Attributes:
+        skipped: list of str, why folders are left out.
 
     Raises:
         FileNotFoundError: if a folder is not a run folder.
         ValueError: if there is none, one has no results yet, one is given twice, or two results of
-            a column are of different test classes.
+            a column are of different test classes. With `skip`, only if none is left.
 
     Example:
         >>> Comparison([])
@@ -70,32 +79,54 @@ class Comparison:
         ValueError: A comparison needs a run folder, received none.
     """
 
-    def __init__(self, paths):
-        runs = [_Run(path) for path in paths]
+    def __init__(self, paths, skip=False):
+        self.skipped = []
+
+        def refuse(error):
+            if not skip:
+                raise error
+            self.skipped.append(str(error))
+
+        runs = []
+        for path in paths:
+            try:
+                runs.append(_Run(path))
+            except (OSError, ValueError) as error:
+                refuse(error)
         if not runs:
-            raise ValueError("A comparison needs a run folder, received none.")
+            reasons = "".join(f"\n  {reason}" for reason in self.skipped)
+            raise ValueError(f"A comparison needs a run folder, received none.{reasons}")
         several = len({run.protocol for run in runs}) > 1
         paths = defaultdict(set)
         for run in runs:
             paths[run.dataset].add(run.path_of_data)
         values = defaultdict(lambda: defaultdict(list))
         test_classes, seeds = {}, set()
+        self._interrupted = defaultdict(list)
         for run in runs:
             dataset = run.dataset if len(paths[run.dataset]) == 1 else run.path_of_data
             dataset += f", {run.protocol}" if several else ""
             classes = test_classes.setdefault(dataset, (run.test_classes, run.path))
             if classes[0] != run.test_classes:
-                raise ValueError(
-                    f"{run.path} and {classes[1]} have different test classes, so that one column "
-                    f"({dataset}) cannot hold both."
+                refuse(
+                    ValueError(
+                        f"{run.path} and {classes[1]} have different test classes, so that one "
+                        f"column ({dataset}) cannot hold both."
+                    )
                 )
+                continue
             key = (run.method, dataset, run.seed)
             if key in seeds:
-                raise ValueError(
-                    f"{run.path} is a second run of {run.method!r} on {dataset} with seed "
-                    f"{run.seed}; the runs of a method need different seeds."
+                refuse(
+                    ValueError(
+                        f"{run.path} is a second run of {run.method!r} on {dataset} with seed "
+                        f"{run.seed}; the runs of a method need different seeds."
+                    )
                 )
+                continue
             seeds.add(key)
+            if run.interrupted:
+                self._interrupted[run.method].append(str(run.path))
             for (dimension, metric), cell in run.results().items():
                 values[run.method][Column(dataset, dimension, metric)].append(cell)
         for row in values.values():
@@ -120,17 +151,20 @@ class Comparison:
         header = ["method", *(" ".join(column) for column in self.columns)]
         lines = [header, ["---"] + ["---:"] * len(self.columns)]
         lines += [[method.replace("|", "\\|"), *self._texts(method)] for method in self.rows]
-        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        return table + (f"\n{self._footnote()}\n" if self._interrupted else "")
 
     def csv(self):
-        """The table as CSV, with a column for each mean and one for each deviation."""
+        """The table as CSV: each mean, each deviation, and how many runs were interrupted."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         names = [" ".join(column) for column in self.columns]
-        writer.writerow(["method", *(n for name in names for n in (name, f"{name} std"))])
+        numbers = [n for name in names for n in (name, f"{name} std")]
+        writer.writerow(["method", *numbers, "interrupted runs"])
         for method, row in self.rows.items():
             cells = [row.get(column, Cell(None, None)) for column in self.columns]
-            writer.writerow([method, *(value for cell in cells for value in cell)])
+            values = [value for cell in cells for value in (cell.mean, cell.std)]
+            writer.writerow([method, *values, len(self._interrupted.get(method, ()))])
         return text.getvalue()
 
     def latex(self):
@@ -149,9 +183,13 @@ class Comparison:
         lines.append(" & ".join(["method", *(c.metric for c in self.columns)]) + " \\\\")
         lines.append("\\midrule")
         for method in self.rows:
-            cells = [text.replace("±", "$\\pm$") for text in self._texts(method)]
+            cells = [_in_latex(text) for text in self._texts(method)]
             lines.append(" & ".join([_escape(method), *cells]) + " \\\\")
-        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+        lines.append("\\bottomrule")
+        if self._interrupted:
+            note = _in_latex(_escape(self._footnote()))
+            lines.append(f"\\multicolumn{{{1 + len(self.columns)}}}{{l}}{{{note}}} \\\\")
+        return "\n".join([*lines, "\\end{tabular}", ""])
 
     def write(self, folder):
         """Write `table.md`, `table.csv` and `table.tex`.
@@ -169,6 +207,10 @@ class Comparison:
         for path, text in paths.items():
             replace_text(path, text)
         return list(paths)
+
+    def _footnote(self):
+        paths = ", ".join(path for paths in self._interrupted.values() for path in paths)
+        return f"{_MARK} training was interrupted: {paths}"
 
     def _texts(self, method):
         row = self.rows[method]
@@ -190,11 +232,10 @@ class _Run:
         self._num_folds = recipe.protocol.num_folds
         self._is_ensemble = recipe.protocol.is_ensemble
         result = self._metrics.get("ensemble" if self._is_ensemble else "test")
-        if result is None or not folder.is_trained():
-            raise ValueError(
-                f"{self.path} has no final results yet: its status is "
-                f"{self._metrics.get('status', 'not known')!r}."
-            )
+        status = self._metrics.get("status", "not known")
+        self.interrupted = status == "interrupted"
+        if result is None or not (folder.is_trained() or self.interrupted):
+            raise ValueError(f"{self.path} has no final results yet: its status is {status!r}.")
         self.test_classes = self._metrics.get("test_classes")
         self._result = result
 
@@ -211,13 +252,15 @@ class _Run:
         """dict from dimension and metric to `Cell`."""
         if not self._is_ensemble:
             return {
-                (f"{self._dim}D", shown): Cell(100 * self._result[name], None)
+                (f"{self._dim}D", shown): Cell(100 * self._result[name], None, self.interrupted)
                 for name, shown in self.metrics().items()
             }
         parts = {"concatenated": self._num_folds * self._dim, "separated": self._dim}
         return {
             (f"{dim}D", shown): Cell(
-                100 * self._result[part]["mean"][name], _percent(self._result[part]["std"][name])
+                100 * self._result[part]["mean"][name],
+                _percent(self._result[part]["std"][name]),
+                self.interrupted,
             )
             for part, dim in parts.items()
             for name, shown in self.metrics().items()
@@ -249,7 +292,8 @@ def _over_runs(cells):
     if len(cells) == 1:
         return cells[0]
     means = [cell.mean for cell in cells]
-    return Cell(statistics.mean(means), statistics.stdev(means))
+    interrupted = any(cell.interrupted for cell in cells)
+    return Cell(statistics.mean(means), statistics.stdev(means), interrupted)
 
 
 def _groups(keys):
@@ -264,6 +308,10 @@ def _rules(counts):
         rules.append(f"\\cmidrule(lr){{{start}-{start + count - 1}}}")
         start += count
     return "".join(rules)
+
+
+def _in_latex(text):
+    return text.replace("±", "$\\pm$").replace(_MARK, "$^\\dagger$")
 
 
 def _escape(text):

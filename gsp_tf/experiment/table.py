@@ -3,6 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from gsp_tf.data.messages import counted
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.visual.metric_names import display_name
 
@@ -21,9 +22,9 @@ def print_results(paths):
     first = results[0]["test"]
     recalls = [name for name in first if name.startswith("recall_at_") and name != "recall_at_1"]
     counts = results[0]["num_classes"]
-    table = Table(
-        title=f"{first['num_queries']:,} images of {counts['test']} unseen classes, in percent"
-    )
+    images = counted(first["num_queries"], "image")
+    classes = counted(counts["test"], "unseen class")
+    table = Table(title=f"{images} of {classes}, in percent")
     table.add_column("run")
     columns = [*_COLUMNS, *recalls, *(name for name in _OF_CLASSES if name in first)]
     for name in columns:

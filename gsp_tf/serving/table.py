@@ -4,7 +4,8 @@ import os
 
 from rich.cells import cell_len, set_cell_size
 
-from gsp_tf.serving.search import describe_recall
+from gsp_tf.data.messages import counted
+from gsp_tf.serving.recall import describe_recall
 
 
 def print_index(index):
@@ -16,7 +17,7 @@ def print_index(index):
     metadata = index.metadata
     vectors, items = (metadata["files"][name]["bytes"] for name in ("vectors", "items"))
     print(
-        f"{index.path}: {len(index):,} images, {metadata['kind']}, {metadata['metric']}; "
+        f"{index.path}: {counted(len(index), 'image')}, {metadata['kind']}, {metadata['metric']}; "
         f"{vectors + items:,} bytes ({vectors:,} of vectors); {describe_recall(metadata)}"
     )
 

@@ -80,7 +80,7 @@ MODULES = ast.literal_eval(
     next(
         node.value
         for node in ast.parse((ROOT / "gsp_tf/__init__.py").read_text("utf-8")).body
-        if isinstance(node, ast.Assign) and node.targets[0].id == "_SUBPACKAGES"
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"
     )
 )
 

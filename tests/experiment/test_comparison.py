@@ -109,10 +109,11 @@ def test_the_csv_has_every_number(run):
     assert rows[0] == [
         "method",
         *("CUB 128D P@1", "CUB 128D P@1 std", "CUB 128D MAP@R", "CUB 128D MAP@R std"),
+        "interrupted runs",
     ]
     assert [row[0] for row in rows[1:]] == ["a,b", "c"]
-    assert list(map(float, rows[1][1:])) == pytest.approx([50, 200**0.5, 25, 50**0.5])
-    assert rows[2][1:] == ["100.0", "", "50.0", ""]
+    assert list(map(float, rows[1][1:])) == pytest.approx([50, 200**0.5, 25, 50**0.5, 0])
+    assert rows[2][1:] == ["100.0", "", "50.0", "", "0"]
 
 
 def test_latex(run):
@@ -160,8 +161,8 @@ def test_what_cannot_be_compared_is_refused(run, tmp_path):
         Comparison([first, run("GSP", 0.3)])
     with pytest.raises(ValueError, match="different test classes"):
         Comparison([first, run("GAP", 0.3, classes="y")])
-    RunFolder(first).update_metrics(status="interrupted")
-    with pytest.raises(ValueError, match="no final results yet: its status is 'interrupted'"):
+    RunFolder(first).update_metrics(status="failed")
+    with pytest.raises(ValueError, match="no final results yet: its status is 'failed'"):
         Comparison([first])
     RunFolder(first).update_metrics(status="finished")
     unfinished = RunFolder.create(tmp_path / "new", Recipe())
@@ -177,3 +178,36 @@ def test_data_sets_of_one_name_are_told_apart_by_their_paths(run):
         header.startswith("| method | CUB/images 128D P@1 |") and "v1.0/images 128D P@1" in header
     )
     assert Comparison(paths[:1]).columns[0].dataset == "images"
+
+
+def test_interrupted_runs_are_marked(run):
+    paths = [run("GSP", 0.2), run("GSP", 0.3, seed=1), run("GAP_x", 0.1)]
+    RunFolder(paths[1]).update_metrics(status="interrupted")
+    comparison = Comparison(paths)
+    deviation = 100 * 0.005**0.5
+    assert comparison.markdown().splitlines()[2:] == [
+        f"| GSP | 50.00 ± {2 * deviation:.2f}† | 25.00 ± {deviation:.2f}† |",
+        "| GAP_x | 20.00 | 10.00 |",
+        "",
+        f"† training was interrupted: {paths[1]}",
+    ]
+    rows = list(csv.reader(io.StringIO(comparison.csv())))
+    assert [row[-1] for row in rows] == ["interrupted runs", "1", "0"]
+    assert f"$\\pm$ {deviation:.2f}$^\\dagger$ \\\\" in comparison.latex()
+    assert "\\multicolumn{3}{l}{$^\\dagger$ training was interrupted: " in comparison.latex()
+
+
+def test_what_cannot_be_compared_is_skipped_if_asked(run, tmp_path):
+    first, again, other = run("GSP", 0.2), run("GSP", 0.3), run("GAP", 0.3, classes="y")
+    running = RunFolder.create(tmp_path / "new", Recipe())
+    running.update_metrics(status="running")
+    damaged = RunFolder.create(tmp_path / "damaged", Recipe())
+    damaged.metrics_path.write_text("{")
+    left_out = [tmp_path, running.path, damaged.path, again, other]
+    comparison = Comparison([first, *left_out], skip=True)
+    assert comparison.markdown() == Comparison([first]).markdown()
+    reasons = ("no recipe.yaml", "'running'", "is damaged", "a second run", "different test")
+    assert len(comparison.skipped) == len(reasons)
+    assert all(reason in text for reason, text in zip(reasons, comparison.skipped, strict=True))
+    with pytest.raises(ValueError, match="received none.\n  .*has no recipe.yaml"):
+        Comparison([tmp_path], skip=True)

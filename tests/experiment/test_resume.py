@@ -224,7 +224,7 @@ def test_sigterm_and_on_with_the_flag_for_determinism(recipe, tmp_path):
     assert whole.recipe().training.deterministic
     code = STOP.replace("signal.SIGKILL", "signal.SIGTERM")
     command = ("step", 3, "train", path, "--run", stopped.path, "--deterministic")
-    train(*command, code=code, expected=130)
+    train(*command, code=code, expected=143)
     assert stopped.metrics()["status"] == "interrupted"
     train("train", "--resume", stopped.path)
     assert results(stopped) == results(whole)

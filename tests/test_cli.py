@@ -1,0 +1,249 @@
+"""The command line as a process: quick answers, quiet TensorFlow, signals."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from embedded import write_embeddings
+
+from gsp_tf import __version__
+from gsp_tf.experiment import RunFolder
+from gsp_tf.recipe import Recipe
+
+LIGHT = """
+import sys
+from gsp_tf.cli import main
+for arguments in {commands}:
+    try:
+        main(arguments)
+    except SystemExit as end:
+        print("code", end.code)
+print("heavy", sorted({{"tensorflow", "keras"}} & set(sys.modules)))
+"""
+
+
+def start(code, **options):
+    """A process that runs Python code, with its output as text."""
+    command = [sys.executable, *(["-c", code] if isinstance(code, str) else code)]
+    environment = {"PATH": "", "PYTHONPATH": ":".join(filter(None, sys.path))}
+    options["env"] = environment | options.get("env", {})
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+def output(process):
+    """What a process wrote, `(stdout, stderr)`, once it has ended."""
+    return process.communicate(timeout=600)
+
+
+def run_lightly(*commands):
+    """Exit codes and output of commands, which must not import TensorFlow."""
+    out, err = output(start(LIGHT.format(commands=[[str(a) for a in c] for c in commands])))
+    assert out.splitlines()[-1] == "heavy []", out + err
+    return [int(line[5:]) for line in out.splitlines() if line.startswith("code ")], out, err
+
+
+def test_answers_without_tensorflow(tmp_path):
+    commands = [
+        ["--version"],
+        ["--help"],
+        *([name, "--help"] for name in ("train", "check", "embed", "search", "export")),
+        ["train", "--help-all"],
+        [],
+        ["trian"],
+        ["train", "--trainin.epochs", "3"],
+        ["train", "--training.epochs", "many"],
+        ["export", "runs/mine"],
+        ["embed", "no/such/run", "photos"],
+        ["search", "no/such/run", "photo.jpg"],
+        ["evaluate", "no/such/run"],
+        ["export", "no/such/run", "--format", "onnx"],
+        ["explore", "no/such/run"],
+        ["train", "--resume", "no/such/run"],
+        ["index", "no/such/folder"],
+        ["report", "no/such/run"],
+    ]
+    codes, out, err = run_lightly(*commands)
+    assert codes == [0] * 8 + [1] * 13
+    assert f"gsp-tf {__version__}" in out
+    for line in (
+        "A command is missing; gsp-tf --help lists them.",
+        "'trian' is not a command; did you mean train? The commands are train, check,",
+        "--trainin.epochs is not an option; did you mean --training.epochs?",
+        "training.epochs must be an integer, received many.",
+        "Missing: --format.",
+    ):
+        assert f"gsp-tf: error: {line}" in err
+    assert err.count("no/such/run is not a run folder: it has no recipe.yaml") == 7
+    assert len(err.splitlines()) == 14
+
+
+def test_report_and_index_work_without_tensorflow(tmp_path):
+    for seed, status in ((0, "finished"), (1, "interrupted")):
+        folder = RunFolder.create(tmp_path / f"runs/{seed}", Recipe("GSP", seed))
+        test = {"precision_at_1": 0.5, "map_at_r": 0.25 + seed / 4}
+        folder.update_metrics(status=status, test=test, test_classes="x")
+    (tmp_path / "runs/demo").mkdir()
+    (tmp_path / "runs/notes.txt").touch()
+    embeddings = write_embeddings(tmp_path / "embeddings", np.eye(8)).path
+    more = write_embeddings(tmp_path / "more", np.eye(8), [f"/more/{i}" for i in range(8)]).path
+    index = tmp_path / "index"
+    codes, out, err = run_lightly(
+        ["report", *sorted((tmp_path / "runs").iterdir()), "--out", tmp_path / "tables"],
+        ["index", embeddings, "--out", index],
+        ["index", index, "--add", more, "--delete", "/000.png"],
+        ["index", index, "--verify"],
+    )
+    assert codes == [0] * 4, err
+    assert "| GSP | 50.00 ± 0.00† | 37.50 ± 17.68† |" in out
+    assert f"† training was interrupted: {tmp_path}/runs/1" in out
+    assert f"note: left out: {tmp_path}/runs/demo is not a run folder" in err
+    assert f"note: left out: {tmp_path}/runs/notes.txt is not a run folder" in err
+    assert f"{index}: 15 images" in out
+
+
+def test_the_module_is_the_command():
+    out, err = output(start(["-m", "gsp_tf", "--version"]))
+    assert (out, err) == (f"gsp-tf {__version__}\n", "")
+
+
+def test_help_is_short_and_help_all_is_not(capsys):
+    from gsp_tf.cli import main
+
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--help"])
+    short = capsys.readouterr().out
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--help-all"])
+    whole = capsys.readouterr().out
+    assert len(short.splitlines()) <= 35 and "--help-all" in short
+    assert "--data.path" in short and "--ccp.pool_size" not in short
+    assert "--ccp.pool_size" in whole and "images of each class that the proxies" in whole
+    assert all(len(line) <= 80 for line in short.splitlines())
+
+
+IMPORT = ["convert-weights", "x.pth", "--architecture", "googlenet", "--out", "y.weights.h5"]
+FALSE_TENSORFLOW = """
+import os
+os.write(2, b"I0000 00:00 port.cc:153] oneDNN custom operations are on.\\n")
+raise ImportError("TensorFlow is not for this processor")
+"""
+
+
+@pytest.mark.parametrize("level", [None, "0", "3"])
+def test_the_log_of_tensorflow_is_kept_back_unless_its_import_fails(tmp_path, level):
+    (tmp_path / "tensorflow.py").write_text(FALSE_TENSORFLOW)
+    noisy = FALSE_TENSORFLOW.replace("raise", "\nif os.environ.get('FAILS'):\n    raise")
+    code = "import sys; from gsp_tf.cli import main; from gsp_tf.commands import COMMANDS\n"
+    code += "COMMANDS['report'].run = lambda *_: __import__('tensorflow') and 0\n"
+    code = f"sys = __import__('sys'); sys.path.insert(0, {str(tmp_path)!r})\n{code}"
+    environment = {} if level is None else {"TF_CPP_MIN_LOG_LEVEL": level}
+    process = start(code + "main(['report', 'a'])", env=environment)
+    err = output(process)[1]
+    assert err.startswith("I0000") and "not for this processor" in err and process.returncode == 1
+    (tmp_path / "tensorflow.py").write_text(noisy)
+    process = start(code + "main(['report', 'a'])", env=environment)
+    err = output(process)[1]
+    assert process.returncode == 0 and err.startswith("I0000") == (level == "0")
+
+
+def test_a_real_command_is_quiet(digits, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"data: {{name: folder, path: {digits}, channels: 1, image_size: 16, classes_per_batch: 2,"
+        " images_per_class: 2, split_fractions: [0.4, 0.3, 0.3]}\nbackbone: {name: conv4}\n"
+        "pooling: {name: gap}\n"
+    )
+    process = start(["-m", "gsp_tf", "check", str(recipe)])
+    out, err = output(process)
+    assert (process.returncode, err) == (0, ""), out
+
+
+def stop_after(module, number, command):
+    """Send a signal to a command when it has imported a module; its exit code and last line."""
+    process = start(
+        ["-X", "importtime", "-m", "gsp_tf", *command], env={"TF_CPP_MIN_LOG_LEVEL": "0"}
+    )
+    lines = iter(process.stderr.readline, "")
+    assert any(line.rstrip().endswith(f" {module}") for line in lines), "it was not imported"
+    process.send_signal(number)
+    rest = [line for line in output(process)[1].splitlines() if "import time:" not in line]
+    return process.returncode, rest
+
+
+@pytest.mark.parametrize(
+    ("number", "module", "code"),
+    [
+        (signal.SIGTERM, "gsp_tf.tensorflow_log", 143),
+        (signal.SIGINT, "jsonargparse", 130),
+        (signal.SIGHUP, "gsp_tf.recipe", 129),
+        (signal.SIGINT, "google.protobuf", 130),
+    ],
+)
+def test_a_signal_while_programs_are_imported(number, module, code):
+    returned, lines = stop_after(module, number, IMPORT)
+    assert returned == code and lines[-1] == "gsp-tf: interrupted"
+    assert not [line for line in lines if "Traceback" in line or "Error" in line]
+
+
+PROLOGUE = """
+import atexit, os, signal, sys, time
+from gsp_tf.cli import main
+from gsp_tf.commands import COMMANDS
+def send(number):
+    os.kill(os.getpid(), number)
+def run(options, parser):
+    print("result")
+"""
+STOPS = {
+    "in the command": ("    send(signal.SIGHUP)", 129, ""),
+    "turned into another error": (
+        "    try:\n        send(signal.SIGTERM)\n    except KeyboardInterrupt:\n"
+        "        raise TypeError('from a train step')",
+        143,
+        " (TypeError: from a train step)",
+    ),
+    "where nothing can be raised": (
+        "    class Lost:\n        def __del__(self):\n            send(signal.SIGINT)\n"
+        "    Lost()\n    signal.pause()",
+        130,
+        "",
+    ),
+    "at the end": ("    atexit.register(send, signal.SIGTERM)\n    return 0", 143, ""),
+}
+
+
+@pytest.mark.parametrize("where", STOPS)
+def test_a_signal_ends_a_command_with_one_line(where):
+    body, code, detail = STOPS[where]
+    process = start(
+        f"{PROLOGUE}{body}\nCOMMANDS['report'].run = run\nsys.argv = ['gsp-tf', 'report', 'a']\n"
+        "main()",
+        # A test suite that runs in the background may have been told to ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    out, err = output(process)
+    assert (process.returncode, err) == (code, f"gsp-tf: interrupted{detail}\n")
+    assert out == "result\n"
+
+
+def test_a_signal_that_is_ignored_from_the_start_stays_ignored():
+    body = "    send(signal.SIGHUP)\n    return 0"
+    process = start(
+        f"{PROLOGUE}{body}\nCOMMANDS['report'].run = run\nmain(['report', 'a'])",
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    assert output(process) == ("result\n", "") and process.returncode == 0
+
+
+def test_handlers_are_those_from_before_once_a_command_has_run():
+    from gsp_tf.cli import main
+
+    before = signal.getsignal(signal.SIGTERM), sys.unraisablehook
+    with pytest.raises(SystemExit, match="1"):
+        main(["report", os.devnull])
+    assert (signal.getsignal(signal.SIGTERM), sys.unraisablehook) == before

@@ -1,5 +1,6 @@
 """The files of a run."""
 
+import contextlib
 import csv
 import json
 import shutil
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import keras
 
-from gsp_tf.files import replace_text, replacing
+from gsp_tf.files import advising, replace_text, replacing
+from gsp_tf.lock import locked
 from gsp_tf.recipe import load_recipe, save_recipe
 from gsp_tf.training import MetricLearner
 
@@ -107,15 +109,21 @@ class RunFolder:
         with open(self.history_path, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
-        # A crash or a full disk can leave the last row incomplete.
-        rows = [row for row in rows if all(row[name] for name in names)]
         return {name: [float(row[name]) for row in rows] for name in names}
 
-    def remove_temporary_files(self):
-        """Remove what a process that was killed was just writing."""
-        for suffix in (".keras", ".npz", ".json", ".yaml", ".csv", ".html"):
-            for path in self.path.glob(f".*.*{suffix}"):
-                path.unlink()
+    @contextlib.contextmanager
+    def training(self):
+        """Lock the folder; an error of a full disk says how to go on with the run."""
+        with advising(self._how_to_go_on), locked(self.path):
+            yield
+
+    def _how_to_go_on(self):
+        if not self.recipe_path.exists():
+            return ""
+        return (
+            "The run keeps its last evaluation: free some space, then go on with "
+            f"gsp-tf train --resume {self.path}"
+        )
 
     def cut_history(self, epochs):
         """Keep the first epochs of `history.csv`: those that training goes on after."""

@@ -8,6 +8,11 @@ from gsp_tf.serving.metadata import VERSIONED, versions
 SHARD_SIZE = 4096
 
 
+def how_to_go_on():
+    """What follows an error of a full disk."""
+    return "Free some space; the same command goes on with what is missing."
+
+
 def begin(folder, model, images, shard_size):
     """The metadata of a folder of embeddings, new or as it was begun.
 
@@ -39,7 +44,7 @@ def begin(folder, model, images, shard_size):
     if folder.metadata_path.exists():
         begun = folder.metadata()
         _check_same(folder, begun, wanted)
-        folder.remove_temporary_files()
+        folder.forget_attempts()
         return begun
     metadata = {
         **wanted,

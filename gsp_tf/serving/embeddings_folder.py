@@ -230,11 +230,10 @@ class EmbeddingsFolder:
         with open(self.corrupt_path, newline="", encoding="utf-8") as file:
             return [tuple(row) for row in csv.reader(file)][1:]
 
-    def remove_temporary_files(self):
-        """Remove what a process that was killed was just writing."""
-        for suffix in (".parquet", ".json", ".csv"):
-            for path in self.path.glob(f".*.*{suffix}"):
-                path.unlink()
+    def forget_attempts(self):
+        """Forget the attempts at all shards."""
+        for path in self.path.glob(".attempts.*.json"):
+            path.unlink()
 
 
 def _corrupt(metadata, path):

@@ -284,7 +284,7 @@ def test_a_shard_that_kills_its_workers_is_not_tried_for_ever(
             with pytest.raises(Killed):
                 try_shard()
     assert "Shard 2: 5 workers were killed while they wrote it" in try_shard()
-    unfinished.remove_temporary_files()
+    unfinished.forget_attempts()
     assert try_shard() == "" and unfinished.shard_path(2).is_file()
 
 

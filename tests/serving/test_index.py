@@ -1,3 +1,4 @@
+import errno
 import os
 import pickle
 import re
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from gsp_tf.evaluation import ExactSearch
 from gsp_tf.serving import EmbeddingsFolder, Index, build_index, index_files, verify_index
+from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.kinds import new_index
 
 KINDS = ("exact", "ivf_sq8", "ivf_pq")
@@ -303,25 +305,24 @@ def test_a_change_that_fails_changes_nothing(folder, tmp_path, monkeypatch, fail
     def replace(source, target, original=os.replace):
         renamed.append(target)
         if len(renamed) == fails_at:
-            raise OSError("no space left on device")
+            raise OSError(errno.ENOSPC, "No space left on device")
         original(source, target)
 
     with monkeypatch.context() as patch:
         patch.setattr("gsp_tf.files.os.replace", replace)
-        with pytest.raises(OSError, match="no space left"):
+        with pytest.raises(OSError, match="the disk is full"):
             index.delete(["/000.png"])
     assert len(index) == 300
     assert before.items() <= contents(index.path).items()
     assert len(Index(index.path)) == 300
-    (index.path / ".12-34.vectors-0123abcd.faiss").touch()
+    (index.path / ".vectors-0123abcd.faiss.partial").mkdir()
     index.delete(["/000.png"])
     assert len(Index(index.path)) == 299 and len(contents(index.path)) == 4
 
 
 def test_a_killed_build_is_built_again(folder, tmp_path):
-    (tmp_path / "index").mkdir()
-    for name in ("vectors-0123abcd.faiss", ".12-34.items-0123abcd.parquet"):
-        (tmp_path / "index" / name).touch()
+    (tmp_path / "index" / ".items-0123abcd.parquet.partial").mkdir(parents=True)
+    (tmp_path / "index" / "vectors-0123abcd.faiss").touch()
     with pytest.raises(FileNotFoundError, match="is no index: it has no index.json"):
         Index(tmp_path / "index")
     assert len(build_index(folder, tmp_path / "index")) == 300
@@ -448,17 +449,22 @@ def test_vectors_that_are_no_index_and_say_they_are_right(folder, tmp_path, mapp
     index = build_index(folder, tmp_path / "index")
     files = dict(index.metadata["files"])
     (index.path / "vectors-00000000.faiss").write_bytes(pickle.dumps(Bomb()))
-    files["vectors"] = index_files._described(index.path / "vectors-00000000.faiss")
+    files["vectors"] = described(index.path / "vectors-00000000.faiss")
     edit_json(index.path / "index.json", files=files)
     with pytest.raises(ValueError, match="is no index of faiss, or damaged"):
         Index(index.path, mapped)
+
+
+def described(path):
+    """What `index.json` says of a file."""
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
 
 
 def replace_vectors(index, kind):
     """Put another index of faiss into the folder, with its checksum."""
     path = index.path / "vectors-00000000.faiss"
     faiss.write_index(kind, str(path))
-    files = {**index.metadata["files"], "vectors": index_files._described(path)}
+    files = {**index.metadata["files"], "vectors": described(path)}
     edit_json(index.path / "index.json", files=files)
 
 

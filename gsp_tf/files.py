@@ -5,6 +5,7 @@ import errno
 import hashlib
 import io
 import itertools
+import json
 import os
 import re
 import shutil
@@ -339,6 +340,37 @@ def _sync(path):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def read_json(path):
+    """Read a file that holds a JSON object.
+
+    Args:
+        path: `pathlib.Path` of the file.
+
+    Returns:
+        dict.
+
+    Raises:
+        ValueError: naming the file, if it holds anything else.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "a.json"
+        ...     replace_text(path, '{"count": 3}')
+        ...     read_json(path)
+        {'count': 3}
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    except RecursionError:
+        raise ValueError(f"{path} is damaged: it is nested too deeply.") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} is damaged: it holds a {type(value).__name__}, not an object.")
+    return value
 
 
 def refuse_existing(path):

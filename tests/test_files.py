@@ -1,10 +1,8 @@
 import errno
 import os
-import signal
-import subprocess
-import sys
 
 import pytest
+from faults import kill_while_writing, largest_file
 
 from gsp_tf.files import (
     DiskFullError,
@@ -18,43 +16,9 @@ from gsp_tf.files import (
 )
 from gsp_tf.lock import locked
 
-# Writes a file or makes a folder, and kills itself or says so at the moment of the renaming.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from gsp_tf import files
-
-def stop(*_):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-files.os.replace = files.os.rename = stop
-write, path = sys.argv[1:]
-with getattr(files, write)(path) as temporary:
-    (temporary / "part" if temporary.is_dir() else temporary).write_text("half")
-"""
-# Writes a file with a limit of its size, as gsp-tf would.
-LIMITED = """
-import os, resource, sys
-from pathlib import Path
-from gsp_tf import files
-
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-path = Path(sys.argv[1])
-try:
-    files.replace_text(path, "new" * 1000)
-except files.DiskFullError as error:
-    print(error)
-"""
-
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-def kill_while_writing(write, path):
-    """Leave what a process leaves that is killed as it renames what it wrote."""
-    process = subprocess.run([sys.executable, "-c", KILLED, write, path])
-    assert process.returncode == -signal.SIGKILL
 
 
 def test_a_new_folder_appears_when_it_is_whole(tmp_path):
@@ -147,11 +111,12 @@ def test_an_error_names_the_file_and_not_its_temporary_place(tmp_path):
 def test_a_limit_of_the_size_of_files_is_told_and_the_old_file_is_kept(tmp_path):
     path = tmp_path / "note.txt"
     path.write_text("old")
-    process = subprocess.run([sys.executable, "-c", LIMITED, path], capture_output=True, text=True)
-    assert process.stdout.startswith(
+    with pytest.raises(DiskFullError) as caught, largest_file(1000):
+        replace_text(path, "new" * 1000)
+    assert str(caught.value).startswith(
         f"{path} cannot be written: it would be larger than a file may be here. It needs more than "
     )
-    assert process.stdout.endswith("What was there before is kept.\n")
+    assert str(caught.value).endswith("What was there before is kept.")
     assert path.read_text() == "old" and names(tmp_path) == ["note.txt"]
 
 

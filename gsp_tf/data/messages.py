@@ -1,8 +1,18 @@
-"""Lists in error messages, cut to a length that can be read."""
+"""Counts and lists in messages, cut to a length that can be read."""
 
 from collections.abc import Sequence
 
 _LIMIT = 20
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Returns a number with its noun.
+
+    Example:
+        >>> counted(1, "image"), counted(8144, "image"), counted(0, "class", "classes")
+        ('1 image', '8,144 images', '0 classes')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def bulleted(items: Sequence[object]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import keras
 
-from gsp_tf.files import advising, replace_text, replacing
+from gsp_tf.files import advising, read_json, replace_text, replacing
 from gsp_tf.lock import locked
 from gsp_tf.recipe import load_recipe, save_recipe
 from gsp_tf.training import MetricLearner
@@ -87,16 +87,15 @@ class RunFolder:
 
     def learner(self, compile=True):
         """The best learner, with its weights and, compiled, its optimizer's state."""
-        if not zipfile.is_zipfile(self.model_path):
-            raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
+        with open(self.model_path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
         try:
             learner = keras.models.load_model(self.model_path, compile=compile)
-        except (ValueError, OSError):
-            raise
         except Exception as error:  # a configuration that does not fit may raise anything
             raise ValueError(
                 f"{self.model_path} is damaged, or of other versions of Keras or gsp_tf: "
-                f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+                f"{' '.join(str(error).split())[:300] or type(error).__name__}"
             ) from error
         if not isinstance(learner, MetricLearner):
             raise ValueError(f"{self.model_path} holds no MetricLearner.")
@@ -138,10 +137,7 @@ class RunFolder:
         """What `metrics.json` holds; empty if the run has not come to it."""
         if not self.metrics_path.exists():
             return {}
-        try:
-            return dict(json.loads(self.metrics_path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{self.metrics_path} is damaged: {error}") from error
+        return read_json(self.metrics_path)
 
     def is_trained(self):
         """Whether training came to its end, by itself or because the loss was not finite."""

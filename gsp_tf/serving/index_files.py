@@ -69,7 +69,8 @@ class IndexFiles:
         """What `index.json` holds."""
         if not self.metadata_path.is_file():
             raise FileNotFoundError(
-                f"{self.path} is no index: it has no {self.metadata_path.name}."
+                f"{self.path} is no index: it has no {self.metadata_path.name}. Write embeddings "
+                "with gsp-tf embed, then an index of them with gsp-tf index."
             )
         metadata = read_metadata(self.metadata_path, FORMAT, _TYPES)
         if not all(isinstance(metadata["recall"].get(name), int | float) for name in _RECALL):
@@ -239,4 +240,6 @@ def _read_index(path, kind, mapped):
         raise ValueError(f"{path} is no index of faiss, or damaged: {error}") from error
     if not is_of_kind(index, kind, mapped):
         raise ValueError(f"{path} is no index of kind {kind!r}, but another one of faiss.")
+    if kind != "exact" and not index.nprobe:
+        raise ValueError(f"{path} is damaged: its nprobe is 0, so that a search looks nowhere.")
     return index

@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gsp_tf.data.messages import counted
 from gsp_tf.serving.search import describe_recall
 
 
@@ -16,7 +17,7 @@ def print_index(index):
     metadata = index.metadata
     vectors, items = (metadata["files"][name]["bytes"] for name in ("vectors", "items"))
     print(
-        f"{index.path}: {len(index):,} images, {metadata['kind']}, {metadata['metric']}; "
+        f"{index.path}: {counted(len(index), 'image')}, {metadata['kind']}, {metadata['metric']}; "
         f"{vectors + items:,} bytes ({vectors:,} of vectors); {describe_recall(metadata)}"
     )
 

@@ -1,3 +1,4 @@
+import json
 import pickle
 import struct
 import zipfile
@@ -9,6 +10,7 @@ from safetensors.numpy import save_file
 
 from gsp_tf import backbones, cli
 from gsp_tf.backbones import convert_weights
+from gsp_tf.backbones.safetensors_file import SafetensorsFile
 from gsp_tf.backbones.torch_file import TorchFile
 
 ARCHITECTURES = ["bn_inception", "googlenet"]
@@ -292,6 +294,27 @@ def test_damaged_pickles(tmp_path, data):
     check_refused(
         write_torch(tmp_path / "a.pth", {}, data=data), "damaged|pickle|bytes|holds a|sets"
     )
+
+
+def test_large_pickles_are_not_read(tmp_path):
+    """Two million dicts would take 200 MB; the state dicts of all backbones have 100 kB."""
+    data = b"\x80\x02" + b"}" * 2_000_000 + b"."
+    check_refused(
+        write_torch(tmp_path / "a.pth", {}, data=data),
+        "its pickle has 2,000,003 bytes, at most 1,048,576 are read",
+    )
+
+
+def test_types_that_numpy_does_not_have(tmp_path):
+    """Eight bits a float, as safetensors can hold them."""
+    entry = {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}
+    header = json.dumps({"conv1": entry}).encode()
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    with SafetensorsFile(path) as file, pytest.raises(ValueError) as caught:
+        file.read("conv1")
+    message = f"{path}: conv1 is of type F8_E4M3, which NumPy does not have. Save it as F32."
+    assert str(caught.value) == message
 
 
 def test_tensors_beyond_their_storage(tmp_path, state):

@@ -292,10 +292,10 @@ def _partial(path):
             raise
         written = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
         free = shutil.disk_usage(path.parent).free
+        needed = f"It needs more than the {written:,} bytes that were written; " if written else ""
         kept = " What was there before is kept." if path.exists() else ""
         raise DiskFullError(
-            f"{path} cannot be written: {reason}. It needs more than the {written:,} bytes that "
-            f"were written; {free:,} bytes are free.{kept}"
+            f"{path} cannot be written: {reason}. {needed}{free:,} bytes are free.{kept}"
         ) from error
     finally:
         _remove(place, lock)

@@ -1,6 +1,10 @@
 import errno
 import os
 
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from faults import kill_while_writing, largest_file
 
@@ -118,6 +122,39 @@ def test_a_limit_of_the_size_of_files_is_told_and_the_old_file_is_kept(tmp_path)
     )
     assert str(caught.value).endswith("What was there before is kept.")
     assert path.read_text() == "old" and names(tmp_path) == ["note.txt"]
+
+
+def write_index(path):
+    index = faiss.index_factory(8, "IDMap,Flat")
+    index.add_with_ids(np.ones((500, 8), "float32"), np.arange(500))
+    with hashing(path) as file:
+        faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+
+
+def write_table(path):
+    with replacing(path) as temporary:
+        pq.write_table(pa.table({"id": np.arange(500)}), temporary)
+
+
+def write_arrays(path):
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, a=np.arange(500), b=np.arange(500))
+
+
+@pytest.mark.parametrize("write", [write_index, write_table, write_arrays])
+def test_a_file_is_whole_or_an_error_wherever_the_limit_bites(tmp_path, write):
+    """The last byte too, which is written when a library closes its file."""
+    path = tmp_path / "file"
+    write(path)
+    whole = path.read_bytes()
+    path.write_text("old")
+    for size in (0, 1, len(whole) // 2, len(whole) - 100, len(whole) - 1):
+        with pytest.raises(DiskFullError), largest_file(size):
+            write(path)
+        assert path.read_text() == "old" and names(tmp_path) == ["file"]
+    with largest_file(len(whole)):
+        write(path)
+    assert path.read_bytes() == whole
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from faults import largest_file
 from safetensors.numpy import save_file
 
 from gsp_tf import backbones, cli
@@ -169,6 +170,20 @@ def test_every_value_arrives(tmp_path, reference, architecture, suffix):
         np.testing.assert_array_equal(value, state[f"{prefix}.{suffix}"])
 
 
+@pytest.mark.parametrize("size", [0, 40_000_000])
+def test_a_full_disk_is_found_before_anything_is_written(tmp_path, state, size, capfd):
+    path, out = write_safetensors(tmp_path / "a.safetensors", state), tmp_path / "a.weights.h5"
+    out.write_text("old")
+    with pytest.raises(OSError) as caught, largest_file(size):
+        convert_weights(path, "bn_inception", out)
+    assert str(caught.value).startswith(f"{out} cannot be written: it would be larger than a file")
+    assert out.read_text() == "old" and not list(tmp_path.glob(".*"))
+    assert "Traceback" not in capfd.readouterr().err
+    assert convert_weights(path, "bn_inception", out).num_tensors == len(state)
+    needed = 4 * sum(array.size for array in state.values())
+    assert needed < out.stat().st_size < needed + 4096 * len(state)
+
+
 def test_other_forms_of_the_same_tensors(tmp_path, state):
     """Vectors of shape (1, C), parameters, other precisions, memory orders and shared storages."""
     arrays = dict(state)
@@ -272,6 +287,7 @@ def test_code_in_a_pickle_is_not_run(tmp_path, protocol):
         ({"a": tensor("0", np.zeros(2), shape=(1,) * 9)}, "calls torch._utils"),
         ({"a": tensor("0", np.zeros(2), size=-2)}, "has a storage of an unknown kind"),
         ({1: tensor("0", np.zeros(2))}, "has a key that is no name but a int"),
+        ({"a" * 9999: tensor("0", np.zeros(2))}, "has a name of 9,999 characters"),
     ],
 )
 def test_other_pickles(tmp_path, value, message):

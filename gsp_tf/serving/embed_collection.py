@@ -1,10 +1,9 @@
 """Embeddings of large collections by many workers, any of which may be killed."""
 
 from gsp_tf.data.progress import show_progress
-from gsp_tf.files import advising
 from gsp_tf.lock import locked
 from gsp_tf.serving.collection import Collection
-from gsp_tf.serving.embedding_job import SHARD_SIZE, begin, finish, how_to_go_on, warn_of_corrupt
+from gsp_tf.serving.embedding_job import SHARD_SIZE, begin, finish, warn_of_corrupt
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
 from gsp_tf.serving.ray_session import ray_session
 from gsp_tf.serving.run_model import RunModel
@@ -60,7 +59,7 @@ def embed_collection(run, source, out=None, workers=None, cpus_per_worker=1, sha
     folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
     images = {"listed": len(collection), "sha256": collection.sha256}
     folder.refuse_other_files()
-    with advising(how_to_go_on), locked(folder.path):
+    with locked(folder.path):
         metadata = begin(folder, model, images, shard_size)
         if not metadata["complete"]:
             missing = [n for n in range(folder.num_shards) if not folder.shard_path(n).is_file()]

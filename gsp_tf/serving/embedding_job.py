@@ -8,11 +8,6 @@ from gsp_tf.serving.metadata import VERSIONED, versions
 SHARD_SIZE = 4096
 
 
-def how_to_go_on():
-    """What follows an error of a full disk."""
-    return "Free some space; the same command goes on with what is missing."
-
-
 def begin(folder, model, images, shard_size):
     """The metadata of a folder of embeddings, new or as it was begun.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-LOCK_NAME = ".lock"
+from gsp_tf.files import LOCK_NAME, remove_partial
 
 
 @contextlib.contextmanager
@@ -14,7 +14,8 @@ def locked(folder):
 
     The lock is one of the operating system on the file `.lock` in the folder: it ends with the
     process, however that ends; the file stays. Who has a folder may lock it again. Nobody is kept
-    from reading. A folder that is made for this and holds nothing after an error is removed.
+    from reading. What a killed process was writing in the folder is removed. A folder that is made
+    for this and holds nothing after an error is removed.
 
     Args:
         folder: the folder; made if it is not there.
@@ -43,12 +44,14 @@ def locked(folder):
             "folder."
         ) from error
     try:
+        remove_partial(folder)
         yield
     except BaseException:
         if made and folder.is_dir() and [path.name for path in folder.iterdir()] == [LOCK_NAME]:
             (folder / LOCK_NAME).unlink()
-            for path in made:
-                path.rmdir()
+            with contextlib.suppress(OSError):  # another process has made something in it
+                for path in made:
+                    path.rmdir()
         raise
     finally:
         lock.release()

@@ -62,7 +62,7 @@ def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, mo
             "dim": embeddings.shape[1],
             "metric": "euclidean",
             "versions": {},
-            "images": {"listed": len(embeddings)},
+            "images": {"listed": len(embeddings), "embedded": len(embeddings)},
             "shard_size": shard_size,
             "complete": True,
         }

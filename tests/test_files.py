@@ -1,6 +1,24 @@
-import pytest
+import errno
+import os
 
-from gsp_tf.files import new_folder
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from faults import kill_while_writing, largest_file
+
+from gsp_tf.files import (
+    DiskFullError,
+    advising,
+    full_disk,
+    hashing,
+    new_folder,
+    remove_partial,
+    replace_text,
+    replacing,
+)
+from gsp_tf.lock import locked
 
 
 def names(folder):
@@ -11,14 +29,15 @@ def test_a_new_folder_appears_when_it_is_whole(tmp_path):
     with new_folder(tmp_path / "deep" / "new") as temporary:
         (temporary / "part").mkdir()
         (temporary / "part" / "file").write_text("whole")
-        assert temporary.parent == tmp_path / "deep" and names(temporary.parent) != ["new"]
+        assert "new" not in names(tmp_path / "deep")
     assert names(tmp_path / "deep") == ["new"]
     assert (tmp_path / "deep" / "new" / "part" / "file").read_text() == "whole"
 
 
-def test_an_error_leaves_nothing(tmp_path):
-    with pytest.raises(RuntimeError), new_folder(tmp_path / "new") as temporary:
-        (temporary / "file").touch()
+@pytest.mark.parametrize("write", [new_folder, replacing])
+def test_an_error_leaves_nothing(tmp_path, write):
+    with pytest.raises(RuntimeError), write(tmp_path / "new") as temporary:
+        (temporary / "file" if write is new_folder else temporary).touch()
         raise RuntimeError
     assert names(tmp_path) == []
 
@@ -31,3 +50,147 @@ def test_what_exists_is_kept(tmp_path, meanwhile):
         (tmp_path / "new").write_text("old")
         assert meanwhile
     assert names(tmp_path) == ["new"] and (tmp_path / "new").read_text() == "old"
+
+
+@pytest.mark.parametrize("write", ["new_folder", "replacing"])
+def test_what_a_killed_process_wrote_goes_with_the_next_writing_or_lock(tmp_path, write):
+    kill_while_writing(write, tmp_path / "out")
+    assert names(tmp_path) == [".out.partial"]
+    if write == "replacing":
+        replace_text(tmp_path / "out", "whole")
+    else:
+        with new_folder(tmp_path / "another"):
+            pass
+    assert ".out.partial" not in names(tmp_path)
+    kill_while_writing(write, tmp_path / "again")
+    assert ".again.partial" in names(tmp_path)
+    with locked(tmp_path):
+        assert ".again.partial" not in names(tmp_path)
+
+
+def test_what_another_writer_writes_is_left(tmp_path):
+    path = tmp_path / "note.txt"
+    with replacing(path) as first, locked(tmp_path):
+        first.write_text("first")
+        remove_partial(tmp_path)
+        with replacing(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+    assert names(tmp_path) == [".lock", "note.txt"]
+
+
+def test_what_is_hidden_and_not_ours_is_left(tmp_path):
+    (tmp_path / ".mine").mkdir()
+    (tmp_path / ".notes.partial").write_text("a file")
+    remove_partial(tmp_path)
+    assert names(tmp_path) == [".mine", ".notes.partial"]
+
+
+def test_a_file_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch):
+    """A crash of the machine leaves the old file or the new one."""
+    done = []
+    replace, fsync = os.replace, os.fsync
+    monkeypatch.setattr("os.replace", lambda *paths: (done.append("rename"), replace(*paths)))
+
+    def note(descriptor):
+        done.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    monkeypatch.setattr("os.fsync", note)
+    replace_text(tmp_path / "note.txt", "hello")
+    assert done == ["note.txt", "rename", tmp_path.name]
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder; expected a file to write"):
+        replace_text(tmp_path, "text")
+
+
+def test_an_error_names_the_file_and_not_its_temporary_place(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: '.*/no/note.txt'"):
+        replace_text(tmp_path / "no" / "note.txt", "text")
+
+
+def test_a_limit_of_the_size_of_files_is_told_and_the_old_file_is_kept(tmp_path):
+    path = tmp_path / "note.txt"
+    path.write_text("old")
+    with pytest.raises(DiskFullError) as caught, largest_file(1000):
+        replace_text(path, "new" * 1000)
+    assert str(caught.value).startswith(
+        f"{path} cannot be written: it would be larger than a file may be here. It needs more than "
+    )
+    assert str(caught.value).endswith("What was there before is kept.")
+    assert path.read_text() == "old" and names(tmp_path) == ["note.txt"]
+
+
+def write_index(path):
+    index = faiss.index_factory(8, "IDMap,Flat")
+    index.add_with_ids(np.ones((500, 8), "float32"), np.arange(500))
+    with hashing(path) as file:
+        faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+
+
+def write_table(path):
+    with replacing(path) as temporary:
+        pq.write_table(pa.table({"id": np.arange(500)}), temporary)
+
+
+def write_arrays(path):
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, a=np.arange(500), b=np.arange(500))
+
+
+@pytest.mark.parametrize("write", [write_index, write_table, write_arrays])
+def test_a_file_is_whole_or_an_error_wherever_the_limit_bites(tmp_path, write):
+    """The last byte too, which is written when a library closes its file."""
+    path = tmp_path / "file"
+    write(path)
+    whole = path.read_bytes()
+    path.write_text("old")
+    for size in (0, 1, len(whole) // 2, len(whole) - 100, len(whole) - 1):
+        with pytest.raises(DiskFullError), largest_file(size):
+            write(path)
+        assert path.read_text() == "old" and names(tmp_path) == ["file"]
+    with largest_file(len(whole)):
+        write(path)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "the disk is full"),
+        (RuntimeError("close error: Disk quota exceeded"), "the quota of the disk is used up"),
+        (ValueError("Unable to write (errno = 28, 'No space left on device')"), "the disk is full"),
+    ],
+)
+def test_a_full_disk_is_told_whoever_finds_it(tmp_path, error, told):
+    with pytest.raises(DiskFullError) as found, replacing(tmp_path / "model.keras") as temporary:
+        temporary.write_bytes(bytes(1234))
+        raise error
+    assert f"model.keras cannot be written: {told}. It needs more than the 1,234" in str(
+        found.value
+    )
+    assert names(tmp_path) == []
+
+
+def test_what_to_do_after_a_full_disk_is_told_once(tmp_path):
+    with (
+        pytest.raises(DiskFullError) as found,
+        advising(lambda: "Go on outside."),
+        advising(lambda: "Go on inside."),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "logs")
+    assert str(found.value) == "logs cannot be written: the disk is full. Go on outside."
+    with pytest.raises(ValueError, match="other"), advising(lambda: "Go on."):
+        raise ValueError("other")
+    assert full_disk(OSError(errno.EACCES, os.strerror(errno.EACCES))) is None
+
+
+def test_a_checksum_is_that_of_what_was_meant(tmp_path):
+    with hashing(tmp_path / "a") as file:
+        file.write(b"hel")
+        file.write(memoryview(b"lo"))
+    assert (file.size, file.sha256[:8]) == (5, "2cf24dba")
+    assert (tmp_path / "a").read_bytes() == b"hello"

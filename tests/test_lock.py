@@ -56,3 +56,10 @@ def test_an_error_leaves_what_was_there(tmp_path):
         (tmp_path / "run" / "file").touch()
         raise RuntimeError
     assert sorted(path.name for path in tmp_path.rglob("*")) == [".lock", ".lock", "file", "run"]
+
+
+def test_an_error_is_told_though_another_process_has_made_something_beside(tmp_path):
+    with pytest.raises(RuntimeError), locked(tmp_path / "runs" / "mine"):
+        (tmp_path / "runs" / "other").mkdir()
+        raise RuntimeError
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["other"]

@@ -25,6 +25,7 @@ _AUXILIARY = (
     *(f"{layer}.{name}" for layer in ("fc1", "fc2") for name in _HEAD),
 )
 _MAX_NAMED = 5
+_HEADER = 4096  # bytes that HDF5 takes for a tensor beside its values, at most
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,8 @@ def convert_weights(path, architecture, out):
         for key, variable in variables.items():
             variable.assign(_value(state, key, variable))
     with replacing(out) as temporary:
+        # HDF5 does not recover from a disk that gets full while it writes: is there room?
+        temporary.write_bytes(bytes(4 * model.count_params() + _HEADER * len(variables)))
         model.save_weights(temporary)
     return Conversion(Path(out), len(variables), left_out)
 

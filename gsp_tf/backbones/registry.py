@@ -166,8 +166,8 @@ def _load(model, path):
             warnings.simplefilter("always", UserWarning)
             model.load_weights(path)
         reason = str(notes[0].message) if notes else None
-    except (ValueError, KeyError, OSError) as error:
-        reason = str(error)
+    except Exception as error:  # a file that is no such HDF5 may raise anything
+        reason = str(error) or type(error).__name__
     if reason is not None:
         reason = " ".join(reason.split())[:300]
         raise ValueError(f"{path} does not fit the backbone {model.name!r}: {reason}")

@@ -46,7 +46,12 @@ class SafetensorsFile:
         """
         try:
             return self._file.get_tensor(name)
-        except (SafetensorError, TypeError, AttributeError) as error:
+        except (TypeError, AttributeError) as error:
+            kind = self._file.get_slice(name).get_dtype()
+            raise ValueError(
+                f"{self.path}: {name} is of type {kind}, which NumPy does not have. Save it as F32."
+            ) from error
+        except SafetensorError as error:
             raise ValueError(f"{self.path}: {name}: {error}") from error
 
     def __enter__(self):

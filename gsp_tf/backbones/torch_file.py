@@ -9,7 +9,7 @@ import numpy as np
 from gsp_tf.backbones.torch_pickle import read_torch_pickle
 
 _MAX_RECORDS = 2**16
-_MAX_PICKLE = 2**24
+_MAX_PICKLE = 2**20
 
 
 class TorchFile:

@@ -16,6 +16,7 @@ _PARAMETER = "torch._utils _rebuild_parameter"
 _GLOBALS = {*_DTYPES, _DICT, _TENSOR, _PARAMETER}
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _MAX_RANK = 8
+_MAX_NAME = 1000
 _VALUES = {"BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1"}
 
 
@@ -161,6 +162,8 @@ class _Machine:
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, str):
                 raise ValueError(f"it has a key that is no name but a {type(key).__name__}")
+            if len(key) > _MAX_NAME:
+                raise ValueError(f"it has a name of {len(key):,} characters")
             target[key] = value
 
 

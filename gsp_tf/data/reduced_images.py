@@ -137,7 +137,7 @@ def _make(missing: Sequence[tuple[str, Path]], folder: Path, channels: int, shor
             pool.shutdown(cancel_futures=True)
             needed = np.mean(sizes or [0]) * (len(missing) - len(sizes)) / 1e6
             raise OSError(
-                f"{folder}: {error.strerror}. {len(sizes)} of {len(missing)} copies of images are "
+                f"{error} {len(sizes)} of {len(missing)} copies of images are "
                 f"written and will be used the next time; the others take about {needed:.0f} MB. "
                 "Free space, or choose another folder or none for the copies (data.cache)."
             ) from error

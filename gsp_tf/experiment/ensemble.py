@@ -59,7 +59,7 @@ def train_ensemble(recipe, path, folds=None):
         ValueError: if the data or the recipe cannot be used.
     """
     RunFolder(path).refuse_existing()
-    with locked(path):
+    with RunFolder(path).training():
         folds = folds or load_folds(recipe)
         folder = RunFolder.create(path, recipe)
         try:
@@ -94,7 +94,7 @@ def resume_ensemble(path, folds=None):
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
-    with locked(folder.path):
+    with folder.training():
         if "ensemble" in folder.metrics():
             return folder
         return _train_models(folder, folds or load_folds(folder.recipe()))

@@ -1,5 +1,7 @@
 """What is said about an error of TensorFlow."""
 
+from gsp_tf.files import full_disk
+
 
 def reason(error):
     """The line of an error that says what happened.
@@ -18,9 +20,10 @@ def reason(error):
         >>> reason(ValueError("epochs must be 1 or more"))
         'epochs must be 1 or more'
     """
-    message = getattr(error, "message", None)
+    full = full_disk(error)
+    message = None if full else getattr(error, "message", None)
     if message is None:
-        return str(error)
+        return str(full or error)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     causes = [line for line in lines if "Error: " in line]
     return (causes or lines)[0]

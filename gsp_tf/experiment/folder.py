@@ -1,12 +1,14 @@
 """The files of a run."""
 
+import contextlib
 import csv
 import json
 import shutil
 import zipfile
 from pathlib import Path
 
-from gsp_tf.files import replace_text, replacing
+from gsp_tf.files import advising, read_json, replace_text, replacing
+from gsp_tf.lock import locked
 from gsp_tf.recipe import load_recipe, save_recipe
 
 
@@ -83,20 +85,19 @@ class RunFolder:
 
     def learner(self, compile=True):
         """The best learner, with its weights and, compiled, its optimizer's state."""
-        if not zipfile.is_zipfile(self.model_path):
-            raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
         import keras  # here, so that TensorFlow is not loaded for the other files
 
         from gsp_tf.training import MetricLearner
 
+        with open(self.model_path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
         try:
             learner = keras.models.load_model(self.model_path, compile=compile)
-        except (ValueError, OSError):
-            raise
         except Exception as error:  # a configuration that does not fit may raise anything
             raise ValueError(
                 f"{self.model_path} is damaged, or of other versions of Keras or gsp_tf: "
-                f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+                f"{' '.join(str(error).split())[:300] or type(error).__name__}"
             ) from error
         if not isinstance(learner, MetricLearner):
             raise ValueError(f"{self.model_path} holds no MetricLearner.")
@@ -109,15 +110,21 @@ class RunFolder:
         with open(self.history_path, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
-        # A crash or a full disk can leave the last row incomplete.
-        rows = [row for row in rows if all(row[name] for name in names)]
         return {name: [float(row[name]) for row in rows] for name in names}
 
-    def remove_temporary_files(self):
-        """Remove what a process that was killed was just writing."""
-        for suffix in (".keras", ".npz", ".json", ".yaml", ".csv", ".html"):
-            for path in self.path.glob(f".*.*{suffix}"):
-                path.unlink()
+    @contextlib.contextmanager
+    def training(self):
+        """Lock the folder; an error of a full disk says how to go on with the run."""
+        with advising(self._how_to_go_on), locked(self.path):
+            yield
+
+    def _how_to_go_on(self):
+        if not self.recipe_path.exists():
+            return ""
+        return (
+            "The run keeps its last evaluation: free some space, then go on with "
+            f"gsp-tf train --resume {self.path}"
+        )
 
     def cut_history(self, epochs):
         """Keep the first epochs of `history.csv`: those that training goes on after."""
@@ -132,10 +139,7 @@ class RunFolder:
         """What `metrics.json` holds; empty if the run has not come to it."""
         if not self.metrics_path.exists():
             return {}
-        try:
-            return dict(json.loads(self.metrics_path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{self.metrics_path} is damaged: {error}") from error
+        return read_json(self.metrics_path)
 
     def is_trained(self):
         """Whether training came to its end, by itself or because the loss was not finite."""

@@ -17,11 +17,11 @@ from gsp_tf.experiment.ccp import ccp_trainer, proxy_pool
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.evaluate import evaluate_run, fingerprint
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.history import HistoryFile
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
 from gsp_tf.experiment.optimizer import plateau_callbacks
 from gsp_tf.experiment.warmup import warm_up
-from gsp_tf.lock import locked
 from gsp_tf.training import Checkpoint, RetrievalEvaluation, SaveBest, StopOnNaN
 from gsp_tf.training.checkpoint import epoch_of
 
@@ -59,7 +59,7 @@ def train_recipe(recipe, path, splits=None):
     folder = RunFolder(path)
     folder.refuse_existing()
     recipe = dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
-    with locked(folder.path):
+    with folder.training():
         splits = splits or load_splits(recipe)
         _train(recipe, folder, splits)
         _complete(folder, splits)
@@ -94,10 +94,9 @@ def resume_run(path, splits=None):
     """
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
-    with locked(folder.path):
+    with folder.training():
         recipe = folder.recipe()
         splits = splits or load_splits(recipe)
-        folder.remove_temporary_files()
         if not folder.is_trained():
             _train(recipe, folder, splits, resume=True)
         _complete(folder, splits)
@@ -289,7 +288,7 @@ def _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best
                 _LogState(recipe.trainer),
                 checkpoint,
                 *followers,
-                keras.callbacks.CSVLogger(folder.history_path, append=True),
+                HistoryFile(folder.history_path),
                 keras.callbacks.TensorBoard(folder.logs_path, write_graph=False),
             ],
             shuffle=False,

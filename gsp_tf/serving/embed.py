@@ -3,6 +3,7 @@
 import numpy as np
 
 from gsp_tf.data import find_unreadable
+from gsp_tf.files import advising
 from gsp_tf.lock import locked
 from gsp_tf.serving.decodable import NOT_DECODED, embed_decodable
 from gsp_tf.serving.embedding_job import SHARD_SIZE, begin, finish, warn_of_corrupt
@@ -45,7 +46,7 @@ def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
     folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
     sources = {"listed": len(listed), "sha256": fingerprint(listed)}
     folder.refuse_other_files()
-    with locked(folder.path):
+    with advising(_how_to_go_on), locked(folder.path):
         metadata = begin(folder, model, sources, shard_size)
         if not metadata["complete"]:
             shard_size = metadata["shard_size"]
@@ -57,6 +58,10 @@ def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
             metadata = finish(folder, metadata)
     warn_of_corrupt(folder, metadata)
     return folder
+
+
+def _how_to_go_on():
+    return "Free some space; the same command goes on with what is missing."
 
 
 def _embed(model, listed, description):

@@ -2,7 +2,7 @@
 
 import warnings
 
-from gsp_tf.data.messages import bulleted
+from gsp_tf.data.messages import bulleted, counted
 from gsp_tf.serving.metadata import VERSIONED, versions
 
 SHARD_SIZE = 4096
@@ -27,19 +27,11 @@ def begin(folder, model, images, shard_size):
     """
     if shard_size < 1:
         raise ValueError(f"shard_size must be 1 or more, received {shard_size}.")
-    wanted = {
-        "model": {
-            "sha256": model.sha256,
-            "recipe": model.recipe.name,
-            "run": str(model.folder.path.absolute()),
-        },
-        "preprocessing": model.preprocessing,
-        "images": images,
-    }
+    wanted = {**model.described, "images": images}
     if folder.metadata_path.exists():
         begun = folder.metadata()
         _check_same(folder, begun, wanted)
-        folder.remove_temporary_files()
+        folder.forget_attempts()
         return begun
     metadata = {
         **wanted,
@@ -55,24 +47,24 @@ def begin(folder, model, images, shard_size):
 
 def _check_same(folder, begun, wanted):
     """Refuse to mix two models, two preprocessings or two lists of images."""
-    differing = {
-        "the model": (begun["model"].get("sha256"), wanted["model"]["sha256"]),
-        "the preprocessing": (begun["preprocessing"], wanted["preprocessing"]),
-        "the list of images": (
-            {key: begun["images"].get(key) for key in wanted["images"]},
-            wanted["images"],
-        ),
-    }
-    problems = [
-        f"{name}: {theirs} there, {ours} now"
-        for name, (theirs, ours) in differing.items()
-        if theirs != ours
-    ]
-    if problems:
-        raise ValueError(
-            f"{folder.path} holds other embeddings; choose another folder or remove it:\n"
-            f"{bulleted(problems)}"
+    ours, theirs = wanted["model"], begun["model"]
+    prepared, images = begun["preprocessing"], begun["images"]
+    if theirs.get("sha256") != ours["sha256"]:
+        earlier = theirs.get("run") == ours["run"]
+        problem = f"of {'an earlier' if earlier else 'the'} model of {theirs.get('run')}"
+    elif prepared != wanted["preprocessing"]:
+        problem = f"with other preprocessing: {prepared} there, {wanted['preprocessing']} now"
+    elif wanted["images"].items() <= images.items():
+        return
+    else:
+        problem = (
+            f"of another list of images: {images['listed']:,} there, "
+            f"{wanted['images']['listed']:,} now. To add images to an index, embed them alone "
+            "(--out NEW), then run gsp-tf index INDEX --add NEW"
         )
+    raise ValueError(
+        f"{folder.path} holds embeddings {problem}. Choose another folder (--out NEW) or remove it."
+    )
 
 
 def finish(folder, metadata):
@@ -106,7 +98,7 @@ def finish(folder, metadata):
         folder.write_corrupt(corrupt)
     if not count:
         raise ValueError(
-            f"None of the {len(corrupt)} files can be read as an image; see {folder.corrupt_path}."
+            f"No image can be read of {counted(len(corrupt), 'file')}; see {folder.corrupt_path}."
         )
     metadata = {
         **metadata,
@@ -128,8 +120,8 @@ def warn_of_corrupt(folder, metadata):
     corrupt = folder.corrupt()
     if corrupt:
         warnings.warn(
-            f"{len(corrupt)} of {metadata['images']['listed']} files cannot be read as images and "
-            f"are left out; {folder.corrupt_path} lists them:\n"
+            f"{len(corrupt)} of {counted(metadata['images']['listed'], 'file')} cannot be read as "
+            f"images and are left out; {folder.corrupt_path} lists them:\n"
             f"{bulleted([f'{path}: {reason}' for path, reason in corrupt])}",
             stacklevel=3,
         )

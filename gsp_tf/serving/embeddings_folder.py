@@ -91,7 +91,8 @@ class EmbeddingsFolder:
         folder = cls(path)
         if not folder.metadata_path.is_file():
             raise FileNotFoundError(
-                f"{folder.path} holds no embeddings: it has no {folder.metadata_path.name}."
+                f"{folder.path} holds no embeddings: it has no {folder.metadata_path.name}, which "
+                "gsp-tf embed writes."
             )
         if not folder.metadata()["complete"]:
             raise ValueError(
@@ -115,10 +116,14 @@ class EmbeddingsFolder:
     def metadata(self):
         """What `embeddings.json` holds."""
         metadata = read_metadata(self.metadata_path, FORMAT, _TYPES)
-        sizes = {**metadata, "listed": metadata["images"].get("listed")}
-        for name in ("listed", "shard_size", "dim"):
-            if not isinstance(sizes[name], int) or not 1 <= sizes[name] <= _LARGEST:
-                raise ValueError(f"{self.metadata_path} is damaged: {name} is {sizes[name]!r}.")
+        images = metadata["images"]
+        sizes = {name: metadata[name] for name in ("shard_size", "dim")}
+        sizes |= {name: images.get(name) for name in ("listed", "embedded")}
+        if not metadata["complete"]:
+            del sizes["embedded"]
+        for name, size in sizes.items():
+            if type(size) is not int or not 1 <= size <= _LARGEST:
+                raise ValueError(f"{self.metadata_path} is damaged: {name} is {size!r}.")
         return metadata
 
     def write_metadata(self, entries):
@@ -172,7 +177,7 @@ class EmbeddingsFolder:
             table["path"].to_pylist(),
             table["label"].to_pylist(),
             embeddings.reshape(-1, dim),
-            _corrupt(table.schema.metadata, path),
+            _noted(table.schema.metadata, path)[0],
         )
 
     def summarize_shard(self, number):
@@ -184,10 +189,11 @@ class EmbeddingsFolder:
         path = self.shard_path(number)
         try:
             footer = pq.read_metadata(path)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError) as error:
+            if not path.is_file():
+                raise
             raise ValueError(f"{path} is damaged: {error}") from error
-        corrupt = _corrupt(footer.metadata, path)
-        return ShardSummary(footer.num_rows, corrupt, json.loads(footer.metadata[_LENGTHS]))
+        return ShardSummary(footer.num_rows, *_noted(footer.metadata, path))
 
     def begin_attempt(self, number, most):
         """Note that a shard is begun; refuse one that was begun too often and never written.
@@ -230,18 +236,21 @@ class EmbeddingsFolder:
         with open(self.corrupt_path, newline="", encoding="utf-8") as file:
             return [tuple(row) for row in csv.reader(file)][1:]
 
-    def remove_temporary_files(self):
-        """Remove what a process that was killed was just writing."""
-        for suffix in (".parquet", ".json", ".csv"):
-            for path in self.path.glob(f".*.*{suffix}"):
-                path.unlink()
+    def forget_attempts(self):
+        """Forget the attempts at all shards."""
+        for path in self.path.glob(".attempts.*.json"):
+            path.unlink()
 
 
-def _corrupt(metadata, path):
-    """What the metadata of a Parquet file say of images that could not be read."""
+def _noted(metadata, path):
+    """What a Parquet file notes: images that could not be read, and extreme lengths."""
     if not {_CORRUPT, _LENGTHS} <= set(metadata or {}):
         raise ValueError(f"{path} was not written by gsp-tf embed.")
-    return [tuple(entry) for entry in json.loads(metadata[_CORRUPT])]
+    try:
+        corrupt = [(str(name), str(why)) for name, why in json.loads(metadata[_CORRUPT])]
+        return corrupt, [float(length) for length in json.loads(metadata[_LENGTHS])]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: its notes cannot be read ({error}).") from error
 
 
 def read_table(path, columns):

@@ -5,7 +5,7 @@ import json
 from pathlib import Path, PurePosixPath
 
 from gsp_tf.data import MAX_PIXELS
-from gsp_tf.files import replace_text
+from gsp_tf.files import read_json, replace_text
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.metadata import versions
 from gsp_tf.serving.onnx_file import ONNX_PACKAGES
@@ -68,15 +68,14 @@ def verify_export(path):
     file = folder / METADATA_NAME
     if not file.is_file():
         raise FileNotFoundError(f"{path} is not an exported model: it has no {METADATA_NAME}.")
-    try:
-        described = json.loads(file.read_text(encoding="utf-8"))
-        listed = {str(name): str(digest) for name, digest in described["sha256"].items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{file} is damaged: {error!r}") from error
+    described = read_json(file)
+    listed = described.get("sha256")
+    if not isinstance(listed, dict) or not all(isinstance(v, str) for v in listed.values()):
+        raise ValueError(f"{file} is damaged: it does not list the SHA-256 of files.")
     root = folder.resolve()
     for name in listed:
         parts = PurePosixPath(name.replace("\\", "/"))
-        inside = (root / name).resolve().is_relative_to(root)
+        inside = "\0" not in name and (root / name).resolve().is_relative_to(root)
         if parts.is_absolute() or ".." in parts.parts or not inside:
             raise ValueError(f"{file} names a file outside of its folder: {name!r}")
     found = _checksums(folder)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gsp_tf.data.messages import listed
+from gsp_tf.data.messages import counted, listed
 from gsp_tf.evaluation.checks import checked_embeddings
 from gsp_tf.evaluation.search_space import SearchSpace
 from gsp_tf.serving.checksum import file_sha256
@@ -49,7 +49,7 @@ class Index:
         >>> Index("no/such/index")
         Traceback (most recent call last):
             ...
-        FileNotFoundError: no/such/index is no index: it has no index.json.
+        FileNotFoundError: no/such/index is no index: it has no index.json. ...
     """
 
     def __init__(self, path, mapped=None):
@@ -57,7 +57,7 @@ class Index:
         self.path = self._files.path
         self.metadata, self._index, self._items, self.mapped = self._files.open(mapped)
         self._ids = self._items["id"].to_numpy()
-        self._space = _unpacked(self.metadata)
+        self._space = _unpacked(self.metadata, self._files.metadata_path)
 
     def __len__(self):
         return self.metadata["count"]
@@ -102,8 +102,8 @@ class Index:
 
     def check_model(self, model):
         """Refuse a `RunModel` that the index was not made with, or with other preprocessing."""
-        here = {"model": {"sha256": model.sha256}, "preprocessing": model.preprocessing}
-        check_same_model(here, self.metadata, f"{model.folder.path} and the index {self.path}")
+        both = f"{model.folder.path} and the index {self.path}"
+        check_same_model(model.described, self.metadata, both)
 
     def check_k(self, k):
         """Refuse to search for no images, or for more than there are."""
@@ -141,8 +141,8 @@ class Index:
         known = _in(new["path"], self._items["path"])
         if known:
             raise ValueError(
-                f"{len(known)} images are in the index {self.path} already; delete them first to "
-                f"replace them: {listed(known)}."
+                f"The index {self.path} holds {counted(len(known), 'image')} of these already; to "
+                f"replace them, delete them first: {listed(known)}."
             )
         with self._files.changing(self.metadata):
             index = self._loaded()
@@ -165,7 +165,7 @@ class Index:
         missing = pc.filter(paths, pc.invert(pc.is_in(paths, self._items["path"])))
         if len(missing):
             raise ValueError(
-                f"{len(missing)} images are not in the index {self.path}: "
+                f"The index {self.path} does not hold {counted(len(missing), 'image')} to delete: "
                 f"{listed(missing.to_pylist())}."
             )
         if len(pc.unique(paths)) < len(paths):
@@ -225,7 +225,7 @@ def build_index(embeddings, path=None, kind=None, metric=None, seed=0):
         >>> build_index("no/such/folder")
         Traceback (most recent call last):
             ...
-        FileNotFoundError: no/such/folder holds no embeddings: it has no embeddings.json.
+        FileNotFoundError: no/such/folder holds no embeddings: it has no embeddings.json, ...
     """
     folder = EmbeddingsFolder.open(embeddings)
     described = folder.metadata()
@@ -283,7 +283,7 @@ def verify_index(path):
         >>> verify_index("no/such/index")
         Traceback (most recent call last):
             ...
-        FileNotFoundError: no/such/index is no index: it has no index.json.
+        FileNotFoundError: no/such/index is no index: it has no index.json. ...
     """
     return IndexFiles(path).verify()
 
@@ -300,15 +300,20 @@ def check_same_model(ours, theirs, both):
         ValueError: if they differ.
 
     Example:
-        >>> one = {"model": {"sha256": "a"}, "preprocessing": {}}
-        >>> check_same_model(one, {**one, "model": {"sha256": "b"}}, "Run and index")
+        >>> ours = {"model": {"sha256": "a", "run": "runs/gap"}, "preprocessing": {}}
+        >>> theirs = {"model": {"sha256": "b", "run": "runs/gsp"}, "preprocessing": {}}
+        >>> check_same_model(ours, theirs, "Run and index")
         Traceback (most recent call last):
             ...
-        ValueError: Run and index do not belong together: the model is a and b (SHA-256).
+        ValueError: Run and index do not belong together: the models are of runs/gap and runs/gsp.
     """
-    a, b = ours["model"].get("sha256"), theirs["model"].get("sha256")
-    if a != b:
-        raise ValueError(f"{both} do not belong together: the model is {a} and {b} (SHA-256).")
+    ours_model, theirs_model = ours["model"], theirs["model"]
+    if ours_model.get("sha256") != theirs_model.get("sha256"):
+        runs = ours_model.get("run"), theirs_model.get("run")
+        which = f"the models are of {runs[0]} and {runs[1]}"
+        if runs[0] == runs[1]:
+            which = f"the models are two of {runs[0]}, which was trained again in between"
+        raise ValueError(f"{both} do not belong together: {which}.")
     a, b = ours["preprocessing"], theirs["preprocessing"]
     if a != b:
         raise ValueError(f"{both} do not belong together: the preprocessing is {a} and {b}.")
@@ -391,12 +396,12 @@ def _packed(space):
     return {"origin": base64.b64encode(origin).decode(), "scale": float(space.scale)}
 
 
-def _unpacked(metadata):
+def _unpacked(metadata, path):
     try:
         origin = np.frombuffer(base64.b64decode(metadata["space"]["origin"]), "<f4")
         space = SearchSpace(metadata["metric"], origin, np.float32(metadata["space"]["scale"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"index.json is damaged: its space cannot be read ({error}).") from error
+        raise ValueError(f"{path} is damaged: its space cannot be read ({error}).") from error
     if origin.shape != (metadata["dim"],):
-        raise ValueError(f"index.json is damaged: its origin has {len(origin)} dimensions.")
+        raise ValueError(f"{path} is damaged: its origin has {len(origin)} dimensions.")
     return space

@@ -9,8 +9,8 @@ import faiss
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsp_tf.files import replacing
-from gsp_tf.lock import LOCK_NAME, locked
+from gsp_tf.files import hashing
+from gsp_tf.lock import locked
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.embeddings_folder import read_table
 from gsp_tf.serving.kinds import is_of_kind
@@ -19,9 +19,7 @@ from gsp_tf.serving.metadata import read_metadata, write_metadata
 
 FORMAT = "gsp_tf index"
 ITEM_COLUMNS = {"id": pa.int64(), "path": pa.string(), "label": pa.string()}
-_OURS = re.compile(
-    r"(\.\d+-\d+\.)?(vectors-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet|index\.json)"
-)
+_OURS = re.compile(r"vectors-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet|index\.json")
 _TYPES = {
     "kind": str,
     "metric": str,
@@ -71,7 +69,8 @@ class IndexFiles:
         """What `index.json` holds."""
         if not self.metadata_path.is_file():
             raise FileNotFoundError(
-                f"{self.path} is no index: it has no {self.metadata_path.name}."
+                f"{self.path} is no index: it has no {self.metadata_path.name}. Write embeddings "
+                "with gsp-tf embed, then an index of them with gsp-tf index."
             )
         metadata = read_metadata(self.metadata_path, FORMAT, _TYPES)
         if not all(isinstance(metadata["recall"].get(name), int | float) for name in _RECALL):
@@ -176,16 +175,16 @@ class IndexFiles:
         stamp = secrets.token_hex(4)
         vectors_path = self.path / f"vectors-{stamp}.faiss"
         items_path = self.path / f"items-{stamp}.parquet"
-        with replacing(vectors_path) as temporary:
-            try:
-                faiss.write_index(index, str(temporary))
-            except RuntimeError as error:
-                raise OSError(f"{vectors_path} cannot be written: {error}") from error
-        with replacing(items_path) as temporary:
-            pq.write_table(items, temporary)
+        with hashing(vectors_path) as vectors:
+            faiss.write_index(index, faiss.PyCallbackIOWriter(vectors.write))
+        with hashing(items_path) as rows:
+            pq.write_table(items, rows)
         metadata = {
             **metadata,
-            "files": {"vectors": _described(vectors_path), "items": _described(items_path)},
+            "files": {
+                "vectors": _described(vectors_path, vectors),
+                "items": _described(items_path, rows),
+            },
         }
         write_metadata(self.metadata_path, FORMAT, metadata)
         self._remove_others({vectors_path, items_path, self.metadata_path})
@@ -196,8 +195,8 @@ class IndexFiles:
         return self.metadata()["files"] if self.metadata_path.exists() else None
 
     def _others(self):
-        """What the folder holds beside the lock."""
-        return (file for file in self.path.iterdir() if file.name != LOCK_NAME)
+        """What the folder holds that is not hidden: the lock is, and what is just written."""
+        return (file for file in self.path.iterdir() if not file.name.startswith("."))
 
     def _remove_others(self, kept):
         for file in self._others():
@@ -220,12 +219,12 @@ class IndexFiles:
 
 
 def _is_ours(file):
-    """Whether a file is one that writing an index leaves, or leaves when it is killed."""
+    """Whether a file is one that writing an index leaves."""
     return _OURS.fullmatch(file.name) is not None
 
 
-def _described(path):
-    return {"name": path.name, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
+def _described(path, written):
+    return {"name": path.name, "bytes": written.size, "sha256": written.sha256}
 
 
 def _mapping(kind):
@@ -241,4 +240,6 @@ def _read_index(path, kind, mapped):
         raise ValueError(f"{path} is no index of faiss, or damaged: {error}") from error
     if not is_of_kind(index, kind, mapped):
         raise ValueError(f"{path} is no index of kind {kind!r}, but another one of faiss.")
+    if kind != "exact" and not index.nprobe:
+        raise ValueError(f"{path} is damaged: its nprobe is 0, so that a search looks nowhere.")
     return index

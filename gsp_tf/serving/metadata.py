@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import gsp_tf
-from gsp_tf.files import replace_text
+from gsp_tf.files import read_json, replace_text
 
 VERSIONED = ("tensorflow", "keras", "numpy", "faiss-cpu", "pyarrow")  # make embeddings and indexes
 _FORMAT_VERSION = 1
@@ -46,11 +46,8 @@ def read_metadata(path, format_name, types):
         ValueError: if it is no such file.
     """
     path = Path(path)
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
-    found = entries.get("format") if isinstance(entries, dict) else None
+    entries = read_json(path)
+    found = entries.get("format")
     if found != format_name:
         raise ValueError(f"{path} does not describe {format_name}; received format {found!r}.")
     if entries.get("format_version") != _FORMAT_VERSION:
@@ -59,8 +56,10 @@ def read_metadata(path, format_name, types):
             f"reads {_FORMAT_VERSION}."
         )
     for name, kind in types.items():
-        if not isinstance(entries.get(name), kind):
-            raise ValueError(f"{path} is damaged: it has no {name}, or not of type {kind}.")
+        if type(entries.get(name)) is not kind:
+            raise ValueError(
+                f"{path} is damaged: it has no {name}, or not of type {kind.__name__}."
+            )
     return entries
 
 

@@ -53,6 +53,16 @@ class RunModel:
         """SHA-256 of the file of the model."""
         return file_sha256(self.folder.model_path)
 
+    @property
+    def described(self):
+        """What embeddings and indexes note of the model and its preprocessing, as a dict."""
+        model = {
+            "sha256": self.sha256,
+            "recipe": self.recipe.name,
+            "run": str(self.folder.path.absolute()),
+        }
+        return {"model": model, "preprocessing": self.preprocessing}
+
     @functools.cached_property
     def embedder(self):
         """The Keras model from images to embeddings."""

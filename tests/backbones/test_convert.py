@@ -1,3 +1,4 @@
+import json
 import pickle
 import struct
 import zipfile
@@ -5,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from faults import largest_file
 from safetensors.numpy import save_file
 
 from gsp_tf import backbones, cli
 from gsp_tf.backbones import convert_weights
+from gsp_tf.backbones.safetensors_file import SafetensorsFile
 from gsp_tf.backbones.torch_file import TorchFile
 
 ARCHITECTURES = ["bn_inception", "googlenet"]
@@ -167,6 +170,20 @@ def test_every_value_arrives(tmp_path, reference, architecture, suffix):
         np.testing.assert_array_equal(value, state[f"{prefix}.{suffix}"])
 
 
+@pytest.mark.parametrize("size", [0, 40_000_000])
+def test_a_full_disk_is_found_before_anything_is_written(tmp_path, state, size, capfd):
+    path, out = write_safetensors(tmp_path / "a.safetensors", state), tmp_path / "a.weights.h5"
+    out.write_text("old")
+    with pytest.raises(OSError) as caught, largest_file(size):
+        convert_weights(path, "bn_inception", out)
+    assert str(caught.value).startswith(f"{out} cannot be written: it would be larger than a file")
+    assert out.read_text() == "old" and not list(tmp_path.glob(".*"))
+    assert "Traceback" not in capfd.readouterr().err
+    assert convert_weights(path, "bn_inception", out).num_tensors == len(state)
+    needed = 4 * sum(array.size for array in state.values())
+    assert needed < out.stat().st_size < needed + 4096 * len(state)
+
+
 def test_other_forms_of_the_same_tensors(tmp_path, state):
     """Vectors of shape (1, C), parameters, other precisions, memory orders and shared storages."""
     arrays = dict(state)
@@ -270,6 +287,7 @@ def test_code_in_a_pickle_is_not_run(tmp_path, protocol):
         ({"a": tensor("0", np.zeros(2), shape=(1,) * 9)}, "calls torch._utils"),
         ({"a": tensor("0", np.zeros(2), size=-2)}, "has a storage of an unknown kind"),
         ({1: tensor("0", np.zeros(2))}, "has a key that is no name but a int"),
+        ({"a" * 9999: tensor("0", np.zeros(2))}, "has a name of 9,999 characters"),
     ],
 )
 def test_other_pickles(tmp_path, value, message):
@@ -292,6 +310,27 @@ def test_damaged_pickles(tmp_path, data):
     check_refused(
         write_torch(tmp_path / "a.pth", {}, data=data), "damaged|pickle|bytes|holds a|sets"
     )
+
+
+def test_large_pickles_are_not_read(tmp_path):
+    """Two million dicts would take 200 MB; the state dicts of all backbones have 100 kB."""
+    data = b"\x80\x02" + b"}" * 2_000_000 + b"."
+    check_refused(
+        write_torch(tmp_path / "a.pth", {}, data=data),
+        "its pickle has 2,000,003 bytes, at most 1,048,576 are read",
+    )
+
+
+def test_types_that_numpy_does_not_have(tmp_path):
+    """Eight bits a float, as safetensors can hold them."""
+    entry = {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}
+    header = json.dumps({"conv1": entry}).encode()
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    with SafetensorsFile(path) as file, pytest.raises(ValueError) as caught:
+        file.read("conv1")
+    message = f"{path}: conv1 is of type F8_E4M3, which NumPy does not have. Save it as F32."
+    assert str(caught.value) == message
 
 
 def test_tensors_beyond_their_storage(tmp_path, state):

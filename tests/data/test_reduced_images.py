@@ -87,12 +87,16 @@ def test_a_full_disk_is_an_error_and_what_is_written_stays(files, tmp_path, monk
     folder = tmp_path / "copies"
     room = iter([True, True])
 
-    def fsync(descriptor):
+    def replace(source, target, original=os.replace):
         if not next(room, False):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(source, target)
 
-    monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(OSError, match=r"No space left .* of 5 copies of images are written"):
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(
+        OSError,
+        match=r"copies.*tensor cannot be written: the disk is full.* of 5 copies",
+    ):
         reduce_images(files, folder, 16)
     monkeypatch.undo()
     written = copies(folder)

@@ -5,11 +5,13 @@ import os
 import re
 
 import pytest
+from faults import kill_while_writing, largest_file
 from PIL import Image
 
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder
-from gsp_tf.training import StopOnNaN
+from gsp_tf.training import Checkpoint, StopOnNaN
+from gsp_tf.training.checkpoint import epoch_of
 
 RECIPE = """
 name: faults
@@ -89,6 +91,29 @@ def test_a_file_that_breaks_while_training_is_named_and_the_run_goes_on_when_men
     code, said, folder = run(resume=True)
     assert code == 0 and folder.metrics()["status"] == "finished"
     assert len(folder.history()["loss"]) == 3
+
+
+def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(run, monkeypatch):
+    def save(self, epoch, original=Checkpoint._save):
+        with largest_file(3000 if epoch == 1 else 10**9):
+            original(self, epoch)
+
+    monkeypatch.setattr(Checkpoint, "_save", save)
+    quick = ("--training.steps_per_epoch", 2, "--training.epochs", 2)
+    code, said, folder = run(*quick)
+    told = said.strip().splitlines()[-1]
+    assert code == 1
+    assert told.startswith(f"gsp-tf: error: {folder.checkpoint_path} cannot be written: it would")
+    assert told.endswith(
+        "The run keeps its last evaluation: free some space, then go on with gsp-tf train --resume "
+        f"{folder.path}"
+    )
+    assert folder.metrics()["status"] == "failed" and epoch_of(folder.checkpoint_path) == 0
+    monkeypatch.undo()
+    kill_while_writing("replacing", folder.model_path)
+    code, said, folder = run(resume=True)
+    assert code == 0 and len(folder.history()["loss"]) == 2
+    assert [path.name for path in folder.path.rglob(".*")] == [".lock"]
 
 
 def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, save_run
 
@@ -154,13 +155,13 @@ def test_nothing_but_files_that_are_no_images(digits_run, tmp_path):
 
 def test_another_model_preprocessing_or_list_is_refused(digits_run, images, own, tmp_path):
     other = save_run(tmp_path / "other", images, seed=1)
-    with pytest.raises(ValueError, match="holds other embeddings.*\n  the model: .* there"):
+    with pytest.raises(ValueError, match="holds embeddings of the model of .*run. Choose another"):
         embed_images(other, [images], own.path)
-    with pytest.raises(ValueError, match="the list of images: .*'listed': 80"):
+    with pytest.raises(ValueError, match="list of images: 80 there, 8 now. .*--out NEW.*--add NEW"):
         embed_images(digits_run, [images / "<b>1"], own.path)
     recipe = RunFolder(digits_run).recipe_path
     recipe.write_text(recipe.read_text("utf-8").replace("resize: 18", "resize: 20"), "utf-8")
-    with pytest.raises(ValueError, match="the preprocessing: .*18.* there, .*20.* now"):
+    with pytest.raises(ValueError, match="other preprocessing: .*18.* there, .*20.* now"):
         embed_images(digits_run, [images], own.path)
 
 
@@ -189,11 +190,27 @@ def test_damaged_shards_are_named(own, change):
         list(own.shards())
 
 
+@pytest.mark.parametrize("noted", ["[", "[1]", "5", "[[1, 2, 3]]", "[" * 100_000])
+@pytest.mark.parametrize("name", ["corrupt", "lengths"])
+def test_damaged_notes_of_shards_are_named(own, name, noted):
+    path = own.shard_path(0)
+    table = pq.read_table(path)
+    if name == "lengths" and noted == "[1]":
+        noted = '["long"]'
+    pq.write_table(
+        table.replace_schema_metadata({**table.schema.metadata, name.encode(): noted}), path
+    )
+    with pytest.raises(ValueError, match="embeddings-00000.parquet is damaged: its notes"):
+        own.summarize_shard(0)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("{", "embeddings.json is damaged"),
-        ("[]", "does not describe gsp_tf embeddings; received format None"),
+        ("[]", "embeddings.json is damaged: it holds a list, not an object"),
+        ("{}", "does not describe gsp_tf embeddings; received format None"),
+        ('{"a":' * 100_000, "embeddings.json is damaged: it is nested too deeply"),
         ('{"format": "gsp_tf embeddings", "format_version": 9}', "format version 9"),
         ('{"format": "gsp_tf embeddings", "format_version": 1}', "damaged: it has no model"),
     ],
@@ -208,13 +225,14 @@ def test_damaged_metadata_are_refused(own, content, message):
     "changes",
     [
         *({name: value} for name in ("dim", "shard_size") for value in (0, -1, 10**12)),
-        *({"images": {"listed": value}} for value in (None, 0, "all", 1.5)),
+        *({"images": {"listed": value}} for value in (None, 0, "all", 1.5, True)),
+        *({"images": {"listed": 80, "embedded": value}} for value in (None, "all", [80])),
         {"images": {}},
     ],
 )
 def test_impossible_sizes_are_refused(own, changes):
     edit_json(own.metadata_path, **changes)
-    with pytest.raises(ValueError, match="damaged: (dim|shard_size|listed) is"):
+    with pytest.raises(ValueError, match="damaged: (dim|shard_size|listed|embedded) is"):
         EmbeddingsFolder.open(own.path)
 
 

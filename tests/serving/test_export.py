@@ -201,12 +201,17 @@ def test_names_outside_of_the_folder_are_refused(copy, tmp_path):
 
 def test_damaged_metadata_are_refused(copy):
     copy, _, write = copy
-    write(sha256=["saved_model.pb"])
-    with pytest.raises(ValueError, match="is damaged"):
+    for listed in (["saved_model.pb"], None, "a", {"saved_model.pb": 1}):
+        write(sha256=listed)
+        with pytest.raises(ValueError, match="metadata.json is damaged: it does not list"):
+            verify_export(copy)
+    write(sha256={"a\0b": "0"})
+    with pytest.raises(ValueError, match="metadata.json names a file outside of its folder"):
         verify_export(copy)
-    (copy / "metadata.json").write_text("{")
-    with pytest.raises(ValueError, match="is damaged"):
-        verify_export(copy)
+    for text in ("{", "[]", "[" * 100_000):
+        (copy / "metadata.json").write_text(text)
+        with pytest.raises(ValueError, match="metadata.json is damaged"):
+            verify_export(copy)
 
 
 def nothing_but(folder, *names):
@@ -248,22 +253,40 @@ def test_code_in_a_model_file_is_not_run(make_run, tmp_path):
     assert nothing_but(tmp_path, "run")
 
 
+def change_part(path, part, change):
+    """Change a part of a `.keras` file."""
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    parts[part] = change(parts[part])
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+
+
+@pytest.mark.parametrize("part", ["config.json", "model.weights.h5"])
+def test_a_model_file_with_a_broken_part_is_named(make_run, tmp_path, part):
+    folder = make_run()
+    change_part(folder.model_path, part, lambda content: b"{")
+    with pytest.raises(ValueError) as caught:
+        export_run(folder.path, "keras", tmp_path / "out")
+    assert str(caught.value).startswith(f"{folder.model_path} is damaged, or of other versions")
+
+
 @pytest.mark.parametrize("name", ["system", "no_such_function"])
 def test_a_model_file_of_other_code_is_damaged(make_run, tmp_path, name):
     folder = make_run()
-    with zipfile.ZipFile(folder.model_path) as file:
-        parts = {part: file.read(part) for part in file.namelist()}
-    config = json.loads(parts["config.json"])
-    config["config"]["embedder"] = {
-        "module": "os",
-        "class_name": "function",
-        "config": name,
-        "registered_name": name,
-    }
-    parts["config.json"] = json.dumps(config)
-    with zipfile.ZipFile(folder.model_path, "w") as file:
-        for part, content in parts.items():
-            file.writestr(part, content)
+
+    def change(config):
+        config = json.loads(config)
+        config["config"]["embedder"] = {
+            "module": "os",
+            "class_name": "function",
+            "config": name,
+            "registered_name": name,
+        }
+        return json.dumps(config)
+
+    change_part(folder.model_path, "config.json", change)
     with pytest.raises(ValueError, match="model.keras is damaged, or of other versions"):
         export_run(folder.path, "keras", tmp_path / "out")
 
@@ -326,7 +349,7 @@ def test_a_model_that_deviates_is_not_written(run, tmp_path, monkeypatch):
     read = export.FORMATS["keras"].read
 
     def read_deviating(folder):
-        assert folder.parent == tmp_path and folder.name != "out"
+        assert folder != tmp_path / "out"
         assert not (tmp_path / "out").exists()
         return lambda images: {name: x + 2e-5 for name, x in read(folder)(images).items()}
 

@@ -1,3 +1,5 @@
+import contextlib
+import errno
 import os
 import pickle
 import re
@@ -13,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsp_tf.evaluation import ExactSearch
+from gsp_tf.files import HashingWriter
 from gsp_tf.serving import EmbeddingsFolder, Index, build_index, index_files, verify_index
+from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.kinds import new_index
 
 KINDS = ("exact", "ivf_sq8", "ivf_pq")
@@ -257,15 +261,15 @@ def test_bad_searches(folder, tmp_path, queries, k, message):
 def test_other_models_and_images_that_are_there_are_refused(folder, embeddings, tmp_path):
     index = build_index(folder, tmp_path / "index")
     other = write_embeddings(tmp_path / "other", embeddings, ["/x"] * 300, model="b")
-    with pytest.raises(ValueError, match=r"do not belong together: the model is b and a"):
+    with pytest.raises(ValueError, match=r"the models are two of /no/such/run, which was"):
         index.add(other)
     resized = write_embeddings(tmp_path / "resized", embeddings[:1], ["/x"])
     edit_json(EmbeddingsFolder(resized).metadata_path, preprocessing={"image_size": 17})
     with pytest.raises(ValueError, match="the preprocessing is {'image_size': 17}"):
         index.add(resized)
-    with pytest.raises(ValueError, match="300 images are in the index .* already; delete them"):
+    with pytest.raises(ValueError, match="index holds 300 images of these already; .* delete them"):
         index.add(folder)
-    with pytest.raises(ValueError, match="1 images are not in the index .*: /gone.png"):
+    with pytest.raises(ValueError, match="index does not hold 1 image to delete: /gone.png"):
         index.delete(["/000.png", "/gone.png"])
     with pytest.raises(ValueError, match="named twice"):
         index.delete(["/000.png", "/000.png"])
@@ -303,25 +307,24 @@ def test_a_change_that_fails_changes_nothing(folder, tmp_path, monkeypatch, fail
     def replace(source, target, original=os.replace):
         renamed.append(target)
         if len(renamed) == fails_at:
-            raise OSError("no space left on device")
+            raise OSError(errno.ENOSPC, "No space left on device")
         original(source, target)
 
     with monkeypatch.context() as patch:
         patch.setattr("gsp_tf.files.os.replace", replace)
-        with pytest.raises(OSError, match="no space left"):
+        with pytest.raises(OSError, match="the disk is full"):
             index.delete(["/000.png"])
     assert len(index) == 300
     assert before.items() <= contents(index.path).items()
     assert len(Index(index.path)) == 300
-    (index.path / ".12-34.vectors-0123abcd.faiss").touch()
+    (index.path / ".vectors-0123abcd.faiss.partial").mkdir()
     index.delete(["/000.png"])
     assert len(Index(index.path)) == 299 and len(contents(index.path)) == 4
 
 
 def test_a_killed_build_is_built_again(folder, tmp_path):
-    (tmp_path / "index").mkdir()
-    for name in ("vectors-0123abcd.faiss", ".12-34.items-0123abcd.parquet"):
-        (tmp_path / "index" / name).touch()
+    (tmp_path / "index" / ".items-0123abcd.parquet.partial").mkdir(parents=True)
+    (tmp_path / "index" / "vectors-0123abcd.faiss").touch()
     with pytest.raises(FileNotFoundError, match="is no index: it has no index.json"):
         Index(tmp_path / "index")
     assert len(build_index(folder, tmp_path / "index")) == 300
@@ -448,17 +451,22 @@ def test_vectors_that_are_no_index_and_say_they_are_right(folder, tmp_path, mapp
     index = build_index(folder, tmp_path / "index")
     files = dict(index.metadata["files"])
     (index.path / "vectors-00000000.faiss").write_bytes(pickle.dumps(Bomb()))
-    files["vectors"] = index_files._described(index.path / "vectors-00000000.faiss")
+    files["vectors"] = described(index.path / "vectors-00000000.faiss")
     edit_json(index.path / "index.json", files=files)
     with pytest.raises(ValueError, match="is no index of faiss, or damaged"):
         Index(index.path, mapped)
+
+
+def described(path):
+    """What `index.json` says of a file."""
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
 
 
 def replace_vectors(index, kind):
     """Put another index of faiss into the folder, with its checksum."""
     path = index.path / "vectors-00000000.faiss"
     faiss.write_index(kind, str(path))
-    files = {**index.metadata["files"], "vectors": index_files._described(path)}
+    files = {**index.metadata["files"], "vectors": described(path)}
     edit_json(index.path / "index.json", files=files)
 
 
@@ -494,7 +502,10 @@ def test_other_types_of_faiss_are_refused(folder, tmp_path, kind, mapped):
         ({"kind": "hnsw"}, "is no index of kind 'hnsw'"),
         ({"format": "gsp_tf embeddings"}, "does not describe gsp_tf index"),
         ({"format_version": 2}, "has format version 2"),
-        ({"count": "many"}, "it has no count, or not of type"),
+        ({"count": "many"}, "it has no count, or not of type int"),
+        ({"count": True}, "it has no count, or not of type int"),
+        ({"model": "a"}, "it has no model, or not of type dict"),
+        ({"recall": [1]}, "it has no recall, or not of type dict"),
         ({"count": 299}, "do not belong together"),
         ({"dim": 9}, "do not belong together|9"),
         ({"space": {}}, "its space cannot be read"),
@@ -518,6 +529,53 @@ def test_damaged_metadata_are_refused(folder, tmp_path, changes, message):
     edit_json(index.path / "index.json", **changes)
     with pytest.raises(ValueError, match=message):
         Index(index.path)
+
+
+def test_nested_metadata_are_refused(folder, tmp_path):
+    index = build_index(folder, tmp_path / "index")
+    (index.path / "index.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="index.json is damaged: it is nested too deeply"):
+        Index(index.path)
+
+
+def test_an_index_that_looks_nowhere_is_refused(folder, tmp_path):
+    index = build_index(folder, tmp_path / "index", "ivf_sq8")
+    index._index.nprobe = 0
+    replace_vectors(index, index._index)
+    with pytest.raises(ValueError, match="vectors-00000000.faiss is damaged: its nprobe is 0"):
+        Index(index.path)
+
+
+def test_a_file_that_cannot_be_closed_is_not_an_index(folder, tmp_path, monkeypatch):
+    """The end of what is written reaches the disk, or its error the caller, when it is closed."""
+    index = build_index(folder, tmp_path / "index")
+    before = contents(index.path)
+
+    def close(self, original=HashingWriter.close):
+        closed = self.closed
+        original(self)
+        if not closed:
+            raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr(HashingWriter, "close", close)
+    with pytest.raises(OSError, match="faiss cannot be written: it would be larger"):
+        index.delete(["/000.png"])
+    assert contents(index.path) == before and verify_index(index.path)["count"] == 300
+
+
+def test_sizes_and_checksums_are_of_what_was_meant(folder, tmp_path, monkeypatch):
+    """A file that lost its end on its way is not one with another checksum."""
+
+    def write(self, data, original=HashingWriter.write):
+        original(self, data)
+        self.truncate(100)
+
+    index = build_index(folder, tmp_path / "index")
+    monkeypatch.setattr(HashingWriter, "write", write)
+    with contextlib.suppress(ValueError):
+        index.delete(["/000.png"])
+    with pytest.raises(ValueError, match="is damaged: it has .* bytes, expected"):
+        verify_index(index.path)
 
 
 def test_a_lost_file_is_named(folder, tmp_path):

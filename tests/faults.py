@@ -1,0 +1,43 @@
+"""Processes that are killed while they write, and files that may not grow."""
+
+import contextlib
+import resource
+import signal
+import subprocess
+import sys
+
+# Writes a file or makes a folder, and kills itself at the moment of the renaming.
+KILLED = """
+import os, signal, sys
+from gsp_tf import files
+
+def stop(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+files.os.replace = files.os.rename = stop
+write, path = sys.argv[1:]
+with getattr(files, write)(path) as temporary:
+    (temporary / "part" if temporary.is_dir() else temporary).write_text("half")
+"""
+
+
+def kill_while_writing(write, path):
+    """Leave what a process leaves that is killed as it renames what it wrote.
+
+    Args:
+        write: "replacing" or "new_folder".
+        path: what it writes.
+    """
+    process = subprocess.run([sys.executable, "-c", KILLED, write, path])
+    assert process.returncode == -signal.SIGKILL
+
+
+@contextlib.contextmanager
+def largest_file(size):
+    """No file of this process grows beyond a size in bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

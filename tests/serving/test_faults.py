@@ -1,0 +1,102 @@
+"""Commands after others that were killed, and on a disk that is full at different moments."""
+
+import shutil
+
+import pytest
+from faults import kill_while_writing, largest_file
+
+from gsp_tf.cli import main
+from gsp_tf.serving import (
+    EmbeddingsFolder,
+    build_index,
+    embed_images,
+    verify_export,
+    verify_index,
+)
+
+
+@pytest.fixture(scope="module")
+def served_run(finished_run, images, tmp_path_factory):
+    """A run folder with embeddings and an index, to be copied."""
+    path = shutil.copytree(finished_run, tmp_path_factory.mktemp("served") / "run")
+    build_index(embed_images(path, [images]), path / "index")
+    return path
+
+
+def is_page(path):
+    assert path.read_text("utf-8").rstrip().endswith("</html>")
+
+
+def is_embedded(path):
+    assert sum(len(shard.paths) for shard in EmbeddingsFolder.open(path).shards()) == 80
+
+
+COMMANDS = {
+    "embed": (["embed", "RUN", "IMAGES", "--out", "OUT"], ["OUT/embeddings.json"], is_embedded),
+    "index": (["index", "RUN/embeddings", "--out", "OUT"], ["OUT/index.json"], verify_index),
+    **{
+        f"export {format}": (
+            ["export", "RUN", "--format", format, "--out", "OUT"],
+            ["OUT", "ANOTHER"],
+            verify_export,
+        )
+        for format in ("keras", "saved_model", "onnx")
+    },
+    "search": (["search", "RUN", "IMAGE", "--html", "OUT"], ["OUT"], is_page),
+}
+
+
+def hidden(folder):
+    return [path for path in folder.rglob(".*") if path.name != ".lock"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_whole_or_says_why_not(served_run, images, tmp_path, capsys, name):
+    arguments, written, check = COMMANDS[name]
+    places = {
+        "RUN": shutil.copytree(served_run, tmp_path / "run"),
+        "IMAGES": images,
+        "IMAGE": min(images.glob("*/*.png")),
+        "OUT": tmp_path / "out",
+        "ANOTHER": tmp_path / "another",
+    }
+
+    def placed(argument):
+        place, _, rest = argument.partition("/")
+        return places[place] / rest if place in places else argument
+
+    write = "new_folder" if name.startswith("export") else "replacing"
+    for path in map(placed, written):
+        path.parent.mkdir(exist_ok=True)
+        kill_while_writing(write, path)
+    assert hidden(tmp_path)
+    failures = 0
+    for size in (300, 1500, 12_000, 60_000, 10**9):
+        with pytest.raises(SystemExit) as exit, largest_file(size):
+            main(list(map(str, map(placed, arguments))))
+        assert hidden(tmp_path) == []
+        if exit.value.code == 0:
+            break
+        failures += 1
+        told = capsys.readouterr().err.strip().splitlines()[-1]
+        assert told.startswith(f"gsp-tf: error: {places['OUT']}"), told
+        assert "cannot be written: it would be larger" in told and "{{" not in told, told
+        if name != "embed":
+            assert not places["OUT"].is_file() and not any(places["OUT"].glob("*.json"))
+    assert failures and exit.value.code == 0
+    check(places["OUT"])
+
+
+def test_an_evaluation_that_fails_keeps_the_last_one(served_run, tmp_path, capsys):
+    run = shutil.copytree(served_run, tmp_path / "run")
+    for name in ("metrics.json", "report.html", "model.keras"):
+        kill_while_writing("replacing", run / name)
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run)])
+    assert hidden(run) == []
+    before = {name: (run / name).read_bytes() for name in ("metrics.json", "report.html")}
+    with pytest.raises(SystemExit) as exit, largest_file(200):
+        main(["evaluate", str(run)])
+    assert exit.value.code == 1
+    assert f"error: {run}/metrics.json cannot be written" in capsys.readouterr().err
+    assert {name: (run / name).read_bytes() for name in before} == before

@@ -28,7 +28,8 @@ def main(arguments=None):
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     files = _recipe_files(arguments)
-    arguments[1 : 1 + len(files)] = config_options(files)
+    folder = ["--folder", files.pop(0)] if files and os.path.isdir(files[0]) else []
+    arguments[1 : 1 + len(folder[1:] + files)] = [*folder, *config_options(files)]
     parser, parsers = _parser(files)
     try:
         options = parser.parse_args(arguments)
@@ -38,6 +39,7 @@ def main(arguments=None):
     stops = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
     handlers = {stop: signal.signal(stop, signal.default_int_handler) for stop in stops}
     command = options.subcommand
+    options[command].arguments = arguments[1:]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)

@@ -87,6 +87,8 @@ class DataRecipe:
         cache: folder for copies of the images, reduced to a shorter side of resize, so that no
             epoch decodes the files again (about 0.3 MB an image at 256); null makes none.
         skip_unreadable: go on without image files that cannot be read.
+        min_images_per_class: leave out classes with fewer images, of a folder or a manifest; an
+            image that is alone in its class has nothing to retrieve.
     """
 
     name: DataName = "glyphs"
@@ -104,9 +106,11 @@ class DataRecipe:
     resize: int | None = None
     cache: str | None = None
     skip_unreadable: bool = False
+    min_images_per_class: int = 2
 
     def __post_init__(self):
-        for name in ("image_size", "classes_per_batch", "images_per_class"):
+        counts = "image_size", "classes_per_batch", "images_per_class", "min_images_per_class"
+        for name in counts:
             value = getattr(self, name)
             _check(f"data.{name}", value, value >= 1, "1 or more")
         by_hand = self.name in ("glyphs", "folder", "manifest", "in_shop")

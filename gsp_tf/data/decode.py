@@ -6,11 +6,12 @@ import os
 import numpy as np
 from PIL import Image, ImageOps
 
+from gsp_tf.data.formats import FORMATS, missing_to_decode
+
 MAX_PIXELS = 2**28 // 3
 """Larger images are refused unread. As RGB a quarter of a GiB; Pillow warns of larger ones."""
 
 PIXEL_LIMIT = f"at most {MAX_PIXELS:,} are decoded"
-_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 
 
 class UnreadableImageError(ValueError):
@@ -35,7 +36,7 @@ class UnreadableImageError(ValueError):
 
 
 def read_image(path: str | os.PathLike, channels: int = 3) -> np.ndarray:
-    """Decodes an image file (JPEG, PNG, BMP, GIF, WebP, TIFF) to 8 bits a channel.
+    """Decodes an image file (JPEG, PNG, BMP, GIF, WebP, TIFF, AVIF, HEIC) to 8 bits.
 
     The EXIF orientation is applied, transparency is composited on white, 16-bit grey is scaled to
     8 bits, CMYK and palettes become RGB, and of an animation the first frame is taken.
@@ -103,11 +104,12 @@ def _check_channels(channels):
 def _decode(file, name, channels):
     """The pixels of a path or an open file; errors call it by its name."""
     try:
-        with Image.open(file, formats=_FORMATS) as image:
+        with Image.open(file, formats=FORMATS) as image:
             check_pixels(image.size)
             return _to_array(ImageOps.exif_transpose(image), channels)
     except Image.UnidentifiedImageError as error:
-        reason = f"not an image of an accepted format ({', '.join(_FORMATS)})"
+        reason = f"not an image of an accepted format ({', '.join(FORMATS)})"
+        reason = missing_to_decode(_header(file)) or reason
         raise UnreadableImageError(name, reason) from error
     except Image.DecompressionBombError as error:
         reason = f"it has more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels; {PIXEL_LIMIT}"
@@ -115,6 +117,13 @@ def _decode(file, name, channels):
     # A decoder that meets a broken file may raise anything: OSError, SyntaxError, struct.error...
     except Exception as error:
         raise UnreadableImageError(name, str(error) or type(error).__name__) from error
+
+
+def _header(file: str | os.PathLike | io.BytesIO) -> bytes:
+    if isinstance(file, io.BytesIO):
+        return file.getvalue()[:12]
+    with open(file, "rb") as opened:
+        return opened.read(12)
 
 
 def check_pixels(size: tuple[int, int]) -> None:

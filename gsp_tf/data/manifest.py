@@ -2,14 +2,16 @@
 
 import csv
 import os
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from gsp_tf.data.image_set import FileImages, ImageSet
-from gsp_tf.data.messages import bulleted
-from gsp_tf.data.readable import check_readable
+from gsp_tf.data.left_out import LeftOut
+from gsp_tf.data.messages import bulleted, counted
+from gsp_tf.data.readable import find_unreadable, refusal
 
 _SPLITS = ("train", "validation", "test", "query", "gallery")
 _WITHOUT_SPLIT = "all"
@@ -32,7 +34,10 @@ class ManifestRow(NamedTuple):
 
 
 def load_manifest(
-    path: str | os.PathLike, channels: int = 3, skip_unreadable: bool = False
+    path: str | os.PathLike,
+    channels: int = 3,
+    skip_unreadable: bool = False,
+    min_images_per_class: int = 2,
 ) -> dict[str, ImageSet]:
     """Reads the images that a CSV file lists.
 
@@ -44,7 +49,11 @@ def load_manifest(
     Args:
         path: The CSV file.
         channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to go on without files that cannot be read, and warn of them.
+        skip_unreadable: Whether to leave out files that cannot be read, with a warning; otherwise
+            they are an error.
+        min_images_per_class: Classes with fewer images are left out, with the same warning, but
+            for those of `query` and `gallery`. An image that is alone in its class has nothing to
+            retrieve.
 
     Returns:
         One set for each split that occurs (`train`, `validation`, `test`, `query`, `gallery`), or
@@ -55,43 +64,65 @@ def load_manifest(
         FileNotFoundError: If the CSV file does not exist.
         ValueError: If columns are missing, a line has an empty path or label, an unknown split, a
             missing file or a repeated path, a class is in two splits, a split has fewer than two
-            classes, there are both `test` and `query` or `gallery`, or files are unreadable.
+            classes, there are both `test` and `query` or `gallery`, or files are unreadable; it
+            lists all problems.
 
     Example:
         >>> import tempfile
         >>> from PIL import Image
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     for name in ("1.png", "2.png"):
+        ...     for name in ("1.png", "2.png", "3.png", "4.png"):
         ...         Image.new("RGB", (4, 4)).save(f"{folder}/{name}")
-        ...     _ = Path(folder, "list.csv").write_text("path,label\\n1.png,cat\\n2.png,dog\\n")
+        ...     lines = "path,label", "1.png,cat", "2.png,dog", "3.png,cat", "4.png,dog"
+        ...     _ = Path(folder, "list.csv").write_text("\\n".join(lines))
         ...     load_manifest(f"{folder}/list.csv")["all"].class_names
         ('cat', 'dog')
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; expected a CSV file.")
-    rows = read_rows(path)
-    _check_rows(path, rows)
-    readable = check_readable([row.path for row in rows], skip_unreadable)
-    rows = [row for row in rows if row.path in readable]
-    sets = {
-        split or _WITHOUT_SPLIT: _image_set(
-            [row for row in rows if row.split == split],
-            sorted({row.label for row in rows if _side(row.split) == _side(split)}),
-            channels,
+    if min_images_per_class < 1:
+        raise ValueError(
+            f"min_images_per_class must be 1 or more; received {min_images_per_class}."
         )
-        for split in (*_SPLITS, None)
-        if any(row.split == split for row in rows)
+    rows = read_rows(path)
+    if not rows:
+        raise ValueError(f"{path} lists no images.")
+    problems, left_out = [], LeftOut()
+    wrong_lines = _problems(rows)
+    if wrong_lines:
+        problems.append(f"{counted(len(wrong_lines), 'line')} of it:\n{bulleted(wrong_lines)}")
+    files = [row.path for row in rows if os.path.isfile(row.path)]
+    errors = find_unreadable(files)
+    if errors and skip_unreadable:
+        left_out.add_unreadable(errors, len(files))
+    elif errors:
+        problems.append(refusal(errors, len(files)))
+    unreadable = {error.path for error in errors}
+    readable = [row for row in rows if row.path not in unreadable]
+    sizes = dict.fromkeys(sorted(row.label for row in rows if _side(row.split) != "query"), 0)
+    sizes |= Counter(row.label for row in readable if row.label in sizes)
+    left_out.add_small_classes(sizes, min_images_per_class)
+    small = {label for label, size in sizes.items() if size < min_images_per_class}
+    kept = [row for row in readable if row.label not in small]
+    splits = {row.split: _classes(kept, row.split) for row in rows}
+    if "test" in splits and {"query", "gallery"} & set(splits):
+        problems.append("test images are either test, or query and gallery; received both")
+    problems += [
+        f"at least two classes are needed in split {split or _WITHOUT_SPLIT!r}, of "
+        f"{counted(min_images_per_class, 'image')} or more; received {names or 'none'}"
+        for split, names in splits.items()
+        if len(names) < 2
+    ]
+    if problems:
+        raise left_out.refusal(path, problems)
+    left_out.warn(path)
+    sets = {split: [row for row in kept if row.split == split] for split in (*_SPLITS, None)}
+    return {
+        split or _WITHOUT_SPLIT: _image_set(rows, splits[split], channels)
+        for split, rows in sets.items()
+        if rows
     }
-    if "test" in sets and {"query", "gallery"} & set(sets):
-        raise ValueError(f"{path}: test images are either test, or query and gallery; found both.")
-    for split, images in sets.items():
-        if len(images.class_names) < 2:
-            raise ValueError(
-                f"{path}: at least two classes are needed; set {split!r} holds "
-                f"{list(images.class_names)}."
-            )
-    return sets
 
 
 def read_rows(path: str | os.PathLike) -> list[ManifestRow]:
@@ -104,7 +135,8 @@ def read_rows(path: str | os.PathLike) -> list[ManifestRow]:
         A row for each line after the header.
 
     Raises:
-        ValueError: If it is no CSV file in UTF-8 with the columns path and label.
+        ValueError: If it is not a CSV file in UTF-8 with the columns path and label, or a quote is
+            not closed.
 
     Example:
         >>> import tempfile
@@ -116,7 +148,7 @@ def read_rows(path: str | os.PathLike) -> list[ManifestRow]:
     path = Path(path)
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, restval="")
+            reader = csv.DictReader(file, restval="", strict=True)
             columns = reader.fieldnames or []
             missing = [name for name in ("path", "label") if name not in columns]
             if missing:
@@ -125,8 +157,13 @@ def read_rows(path: str | os.PathLike) -> list[ManifestRow]:
                     f"path,label or path,label,split; received {','.join(columns)!r}."
                 )
             return [_row(path.parent, reader.line_num, record) for record in reader]
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
+    except csv.Error as error:
+        raise ValueError(
+            f"{path}, line {reader.line_num + 1}: {error}; a value that begins with a quote ends "
+            "with one, and a quote inside it is doubled."
+        ) from error
 
 
 def _row(folder: Path, line: int, record: dict[str, str]) -> ManifestRow:
@@ -135,9 +172,8 @@ def _row(folder: Path, line: int, record: dict[str, str]) -> ManifestRow:
     return ManifestRow(line, file, record["label"].strip(), split)
 
 
-def _check_rows(path: Path, rows: list[ManifestRow]) -> None:
-    if not rows:
-        raise ValueError(f"{path} lists no images.")
+def _problems(rows: list[ManifestRow]) -> list[str]:
+    """What is wrong with single lines."""
     problems = []
     first_line: dict[str, int] = {}
     split_of: dict[str, str] = {}
@@ -162,8 +198,12 @@ def _check_rows(path: Path, rows: list[ManifestRow]) -> None:
                 f"line {row.line}: class {row.label!r} is in split {split_of[row.label]!r} and "
                 f"in {row.split!r}; a class belongs to one split"
             )
-    if problems:
-        raise ValueError(f"{path} cannot be used:\n{bulleted(problems)}")
+    return problems
+
+
+def _classes(rows: list[ManifestRow], split: str | None) -> list[str]:
+    """The classes of a split, in order; query and gallery have the same."""
+    return sorted({row.label for row in rows if _side(row.split) == _side(split)})
 
 
 def _image_set(rows: list[ManifestRow], names: list[str], channels: int) -> FileImages:

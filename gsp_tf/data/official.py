@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from gsp_tf.data.download import Remote, download_file
 from gsp_tf.data.image_set import FileImages, ImageSet
-from gsp_tf.data.messages import bulleted
-from gsp_tf.data.readable import check_readable
+from gsp_tf.data.left_out import LeftOut
+from gsp_tf.data.messages import bulleted, counted
+from gsp_tf.data.readable import find_unreadable
 
 Counts = Mapping[str, tuple[int, int]]
 
@@ -135,16 +136,19 @@ class Source(NamedTuple):
             )
         if not skip_unreadable:
             return dict(sets)
-        readable = check_readable(paths, skip_unreadable)
-        return {split: _only(images, readable) for split, images in sets.items()}
+        errors, left_out = find_unreadable(paths), LeftOut()
+        left_out.add_unreadable(errors, len(paths))
+        left_out.warn(folder)
+        unreadable = {error.path for error in errors}
+        return {split: _without(images, unreadable) for split, images in sets.items()}
 
 
 def _counted(counts: tuple[int, int]) -> str:
-    return f"{counts[0]:,} classes and {counts[1]:,} images"
+    return f"{counted(counts[0], 'class', 'classes')} and {counted(counts[1], 'image')}"
 
 
-def _only(images: FileImages, readable: set[str]) -> FileImages:
-    kept = [i for i, path in enumerate(images.paths) if path in readable]
+def _without(images: FileImages, unreadable: set[str]) -> FileImages:
+    kept = [i for i, path in enumerate(images.paths) if path not in unreadable]
     return FileImages(
         [images.paths[i] for i in kept],
         images.labels[kept],

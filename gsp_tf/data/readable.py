@@ -1,12 +1,11 @@
 """Finding the files of a set that cannot be read as images."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from gsp_tf.data.decode import UnreadableImageError, read_image
-from gsp_tf.data.messages import bulleted
+from gsp_tf.data.messages import bulleted, counted
 from gsp_tf.data.progress import show_progress
 
 
@@ -28,44 +27,15 @@ def find_unreadable(paths: Sequence[str | os.PathLike]) -> list[UnreadableImageE
         return [error for error in outcomes if error is not None]
 
 
-def check_readable(paths: Sequence[str], skip_unreadable: bool) -> set[str]:
-    """Decodes every file and returns those that can be read.
-
-    Args:
-        paths: The files.
-        skip_unreadable: Whether unreadable files are left out with a warning.
-
-    Returns:
-        The readable ones of `paths`.
-
-    Raises:
-        ValueError: If files are unreadable and `skip_unreadable` is false; it lists them.
-
-    Example:
-        >>> check_readable([], skip_unreadable=False)
-        set()
-    """
-    errors = find_unreadable(paths)
-    if errors and not skip_unreadable:
-        raise refusal(errors, len(paths))
-    if errors:
-        warnings.warn(
-            f"{len(errors)} of {len(paths)} files cannot be read as images and are left out:\n"
-            f"{bulleted(errors)}",
-            stacklevel=3,
-        )
-    return set(paths) - {error.path for error in errors}
-
-
-def refusal(errors: Sequence[UnreadableImageError], num_files: int) -> ValueError:
-    """The error about the unreadable files of a set, which lists them.
+def refusal(errors: Sequence[UnreadableImageError], num_files: int) -> str:
+    """What an error says about the unreadable files of a set.
 
     Args:
         errors: One for each unreadable file.
         num_files: How many files were read.
 
     Returns:
-        `ValueError`.
+        The text, which lists them.
 
     Example:
         >>> print(refusal([UnreadableImageError("cat.jpg", "the file is empty")], 8))
@@ -73,9 +43,10 @@ def refusal(errors: Sequence[UnreadableImageError], num_files: int) -> ValueErro
         (skip_unreadable, --skip-unreadable):
           cat.jpg: the file is empty
     """
-    return ValueError(
-        f"{len(errors)} of {num_files} files cannot be read as images; repair or remove "
-        f"them, or go on without them (skip_unreadable, --skip-unreadable):\n{bulleted(errors)}"
+    return (
+        f"{len(errors):,} of {counted(num_files, 'file')} cannot be read as images; repair or "
+        f"remove them, or go on without them (skip_unreadable, --skip-unreadable):\n"
+        f"{bulleted(errors)}"
     )
 
 

@@ -142,7 +142,7 @@ def _make(missing: Sequence[tuple[str, Path]], folder: Path, channels: int, shor
                 "Free space, or choose another folder or none for the copies (data.cache)."
             ) from error
     if unreadable:
-        raise refusal(unreadable, len(missing))
+        raise ValueError(refusal(unreadable, len(missing)))
 
 
 def _reduce(pixels: np.ndarray, shorter_side: int) -> np.ndarray:

@@ -132,8 +132,10 @@ def evaluation_batches(recipe, images, indices=None):
 
 
 def _files(load):
-    """Loader of a recipe whose images are files."""
-    return lambda recipe: load(recipe.path, recipe.channels, recipe.skip_unreadable)
+    """Loader of a recipe of one's own images in files."""
+    return lambda recipe: load(
+        recipe.path, recipe.channels, recipe.skip_unreadable, recipe.min_images_per_class
+    )
 
 
 def _benchmark(load):
@@ -162,7 +164,9 @@ _LOADERS = {
         download=recipe.download,
     ),
     "cub200": _benchmark(data.load_cub200),
-    "in_shop": _files(data.load_in_shop),
+    "in_shop": lambda recipe: data.load_in_shop(
+        recipe.path, recipe.channels, recipe.skip_unreadable
+    ),
     "mnist": _arrays(data.load_mnist),
     "omniglot": lambda recipe: data.load_omniglot(
         recipe.path, size=_tile_size(recipe), download=recipe.download

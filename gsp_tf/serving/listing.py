@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from gsp_tf.data.folder import IMAGE_EXTENSIONS, image_files
+from gsp_tf.data.folder import find_images
+from gsp_tf.data.formats import IMAGE_EXTENSIONS
+from gsp_tf.data.left_out import LeftOut
 from gsp_tf.data.manifest import read_rows
 from gsp_tf.data.messages import bulleted
 
@@ -26,9 +28,10 @@ def list_images(sources):
     """List the image files that are named by themselves, by folders and by manifests.
 
     A file has no label. In a folder, searched at any depth for files with an image extension, the
-    label is the name of the first folder below it, and files that lie in it directly have none. A
-    file whose name ends in .csv is a manifest with the columns path and label, of which the second
-    may be empty. A file that is named twice is listed once.
+    label is the name of the first folder below it, and files that lie in it directly have none. One
+    warning for each folder tells what else lies there and is left out, as `load_folder` tells it.
+    A file whose name ends in .csv is a manifest with the columns path and label, of which the
+    second may be empty. A file that is named twice is listed once.
 
     Args:
         sources: paths of files, folders and manifests.
@@ -91,13 +94,16 @@ def _listed(source):
 
 
 def _in_folder(folder):
+    left_out = LeftOut()
+    images = find_images(folder, left_out)
+    if not images:
+        accepted = ", ".join(IMAGE_EXTENSIONS)
+        raise left_out.refusal(folder, [f"there are no images in it; accepted are {accepted}"])
+    left_out.warn(folder, stacklevel=5)
     found = []
-    for path in image_files(folder):
+    for path in images:
         parents = Path(path).relative_to(folder).parts[:-1]
         found.append((path, parents[0] if parents else None))
-    if not found:
-        accepted = ", ".join(IMAGE_EXTENSIONS)
-        raise ValueError(f"There are no images in {folder}; accepted are {accepted}.")
     return sorted(found, key=lambda image: (image[1] or "", image[0]))
 
 

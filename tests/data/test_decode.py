@@ -13,7 +13,6 @@ from gsp_tf.data import (
     find_unreadable,
     read_image,
 )
-from gsp_tf.data.readable import check_readable
 
 COLOURS = np.array(
     [[[255, 0, 0], [0, 255, 0], [0, 0, 255]], [[9, 8, 7], [0, 0, 0], [255] * 3]], "uint8"
@@ -211,11 +210,3 @@ def test_an_image_that_says_it_is_large_is_refused_unread(tmp_path, side, pixels
 def test_channels_must_be_1_or_3(tmp_path):
     with pytest.raises(ValueError, match="1 or 3; received 4"):
         read_image(tmp_path / "a.png", channels=4)
-
-
-def test_long_lists_of_unreadable_files_are_cut(tmp_path):
-    paths = [str(tmp_path / f"{i}.png") for i in range(25)]
-    with pytest.raises(ValueError, match="25 of 25 files") as caught:
-        check_readable(paths, skip_unreadable=False)
-    assert str(caught.value).count("no such file") == 20
-    assert "and 5 more" in str(caught.value)

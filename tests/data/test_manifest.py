@@ -1,7 +1,11 @@
+import functools
+
 import pytest
 from PIL import Image
 
-from gsp_tf.data import load_manifest
+from gsp_tf import data
+
+load_manifest = functools.partial(data.load_manifest, min_images_per_class=1)
 
 
 @pytest.fixture
@@ -63,10 +67,13 @@ def test_splits_have_their_own_labels(folder):
             ["path,label,split", "a.png,x,train", "b.png,x,test"],
             "line 3: class 'x' is in split 'train' and in 'test'",
         ),
-        (["path,label", "a.png,x", "b.png,x"], r"two classes are needed; set 'all' holds \['x'\]"),
+        (
+            ["path,label", "a.png,x", "b.png,x"],
+            r"two classes .* split 'all'.*received \['x'\]",
+        ),
         (
             ["path,label,split", "a.png,x,train", "b.png,y,train", "d.png,z,test"],
-            r"set 'test' holds \['z'\]",
+            r"split 'test', of 1 image or more; received \['z'\]",
         ),
     ],
 )
@@ -79,6 +86,49 @@ def test_all_problems_are_listed(folder):
     path = write(folder, "path,label", "gone 1.png,x", "gone 2.png,y")
     with pytest.raises(ValueError, match=r"line 2(.|\n)*line 3"):
         load_manifest(path)
+
+
+def test_problems_of_lines_files_and_classes_are_listed_at_once(folder):
+    (folder / "empty.png").touch()
+    path = write(folder, "path,label", "gone.png,x", "empty.png,x", "a.png,y", "b.png,y")
+    with pytest.raises(ValueError, match="cannot be used") as caught:
+        data.load_manifest(path)
+    for part in (
+        "line 2: there is no file",
+        "1 of 3 files cannot be read",
+        "split 'all', of 2 images or more; received ['y']",
+        "1 class with fewer than 2 images: x (1)",
+    ):
+        assert part in str(caught.value)
+
+
+def test_small_classes_are_left_out(folder):
+    lines = "a.png,x", "b.png,y", "my images/ç.png,y", "d.png,z", "e.png,z"
+    path = write(folder, "path,label", *lines)
+    with pytest.warns(UserWarning, match=r"1 class with fewer than 2 images: x \(1\)"):
+        images = data.load_manifest(path)["all"]
+    assert images.class_names == ("y", "z") and images.labels.tolist() == [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="min_images_per_class must be 1 or more; received 0"):
+        data.load_manifest(path, min_images_per_class=0)
+
+
+def test_queries_and_gallery_keep_classes_of_one_image(folder):
+    lines = "a.png,x,query", "b.png,x,gallery", "d.png,y,query", "e.png,z,gallery"
+    sets = data.load_manifest(write(folder, "path,label,split", *lines))
+    assert sets["query"].class_names == sets["gallery"].class_names == ("x", "y", "z")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["path,label", "a.png,x", 'b.png,"y', "d.png,z"], "list.csv, line 3: unexpected end"),
+        (["path,label", 'a.png,"x" y', "d.png,z"], "list.csv, line 2: ',' expected after"),
+        (['path,"label', "a.png,x"], "list.csv, line 1: unexpected end.*ends with one"),
+    ],
+)
+def test_quotes_that_are_not_closed(folder, lines, message):
+    with pytest.raises(ValueError, match=message):
+        load_manifest(write(folder, *lines))
 
 
 def test_missing_manifest(tmp_path):

@@ -91,7 +91,7 @@ def test_queries_and_gallery_share_their_class_ids(manifest, protocol):
         (
             [*IN_SHOP, ("other", "test", 2), ("more", "test", 2)],
             ProtocolRecipe("ablation"),
-            "either test, or query and gallery; found both",
+            "either test, or query and gallery; received both",
         ),
         (
             [row for row in IN_SHOP if row[1] != "gallery"],

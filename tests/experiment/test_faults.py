@@ -97,7 +97,7 @@ def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images):
         truncate(path, 300)
     code, said, folder = run("--skip-unreadable")
     assert code == 0 and folder.metrics()["status"] == "finished"
-    assert f"{len(broken)} of 200 files cannot be read as images and are left out" in said
+    assert f"{len(broken)} of 200 files, which cannot be read as images" in said
     assert all(path.name in said for path in broken)
 
 

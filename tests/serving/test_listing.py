@@ -1,3 +1,6 @@
+import errno
+import os
+
 import pytest
 
 from gsp_tf.serving.listing import fingerprint, list_images
@@ -18,6 +21,26 @@ def test_the_first_folder_below_is_the_label(folder):
         ("a/3.png", "a"),
         ("b/1.jpg", "b"),
         ("b/x/2.PNG", "b"),
+    ]
+
+
+def test_what_is_left_out_is_told(folder, monkeypatch):
+    (folder / "b" / "IMG.CR3").touch()
+    (folder / "b" / "locked").mkdir()
+    scan = os.scandir
+
+    def scandir(path):
+        if os.path.basename(path) == "locked":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.warns(UserWarning, match=f"left out of {folder}") as caught:
+        assert len(list_images([folder])) == 4
+    assert str(caught[0].message).splitlines()[1:] == [
+        "  2 files of other kinds: 1 .CR3 (b/IMG.CR3), 1 .txt (a/notes.txt)",
+        "  1 hidden or system folder: .hidden",
+        "  1 folder that may not be read: b/locked (Permission denied)",
     ]
 
 
@@ -42,6 +65,7 @@ def test_a_manifest(folder, tmp_path):
         ("path,label\n", "lists no images"),
         ("path,label\n,cat\n", "line 2: the path is empty"),
         ("file\n1.png\n", "line 1: columns"),
+        ('path,label\n1.png,cat\n2.png,"dog\n3.png,cow\n', "list.csv, line 3: unexpected end"),
     ],
 )
 def test_manifests_that_cannot_be_used(tmp_path, content, message):
@@ -60,7 +84,7 @@ def test_what_is_not_there_and_what_is_empty(tmp_path):
     with pytest.raises(FileNotFoundError, match="nothing.png does not exist"):
         list_images([tmp_path / "nothing.png"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"no images in .*empty; accepted are \.bmp"):
+    with pytest.raises(ValueError, match=r"empty cannot be used:\n- there are no images in it"):
         list_images([tmp_path / "empty"])
 
 

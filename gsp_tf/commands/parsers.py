@@ -9,7 +9,15 @@ from jsonargparse import ArgumentParser
 
 from gsp_tf.recipe import DataRecipe, add_recipe_arguments, located, parsed_recipe, save_recipe
 
-_LOADING = ("name", "path", "channels", "skip_unreadable", "cache", "collage")
+_LOADING = (
+    "name",
+    "path",
+    "channels",
+    "skip_unreadable",
+    "min_images_per_class",
+    "cache",
+    "collage",
+)
 
 
 def command_parser(description):
@@ -117,9 +125,16 @@ def _fitting(recipe, folder, parser, arguments, given):
     """What is chosen for a folder, under what was given, and its images if that leaves them."""
     from gsp_tf.experiment import choices_text, choose_recipe, load_images
 
-    data = DataRecipe("folder", folder, channels=recipe.data.channels, skip_unreadable=True)
+    data = DataRecipe(
+        "folder",
+        folder,
+        channels=recipe.data.channels,
+        skip_unreadable=True,
+        min_images_per_class=recipe.data.min_images_per_class,
+    )
     images, _ = load_images(data)
-    chosen = choose_recipe(folder, images, given.get("backbone.name"))
+    fixed = (given.get(name) for name in ("backbone.name", "backbone.weights", "initial_run"))
+    chosen = choose_recipe(folder, images, *fixed)
     with TemporaryDirectory() as temporary:
         file = Path(temporary, "recipe.yaml")
         save_recipe(chosen, file)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image
 from gsp_tf import backbones
 from gsp_tf.data import split_classes
 from gsp_tf.experiment.data import load_images
+from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.recipe import (
     BackboneRecipe,
     DataRecipe,
@@ -37,7 +39,7 @@ _PRETRAINED = (  # the first one of these whose weights are there
 )
 
 
-def choose_recipe(path, images=None, backbone=None):
+def choose_recipe(path, images=None, backbone=None, weights=None, initial_run=None):
     """A recipe that fits a folder of photographs: `gsp-tf train FOLDER`.
 
     Batches have at most as many classes as train. Training images are mirrored and cropped. The
@@ -51,12 +53,16 @@ def choose_recipe(path, images=None, backbone=None):
         images: what `gsp_tf.data.load_folder` gives for it, if it is at hand. Otherwise it is read,
             without files that cannot be read and classes of a single image.
         backbone: name of the network; `None` chooses one.
+        weights: weights that it starts from, as `backbone.weights` of a recipe; `None` takes the
+            ImageNet weights that are in the cache of Keras, or random ones.
+        initial_run: run folder whose model training starts from; the recipe then has its backbone,
+            head, pooling, embedding and image size.
 
     Returns:
         `gsp_tf.recipe.Recipe`, named like the folder.
 
     Raises:
-        FileNotFoundError: if there is no such folder.
+        FileNotFoundError: if there is no such folder or run.
         ValueError: if it has fewer than six classes of two images, or no network can be had.
 
     Example:
@@ -82,12 +88,15 @@ def choose_recipe(path, images=None, backbone=None):
             "are needed: two that train, two that choose the best model, and two that test it."
         )
     train, _, _ = split_classes(images, _FRACTIONS, seed=data.split_seed)
+    if initial_run is not None:
+        initial = RunFolder.open(initial_run).recipe()
+        backbone, weights = initial.backbone.name, initial.backbone.weights
     side = median_side(images)
-    network, weights, image_size = _network(backbone, side)
+    network, weights, image_size = _network(backbone, weights, side)
     per_batch, per_class = _batch(np.bincount(train.labels))
     passes = len(train) / (per_batch * per_class)
     pretrained = weights is not None
-    return Recipe(
+    recipe = Recipe(
         name=Path(path).resolve().name.lstrip(".") or "run",
         data=DataRecipe(
             "folder",
@@ -112,6 +121,14 @@ def choose_recipe(path, images=None, backbone=None):
             patience=5 if pretrained else 10,
         ),
     )
+    if initial_run is None:
+        return recipe
+    return replace(
+        recipe,
+        initial_run=str(initial_run),
+        data=replace(recipe.data, image_size=initial.data.image_size),
+        **{name: getattr(initial, name) for name in ("backbone", "embedding", "head", "pooling")},
+    )
 
 
 def choices_text(recipe, images):
@@ -135,10 +152,12 @@ def choices_text(recipe, images):
     ]
     cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"
     weights = recipe.backbone.weights
-    if weights is None:
+    if recipe.initial_run is not None:
+        why = f"as {recipe.initial_run} trained it"
+    elif weights is None:
         why = f"from random weights: no ImageNet weights in {backbones.keras_cache()}"
     else:
-        why = f"with the weights {weights} in {backbones.keras_cache()}, batch normalisation frozen"
+        why = f"with the weights {weights}"
     patience = training.patience
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
     lines = {
@@ -183,9 +202,12 @@ def _batch(counts):
     return per_batch, max(per_class, min(_BATCH // per_batch, typical))
 
 
-def _network(name, side):
+def _network(name, weights, side):
     """Backbone, weights and side of the images for photographs of a shorter side."""
     wanted = 128 if side < 160 else 224
+    if weights is not None:
+        name = name or _PRETRAINED[0]
+        return name, weights, _side(name, wanted)
     names = _PRETRAINED if name is None else (name,)
     for network in names:
         for image_size in dict.fromkeys((wanted, 224)):

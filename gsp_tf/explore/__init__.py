@@ -1,10 +1,12 @@
 """A local page on which a trained model is explored in the browser, from the extra `[explore]`."""
 
+from gsp_tf.extras import to_install
+
 try:
     import gradio  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f'The page to explore a run needs Gradio: pip install "gsp_tf[explore]" ({error}).'
+        f"The page to explore a run needs Gradio: {to_install('explore')} ({error})."
     ) from error
 
 from gsp_tf.explore.app import explore_app

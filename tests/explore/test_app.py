@@ -156,7 +156,7 @@ def test_without_gradio_the_extra_is_named():
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.returncode == 1
-    assert 'needs Gradio: pip install "gsp_tf[explore]"' in process.stderr
+    assert 'needs Gradio: pip install ".[explore]"' in process.stderr
 
 
 def test_gradio_is_not_imported_before_it_is_needed():

@@ -146,10 +146,12 @@ def choices_text(recipe, images):
     each = (
         f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
     )
-    parts = [
-        "all" if part is None else len(part.class_names)
-        for part in split_classes(images, data.split_fractions, seed=data.split_seed)
-    ]
+    classes = f"divided as protocol {recipe.protocol.name} says"
+    if recipe.protocol.name == "fractions":
+        parts = split_classes(images, data.split_fractions, seed=data.split_seed)
+        classes = "{} train, {} choose the best model, {} test it unseen".format(
+            *(len(part.class_names) for part in parts)
+        )
     cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"
     weights = recipe.backbone.weights
     if recipe.initial_run is not None:
@@ -163,7 +165,7 @@ def choices_text(recipe, images):
     lines = {
         "photographs": f"{len(images):,} of {len(counts):,} classes ({each} each) in {data.path}, "
         f"shorter side {median_side(images)} pixels",
-        "classes": f"{parts[0]} train, {parts[1]} choose the best model, {parts[2]} test it unseen",
+        "classes": classes,
         "network": f"{recipe.backbone.name} {why}",
         "images": f"{data.image_size} x {data.image_size} pixels",
         "crops": f"{cropped}, {'mirrored' if data.horizontal_flip else 'not mirrored'} at random",

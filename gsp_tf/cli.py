@@ -1,21 +1,17 @@
 """The command line, `gsp-tf`."""
 
-import argparse
-import itertools
-import os
-import signal
 import sys
-import warnings
 
-from jsonargparse import ArgumentParser
+from gsp_tf.interruption import Interruption
 
-from gsp_tf.commands import COMMANDS, TAKING_RECIPES
-from gsp_tf.recipe import config_options, located
-from gsp_tf.recipe_values import VALUES
+# All else is imported in functions, where signals are handled already.
 
 
 def main(arguments=None):
-    """Run a command of `gsp-tf`; ends the process with 0, 1 (refused) or 130 (interrupted).
+    """Run a command of `gsp-tf`; ends the process.
+
+    The exit code is 0, 1 (refused), or 128 + the number of the signal that interrupted it: 130
+    after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 
     Args:
         arguments: list of str; `None` takes those of the process.
@@ -26,44 +22,64 @@ def main(arguments=None):
             ...
         SystemExit: 1
     """
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    with Interruption(for_good=arguments is None) as interruption:
+        from gsp_tf.tensorflow_log import QuietTensorFlow
+
+        QuietTensorFlow(interruption).install()
+        code = _run(list(sys.argv[1:] if arguments is None else arguments), interruption)
+    sys.exit(code)
+
+
+def _run(arguments, interruption):
+    """Run a command and give its exit code."""
+    import os
+    import warnings
+    from argparse import ArgumentError
+
+    from gsp_tf.commands import COMMANDS
+    from gsp_tf.recipe import config_options, located
+    from gsp_tf.refusals import readable
+
     files = _recipe_files(arguments)
     folder = ["--folder", files.pop(0)] if files and os.path.isdir(files[0]) else []
     arguments[1 : 1 + len(folder[1:] + files)] = [*folder, *config_options(files)]
     parser, parsers = _parser(files)
     try:
         options = parser.parse_args(arguments)
-    except (argparse.ArgumentError, UnicodeDecodeError) as error:
-        _refuse(located(error, files))
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    stops = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    handlers = {stop: signal.signal(stop, signal.default_int_handler) for stop in stops}
+    except (ArgumentError, UnicodeDecodeError) as error:
+        command = parsers.get(arguments[0], parser) if arguments else parser
+        return _refuse(located(readable(str(error), command), files))
     command = options.subcommand
     options[command].arguments = arguments[1:]
     try:
-        with warnings.catch_warnings():
+        with interruption.raising(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.showwarning = _note
             code = COMMANDS[command].run(options[command], parsers[command])
-    except (ValueError, OSError, ImportError) as error:
-        _refuse(error)
+            sys.stdout.flush()
     except KeyboardInterrupt:
-        print("gsp-tf: interrupted", file=sys.stderr)
-        code = 130
+        interruption.write("gsp-tf: interrupted")
+        return interruption.code
     except Exception as error:
-        if not _is_from_tensorflow(error):
-            raise
-        from gsp_tf.experiment.errors import reason
+        if interruption.received:  # what it interrupted can raise anything
+            interruption.write(f"gsp-tf: interrupted ({type(error).__name__}: {error})")
+            return interruption.code
+        if _is_from_tensorflow(error):
+            from gsp_tf.experiment.errors import reason
 
-        _refuse(reason(error))
-    finally:
-        for stop, handler in handlers.items():
-            signal.signal(stop, handler)
-    sys.exit(code)
+            return _refuse(reason(error))
+        if not isinstance(error, (ValueError, OSError, ImportError)):
+            raise
+        return _refuse(error)
+    return interruption.code if code == 130 else code
 
 
 def _recipe_files(arguments):
     """The recipe files among the arguments: those before the first option."""
+    import itertools
+
+    from gsp_tf.commands import TAKING_RECIPES
+
     if not TAKING_RECIPES.keys() & arguments[:1]:
         return []
     return list(itertools.takewhile(lambda text: not text.startswith("-"), arguments[1:]))
@@ -80,18 +96,29 @@ def _note(message, *_, **__):
 
 def _refuse(error):
     print(f"gsp-tf: error: {error}", file=sys.stderr)
-    sys.exit(1)
+    return 1
 
 
 def _parser(files):
     """The parser, and those of the commands by name; `files` are the recipes they will read."""
+    from jsonargparse import ArgumentParser
+
+    from gsp_tf import __version__
+    from gsp_tf.commands import COMMANDS, TAKING_RECIPES
+    from gsp_tf.recipe_values import VALUES
+
     parser = ArgumentParser(
         prog="gsp-tf",
+        usage="gsp-tf COMMAND ...",
         description="Deep metric learning: train, evaluate and compare image embeddings.",
         exit_on_error=False,
         parser_mode=VALUES,  # of the commands too
+        version=__version__,
     )
-    subcommands, parsers = parser.add_subcommands(required=True), {}
+    subcommands = parser.add_subcommands(
+        required=True, metavar="", title="commands", description="COMMAND --help says more."
+    )
+    parsers = {}
     for name, command in COMMANDS.items():
         takes = (files,) if name in TAKING_RECIPES else ()
         parsers[name] = command.parser(*takes)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 from argparse import ArgumentError
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from types import NoneType
+from typing import Literal, get_args, get_type_hints
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ActionConfigFile, ArgumentParser
+from yaml import YAMLError
 
 from gsp_tf.files import replace_text
-from gsp_tf.recipe_values import VALUES
+from gsp_tf.recipe_values import MAX_CHARACTERS, VALUES, load_values
+from gsp_tf.refusals import described, readable
 
 
 @dataclass
@@ -730,7 +734,7 @@ def add_recipe_arguments(parser, files=()):
     parser.parser_mode = VALUES
     parser.add_argument(
         "--config",
-        action="config",
+        action=_RecipeFile,
         help="Recipe (YAML) to start from; of several, later ones win field by field.",
     )
     parser.add_class_arguments(Recipe)
@@ -773,29 +777,53 @@ def parsed_recipe(parser, namespace):
         >>> parsed_recipe(parser, parser.parse_args(["--seed", "3"])).seed
         3
     """
-    for path in namespace.config or ():
-        empty = list(_empty_sections(Recipe, parser.parse_path(str(path), defaults=False)))
-        if empty:
-            raise ValueError(f"{empty[0]} must have fields, received null.")
-    try:
-        values = vars(parser.instantiate(namespace))
-    except TypeError as error:
-        raise ValueError(f"The recipe has null where a value is needed ({error}).") from error
+    _refuse_null(Recipe, namespace)
+    values = vars(parser.instantiate(namespace))
     return Recipe(**{field.name: values[field.name] for field in fields(Recipe)})
 
 
-def _empty_sections(section, given):
-    """Names of the parts of a section of recipes that a file names and leaves empty.
-
-    Their fields would go back to the defaults, whatever the files before said.
-    """
+def _refuse_null(section, values, prefix=""):
+    """Refuse null in a field whose type does not have it; jsonargparse takes it everywhere."""
+    types = get_type_hints(section)
     for part in fields(section):
-        if is_dataclass(part.default_factory) and part.name in given:
-            if given[part.name] is None:
-                yield part.name
-            else:
-                names = _empty_sections(part.default_factory, given[part.name])
-                yield from (f"{part.name}.{name}" for name in names)
+        name, value = prefix + part.name, values[part.name]
+        if value is None and NoneType not in get_args(types[part.name]):
+            raise ValueError(f"{name} must be {described(types[part.name])}, received null.")
+        if is_dataclass(part.default_factory):
+            _refuse_null(part.default_factory, value, f"{name}.")
+
+
+class _RecipeFile(ActionConfigFile):
+    """Reads a recipe file whose sections are mappings."""
+
+    def __call__(self, parser, cfg, values, option_string=None):
+        try:
+            if Path(values).is_file():
+                with open(values, encoding="utf-8") as file:
+                    _check_sections(Recipe, load_values(file.read(MAX_CHARACTERS + 1)))
+        except (OSError, UnicodeDecodeError, YAMLError, ValueError) as error:
+            raise TypeError(" ".join(str(error).split())) from error
+        super().__call__(parser, cfg, values, option_string)
+
+
+def _check_sections(section, given, name="the recipe"):
+    """Refuse a section of a recipe that is not a mapping, and fields that it does not have.
+
+    One that a file names and leaves empty would go back to the defaults, whatever the files before
+    said.
+    """
+    if not isinstance(given, dict):
+        received = "null" if given is None else f"{given!r:.80}"
+        raise ValueError(f"{name} must have fields, received {received}.")
+    parts = {part.name: part for part in fields(section)}
+    for key, value in given.items():
+        field = str(key) if section is Recipe else f"{name}.{key}"
+        if key not in parts:
+            similar = difflib.get_close_matches(str(key), parts, 1)
+            hint = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(parts)}."
+            raise ValueError(f"{field:.80} is not a field; {hint}")
+        if is_dataclass(parts[key].default_factory):
+            _check_sections(parts[key].default_factory, value, field)
 
 
 def load_recipe(files, overrides=()):
@@ -827,17 +855,18 @@ def load_recipe(files, overrides=()):
     files = [files] if isinstance(files, str | os.PathLike) else list(files)
     try:
         return _read(files, overrides)
-    except _ERRORS as error:
+    except ValueError as error:
         raise located(error, files) from error
-
-
-_ERRORS = (ArgumentError, UnicodeDecodeError, ValueError)
 
 
 def _read(files, overrides=()):
     parser = _recipe_parser()
     name = ["--name", composed_name(files)] if len(files) > 1 else []
-    return parsed_recipe(parser, parser.parse_args([*name, *config_options(files), *overrides]))
+    try:
+        namespace = parser.parse_args([*name, *config_options(files), *overrides])
+    except ArgumentError as error:
+        raise ValueError(readable(str(error), parser)) from error
+    return parsed_recipe(parser, namespace)
 
 
 @cache
@@ -884,7 +913,7 @@ def located(error, files):
         try:
             _read(files[:count])
             break
-        except _ERRORS:
+        except ValueError:
             faulty = files[count - 1]
     return ValueError(str(error) if faulty is None else f"{faulty}: {error}")
 

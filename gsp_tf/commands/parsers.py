@@ -1,5 +1,6 @@
 """The parsers of the commands."""
 
+import argparse
 import itertools
 import warnings
 from pathlib import Path
@@ -19,6 +20,30 @@ _LOADING = (
     "collage",
 )
 
+_MOST_USED = {
+    "data.name": "folder, manifest, glyphs, or a published set such as cub200",
+    "data.path": "folder of the images, or the CSV file",
+    "data.image_size": "side of the square images the model sees, in pixels",
+    "data.classes_per_batch": "classes in a training batch",
+    "data.images_per_class": "images of each class in a training batch",
+    "data.horizontal_flip": "mirror training images at random",
+    "data.min_crop_area": "smallest share of an image that a random crop keeps",
+    "protocol.name": "which classes train, choose the model and test",
+    "backbone.name": "network, such as resnet20, bn_inception or resnet50",
+    "backbone.weights": "weights to start from: a file, or imagenet",
+    "embedding.dim": "dimension of the embedding",
+    "pooling.name": "gsp, gap, or another pooling",
+    "loss.name": "loss, such as proxy_nca or multi_similarity",
+    "training.epochs": "number of epochs",
+    "training.steps_per_epoch": "batches in an epoch",
+    "training.learning_rate": "step size",
+    "name": "name of the run in tables and reports",
+    "seed": "seed of the weights and batches",
+    "run": "run folder to create",
+    "resume": "run folder to go on with",
+    "initial_run": "run folder whose model to start from",
+}
+
 
 def command_parser(description):
     """A parser that raises what it refuses.
@@ -32,6 +57,25 @@ def command_parser(description):
     return ArgumentParser(description=description, exit_on_error=False)
 
 
+def existing_run(path):
+    """A run folder that a command was given, refused before TensorFlow is imported if it is none.
+
+    Args:
+        path: the folder.
+
+    Returns:
+        the path.
+
+    Raises:
+        FileNotFoundError: if there is no recipe in it.
+    """
+    from gsp_tf.experiment import RunFolder
+
+    folder = RunFolder(path)
+    folder.require(folder.recipe_path)
+    return path
+
+
 def recipe_parser(command, description, files):
     """The parser of a command that takes recipe files and all their fields.
 
@@ -43,11 +87,14 @@ def recipe_parser(command, description, files):
     Returns:
         `jsonargparse.ArgumentParser`.
     """
-    parser = command_parser(
-        f"{description} Usage: gsp-tf {command} [FOLDER] [RECIPE ...] [--FIELD VALUE ...]; of "
-        "several recipe files later ones win field by field, a field on the command line wins over "
-        "them, and they over what is chosen for a folder or the defaults shown here."
+    parser = _RecipeParser(
+        usage=f"gsp-tf {command} [FOLDER] [RECIPE ...] [--FIELD VALUE ...]",
+        description=f"{description} Of several recipe files later ones win field by field, a field "
+        "on the command line wins over them, and they over what is chosen for a folder of "
+        "photographs (one folder a class), or over the defaults shown here.",
+        exit_on_error=False,
     )
+    parser.add_argument("--help-all", action=_HelpAll, help="Show all options and exit.")
     add_recipe_arguments(parser, files)
     parser.add_argument(
         "--folder",
@@ -72,6 +119,39 @@ def recipe_parser(command, description, files):
         "runs/FIRST-NAME-SEED, whose NAME is that of the others, unless one of them says it.",
     )
     return parser
+
+
+class _RecipeParser(ArgumentParser):
+    """A parser whose help shows the options that are most used."""
+
+    def format_help(self):
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, [], [])
+        formatter.add_text(self.description)
+        actions = {action.dest: action for action in self._actions}
+        shown = [(actions[name], text) for name, text in _MOST_USED.items() if name in actions]
+        rows = [
+            f"  {action.option_strings[-1]:<26} {text}"
+            + ("" if action.default in (None, False) else f" ({action.default})")
+            for action, text in shown
+        ]
+        rows += ["", f"All {len(self._actions)} options, with what they do: --help-all"]
+        return "\n".join([formatter.format_help(), "most used options (defaults):", *rows, ""])
+
+    def format_all(self):
+        """The help with all options."""
+        return super().format_help()
+
+
+class _HelpAll(argparse.Action):
+    """Prints the help with all options."""
+
+    def __init__(self, option_strings, dest, **arguments):
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **arguments)
+
+    def __call__(self, parser, *_):
+        print(parser.format_all(), end="")
+        parser.exit()
 
 
 def recipe_of(options, parser):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gsp_tf.commands.parsers import command_parser
+from gsp_tf.commands.parsers import command_parser, existing_run
 
 HELP = "Find the images nearest to an image."
 
@@ -34,6 +34,7 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
+    existing_run(options.run)
     from gsp_tf import serving
     from gsp_tf.serving.table import print_neighbours
 

@@ -1,27 +1,32 @@
 """Labelled image sets, class-disjoint splits, samplers and `tf.data` pipelines."""
 
-from gsp_tf.data.arrays import as_arrays
-from gsp_tf.data.cars196 import load_cars196
-from gsp_tf.data.cifar10 import load_cifar10
-from gsp_tf.data.cifar100 import load_cifar100
-from gsp_tf.data.cifar_collage import load_cifar_collage
-from gsp_tf.data.collage import CollageImages, collage_splits
-from gsp_tf.data.cub200 import load_cub200
-from gsp_tf.data.decode import MAX_PIXELS, UnreadableImageError, decode_image, read_image
-from gsp_tf.data.folder import load_folder
-from gsp_tf.data.glyphs import load_glyphs
-from gsp_tf.data.image_set import ArrayImages, EncodedImages, FileImages, ImageSet
-from gsp_tf.data.in_shop import load_in_shop
-from gsp_tf.data.manifest import load_manifest
-from gsp_tf.data.mnist import load_mnist
-from gsp_tf.data.omniglot import load_omniglot
-from gsp_tf.data.pipeline import evaluation_dataset, training_dataset
-from gsp_tf.data.readable import find_unreadable
-from gsp_tf.data.reduced_images import ReducedImages, reduce_images
-from gsp_tf.data.samplers import ClassBalancedSampler
-from gsp_tf.data.sop import load_sop
-from gsp_tf.data.splits import split_classes
-from gsp_tf.data.token_sets import synthetic_token_sets
+from typing import TYPE_CHECKING
+
+from gsp_tf.lazy import import_lazily
+
+if TYPE_CHECKING:
+    from gsp_tf.data.arrays import as_arrays
+    from gsp_tf.data.cars196 import load_cars196
+    from gsp_tf.data.cifar10 import load_cifar10
+    from gsp_tf.data.cifar100 import load_cifar100
+    from gsp_tf.data.cifar_collage import load_cifar_collage
+    from gsp_tf.data.collage import CollageImages, collage_splits
+    from gsp_tf.data.cub200 import load_cub200
+    from gsp_tf.data.decode import MAX_PIXELS, UnreadableImageError, decode_image, read_image
+    from gsp_tf.data.folder import load_folder
+    from gsp_tf.data.glyphs import load_glyphs
+    from gsp_tf.data.image_set import ArrayImages, EncodedImages, FileImages, ImageSet
+    from gsp_tf.data.in_shop import load_in_shop
+    from gsp_tf.data.manifest import load_manifest
+    from gsp_tf.data.mnist import load_mnist
+    from gsp_tf.data.omniglot import load_omniglot
+    from gsp_tf.data.pipeline import evaluation_dataset, training_dataset
+    from gsp_tf.data.readable import find_unreadable
+    from gsp_tf.data.reduced_images import ReducedImages, reduce_images
+    from gsp_tf.data.samplers import ClassBalancedSampler
+    from gsp_tf.data.sop import load_sop
+    from gsp_tf.data.splits import split_classes
+    from gsp_tf.data.token_sets import synthetic_token_sets
 
 __all__ = [
     "MAX_PIXELS",
@@ -56,3 +61,5 @@ __all__ = [
     "synthetic_token_sets",
     "training_dataset",
 ]
+
+import_lazily(__name__)

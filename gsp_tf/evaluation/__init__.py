@@ -1,22 +1,27 @@
 """Retrieval, clustering and geometry of embeddings; needs neither TensorFlow nor a model."""
 
-from gsp_tf.evaluation.class_average import class_wise_map
-from gsp_tf.evaluation.clustering import clustering_metrics
-from gsp_tf.evaluation.covering_radius import covering_radius_curve
-from gsp_tf.evaluation.density import embedding_density
-from gsp_tf.evaluation.ensemble import ensemble_metrics
-from gsp_tf.evaluation.foreground import foreground_share
-from gsp_tf.evaluation.hull_overlap import hull_overlap
-from gsp_tf.evaluation.protocol import halve_classes, protocol_classes
-from gsp_tf.evaluation.prototypes import (
-    PrototypePartition,
-    average_pooling_error,
-    prototype_partition,
-)
-from gsp_tf.evaluation.retrieval import retrieval_metrics
-from gsp_tf.evaluation.search import ExactSearch, nearest_neighbours
-from gsp_tf.evaluation.spectrum import spectral_decay
-from gsp_tf.evaluation.zero_shot import zero_shot_prediction
+from typing import TYPE_CHECKING
+
+from gsp_tf.lazy import import_lazily
+
+if TYPE_CHECKING:
+    from gsp_tf.evaluation.class_average import class_wise_map
+    from gsp_tf.evaluation.clustering import clustering_metrics
+    from gsp_tf.evaluation.covering_radius import covering_radius_curve
+    from gsp_tf.evaluation.density import embedding_density
+    from gsp_tf.evaluation.ensemble import ensemble_metrics
+    from gsp_tf.evaluation.foreground import foreground_share
+    from gsp_tf.evaluation.hull_overlap import hull_overlap
+    from gsp_tf.evaluation.protocol import halve_classes, protocol_classes
+    from gsp_tf.evaluation.prototypes import (
+        PrototypePartition,
+        average_pooling_error,
+        prototype_partition,
+    )
+    from gsp_tf.evaluation.retrieval import retrieval_metrics
+    from gsp_tf.evaluation.search import ExactSearch, nearest_neighbours
+    from gsp_tf.evaluation.spectrum import spectral_decay
+    from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
 __all__ = [
     "ExactSearch",
@@ -37,3 +42,5 @@ __all__ = [
     "spectral_decay",
     "zero_shot_prediction",
 ]
+
+import_lazily(__name__)

@@ -6,11 +6,8 @@ import shutil
 import zipfile
 from pathlib import Path
 
-import keras
-
 from gsp_tf.files import replace_text, replacing
 from gsp_tf.recipe import load_recipe, save_recipe
-from gsp_tf.training import MetricLearner
 
 
 class RunFolder:
@@ -87,6 +84,10 @@ class RunFolder:
         """The best learner, with its weights and, compiled, its optimizer's state."""
         if not zipfile.is_zipfile(self.model_path):
             raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
+        import keras  # here, so that TensorFlow is not loaded for the other files
+
+        from gsp_tf.training import MetricLearner
+
         try:
             learner = keras.models.load_model(self.model_path, compile=compile)
         except (ValueError, OSError):

@@ -1,14 +1,19 @@
 """Trained models in use: exports, embeddings of images, and the search among them."""
 
-from gsp_tf.serving.batch_embedder import BatchEmbedder
-from gsp_tf.serving.collection import Collection
-from gsp_tf.serving.embed import embed_images
-from gsp_tf.serving.embed_collection import embed_collection
-from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
-from gsp_tf.serving.export import export_run
-from gsp_tf.serving.export_metadata import verify_export
-from gsp_tf.serving.index import Index, build_index, verify_index
-from gsp_tf.serving.search import Neighbour, open_index, search, write_neighbours
+from typing import TYPE_CHECKING
+
+from gsp_tf.lazy import import_lazily
+
+if TYPE_CHECKING:
+    from gsp_tf.serving.batch_embedder import BatchEmbedder
+    from gsp_tf.serving.collection import Collection
+    from gsp_tf.serving.embed import embed_images
+    from gsp_tf.serving.embed_collection import embed_collection
+    from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
+    from gsp_tf.serving.export import export_run
+    from gsp_tf.serving.export_metadata import verify_export
+    from gsp_tf.serving.index import Index, build_index, verify_index
+    from gsp_tf.serving.search import Neighbour, open_index, search, write_neighbours
 
 __all__ = [
     "BatchEmbedder",
@@ -26,3 +31,5 @@ __all__ = [
     "verify_index",
     "write_neighbours",
 ]
+
+import_lazily(__name__)

@@ -84,3 +84,28 @@ def choose_probes(index, queries, excluded, truth):
             return reached
     index.nprobe = index.nlist
     return best
+
+
+def describe_recall(metadata):
+    """What is known of the recall of an index, as a text.
+
+    Args:
+        metadata: dict of an `Index`.
+
+    Returns:
+        str.
+
+    Example:
+        >>> measured = {"share": 0.98, "neighbours": 10, "queries": 256, "images": 9000}
+        >>> describe_recall({"kind": "ivf_sq8", "recall": measured})
+        'it found 98.0 % of the 10 nearest of 256 queries among 9,000 images'
+        >>> describe_recall({"kind": "exact"})
+        'it finds all nearest'
+    """
+    if metadata["kind"] == "exact":
+        return "it finds all nearest"
+    recall = metadata["recall"]
+    return (
+        f"it found {100 * recall['share']:.1f} % of the {recall['neighbours']} nearest of "
+        f"{recall['queries']} queries among {recall['images']:,} images"
+    )

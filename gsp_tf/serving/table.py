@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gsp_tf.serving.search import describe_recall
+from gsp_tf.serving.recall import describe_recall
 
 
 def print_index(index):

@@ -1,0 +1,109 @@
+"""What is said about arguments that are not accepted."""
+
+import difflib
+import re
+import types
+import typing
+
+_PLAIN = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a text",
+    types.NoneType: "null",
+}
+_PLURALS = {bool: "true or false", int: "integers", float: "numbers", str: "texts"}
+
+
+def readable(message, parser):
+    """A message of jsonargparse in the words of who wrote the argument.
+
+    Args:
+        message: str.
+        parser: `jsonargparse.ArgumentParser` that refused it.
+
+    Returns:
+        str.
+
+    Example:
+        >>> from jsonargparse import ArgumentParser
+        >>> parser = ArgumentParser(exit_on_error=False)
+        >>> _ = parser.add_argument("--sizes", type=tuple[int, int])
+        >>> try:
+        ...     parser.parse_args(["--sizes", "1,2"])
+        ... except Exception as error:
+        ...     readable(str(error), parser)
+        'sizes must be a list of 2 integers in brackets, such as [1, 2], received 1,2.'
+    """
+    actions = {action.dest: action for action in parser._actions}
+    if message.startswith('expected "subcommand"'):
+        return "A command is missing; gsp-tf --help lists them."
+    missing = re.match(r"the following arguments are required: (.*)", message)
+    if missing:
+        keys = [key.split(".")[-1] for key in missing[1].split(", ")]
+        return f"Missing: {', '.join(_name(actions.get(key), key) for key in keys)}."
+    unknown = re.match(r"unrecognized arguments: (--[\w.-]+)", message)
+    if unknown:
+        return f"{unknown[1]} is not an option{_similar(unknown[1], parser._option_string_actions)}"
+    choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+    if choice:
+        choices = re.findall(r"[\w-]+", choice[2])
+        commands = f" The commands are {', '.join(choices)}."
+        return f"{choice[1]!r} is not a command{_similar(choice[1], choices)}{commands}"
+    refused = re.match(r'(?:argument [^:]*: )?Parser key "([\w.-]+)":\s+(.*)', message, re.DOTALL)
+    if not refused:
+        return " ".join(message.split())
+    key, reason = refused.groups()
+    if "Unable to load config" in reason and "Line " not in reason:
+        return f"{key} is a section; give its fields, such as {_first_field(key, actions)}."
+    received = re.split(r"(?:Got|Given) value: ", reason)[1:]
+    hint = getattr(actions.get(key), "_typehint", None)
+    if not received or hint is None:
+        return f"{key}: {' '.join(reason.split())}"
+    return f"{key} must be {described(hint)}, received {received[-1].strip():.200}."
+
+
+def described(hint):
+    """What values of a type look like.
+
+    Args:
+        hint: type of a field or option.
+
+    Returns:
+        str.
+
+    Example:
+        >>> described(list[str] | None)
+        'a list of texts in brackets, such as [a, b], or null'
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return "one of " + ", ".join(map(str, arguments))
+    if origin in (typing.Union, types.UnionType):
+        return ", or ".join(dict.fromkeys(map(described, arguments)))
+    if origin is dict:
+        kind = _PLURALS.get(arguments[1], "numbers, texts or lists")
+        return f"a mapping of names to {kind}, such as {{name: 1}}"
+    if origin in (list, tuple):
+        fixed = origin is tuple and arguments[-1] is not ...
+        count = f"{len(arguments)} " if fixed else ""
+        kind = _PLURALS[arguments[0]]
+        letters = ("a", "b", "c") if arguments[0] is str else ("1", "2", "3")
+        example = ", ".join(letters[: len(arguments) if fixed else 2])
+        return f"a list of {count}{kind} in brackets, such as [{example}]"
+    return _PLAIN.get(hint, str(hint))
+
+
+def _name(action, key):
+    """An argument as it is written."""
+    return action.option_strings[-1] if action and action.option_strings else key.upper()
+
+
+def _similar(name, known):
+    """The end of a sentence about an unknown name."""
+    similar = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {similar[0]}?" if similar else "."
+
+
+def _first_field(key, actions):
+    return next(_name(actions[dest], dest) for dest in actions if dest.startswith(f"{key}."))

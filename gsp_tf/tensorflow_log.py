@@ -1,0 +1,65 @@
+"""The log of TensorFlow."""
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+
+class QuietTensorFlow:
+    """Finder of modules that imports TensorFlow without what it logs, unless its level is 0.
+
+    TensorFlow writes the first lines before it knows of the environment variable
+    `TF_CPP_MIN_LOG_LEVEL`; so stderr is kept while it is imported, and shown if that fails.
+
+    Args:
+        interruption: `Interruption`; a signal ends the process at once while TensorFlow is
+            imported, and writes its line to the true stderr.
+    """
+
+    def __init__(self, interruption):
+        self._interruption = interruption
+
+    def install(self):
+        """Silence TensorFlow, if it is not imported yet and nobody asked for its log."""
+        if os.environ.setdefault(_LEVEL, "3") != "0" and "tensorflow" not in sys.modules:
+            sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path=None, target=None):
+        """The specification of TensorFlow, with a loader that is quiet."""
+        if name != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            load = spec.loader.exec_module
+
+            def load_quietly(module):
+                with self._interruption.raising(False), self._kept_stderr():
+                    load(module)
+
+            spec.loader.exec_module = load_quietly
+        return spec
+
+    @contextlib.contextmanager
+    def _kept_stderr(self):
+        with tempfile.TemporaryFile() as kept:
+            sys.stderr.flush()
+            stderr = os.dup(2)
+            self._interruption.stderr = stderr
+            os.dup2(kept.fileno(), 2)
+            failed = True
+            try:
+                yield
+                failed = False
+            finally:
+                os.dup2(stderr, 2)
+                self._interruption.stderr = 2
+                os.close(stderr)
+                if failed:
+                    kept.seek(0)
+                    shutil.copyfileobj(kept, sys.stderr.buffer)

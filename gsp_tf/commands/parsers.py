@@ -21,6 +21,7 @@ _LOADING = (
 )
 
 _MOST_USED = {
+    "folder": "folder of photographs, one folder a class; the same as FOLDER",
     "data.name": "folder, manifest, glyphs, or a published set such as cub200",
     "data.path": "folder of the images, or the CSV file",
     "data.image_size": "side of the square images the model sees, in pixels",
@@ -220,10 +221,9 @@ def _fitting(recipe, folder, parser, arguments, given):
         save_recipe(chosen, file)
         options = parser.parse_args(["--config", str(file), *arguments])
         recipe = _completed(parser, options)
-    if any(getattr(recipe.data, name) != getattr(data, name) for name in _LOADING):
-        return recipe, None
     print(choices_text(recipe, images), end="\n\n", flush=True)
-    return recipe, images
+    is_same = all(getattr(recipe.data, name) == getattr(data, name) for name in _LOADING)
+    return recipe, images if is_same else None
 
 
 def _free(path):

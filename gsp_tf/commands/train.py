@@ -38,7 +38,7 @@ def run(options, parser):
             train, splits = experiment.train_ensemble, experiment.load_folds(recipe)
         else:
             train, splits = experiment.train_recipe, experiment.load_splits(recipe, images)
-        if images is None:
+        if options.folder is None:
             folds = splits if recipe.protocol.is_ensemble else [splits]
             facts = data_facts(recipe, folds) | model_facts(recipe) | training_facts(recipe)
             print(table(facts), flush=True)

@@ -152,6 +152,10 @@ def choices_text(recipe, images):
         classes = "{} train, {} choose the best model, {} test it unseen".format(
             *(len(part.class_names) for part in parts)
         )
+    side = median_side(images)
+    decoded = ""
+    if side >= 4 * data.image_size and data.cache is None:
+        decoded = "; --data.cache FOLDER keeps reduced copies, which are read faster"
     cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"
     weights = recipe.backbone.weights
     if recipe.initial_run is not None:
@@ -164,10 +168,10 @@ def choices_text(recipe, images):
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
     lines = {
         "photographs": f"{len(images):,} of {len(counts):,} classes ({each} each) in {data.path}, "
-        f"shorter side {median_side(images)} pixels",
+        f"shorter side {side} pixels",
         "classes": classes,
         "network": f"{recipe.backbone.name} {why}",
-        "images": f"{data.image_size} x {data.image_size} pixels",
+        "images": f"{data.image_size} x {data.image_size} pixels{decoded}",
         "crops": f"{cropped}, {'mirrored' if data.horizontal_flip else 'not mirrored'} at random",
         "batches": f"{data.classes_per_batch} classes x {data.images_per_class} images",
         "loss": f"{recipe.loss.name} on {recipe.embedding.dim} dimensions by {recipe.pooling.name}",

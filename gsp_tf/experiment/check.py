@@ -174,7 +174,7 @@ def _weights(recipe, learner):
         return None
     path = backbones.weights_path(backbone.name, recipe.data.image_size)
     if path is None:
-        return f"weights {backbone.weights} (keras-hub downloads them; not looked at here)"
+        return f"weights {backbone.weights} (downloaded unless cached; not looked at here)"
     if path.is_file():
         return f"weights {backbone.weights} in {path}"
     try:

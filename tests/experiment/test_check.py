@@ -181,7 +181,7 @@ def test_weights_that_would_be_downloaded_are_not(check, monkeypatch):
 
     options = [*small("cub200"), "--backbone.name", "pretrained", "--backbone.weights", "imagenet"]
     code, output = check(BENCHMARKS / "cub200.yaml", METHODS / "c1.yaml", options=options)
-    assert code == 0 and "weights imagenet (keras-hub downloads them" in output
+    assert code == 0 and "weights imagenet (downloaded unless" in output
 
 
 def test_a_broken_image_and_a_loss_that_is_not_finite(check, miniatures, tmp_path_factory):

@@ -7,7 +7,6 @@ from PIL import Image
 from gsp_tf import backbones
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder, choose_recipe
-from gsp_tf.recipe import load_recipe
 
 
 @pytest.fixture
@@ -115,7 +114,6 @@ def test_a_messy_folder_trains(photographs, tmp_path, capsys):
     assert "broken.jpg" in printed.err and "single" in printed.err
     run_folder = RunFolder("runs/my_images-0")
     recipe = run_folder.recipe()
-    assert recipe == load_recipe(run_folder.recipe_path)
     assert (recipe.training.epochs, recipe.pooling.name, recipe.embedding.dim) == (1, "gap", 8)
     assert recipe.loss.name == choose_recipe(folder).loss.name
     assert run("evaluate", run_folder.path) == 0

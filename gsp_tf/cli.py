@@ -32,6 +32,7 @@ def main(arguments=None):
 
 def _run(arguments, interruption):
     """Run a command and give its exit code."""
+    import os
     import warnings
     from argparse import ArgumentError
 
@@ -40,7 +41,8 @@ def _run(arguments, interruption):
     from gsp_tf.refusals import readable
 
     files = _recipe_files(arguments)
-    arguments[1 : 1 + len(files)] = config_options(files)
+    folder = ["--folder", files.pop(0)] if files and os.path.isdir(files[0]) else []
+    arguments[1 : 1 + len(folder[1:] + files)] = [*folder, *config_options(files)]
     parser, parsers = _parser(files)
     try:
         options = parser.parse_args(arguments)
@@ -48,6 +50,7 @@ def _run(arguments, interruption):
         command = parsers.get(arguments[0], parser) if arguments else parser
         return _refuse(located(readable(str(error), command), files))
     command = options.subcommand
+    options[command].arguments = arguments[1:]
     try:
         with interruption.raising(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)

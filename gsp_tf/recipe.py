@@ -662,6 +662,9 @@ class Recipe:
         data: images and batches.
         protocol: which classes train, choose the model and test.
         backbone: network from an image to local features.
+        initial_run: run folder whose best model training starts from: its backbone, head and
+            embedding, which must be those of this recipe; losses start fresh, for classes may be
+            others. backbone.weights is then not read, and prototypes are not adapted.
         embedding: map to the embedding space.
         head: what stands between backbone and embedding.
         pooling: pooling of the local features.
@@ -678,6 +681,7 @@ class Recipe:
     data: DataRecipe = field(default_factory=DataRecipe)
     protocol: ProtocolRecipe = field(default_factory=ProtocolRecipe)
     backbone: BackboneRecipe = field(default_factory=BackboneRecipe)
+    initial_run: str | None = None
     embedding: EmbeddingRecipe = field(default_factory=EmbeddingRecipe)
     head: HeadRecipe = field(default_factory=HeadRecipe)
     pooling: PoolingRecipe = field(default_factory=PoolingRecipe)

@@ -6,6 +6,7 @@ import keras
 
 from gsp_tf.backbones.pixels import rgb_input
 from gsp_tf.backbones.registry import register
+from gsp_tf.extras import to_install
 from gsp_tf.layers import PixelNormalization
 
 _IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
@@ -108,7 +109,7 @@ def _network(name, model, image_shape, weights):
         import keras_hub
     except ImportError as error:
         raise ImportError(
-            f'Backbone {name!r} needs keras-hub: pip install "gsp_tf[hub]" ({error}).'
+            f"Backbone {name!r} needs keras-hub: {to_install('hub')} ({error})."
         ) from error
     kind = getattr(keras_hub.models, model.function)
     if weights is None:

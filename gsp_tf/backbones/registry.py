@@ -1,5 +1,6 @@
 """The registry of backbones."""
 
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,10 @@ class _Entry:
     build: Any
     intermediate: str | None
     pretrained: tuple
+    weights_file: Any
 
 
-def register(name, intermediate=None, pretrained=()):
+def register(name, intermediate=None, pretrained=(), weights_file=None):
     """Make a function that builds a backbone known by a name.
 
     Args:
@@ -26,6 +28,8 @@ def register(name, intermediate=None, pretrained=()):
             none.
         pretrained: names of the weights that the function loads itself, in a second argument
             `weights`, which is `None` for fresh ones; empty if it has no such argument.
+        weights_file: function from the side of the images to the name of the file of `pretrained`
+            in the cache of Keras; `None` if they are elsewhere.
 
     Returns:
         decorator for `build(input_shape) -> keras.Model`, from images with pixels in [0, 255] to
@@ -47,7 +51,7 @@ def register(name, intermediate=None, pretrained=()):
         raise ValueError(f"A backbone named {name!r} is registered already.")
 
     def decorate(build):
-        _BUILDERS[name] = _Entry(build, intermediate, tuple(pretrained))
+        _BUILDERS[name] = _Entry(build, intermediate, tuple(pretrained), weights_file)
         return build
 
     return decorate
@@ -74,6 +78,7 @@ def create(name, input_shape=(None, None, 3), weights=None, intermediate=False):
         ValueError: if there is no backbone of that name, it has no intermediate map or no weights
             of that name, or the file does not fit.
         FileNotFoundError: if there is no such file.
+        OSError: if the weights cannot be downloaded.
 
     Example:
         >>> create("resnet20", (32, 32, 3)).output_shape
@@ -89,9 +94,9 @@ def create(name, input_shape=(None, None, 3), weights=None, intermediate=False):
     if intermediate and entry.intermediate is None:
         known = ", ".join(key for key in names() if _BUILDERS[key].intermediate)
         raise ValueError(f"Backbone {name!r} has no intermediate map, those that do are {known}.")
-    path = _weights_path(name, weights, entry.pretrained)
+    path = _given_path(name, weights, entry.pretrained)
     if path is None and weights is not None:
-        model = entry.build(input_shape, weights)
+        model = _build_pretrained(name, input_shape, weights)
     else:
         model = entry.build(input_shape)
     if path is not None:
@@ -100,6 +105,20 @@ def create(name, input_shape=(None, None, 3), weights=None, intermediate=False):
         outputs = [model.get_layer(entry.intermediate).output, model.output]
         model = keras.Model(model.input, outputs, name=model.name)
     return model
+
+
+def _build_pretrained(name, input_shape, weights):
+    try:
+        return _entry(name).build(input_shape, weights)
+    except (ValueError, OSError, ImportError):
+        raise
+    except Exception as error:  # Keras raises this one itself for a download that failed
+        place = weights_path(name, input_shape[0])
+        raise OSError(
+            f"The weights {weights!r} of backbone {name!r} cannot be downloaded ({error}). "
+            f"{'' if place is None else f'Put the file at {place}, or start '}"
+            f"{'Start ' if place is None else ''}from random weights: --backbone.weights null."
+        ) from error
 
 
 def names():
@@ -134,13 +153,45 @@ def pretrained(name):
     return _entry(name).pretrained
 
 
+def weights_path(name, side):
+    """Where Keras keeps the weights of `pretrained` once they are downloaded.
+
+    Args:
+        name: one of `names()`.
+        side: side of the images in pixels; some networks have weights for each.
+
+    Returns:
+        `pathlib.Path`, or `None` if they are not in the cache of Keras. `KERAS_HOME` moves it.
+
+    Raises:
+        ValueError: if there is no backbone of that name.
+
+    Example:
+        >>> weights_path("mobilenet_v2", 128).name
+        'mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_128_no_top.h5'
+    """
+    weights_file = _entry(name).weights_file
+    if weights_file is None:
+        return None
+    return keras_cache() / weights_file(side)
+
+
+def keras_cache():
+    """Folder in which Keras keeps the weights that it downloads.
+
+    Returns:
+        `pathlib.Path`.
+    """
+    return Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser() / "models"
+
+
 def _entry(name):
     if name not in _BUILDERS:
         raise ValueError(f"Unknown backbone {name!r}, known are {', '.join(names())}.")
     return _BUILDERS[name]
 
 
-def _weights_path(name, weights, pretrained):
+def _given_path(name, weights, pretrained):
     """The path that `weights` is, or `None` if it is none."""
     if weights is None or weights in pretrained:
         return None

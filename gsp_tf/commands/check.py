@@ -18,9 +18,9 @@ def parser(files):
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    recipe, path = recipe_of(options, parser)
+    recipe, path, images = recipe_of(options, parser)
     from gsp_tf.experiment import check_recipe
 
-    check = check_recipe(recipe, path)
+    check = check_recipe(recipe, path, images)
     print(check.text())
     return 1 if check.missing else 0

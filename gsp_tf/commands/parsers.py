@@ -1,14 +1,28 @@
 """The parsers of the commands."""
 
 import argparse
+import itertools
+import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jsonargparse import ArgumentParser
 
-from gsp_tf.recipe import add_recipe_arguments, located, parsed_recipe
+from gsp_tf.recipe import DataRecipe, add_recipe_arguments, located, parsed_recipe, save_recipe
+
+_LOADING = (
+    "name",
+    "path",
+    "channels",
+    "skip_unreadable",
+    "min_images_per_class",
+    "cache",
+    "collage",
+)
 
 _MOST_USED = {
-    "data.name": "folder, manifest, glyphs, cub200, ...",
+    "folder": "folder of photographs, one folder a class; the same as FOLDER",
+    "data.name": "folder, manifest, glyphs, or a published set such as cub200",
     "data.path": "folder of the images, or the CSV file",
     "data.image_size": "side of the images, in pixels",
     "data.classes_per_batch": "classes in a training batch",
@@ -28,6 +42,7 @@ _MOST_USED = {
     "seed": "seed of the weights and batches",
     "run": "run folder to create",
     "resume": "run folder to go on with",
+    "initial_run": "run folder whose model to start from",
 }
 
 
@@ -74,13 +89,20 @@ def recipe_parser(command, description, files):
         `jsonargparse.ArgumentParser`.
     """
     parser = _RecipeParser(
-        usage=f"gsp-tf {command} RECIPE ... [--FIELD VALUE ...]",
+        usage=f"gsp-tf {command} [FOLDER] [RECIPE ...] [--FIELD VALUE ...]",
         description=f"{description} Of several recipe files later ones win field by field, a field "
-        "on the command line wins over them, and they over the defaults shown here.",
+        "on the command line wins over them, and they over what is chosen for a folder of "
+        "photographs (one folder a class), or over the defaults shown here.",
         exit_on_error=False,
     )
     parser.add_argument("--help-all", action=_HelpAll, help="Show all options and exit.")
     add_recipe_arguments(parser, files)
+    parser.add_argument(
+        "--folder",
+        type=str | None,
+        help="Folder of photographs, one folder a class, for which everything is chosen that is "
+        f"not said here; the same as gsp-tf {command} FOLDER.",
+    )
     parser.add_argument(
         "--skip-unreadable",
         action="store_true",
@@ -136,22 +158,105 @@ class _HelpAll(argparse.Action):
 def recipe_of(options, parser):
     """The recipe that a command was given, and the path of its run folder.
 
+    What is chosen for a folder of photographs is printed.
+
     Args:
-        options: what `parser` made of the command line.
+        options: what `parser` made of the command line; its `arguments` are those themselves.
         parser: that of `recipe_parser`.
 
     Returns:
-        the pair of a `Recipe` and a str.
+        the triple of a `Recipe`, a str, and the `ImageSet` of the folder of photographs or `None`.
 
     Raises:
-        ValueError: if a field has a value that is not accepted; it names the file.
+        ValueError: if a field has a value that is not accepted, and then it names the file; or if
+            neither images nor a recipe is named.
     """
     files = [str(file) for file in options.config or ()]
+    arguments = options.pop("arguments")
+    given = parser.parse_args(arguments, defaults=False)
+    if not files and options.folder is None and "data" not in given:
+        raise ValueError(_NOTHING_GIVEN)
     try:
-        recipe = parsed_recipe(parser, options)
+        recipe = _completed(parser, options)
     except ValueError as error:
         raise located(error, files) from error
+    images, first = None, [Path(files[0]).stem] if len(files) > 1 else []
+    if options.folder is not None:
+        recipe, images = _fitting(recipe, options.folder, parser, arguments, given)
+        first = []
+    path = options.run or _free("runs/" + "-".join([*first, recipe.name, str(recipe.seed)]))
+    return recipe, path, images
+
+
+_NOTHING_GIVEN = """\
+a folder of photographs (one folder a class) or a recipe file is needed, such as
+  gsp-tf train my_images
+  gsp-tf train experiments/demo.yaml --training.epochs 20"""
+
+
+def _completed(parser, options):
+    """The recipe in options, with what has an option of its own."""
+    recipe = parsed_recipe(parser, options)
     recipe.data.skip_unreadable |= options.skip_unreadable
     recipe.training.deterministic |= options.deterministic
-    first = [Path(files[0]).stem] if len(files) > 1 else []
-    return recipe, options.run or "runs/" + "-".join([*first, recipe.name, str(recipe.seed)])
+    return recipe
+
+
+def _fitting(recipe, folder, parser, arguments, given):
+    """What is chosen for a folder, under what was given, and its images if that leaves them."""
+    from gsp_tf.experiment import choices_text, choose_recipe, load_images
+
+    data = DataRecipe(
+        "folder",
+        folder,
+        channels=recipe.data.channels,
+        skip_unreadable=True,
+        min_images_per_class=recipe.data.min_images_per_class,
+    )
+    images, _ = load_images(data)
+    fixed = (given.get(name) for name in ("backbone.name", "backbone.weights", "initial_run"))
+    chosen = choose_recipe(folder, images, *fixed)
+    with TemporaryDirectory() as temporary:
+        file = Path(temporary, "recipe.yaml")
+        save_recipe(chosen, file)
+        options = parser.parse_args(["--config", str(file), *arguments])
+        recipe = _completed(parser, options)
+    print(choices_text(recipe, images), end="\n\n", flush=True)
+    is_same = all(getattr(recipe.data, name) == getattr(data, name) for name in _LOADING)
+    return recipe, images if is_same else None
+
+
+def _free(path):
+    """A path at which no run is: this one, or with the next free number behind it."""
+    numbered = (path if n == 1 else f"{path}-{n}" for n in itertools.count(1))
+    free = next(p for p in numbered if not Path(p).is_file() and not any(Path(p).glob("[!.]*")))
+    if free != path:
+        warnings.warn(
+            f"{path} exists, so this run goes to {free}. If the first was stopped, "
+            f"gsp-tf train --resume {path} goes on with it.",
+            stacklevel=2,
+        )
+    return free
+
+
+def resumed_changes(options, parser):
+    """What a command changes of the run that it resumes.
+
+    Args:
+        options: what `parser` made of the command line; its `arguments` are those themselves.
+        parser: that of `recipe_parser`.
+
+    Returns:
+        dict of values of "epochs" and "patience" in `recipe.training`, those that were given.
+
+    Raises:
+        ValueError: if anything else was given.
+    """
+    given = vars(parser.parse_args(options.arguments, defaults=False).as_flat())
+    names = {"training.epochs": "epochs", "training.patience": "patience"}
+    if set(given) - {"resume", *names}:
+        raise ValueError(
+            "--resume takes the recipe of its run folder, and of its fields only "
+            "--training.epochs and --training.patience can be given."
+        )
+    return {names[name]: value for name, value in given.items() if name in names}

@@ -1,47 +1,62 @@
-"""`gsp-tf train`: a training as a recipe says, from its start or where it was stopped."""
+"""`gsp-tf train`: a training of a folder or a recipe, from its start or where it was stopped."""
 
-from gsp_tf.commands.parsers import recipe_of, recipe_parser
+from gsp_tf.commands.parsers import recipe_of, recipe_parser, resumed_changes
 from gsp_tf.commands.results import exit_code, show_run
-from gsp_tf.recipe import Recipe
 
-HELP = "Train as a recipe says."
+HELP = "Train on a folder of photographs, or as a recipe says."
 
 
 def parser(files):
     """Its arguments."""
     arguments = recipe_parser(
-        "train", "Train as a recipe says and evaluate on unseen classes.", files
+        "train",
+        "Train on a folder of photographs or as a recipe says, and evaluate on unseen classes.",
+        files,
     )
     arguments.add_argument(
-        "--resume", type=str | None, help="Run folder to go on with, by the recipe in it."
+        "--resume",
+        type=str | None,
+        help="Run folder to go on with, by the recipe in it. A finished run goes on from its last "
+        "state with a larger --training.epochs, or another --training.patience.",
     )
     return arguments
 
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    recipe, path = recipe_of(options, parser)
-    if options.resume is not None and (recipe != Recipe() or options.run is not None):
-        raise ValueError("--resume takes the recipe of its run folder and no other option.")
+    if options.resume is not None:
+        return _resume(options.resume, resumed_changes(options, parser))
+    recipe, path, images = recipe_of(options, parser)
+    from gsp_tf import experiment
+    from gsp_tf.experiment.summary import data_facts, model_facts, table, training_facts
+    from gsp_tf.lock import locked
+
+    folder = experiment.RunFolder(path)
+    folder.refuse_existing()
+    with locked(folder.path):
+        if recipe.protocol.is_ensemble:
+            train, splits = experiment.train_ensemble, experiment.load_folds(recipe)
+        else:
+            train, splits = experiment.train_recipe, experiment.load_splits(recipe, images)
+        if options.folder is None:
+            folds = splits if recipe.protocol.is_ensemble else [splits]
+            facts = data_facts(recipe, folds) | model_facts(recipe) | training_facts(recipe)
+            print(table(facts), flush=True)
+        train(recipe, folder.path, splits)
+        return exit_code(show_run(folder, recipe, splits))
+
+
+def _resume(path, changes):
     from gsp_tf import experiment
     from gsp_tf.lock import locked
 
-    if options.resume is None:
-        folder = experiment.RunFolder(path)
-        folder.refuse_existing()
-    else:
-        folder = experiment.RunFolder(options.resume)
-        folder.require(folder.recipe_path)
-        recipe = folder.recipe()
+    folder = experiment.RunFolder(path)
+    folder.require(folder.recipe_path)
     with locked(folder.path):
+        recipe = folder.recipe()
         if recipe.protocol.is_ensemble:
-            splits = experiment.load_folds(recipe)
-            train, resume = experiment.train_ensemble, experiment.resume_ensemble
+            resume, splits = experiment.resume_ensemble, experiment.load_folds(recipe)
         else:
-            splits = experiment.load_splits(recipe)
-            train, resume = experiment.train_recipe, experiment.resume_run
-        if options.resume is None:
-            train(recipe, folder.path, splits)
-        else:
-            resume(folder.path, splits)
-        return exit_code(show_run(folder, recipe, splits))
+            resume, splits = experiment.resume_run, experiment.load_splits(recipe)
+        resume(folder.path, splits, changes)
+        return exit_code(show_run(folder, folder.recipe(), splits))

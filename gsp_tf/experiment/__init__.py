@@ -6,8 +6,9 @@ from gsp_tf.lazy import import_lazily
 
 if TYPE_CHECKING:
     from gsp_tf.experiment.check import check_recipe
+    from gsp_tf.experiment.choices import choices_text, choose_recipe
     from gsp_tf.experiment.comparison import Comparison
-    from gsp_tf.experiment.data import Splits, load_folds, load_splits
+    from gsp_tf.experiment.data import Splits, load_folds, load_images, load_splits
     from gsp_tf.experiment.ensemble import (
         evaluate_ensemble,
         model_folders,
@@ -28,9 +29,12 @@ __all__ = [
     "build_embedder",
     "build_learner",
     "check_recipe",
+    "choices_text",
+    "choose_recipe",
     "evaluate_ensemble",
     "evaluate_run",
     "load_folds",
+    "load_images",
     "load_splits",
     "model_folders",
     "place_maps",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import socket
 from typing import NamedTuple
 
 import keras
@@ -12,10 +13,21 @@ from gsp_tf.experiment.ccp import ccp_trainer
 from gsp_tf.experiment.data import load_folds, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.initial import start_from
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import build_learner
-from gsp_tf.experiment.poolings import ATTRIBUTED
-from gsp_tf.experiment.run import check_retrieval, training_batches
+from gsp_tf.experiment.run import check_splits, training_batches
+from gsp_tf.experiment.summary import (
+    backbone_bytes,
+    data_facts,
+    learner_facts,
+    model_facts,
+    note_small_map,
+    table,
+    training_facts,
+)
+
+_HOST = "storage.googleapis.com"  # of the weights of keras.applications
 
 
 class Check(NamedTuple):
@@ -31,13 +43,13 @@ class Check(NamedTuple):
 
     def text(self):
         """All of it, to be printed."""
-        width = max(map(len, self.facts))
-        lines = [f"{name:{width}}  {fact}" for name, fact in self.facts.items()]
         title = f"Missing ({len(self.missing)}):" if self.missing else "Nothing is missing."
-        return "\n".join([*lines, "", title, *(f"- {message}" for message in self.missing)])
+        return "\n".join(
+            [table(self.facts), "", title, *(f"- {message}" for message in self.missing)]
+        )
 
 
-def check_recipe(recipe, path):
+def check_recipe(recipe, path, images=None):
     """Load the data of a recipe, build its model and compute the loss of its first batch.
 
     Nothing is trained, written or downloaded. An obstacle does not hide the others: what does not
@@ -46,6 +58,7 @@ def check_recipe(recipe, path):
     Args:
         recipe: `gsp_tf.recipe.Recipe`.
         path: run folder that training would create.
+        images: what `load_images` gives for its data, if it is at hand.
 
     Returns:
         `Check`.
@@ -61,18 +74,22 @@ def check_recipe(recipe, path):
     """
     keras.utils.set_random_seed(recipe.seed)
     obstacles = _Obstacles()
-    folds = obstacles.attempt(_load, recipe) or []
+    folds = obstacles.attempt(_load, recipe, images) or []
     learner = _learner(recipe, folds, obstacles)
     batches = obstacles.attempt(_batches, recipe, folds) if folds else None
     recipe = dataclasses.replace(
         recipe, loss=obstacles.attempt(complete_arguments, recipe.loss) or recipe.loss
     )
-    facts = {"name": recipe.name, **_data_facts(recipe, folds), **_model_facts(recipe, learner)}
+    weights = obstacles.attempt(_weights, recipe, learner)
+    facts = {"name": recipe.name, **data_facts(recipe, folds), **model_facts(recipe, weights)}
+    if learner:
+        facts |= learner_facts(learner)
+        note_small_map(recipe, learner)
     loss = obstacles.attempt(_loss, learner, batches) if learner and batches else None
     if loss is not None:
         facts["first batch"] = f"loss {loss:.4g}"
     obstacles.attempt(RunFolder(path).refuse_existing)
-    facts |= {**_training_facts(recipe), "run folder": str(path)}
+    facts |= {**training_facts(recipe), "run folder": str(path)}
     return Check(facts, obstacles.messages)
 
 
@@ -92,12 +109,12 @@ class _Obstacles:
             return None
 
 
-def _load(recipe):
+def _load(recipe, images):
     """The splits of every model."""
     data = recipe.data
     recipe = dataclasses.replace(recipe, data=dataclasses.replace(data, download=False, cache=None))
     try:
-        return load_folds(recipe) if recipe.protocol.is_ensemble else [load_splits(recipe)]
+        return load_folds(recipe) if recipe.protocol.is_ensemble else [load_splits(recipe, images)]
     except FileNotFoundError as error:
         note = "\n  data.download is true: training would download it." if data.download else ""
         raise FileNotFoundError(f"{error}{note}") from error
@@ -105,14 +122,20 @@ def _load(recipe):
 
 def _batches(recipe, folds):
     """The batches of the first model; refuses images that one of the models cannot use."""
-    batches = [training_batches(recipe, splits.train) for splits in folds]
     for splits in folds:
-        check_retrieval(splits)
-    return batches[0]
+        check_splits(recipe, splits)
+    return [training_batches(recipe, splits.train) for splits in folds][0]
 
 
 def _learner(recipe, folds, obstacles):
     """The learner of the first model; with random weights where its own are not at hand."""
+    learner = _fresh_learner(recipe, folds, obstacles)
+    if learner and recipe.initial_run is not None:
+        obstacles.attempt(start_from, recipe, learner.embedder)
+    return learner
+
+
+def _fresh_learner(recipe, folds, obstacles):
     if folds:
         size = len(folds[0].train.class_names), folds[0].train.channels
     else:
@@ -144,6 +167,28 @@ def _is_downloaded(backbone):
     return is_known and backbone.weights in backbones.pretrained(backbone.name)
 
 
+def _weights(recipe, learner):
+    """What to say about weights that are downloaded; `None` of others."""
+    backbone = recipe.backbone
+    if not _is_downloaded(backbone) or recipe.initial_run is not None:
+        return None
+    path = backbones.weights_path(backbone.name, recipe.data.image_size)
+    if path is None:
+        return f"weights {backbone.weights} (downloaded unless cached; not looked at here)"
+    if path.is_file():
+        return f"weights {backbone.weights} in {path}"
+    try:
+        socket.getaddrinfo(_HOST, 443)
+    except OSError as error:
+        raise OSError(
+            f"backbone.weights={backbone.weights} takes the file {path}, which is not there, and "
+            f"{_HOST}, from which Keras downloads it, is not found ({error}). Put the file there, "
+            "or start from random weights: --backbone.weights null."
+        ) from error
+    size = f", about {backbone_bytes(learner) / 1e6:.0f} MB" if learner else ""
+    return f"weights {backbone.weights}, which Keras will download{size}"
+
+
 def _loss(learner, batches):
     images, labels = next(iter(batches))
     outputs = learner(images, training=True)
@@ -151,106 +196,3 @@ def _loss(learner, batches):
     if not math.isfinite(loss):
         raise ValueError(f"The loss of the first batch is not finite but {loss}.")
     return loss
-
-
-def _data_facts(recipe, folds):
-    data, protocol = recipe.data, recipe.protocol
-    place = "" if data.path is None else f" in {data.path}"
-    facts = {
-        "data set": f"{data.name}{place}",
-        "view": _view(data),
-        "protocol": f"{protocol.name}, models are chosen by {protocol.monitor}",
-    }
-    for number, splits in enumerate(folds):
-        prefix = f"fold {number}: " if protocol.is_ensemble else ""
-        facts[f"{prefix}train"] = _counted(splits.train)
-        facts[f"{prefix}validation"] = _counted(splits.validation)
-    if folds:
-        facts["test"] = _counted(folds[0].test)
-        if folds[0].gallery is not None:
-            facts["gallery"] = _counted(folds[0].gallery)
-    return facts
-
-
-def _view(data):
-    side = data.image_size
-    centre = "" if data.resize is None else f" of a shorter side of {data.resize}"
-    crops = "" if data.min_crop_area == 1 else f", random crops from {data.min_crop_area} of it on"
-    copies = "" if data.cache is None else f", copies in {data.cache}"
-    return f"central {side} x {side}{centre}{crops}{copies}"
-
-
-def _counted(images):
-    return f"{len(images):,} images of {len(images.class_names):,} classes"
-
-
-def _model_facts(recipe, learner):
-    backbone, loss = recipe.backbone, recipe.loss
-    weights = "random weights" if backbone.weights is None else f"weights {backbone.weights}"
-    if _is_downloaded(backbone):
-        weights += " (Keras downloads them; not looked at here)"
-    frozen = ", batch normalisation frozen" if backbone.freeze_batch_normalization else ""
-    facts = {
-        "backbone": f"{backbone.name}, {weights}{frozen}",
-        **_head_facts(recipe),
-        "loss": _call(loss.name, loss.arguments),
-    }
-    for name, part, arguments in (
-        ("miner", loss.miner, loss.miner_arguments),
-        ("wrapper", loss.wrapper, loss.wrapper_arguments),
-    ):
-        if part != "none":
-            facts[name] = _call(part, arguments)
-    if recipe.zero_shot.weight:
-        facts["zero-shot loss"] = f"weight {recipe.zero_shot.weight}"
-    if recipe.trainer == "ccp":
-        ccp = recipe.ccp
-        facts["ccp"] = f"{ccp.proxies_per_class} proxies a class, chosen from {ccp.pool_size}"
-    if learner:
-        layers = learner.embedder.layers
-        network = next(layer for layer in layers if isinstance(layer, keras.Model))
-        for name, model in (("backbone", network), ("embedder", learner.embedder)):
-            facts[f"parameters of {name}"] = (
-                f"{_size(model.weights):,}, trainable {_size(model.trainable_weights):,}"
-            )
-    return facts
-
-
-def _head_facts(recipe):
-    head, pooling, embedding = recipe.head, recipe.pooling, recipe.embedding
-    dimensions = f"{embedding.dim} dimensions"
-    if head.name != "pooling":
-        return {"head": _call(head.name, head.arguments), "embedding": dimensions}
-    arguments = dict(pooling.arguments)
-    if pooling.name in ATTRIBUTED:
-        for name in ("num_prototypes", "transport_ratio", "entropy_smoothing"):
-            arguments[name] = getattr(pooling, name)
-    return {
-        "pooling": _call(pooling.name, arguments) if arguments else pooling.name,
-        "embedding": f"{dimensions}, mapped {embedding.position.replace('_', ' ')}",
-    }
-
-
-def _size(variables):
-    return sum(math.prod(variable.shape) for variable in variables)
-
-
-def _call(name, arguments):
-    return f"{name}({', '.join(f'{key}={value}' for key, value in arguments.items())})"
-
-
-def _training_facts(recipe):
-    data, training, protocol = recipe.data, recipe.training, recipe.protocol
-    patience = training.patience if recipe.trainer == "fit" else recipe.ccp.patience
-    end = "" if patience is None else f", patience {patience}"
-    warmup = f", {training.warmup_epochs} of them warm-up" if training.warmup_epochs else ""
-    classes, images = data.classes_per_batch, data.images_per_class
-    models = protocol.num_folds * protocol.repeats if protocol.is_ensemble else 1
-    return {
-        "batch": f"{classes} classes x {images} images = {classes * images} images",
-        "optimizer": f"{training.optimizer}({training.learning_rate}), {training.schedule.name} "
-        "learning rate",
-        "training": f"at most {training.epochs:,} epochs{warmup} x {training.steps_per_epoch:,} "
-        f"steps{end}",
-        "models": str(models),
-    }

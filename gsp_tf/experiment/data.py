@@ -30,11 +30,12 @@ class Splits(NamedTuple):
         return self.gallery if self.validation is self.test else None
 
 
-def load_splits(recipe):
+def load_splits(recipe, images=None):
     """The images of a recipe, training and test images of disjoint classes.
 
     Args:
         recipe: `gsp_tf.recipe.Recipe`; one of protocol mlrc must name its fold.
+        images: `ImageSet` of all classes, if what `data` loads is at hand.
 
     Returns:
         `Splits`.
@@ -61,7 +62,7 @@ def load_splits(recipe):
             f"data.name={recipe.name} has official halves of its classes: choose "
             "protocol.name=mlrc, conventional, ablation or tuning; received fractions."
         )
-    images, listed = _load(recipe)
+    images, listed = (images, None) if images is not None else load_images(recipe)
     if listed:
         return _listed_splits(recipe, listed)
     if recipe.collage.grid:
@@ -176,8 +177,19 @@ _WITH_HALVES = ("cars196", "cub200", "in_shop", "sop")
 _WITH_SPLITS = ("cifar_collage",)
 
 
-def _load(recipe):
-    """All images and `None`, or `None` and the splits that a data set or a manifest lists."""
+def load_images(recipe):
+    """All images of a recipe, before they are split.
+
+    Args:
+        recipe: `gsp_tf.recipe.DataRecipe`.
+
+    Returns:
+        pair of an `ImageSet` and `None`, or of `None` and a dict of the sets that a data set or a
+        manifest lists.
+
+    Raises:
+        ValueError: if they cannot be read; the message says why.
+    """
     if recipe.name != "glyphs" and recipe.path is None:
         raise ValueError(f"data.path is needed for data.name={recipe.name}.")
     if recipe.collage.grid and recipe.name in _WITH_HALVES:
@@ -233,7 +245,7 @@ def _halves(protocol, recipe):
             "data.collage divides the classes itself, with protocol.name=fractions; received "
             f"protocol.name={protocol.name}."
         )
-    images, listed = _load(recipe)
+    images, listed = load_images(recipe)
     if not listed:
         train, test = halve_classes(len(images.class_names))
         return images.subset(train), images.subset(test), None

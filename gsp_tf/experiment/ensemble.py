@@ -11,6 +11,7 @@ from gsp_tf.experiment.evaluate import evaluate_run, kept_embeddings
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.run import resume_run, train_recipe
 from gsp_tf.lock import locked
+from gsp_tf.recipe import save_recipe
 
 
 def model_folders(folder):
@@ -71,12 +72,13 @@ def train_ensemble(recipe, path, folds=None):
                 folder.metrics_path.unlink(missing_ok=True)
 
 
-def resume_ensemble(path, folds=None):
-    """Go on with a protocol run that was stopped.
+def resume_ensemble(path, folds=None, changes=None):
+    """Go on with a protocol run that was stopped, or give its models more epochs.
 
     Args:
         path: folder of `train_ensemble`.
         folds: what `load_folds` gives for its recipe, if it is at hand.
+        changes: as for `resume_run`, of every model.
 
     Returns:
         `RunFolder`, as `train_ensemble`.
@@ -95,13 +97,20 @@ def resume_ensemble(path, folds=None):
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
     with folder.training():
+        recipe = folder.recipe()
+        if changes:
+            training = dataclasses.replace(recipe.training, **changes)
+            recipe = dataclasses.replace(recipe, training=training)
+            save_recipe(recipe, folder.recipe_path)
+            folder.update_metrics(without=["ensemble"])
         if "ensemble" in folder.metrics():
             return folder
-        return _train_models(folder, folds or load_folds(folder.recipe()))
+        return _train_models(folder, folds or load_folds(recipe))
 
 
 def _train_models(folder, folds):
     recipe = folder.recipe()
+    changes = {"epochs": recipe.training.epochs, "patience": recipe.training.patience}
     folder.update_metrics(status="running")
     status = "failed"
     try:
@@ -109,7 +118,7 @@ def _train_models(folder, folds):
             for r, model in enumerate(repeats):
                 print(f"Training fold {f}, repeat {r}", flush=True)
                 if model.recipe_path.exists():
-                    resume_run(model.path, folds[f])
+                    resume_run(model.path, folds[f], changes)
                 else:
                     train_recipe(_model_recipe(recipe, f, r), model.path, folds[f])
                 keras.backend.clear_session()

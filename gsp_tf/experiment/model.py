@@ -41,9 +41,10 @@ def build_embedder(recipe, channels):
 def _build_backbone(recipe, input_shape):
     has_two_maps = recipe.head.name == "global_local"
     is_local = has_two_maps and recipe.head.arguments.get("heads") == "local"
+    weights = recipe.backbone.weights if recipe.initial_run is None else None
     recipe = recipe.backbone
     backbone = backbones.create(
-        recipe.name, input_shape, weights=recipe.weights, intermediate=has_two_maps
+        recipe.name, input_shape, weights=weights, intermediate=has_two_maps
     )
     if is_local:  # what follows the intermediate map would train on nothing
         backbone = keras.Model(backbone.input, backbone.output[0], name=backbone.name)

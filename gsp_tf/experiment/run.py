@@ -18,10 +18,13 @@ from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.evaluate import evaluate_run, fingerprint
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.history import HistoryFile
+from gsp_tf.experiment.initial import start_from
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
 from gsp_tf.experiment.optimizer import plateau_callbacks
+from gsp_tf.experiment.summary import learner_facts, note_small_map, table
 from gsp_tf.experiment.warmup import warm_up
+from gsp_tf.recipe import save_recipe
 from gsp_tf.training import Checkpoint, RetrievalEvaluation, SaveBest, StopOnNaN
 from gsp_tf.training.checkpoint import epoch_of
 
@@ -66,16 +69,23 @@ def train_recipe(recipe, path, splits=None):
     return folder
 
 
-def resume_run(path, splits=None):
-    """Go on with a run that was stopped, from its last evaluation.
+def resume_run(path, splits=None, changes=None):
+    """Go on with a run that was stopped, from its last evaluation, or give it more epochs.
 
     In deterministic mode on a CPU the run ends with the numbers of one that was never stopped. What
     a run had done after its last evaluation is done again; one that was stopped before its first
     epoch starts anew; one whose training is finished is evaluated if it was not.
 
+    With more epochs, or with another patience, a finished run does its last epoch again and goes on
+    from there: from its last state, not from its best model. In deterministic mode on a CPU it ends
+    with the numbers of a run of so many epochs from the start, unless a cosine schedule, whose
+    curve depends on the number of epochs, sets the learning rate.
+
     Args:
         path: run folder.
         splits: what `load_splits` gives for the run's recipe, if it is at hand.
+        changes: dict of other values of "epochs" and "patience" in `recipe.training`, which the
+            folder's recipe takes over.
 
     Returns:
         `RunFolder`, as `train_recipe`.
@@ -83,8 +93,8 @@ def resume_run(path, splits=None):
     Raises:
         BlockingIOError: if another process is writing the folder.
         FileNotFoundError: if the folder is not a run folder.
-        ValueError: if its checkpoint is damaged or missing, or the training data are not those it
-            began with.
+        ValueError: if its checkpoint is damaged or missing, the training data are not those it
+            began with, or the changes leave nothing to do.
 
     Example:
         >>> resume_run("no/such/run")
@@ -95,17 +105,39 @@ def resume_run(path, splits=None):
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
     with folder.training():
-        recipe = folder.recipe()
+        recipe = _with_changes(folder, changes or {})
         splits = splits or load_splits(recipe)
-        if not folder.is_trained():
+        if recipe != folder.recipe() or not folder.is_trained():
             _train(recipe, folder, splits, resume=True)
         _complete(folder, splits)
     return folder
 
 
+def _with_changes(folder, changes):
+    """The recipe of a run with changes of its training; refuses those that leave nothing to do."""
+    recipe = folder.recipe()
+    training = dataclasses.replace(recipe.training, **changes)
+    if training == recipe.training:
+        return recipe
+    trained = len(folder.history().get("loss", ()))
+    if training.epochs <= trained:
+        raise ValueError(
+            f"{folder.path} has {trained} epochs of training behind it: training.epochs must be "
+            f"more, received {training.epochs}."
+        )
+    ended_early = folder.is_trained() and trained < recipe.training.epochs
+    if ended_early and training.patience == recipe.training.patience:
+        raise ValueError(
+            f"The training of {folder.path} ended by itself after {trained} of "
+            f"{recipe.training.epochs} epochs, so that more of them change nothing. Give it a "
+            "larger --training.patience, or null."
+        )
+    return dataclasses.replace(recipe, training=training)
+
+
 def _complete(folder, splits):
-    """Drop the checkpoint of a run that is trained, and evaluate what was not."""
-    if folder.is_trained():
+    """Drop the checkpoint of a run that diverged, and evaluate what was not."""
+    if folder.metrics().get("status") == "diverged":
         folder.checkpoint_path.unlink(missing_ok=True)
     if "test" not in folder.metrics():
         evaluate_run(folder.path, splits)
@@ -116,9 +148,11 @@ def _train(recipe, folder, splits, resume=False):
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(recipe.seed)
     batches = functools.partial(training_batches, recipe, splits.train)
+    check_splits(recipe, splits)
     initial_batches = batches(0)  # refuses images that cannot fill them, before all else
-    check_retrieval(splits)
     learner = build_learner(recipe, len(splits.train.class_names), splits.train.channels)
+    print(table(learner_facts(learner)), flush=True)
+    note_small_map(recipe, learner)
     evaluation = _evaluation(recipe, splits)
     trainer, train_with = None, learner.fit
     if recipe.trainer == "ccp":
@@ -129,6 +163,7 @@ def _train(recipe, folder, splits, resume=False):
     if resume and folder.checkpoint_path.exists():
         first_epoch = epoch_of(folder.checkpoint_path)
         _check_same_training_images(folder, splits.train)
+        save_recipe(recipe, folder.recipe_path)
         folder.cut_history(first_epoch)
         folder.update_metrics(without=["test"], status="running")
     elif folder.history():
@@ -138,7 +173,9 @@ def _train(recipe, folder, splits, resume=False):
         )
     else:
         first_epoch = None
-        if recipe.pooling.adapt_batches:
+        if recipe.initial_run is not None:
+            start_from(recipe, learner.embedder)
+        elif recipe.pooling.adapt_batches:
             adapt_prototypes(learner.embedder, initial_batches.take(recipe.pooling.adapt_batches))
         _start(recipe, folder, splits, learner, evaluation, best, resume)
     _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best, first_epoch)
@@ -181,24 +218,35 @@ def training_batches(recipe, images, first_epoch=0):
     )
 
 
-def check_retrieval(splits):
-    """Refuse images that cannot be evaluated.
+def check_splits(recipe, splits):
+    """Refuse images that cannot fill a recipe's batches or cannot be evaluated.
 
     Args:
+        recipe: `gsp_tf.recipe.Recipe`.
         splits: `Splits`.
 
     Raises:
-        ValueError: if no validation or test image has another of its class to find.
+        ValueError: if fewer classes train than a batch has, or no validation or test image has
+            another of its class to find.
 
     Example:
         >>> from gsp_tf.data import ArrayImages
         >>> from gsp_tf.experiment import Splits
+        >>> from gsp_tf.recipe import Recipe
         >>> images = ArrayImages(np.zeros((2, 8, 8, 1), "uint8"), [0, 1], ["a", "b"])
-        >>> check_retrieval(Splits(images, images, images))
+        >>> check_splits(Recipe(), Splits(images, images, images))
         Traceback (most recent call last):
             ...
-        ValueError: Retrieval needs a class with two images, but each of the validation ... has one.
+        ValueError: data.classes_per_batch must be at most 2, received 16: ...
     """
+    per_batch, num_train = recipe.data.classes_per_batch, len(splits.train.class_names)
+    if per_batch > num_train:
+        names = {name for part in splits if part is not None for name in part.class_names}
+        others = "" if len(names) == num_train else f" of {len(names)}; the others choose and test"
+        raise ValueError(
+            f"data.classes_per_batch must be at most {num_train}, received {per_batch}: "
+            f"{num_train} classes train{others}. Give --data.classes_per_batch {num_train} or less."
+        )
     for name, gallery in (("validation", splits.validation_gallery), ("test", splits.gallery)):
         images = getattr(splits, name)
         if gallery is None and np.bincount(images.labels).max() < 2:

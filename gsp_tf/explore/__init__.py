@@ -1,12 +1,13 @@
 """A local page on which a trained model is explored in the browser, from the extra `[explore]`."""
 
+from gsp_tf.extras import to_install
+
 try:
     import starlette  # noqa: F401
     import uvicorn  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "The page to explore a run needs Starlette and uvicorn: from the folder of the library, "
-        f'pip install ".[explore]" ({error}).'
+        f"The page to explore a run needs Starlette and uvicorn: {to_install('explore')} ({error})."
     ) from error
 
 from gsp_tf.explore.app import explore_app

@@ -8,6 +8,8 @@ import warnings
 import keras
 import numpy as np
 
+from gsp_tf.extras import to_install
+
 _NAME = "model.onnx"
 ONNX_PACKAGES = ("tf2onnx", "onnx", "onnxruntime")
 
@@ -27,7 +29,7 @@ def write_onnx_file(served, recipe, folder):
     """
     missing = [name for name in ONNX_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        raise ImportError(f"Export to ONNX needs {', '.join(missing)}: pip install 'gsp_tf[onnx]'")
+        raise ImportError(f"Export to ONNX needs {', '.join(missing)}: {to_install('onnx')}.")
     if recipe.training.precision != "float32":
         raise ValueError(
             "ONNX takes models of training.precision=float32; received "

@@ -5,6 +5,8 @@ import logging
 import os
 import tempfile
 
+from gsp_tf.extras import to_install
+
 _LONGEST = 40  # of the 107 characters of the path of a socket, to which Ray adds up to 62
 _OBJECT_STORE = 100_000_000  # bytes; what workers read and write does not pass through it
 
@@ -29,8 +31,7 @@ def ray_session(cpus=None):
         import ray.data
     except ImportError as error:
         raise ImportError(
-            "Collections are embedded by Ray Data, which is not installed: "
-            "pip install 'gsp_tf[ray]'."
+            f"Collections are embedded by Ray Data, which is not installed: {to_install('ray')}."
         ) from error
     if ray.is_initialized():
         yield ray

@@ -1,3 +1,5 @@
+import inspect
+
 import keras
 import numpy as np
 import pytest
@@ -11,6 +13,14 @@ MAPS = {
     "mobilenet_v2": (576, 1280),
     "resnet50": (1024, 2048),
     "resnet50v2": (1024, 2048),
+}
+FUNCTIONS = {
+    "convnext_tiny": "ConvNeXtTiny",
+    "densenet121": "DenseNet121",
+    "inception_v3": "InceptionV3",
+    "mobilenet_v2": "MobileNetV2",
+    "resnet50": "ResNet50",
+    "resnet50v2": "ResNet50V2",
 }
 SIDES = {  # of images of 96 x 80, where they do not round up or pad
     "convnext_tiny": ((6, 5), (3, 2)),
@@ -92,3 +102,20 @@ def test_images_it_does_not_take():
         backbones.create("resnet50", (31, 64, 3))
     with pytest.raises(ValueError, match="75 x 75 pixels or larger"):
         backbones.create("inception_v3", (64, 64, 3))
+
+
+@pytest.mark.parametrize("side", [128, 200])
+@pytest.mark.parametrize("name", MAPS)
+def test_the_file_of_the_weights_is_the_one_that_keras_takes(name, side, monkeypatch):
+    """And a download that fails is one error."""
+
+    def get_file(fname, origin, **kwargs):
+        assert kwargs["cache_subdir"] == "models"
+        raise Exception(f"URL fetch failure on {origin}: asked for {fname}.")
+
+    module = inspect.getmodule(getattr(keras.applications, FUNCTIONS[name]))
+    monkeypatch.setattr(module.file_utils, "get_file", get_file)
+    with pytest.raises(OSError, match="cannot be downloaded") as error:
+        backbones.create(name, (side, side, 3), "imagenet")
+    path = backbones.weights_path(name, side)
+    assert f"asked for {path.name}." in str(error.value) and str(path) in str(error.value)

@@ -212,7 +212,7 @@ def test_ctrl_c_and_on(recipe, tmp_path, monkeypatch):
     assert "test" not in folder.metrics()
     assert run("train", "--resume", folder.path) == 0
     assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 2
-    assert not folder.checkpoint_path.exists()
+    assert epoch_of(folder.checkpoint_path) == 1
     assert folder.metrics()["test"] == pytest.approx(whole.metrics()["test"], abs=0.02)
     assert folder.history()["loss"] == pytest.approx(whole.history()["loss"], rel=1e-3)
 
@@ -345,3 +345,55 @@ def test_options_beside_resume_are_refused(tmp_path, capsys):
     assert "--resume takes the recipe of its run folder" in capsys.readouterr().err
     assert run("train", "--resume", tmp_path) == 1
     assert "it has no recipe.yaml" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_given_more_epochs(recipe, whole_run, tmp_path):
+    """Its last state goes on: the numbers are those of a run of so many epochs from the start."""
+    whole, folder = whole_run(""), RunFolder(tmp_path / "run")
+    train("train", recipe(""), "--run", folder.path, "--training.epochs", "4")
+    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 4
+    train("train", "--resume", folder.path, "--training.epochs", "6")
+    assert results(folder) == results(whole) and folder.recipe() == whole.recipe()
+
+
+FROZEN = "backbone: {name: conv4, freeze_batch_normalization: true}"
+
+
+def test_more_epochs_that_change_nothing_are_refused(recipe, tmp_path, capsys):
+    folder = RunFolder(tmp_path / "run")
+    options = ["--training.epochs", "4", "--training.patience", "1"]
+    options += ["--training.learning_rate", "1e-12"]
+    assert run("train", recipe(QUICK + FROZEN), *options, "--run", folder.path) == 0
+    epochs = folder.metrics()["epochs"]
+    assert epochs == 2
+    resume = ["train", "--resume", folder.path]
+    assert run(*resume, "--training.epochs", epochs) == 1
+    assert f"training.epochs must be more, received {epochs}" in capsys.readouterr().err
+    assert run(*resume, "--training.epochs", "9") == 1
+    assert "Give it a larger --training.patience" in capsys.readouterr().err
+    assert folder.recipe().training.epochs == 4
+    assert run(*resume, "--training.epochs", "3", "--training.patience", "null") == 0
+    assert folder.metrics()["epochs"] == 3 and folder.recipe().training.patience is None
+    folder.checkpoint_path.unlink()
+    assert run(*resume, "--training.epochs", "5") == 1
+    assert "has a history but no checkpoint" in capsys.readouterr().err
+
+
+def test_a_run_starts_from_the_model_of_another(recipe, tmp_path, capsys):
+    first, second = RunFolder(tmp_path / "first"), RunFolder(tmp_path / "second")
+    path = recipe(QUICK + FROZEN)
+    assert run("train", path, "--run", first.path) == 0
+    start = ["train", path, "--initial_run", first.path, "--run", second.path]
+    assert run(*start, "--seed", "5", "--training.learning_rate", "1e-12") == 0
+    metrics = first.metrics()
+    best = metrics["best_val_map_at_r"]
+    assert second.metrics()["untrained"]["val_map_at_r"] == pytest.approx(best, abs=1e-6)
+    assert second.recipe().initial_run == str(first.path)
+    models = [folder.learner(compile=False).embedder for folder in (first, second)]
+    images = np.random.default_rng(0).uniform(0, 255, (2, 16, 16, 1))
+    np.testing.assert_allclose(models[0](images), models[1](images), atol=1e-5)
+    for command in ("train", "check"):
+        start = [command, *start[1:4], "--run", tmp_path / "third", "--embedding.dim", "4"]
+        assert run(*start) == 1
+        printed = "".join(capsys.readouterr())
+        assert "does not fit" in printed and "embedding.dim is 8 there and 4 here" in printed

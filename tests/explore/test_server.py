@@ -226,7 +226,7 @@ def test_without_its_packages_the_extra_is_named():
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.returncode == 1
     assert (
-        'needs Starlette and uvicorn: from the folder of the library, pip install ".[explore]"'
+        'needs Starlette and uvicorn: pip install ".[explore]"'
         in (process.stderr)
     )
 

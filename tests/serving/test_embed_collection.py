@@ -311,7 +311,7 @@ def test_without_ray(finished_run, collection, tmp_path, command, monkeypatch):
     code, _, errors = command(
         "embed-collection", finished_run, collection, "--out", tmp_path / "out"
     )
-    assert code == 1 and "pip install 'gsp_tf[ray]'" in errors
+    assert code == 1 and 'pip install ".[ray]"' in errors
 
 
 @pytest.fixture

@@ -1,0 +1,239 @@
+"""A recipe that fits a folder of photographs."""
+
+import math
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from gsp_tf import backbones
+from gsp_tf.data import split_classes
+from gsp_tf.experiment.data import load_images
+from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.recipe import (
+    BackboneRecipe,
+    DataRecipe,
+    LossRecipe,
+    Recipe,
+    TrainingRecipe,
+)
+
+_FRACTIONS = (0.6, 0.2, 0.2)
+_FEWEST_CLASSES = 6  # two of each split
+_BATCH = 32
+_SAMPLE = 64  # photographs whose sizes are read
+_SMALLEST_MAP = 4
+_SIDES = (32, 48, 64, 96, 128, 160, 192, 224, 256)
+_FROM_SCRATCH = "conv4"
+_PRETRAINED = (  # the first one of these whose weights are there
+    "resnet50",
+    "convnext_tiny",
+    "densenet121",
+    "resnet50v2",
+    "inception_v3",
+    "mobilenet_v2",
+    "resnet101",
+    "resnet152",
+)
+
+
+def choose_recipe(path, images=None, backbone=None, weights=None, initial_run=None):
+    """A recipe that fits a folder of photographs: `gsp-tf train FOLDER`.
+
+    Batches have at most as many classes as train. Training images are mirrored and cropped. The
+    network is a pretrained one if Keras has its ImageNet weights in its cache, else a small one
+    that learns from random weights. Images are as large as the last map needs to be 4 x 4 or
+    larger, and larger for larger photographs. Every split has two classes or more. The same folder
+    gives the same recipe.
+
+    Args:
+        path: folder, one folder of photographs a class.
+        images: what `gsp_tf.data.load_folder` gives for it, if it is at hand. Otherwise it is read,
+            without files that cannot be read and classes of a single image.
+        backbone: name of the network; `None` chooses one.
+        weights: weights that it starts from, as `backbone.weights` of a recipe; `None` takes the
+            ImageNet weights that are in the cache of Keras, or random ones.
+        initial_run: run folder whose model training starts from; the recipe then has its backbone,
+            head, pooling, embedding and image size.
+
+    Returns:
+        `gsp_tf.recipe.Recipe`, named like the folder.
+
+    Raises:
+        FileNotFoundError: if there is no such folder or run.
+        ValueError: if it has fewer than six classes of two images, or no network can be had.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     for number in range(24):
+        ...         file = Path(folder, "pets", f"breed {number % 8}", f"{number}.png")
+        ...         file.parent.mkdir(parents=True, exist_ok=True)
+        ...         Image.new("RGB", (60, 40)).save(file)
+        ...     recipe = choose_recipe(f"{folder}/pets", backbone="conv4")
+        >>> recipe.name, recipe.data.classes_per_batch, recipe.data.images_per_class
+        ('pets', 4, 3)
+        >>> recipe.data.image_size, recipe.loss.name
+        (32, 'proxy_anchor')
+    """
+    data = DataRecipe("folder", path=str(path), skip_unreadable=True)
+    if images is None:
+        images, _ = load_images(data)
+    num_classes = len(images.class_names)
+    if num_classes < _FEWEST_CLASSES:
+        raise ValueError(
+            f"{path} has {num_classes} classes with enough images, and {_FEWEST_CLASSES} or more "
+            "are needed: two that train, two that choose the best model, and two that test it."
+        )
+    train, _, _ = split_classes(images, _FRACTIONS, seed=data.split_seed)
+    if initial_run is not None:
+        initial = RunFolder.open(initial_run).recipe()
+        backbone, weights = initial.backbone.name, initial.backbone.weights
+    side = median_side(images)
+    network, weights, image_size = _network(backbone, weights, side)
+    per_batch, per_class = _batch(np.bincount(train.labels))
+    passes = len(train) / (per_batch * per_class)
+    pretrained = weights is not None
+    recipe = Recipe(
+        name=Path(path).resolve().name.lstrip(".") or "run",
+        data=DataRecipe(
+            "folder",
+            path=str(path),
+            skip_unreadable=True,
+            channels=images.channels,
+            split_fractions=_FRACTIONS,
+            image_size=image_size,
+            classes_per_batch=per_batch,
+            images_per_class=per_class,
+            horizontal_flip=True,
+            min_crop_area=0.25,
+        ),
+        backbone=BackboneRecipe(network, weights, freeze_batch_normalization=pretrained),
+        loss=LossRecipe("proxy_anchor"),
+        training=TrainingRecipe(
+            epochs=15 if pretrained else 30,
+            steps_per_epoch=int(np.clip(math.ceil(passes), 10, 100))
+            if pretrained
+            else int(np.clip(math.ceil(2 * passes), 20, 100)),
+            learning_rate=1e-4 if pretrained else 1e-3,
+            patience=5 if pretrained else 10,
+        ),
+    )
+    if initial_run is None:
+        return recipe
+    return replace(
+        recipe,
+        initial_run=str(initial_run),
+        data=replace(recipe.data, image_size=initial.data.image_size),
+        **{name: getattr(initial, name) for name in ("backbone", "embedding", "head", "pooling")},
+    )
+
+
+def choices_text(recipe, images):
+    """What was chosen for a folder of photographs, and why, in nine lines.
+
+    Args:
+        recipe: what `choose_recipe` gave, or a recipe with other values in place of some of it.
+        images: `ImageSet` of the folder.
+
+    Returns:
+        str.
+    """
+    data, training = recipe.data, recipe.training
+    counts = np.bincount(images.labels)
+    each = (
+        f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    )
+    classes = f"divided as protocol {recipe.protocol.name} says"
+    if recipe.protocol.name == "fractions":
+        parts = split_classes(images, data.split_fractions, seed=data.split_seed)
+        classes = "{} train, {} choose the best model, {} test it unseen".format(
+            *(len(part.class_names) for part in parts)
+        )
+    side = median_side(images)
+    decoded = ""
+    if side >= 4 * data.image_size and data.cache is None:
+        decoded = "; --data.cache FOLDER keeps reduced copies, which are read faster"
+    cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"
+    weights = recipe.backbone.weights
+    if recipe.initial_run is not None:
+        why = f"as {recipe.initial_run} trained it"
+    elif weights is None:
+        why = f"from random weights: no ImageNet weights in {backbones.keras_cache()}"
+    else:
+        why = f"with the weights {weights}"
+    patience = training.patience
+    ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
+    lines = {
+        "photographs": f"{len(images):,} of {len(counts):,} classes ({each} each) in {data.path}, "
+        f"shorter side {side} pixels",
+        "classes": classes,
+        "network": f"{recipe.backbone.name} {why}",
+        "images": f"{data.image_size} x {data.image_size} pixels{decoded}",
+        "crops": f"{cropped}, {'mirrored' if data.horizontal_flip else 'not mirrored'} at random",
+        "batches": f"{data.classes_per_batch} classes x {data.images_per_class} images",
+        "loss": f"{recipe.loss.name} on {recipe.embedding.dim} dimensions by {recipe.pooling.name}",
+        "training": f"{training.epochs} epochs x {training.steps_per_epoch} steps at most{ends}",
+        "others": "--data.image_size 96 or any other field; recipe.yaml in the run holds all",
+    }
+    width = max(map(len, lines))
+    return "\n".join(f"{name:{width}}  {line}" for name, line in lines.items())
+
+
+def median_side(images):
+    """Median shorter side of photographs, of a sample of them.
+
+    Args:
+        images: `gsp_tf.data.FileImages`.
+
+    Returns:
+        int, in pixels.
+    """
+    chosen = np.linspace(0, len(images) - 1, min(_SAMPLE, len(images))).astype(int)
+    sides = []
+    for index in chosen:
+        with warnings.catch_warnings(), Image.open(images.paths[index]) as image:
+            warnings.simplefilter("ignore")  # of enormous images, whose pixels are not read
+            sides.append(min(image.size))
+    return int(np.median(sides))
+
+
+def _batch(counts):
+    """Classes in a batch and images of each, for so many images of the classes that train."""
+    typical = max(2, int(np.median(counts)))
+    per_class = min(4, typical)
+    per_batch = min(_BATCH // per_class, len(counts))
+    return per_batch, max(per_class, min(_BATCH // per_batch, typical))
+
+
+def _network(name, weights, side):
+    """Backbone, weights and side of the images for photographs of a shorter side."""
+    wanted = 128 if side < 160 else 224
+    if weights is not None:
+        name = name or _PRETRAINED[0]
+        return name, weights, _side(name, wanted)
+    names = _PRETRAINED if name is None else (name,)
+    for network in names:
+        for image_size in dict.fromkeys((wanted, 224)):
+            path = backbones.weights_path(network, image_size)
+            if path is not None and path.is_file():
+                return network, "imagenet", _side(network, image_size)
+    network = name or _FROM_SCRATCH
+    small = 32 if side < 48 else 48 if side < 96 else 64
+    return network, None, _side(network, small)
+
+
+def _side(network, wanted):
+    """The smallest accepted side, from the wanted one on, at which the last map is large enough."""
+    for side in _SIDES:
+        if side < wanted:
+            continue
+        try:
+            shape = backbones.create(network, (side, side, 3)).output_shape
+        except ValueError:  # a multiple of something else is needed
+            continue
+        if len(shape) != 4 or min(shape[1:3]) >= _SMALLEST_MAP:
+            return side
+    return wanted

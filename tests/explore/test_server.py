@@ -225,10 +225,7 @@ def test_without_its_packages_the_extra_is_named():
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.returncode == 1
-    assert (
-        'needs Starlette and uvicorn: pip install ".[explore]"'
-        in (process.stderr)
-    )
+    assert 'needs Starlette and uvicorn: pip install ".[explore]"' in (process.stderr)
 
 
 def test_its_packages_are_not_imported_before_they_are_needed():

@@ -82,7 +82,7 @@ def test_refuses_one_hot_labels_when_the_batch_size_is_unknown_too(batch_size):
 @pytest.mark.parametrize("embeddings", [(None, 4), (3, 4), None])
 def test_accepts_shapes_that_are_not_known(labels, embeddings):
     specs = [tf.TensorSpec(labels, "int64"), tf.TensorSpec(embeddings, "float32")]
-    run = tf.function(checked).get_concrete_function(*specs)
+    run = tf.function(lambda labels, embeddings: checked(labels, embeddings), specs)
     shape = (-1, 1)[: len(labels or [None])]
     flat, _, is_valid = run(tf.reshape(tf.range(3, dtype="int64"), shape), EMBEDDINGS)
     assert flat.numpy().tolist() == [0, 1, 2] and bool(is_valid)

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from embedded import write_embeddings
+from embedded import save_digits, write_embeddings
 
 from gsp_tf import __version__
 from gsp_tf.experiment import RunFolder
@@ -89,8 +89,8 @@ def test_report_and_index_work_without_tensorflow(tmp_path):
         folder.update_metrics(status=status, test=test, test_classes="x")
     (tmp_path / "runs/demo").mkdir()
     (tmp_path / "runs/notes.txt").touch()
-    embeddings = write_embeddings(tmp_path / "embeddings", np.eye(8)).path
-    more = write_embeddings(tmp_path / "more", np.eye(8), [f"/more/{i}" for i in range(8)]).path
+    embeddings = write_embeddings(tmp_path / "embeddings", np.eye(8))
+    more = write_embeddings(tmp_path / "more", np.eye(8), [f"/more/{i}" for i in range(8)])
     index = tmp_path / "index"
     codes, out, err = run_lightly(
         ["report", *sorted((tmp_path / "runs").iterdir()), "--out", tmp_path / "tables"],
@@ -151,7 +151,8 @@ def test_the_log_of_tensorflow_is_kept_back_unless_its_import_fails(tmp_path, le
     assert process.returncode == 0 and err.startswith("I0000") == (level == "0")
 
 
-def test_a_real_command_is_quiet(digits, tmp_path):
+def test_a_real_command_is_quiet(tmp_path):
+    digits = save_digits(tmp_path / "digits")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
         f"data: {{name: folder, path: {digits}, channels: 1, image_size: 16, classes_per_batch: 2,"

@@ -116,6 +116,15 @@ def test_weights_are_named_in_a_compiled_step_and_train_in_a_metric_learner(name
     assert any(moved)
 
 
+@pytest.mark.parametrize("step", ["evaluate", "test_on_batch", "train_on_batch"])
+def test_weights_are_named_by_every_first_step(step):
+    loss = MAKERS["ProxyAnchorLoss"]()
+    model = plain_model(loss)
+    model.compile("sgd", loss=loss)
+    with pytest.raises(ValueError, match=r"MetricLearner\(model, loss\)"):
+        getattr(model, step)(EMBEDDINGS, LABELS)
+
+
 @pytest.mark.parametrize("form", ["list", "dict", "deserialized", "loaded", "weighted"])
 def test_weights_are_named_however_the_loss_gets_there(form, tmp_path):
     loss = MAKERS["ProxyAnchorLoss"]()

@@ -26,7 +26,8 @@ class StopOnNaN(keras.callbacks.Callback):
 
     Example:
         >>> import numpy as np
-        >>> log = keras.layers.Activation("log", name="log")
+        >>> from keras import ops
+        >>> log = keras.layers.Activation(ops.log, name="log")
         >>> model = keras.Sequential([keras.Input((1,)), log])
         >>> model.compile(loss="mse")
         >>> callback = StopOnNaN()
@@ -63,7 +64,7 @@ class StopOnNaN(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch, logs=None):
         if self._step is not None:
-            self._weights = [ops.convert_to_tensor(v) for v in self.model.trainable_variables]
+            self._weights = _values(self.model)
 
     def on_train_batch_end(self, batch, logs=None):
         loss = (logs or {}).get("loss")
@@ -105,7 +106,7 @@ def _first_not_finite(model, batch, weights):
     for variable, value in zip(model.trainable_variables, weights, strict=True):
         if not _is_finite(value):
             return f"the weight {variable.path}, from the gradient of an earlier step"
-    after = [ops.convert_to_tensor(variable) for variable in model.trainable_variables]
+    after = _values(model)
     _assign(model, weights)
     try:
         with _watched(model) as found:
@@ -147,6 +148,11 @@ def _is_finite(values):
         for x in tree.flatten(values)
         if x is not None and keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))
     )
+
+
+def _values(model):
+    """Values of the trainable weights, which later steps leave as they are."""
+    return [ops.copy(variable) for variable in model.trainable_variables]
 
 
 def _assign(model, values):

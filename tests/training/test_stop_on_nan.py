@@ -74,7 +74,9 @@ def log_of_zero(y, prediction):
 
 
 def with_log():
-    return keras.Sequential([dense(), keras.layers.Activation("log", name="log")], name="inner")
+    return keras.Sequential(
+        [dense(), keras.layers.Activation(keras.ops.log, name="log")], name="inner"
+    )
 
 
 # Layer, loss, batch that holds a NaN; batch at which training stops, and what is named.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gsp_tf.data.messages import listed
+from gsp_tf.data.messages import counted, listed
 
 
 class ClassBalancedSampler:
@@ -63,15 +63,15 @@ class ClassBalancedSampler:
         single = classes[counts == 1]
         if images_per_class >= 2 and len(single):
             raise ValueError(
-                f"pairs need two images of a class, but {len(single)} classes have a single one: "
+                "pairs need two images of a class; classes with a single one: "
                 f"{listed(single if class_names is None else [class_names[c] for c in single])}. "
                 "Drop these classes or set images_per_class to 1."
             )
         small = int(np.sum(counts < images_per_class))
         if small:
             warnings.warn(
-                f"{small} of {len(classes)} classes have fewer than {images_per_class} images; "
-                "theirs are drawn with replacement.",
+                f"{small} of {counted(len(classes), 'class', 'classes')} have fewer than "
+                f"{counted(images_per_class, 'image')}; theirs are drawn with replacement.",
                 stacklevel=2,
             )
         self.classes_per_batch = classes_per_batch

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gsp_tf.data.image_set import ImageSet
+from gsp_tf.data.messages import counted
 
 _FEWEST_CLASSES = 2
 
@@ -55,8 +56,8 @@ def _class_counts(num_classes: int, fractions: Sequence[float]) -> np.ndarray:
     wanted = np.array(fractions) > 0
     if num_classes < _FEWEST_CLASSES * wanted.sum():
         raise ValueError(
-            f"every split needs at least {_FEWEST_CLASSES} classes; received {num_classes} "
-            f"classes for {wanted.sum()} splits."
+            f"every split needs at least {_FEWEST_CLASSES} classes; received "
+            f"{counted(num_classes, 'class', 'classes')} for {counted(wanted.sum(), 'split')}."
         )
     counts = np.diff(np.rint(np.cumsum([0.0, *fractions]) * num_classes).astype(int))
     for split in np.flatnonzero(wanted):

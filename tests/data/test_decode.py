@@ -235,6 +235,20 @@ def test_a_large_jpeg_is_decoded_at_a_fraction(small_limit, tmp_path, size, redu
     assert pixels.shape == expected.shape and np.abs(pixels - expected).mean() < 6
 
 
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_the_window_of_a_large_jpeg(small_limit, monkeypatch, tmp_path, orientation):
+    monkeypatch.setattr("gsp_tf.data.jpeg.MAX_PIXELS", 3_000)
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((400, 200))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    photograph.save(tmp_path / "a.jpg", exif=exif, quality=95)
+    images = FileImages([tmp_path / "a.jpg"], [0], ["a"])
+    batch, _ = next(iter(evaluation_dataset(images, 8, batch_size=1)))
+    square = photograph.resize((8, 8), Image.Resampling.BOX, box=(100, 0, 300, 200))
+    expected = np.rot90(np.asarray(square), -1 if orientation == 6 else 0).astype(int)
+    assert np.abs(batch[0].numpy() - expected).mean() < 8
+
+
 @pytest.mark.parametrize(("name", "options"), [("a.png", {}), ("a.jpg", {"progressive": True})])
 def test_other_large_images_are_refused(small_limit, tmp_path, name, options):
     Image.new("RGB", (100, 50)).save(tmp_path / name, **options)

@@ -111,8 +111,8 @@ def run(quick=False):
     columns = ["command", "test images", "peak", "s"]
     title = f"Memory of commands, images of {side} pixels, 128 dimensions"
     note = (
-        "Bounds: 1 GiB above training with few test images. search --html has k = "
-        f"{many * 4 // 5:,}. Pages: {', '.join(sizes)}."
+        "Peaks of whole processes; bounds: 1 GiB above training with few test images. search "
+        f"--html has k = {many * 4 // 5:,}. Pages: {', '.join(sizes)}."
     )
     return [Table(title, columns, rows, note)]
 

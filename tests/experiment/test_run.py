@@ -98,7 +98,7 @@ def test_test_images_are_embedded_once(recipe, tmp_path, monkeypatch, capsys):
     embedded = []
 
     def embed(model, batches):
-        embedded.append(len(batches))
+        embedded.append(model)
         return training.embed(model, batches)
 
     monkeypatch.setattr(evaluate, "embed", embed)

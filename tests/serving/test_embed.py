@@ -148,7 +148,7 @@ def test_files_that_are_no_images_are_listed_and_left_out(digits_run, images, tm
 
 def test_nothing_but_files_that_are_no_images(digits_run, tmp_path):
     (tmp_path / "a.png").write_text("no")
-    with pytest.raises(ValueError, match="None of the 1 files can be read as an image"):
+    with pytest.raises(ValueError, match="No image can be read of 1 file; see"):
         embed_images(digits_run, [tmp_path / "a.png"])
     assert (digits_run / "embeddings" / "corrupt.csv").exists()
 

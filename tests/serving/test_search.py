@@ -109,8 +109,9 @@ def test_images_are_added_and_deleted(digits_run, images, query, tmp_path, comma
     code, output, _ = command("index", index, *options)
     assert code == 0 and "80 images" in output
     assert search(digits_run, query, k=1)[0].path == str(tmp_path / "new.png")
-    assert "are in the index" in command("index", index, "--add", tmp_path / "more")[2]
-    assert "are not in the index" in command("index", index, "--delete", query)[2]
+    refused = command("index", index, "--add", tmp_path / "more")[2]
+    assert "index holds 1 image of these already" in refused
+    assert "index does not hold 1 image to delete" in command("index", index, "--delete", query)[2]
     assert "not for changing one" in command("index", index, "--delete", query, "--out", "x")[2]
     assert "holds an index; add to it" in command("index", digits_run / "embeddings")[2]
 

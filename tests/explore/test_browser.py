@@ -16,6 +16,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Error, expect, sync_playwright
 
+expect.set_options(timeout=60_000)
+
 COMMAND = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
 LIMIT = 100_000
 REBOUND = "rebound.example"  # resolves to this machine
@@ -92,7 +94,7 @@ def upload(page, path):
 
 def check_that_it_finds_itself(page, name, label):
     """An image of the index gets neighbours, of which it is the nearest, with their pictures."""
-    expect(page.locator(".places h3").first).to_contain_text(name, timeout=60_000)
+    expect(page.locator(".places h3").first).to_contain_text(name)
     found = page.locator(".neighbours figure")
     expect(found).to_have_count(4)
     nearest = found.first
@@ -158,7 +160,7 @@ def test_what_is_no_image_is_told_and_the_page_goes_on(page, images, tmp_path):
 def test_prototypes_show_their_strongest_patches(page):
     page.get_by_role("tab", name="Prototypes").click()
     patches = page.locator("#patches figure")
-    expect(patches).to_have_count(12, timeout=60_000)
+    expect(patches).to_have_count(12)
     expect(page.locator("#patches .hint")).to_contain_text("The places of 80 images")
     expect(patches.first.locator(".cell")).to_have_count(2)
     prototype = page.get_by_label("Prototype", exact=True)

@@ -200,7 +200,7 @@ def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
     (tmp_path / "runs/first-last-4/mine.txt").touch()
     with pytest.raises(SystemExit, match="1"):
         main(["train", str(files[0]), str(files[2])])
-    assert "The run folder runs/first-last-4 exists" in capsys.readouterr().err
+    assert "this run goes to runs/first-last-4-2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def _decoded_jpeg(contents: bytes, min_side: int | None) -> Image.Image:
         raise ValueError(f"it has {scans.count:,} scans; at most {_MAX_SCANS} are decoded")
     if pixels > max(MAX_PIXELS, 512 * len(contents)):  # 64 pixels are a bit or more
         raise ValueError(f"it is cut off: {len(contents):,} bytes cannot hold {pixels:,} pixels")
-    sufficient = min(image.size) // (min_side or min(image.size))
+    sufficient = max(1, min(image.size) // (min_side or min(image.size)))
     ratios = [
         ratio
         for ratio in (1, 2, 4, _LARGEST_RATIO)

@@ -10,6 +10,7 @@ from PIL import Image
 
 from gsp_tf import backbones
 from gsp_tf.data import split_classes
+from gsp_tf.data.messages import counted
 from gsp_tf.experiment.data import load_images
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.recipe import (
@@ -175,7 +176,8 @@ def choices_text(recipe, images):
         "crops": f"{cropped}, {'mirrored' if data.horizontal_flip else 'not mirrored'} at random",
         "batches": f"{data.classes_per_batch} classes x {data.images_per_class} images",
         "loss": f"{recipe.loss.name} on {recipe.embedding.dim} dimensions by {recipe.pooling.name}",
-        "training": f"{training.epochs} epochs x {training.steps_per_epoch} steps at most{ends}",
+        "training": f"{counted(training.epochs, 'epoch')} x {training.steps_per_epoch} steps at "
+        f"most{ends}",
         "others": "--data.image_size 96 or any other field; recipe.yaml in the run holds all",
     }
     width = max(map(len, lines))

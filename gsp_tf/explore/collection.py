@@ -1,12 +1,14 @@
 """The images among which a page searches: those of an index, or the test images of the run."""
 
 import dataclasses
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from gsp_tf.data import FileImages, ImageSet, find_unreadable
+from gsp_tf.data.messages import counted
 from gsp_tf.evaluation.search import ExactSearch
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.errors import reason
@@ -71,7 +73,7 @@ class IndexedImages:
         index.check_k(1)
         self._index = index
         self._channels = model.embedder.input_shape[-1]
-        self.summary = f"{len(index):,} images of the index {index.path.name}"
+        self.summary = f"{counted(len(index), 'image')} in {Path(*index.path.parts[-2:])}"
         self.distance = distance_name(index.metadata)
         blocks = np.array_split(index.ids, 1 + len(index) // _BLOCK)
         classes = {label for ids in blocks for label in index.labels(ids)}

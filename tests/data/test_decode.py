@@ -257,7 +257,7 @@ def test_other_large_images_are_refused(small_limit, tmp_path, name, options):
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.tif"])
-@pytest.mark.parametrize(("min_side", "side"), [(None, 120), (200, 120), (100, 120), (60, 60), (8, 8)])
+@pytest.mark.parametrize(("min_side", "side"), [(None, 120), (200, 120), (60, 60), (8, 8)])
 def test_min_side_reduces(tmp_path, name, min_side, side):
     photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((160, 120))
     photograph.save(tmp_path / name, quality=95)

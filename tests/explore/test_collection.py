@@ -38,7 +38,8 @@ def test_of_many_test_images_a_sample_is_searched(model, monkeypatch):
 def test_an_index_finds_what_search_finds(run, model, index, images):
     query = sorted((images / "<b>7").iterdir())[3]
     found = open_collection(model, index)
-    assert isinstance(found, IndexedImages) and found.summary == "80 images of the index index"
+    assert isinstance(found, IndexedImages)
+    assert found.summary == f"80 images in {index.parent.name}/{index.name}"
     nearest = found.nearest(model.embed_files([str(query)]), 3)
     expected = search(run, query, index, k=3)
     assert [(one.rank, one.label) for one in nearest] == [(n.rank, n.label) for n in expected]

@@ -63,15 +63,24 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         labels, embeddings, is_valid = checked(
             labels, embeddings, self.num_classes, self.normalize, self.compute_dtype
         )
+        if sample_weight is not NOT_GIVEN:
+            self._refuse_to_stay_untrained(labels.shape, embeddings.shape)
         value = super().__call__(labels, embeddings, **kwargs)
-        if sample_weight is not NOT_GIVEN and self.weights:
-            names = ", ".join(dict.fromkeys(weight.name for weight in self.weights))
+        return nan_unless(is_valid, value)
+
+    def _refuse_to_stay_untrained(self, *shapes):
+        """Refuse weights that no optimizer has; this loss is not built, so that it serves later."""
+        loss = self
+        if not self.built:
+            loss = self.from_config(self.get_config())
+            loss.build(*shapes)
+        if loss.weights:
+            names = ", ".join(dict.fromkeys(weight.name for weight in loss.weights))
             raise ValueError(
                 f"{type(self).__name__} has weights of its own ({names}), which compile(loss=...) "
                 "of a plain model neither trains nor saves. Train with "
                 "gsp_tf.training.MetricLearner(model, loss), and compile that without a loss."
             )
-        return nan_unless(is_valid, value)
 
     def compute_output_shape(self, labels_shape, embeddings_shape):
         return ()

@@ -19,7 +19,7 @@ class ZeroShotLoss(WeightedLoss):
     and the prediction is scored by the cross-entropy of `softmax_c(scale · (A z)ᵀ υ_c)` over all
     classes; then the halves change places. The halves alternate over the classes in order of first
     appearance, so the order of a batch decides them. A batch of one class costs 0.
-    Attributes of norms beyond 1e4 hide the ridge from float32, and the loss may be NaN.
+    Attributes of norms beyond 100 hide the ridge from float32, and the loss may be NaN.
 
     The paper has no scale and adds the means over the two halves: scale=1.0 and
     reduction="sum_of_means". The defaults are those of the authors' program, which takes one mean

@@ -40,6 +40,9 @@ def test_notebooks_are_saved_as_they_ran_from_top_to_bottom(path):
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
-def test_the_tables_of_the_studies_are_in_the_notebooks(path):
+def test_the_tables_of_the_studies_are_in_the_notebooks_or_on_a_page(path):
     table = runpy.run_path(str(ROOT / "experiments/studies/records.py"))["table"](path)
-    assert any(table in text for notebook in NOTEBOOKS for text in texts(notebook))
+    pages = [page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")]
+    assert any(table.strip() in text for text in pages) or any(
+        table in text for notebook in NOTEBOOKS for text in texts(notebook)
+    )

@@ -21,8 +21,8 @@ _LOADING = (
 )
 
 _MOST_USED = {
-    "folder": "folder of photographs, one folder a class; the same as FOLDER",
-    "data.name": "folder, manifest, glyphs, or a published set such as cub200",
+    "folder": "folder of photographs; the same as FOLDER",
+    "data.name": "folder, manifest, glyphs, cub200, ...",
     "data.path": "folder of the images, or the CSV file",
     "data.image_size": "side of the images, in pixels",
     "data.classes_per_batch": "classes in a training batch",
@@ -41,7 +41,7 @@ _MOST_USED = {
     "name": "name of the run in tables and reports",
     "seed": "seed of the weights and batches",
     "run": "run folder to create",
-    "resume": "run folder to go on with",
+    "resume": "run folder to continue",
     "initial_run": "run folder whose model to start from",
 }
 

@@ -110,6 +110,8 @@ class RunFolder:
         with open(self.history_path, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
+        # The last row of a run of an earlier version may be incomplete.
+        rows = [row for row in rows if all(row[name] for name in names)]
         return {name: [float(row[name]) for row in rows] for name in names}
 
     @contextlib.contextmanager

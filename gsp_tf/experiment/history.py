@@ -12,7 +12,8 @@ from gsp_tf.files import replace_text
 class HistoryFile(keras.callbacks.Callback):
     """Adds a row with the logs of each epoch to a CSV file, which is replaced in one step.
 
-    The first row that is written has the names: `epoch` and those of the logs, sorted.
+    The first row that is written has the names: `epoch` and those of the logs, sorted. Logs that
+    come later are left out.
 
     Args:
         path: file to write, or to go on with.
@@ -34,7 +35,7 @@ class HistoryFile(keras.callbacks.Callback):
         text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
         names = next(csv.reader([text.split("\n")[0]]), None) or ["epoch", *sorted(logs)]
         row = io.StringIO()
-        writer = csv.DictWriter(row, names, lineterminator="\n")
+        writer = csv.DictWriter(row, names, extrasaction="ignore", lineterminator="\n")
         if not text:
             writer.writeheader()
         writer.writerow({"epoch": epoch, **logs})

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -304,16 +305,27 @@ def _partial(path):
 def _claimed(place):
     """The lock of a hidden folder, made if needed and emptied; `None` if another writer has it."""
     while True:
-        place.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # `exist_ok` is wrong about one just removed
+            place.mkdir()
         lock = FileLock(place / LOCK_NAME)
         try:
             lock.acquire(blocking=False)
         except Timeout:
             return None
-        except FileNotFoundError:  # another writer was just removing it
+        except (FileExistsError, FileNotFoundError):  # another writer was just removing it
+            if _is_no_folder(place):
+                raise
             continue
         _empty(place)
         return lock
+
+
+def _is_no_folder(place):
+    """Whether something other than a folder has a name."""
+    try:
+        return not stat.S_ISDIR(place.lstat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _empty(place):

@@ -88,10 +88,10 @@ def evaluate_run(path, splits=None):
         entries = {"num_classes": num_classes, "test": metrics}
         if embedded.weights is not None:
             entries["pooling_weights"] = weight_spread(embedded.weights)
-        with replacing(folder.embeddings_path) as temporary:
+        # Embeddings count while there are metrics: both are written, then they are renamed first.
+        with folder.updating_metrics(**entries), replacing(folder.embeddings_path) as temporary:
             found = embedded._asdict().items()
             np.savez(temporary, **{name: array for name, array in found if array is not None})
-        folder.update_metrics(**entries)
     return metrics
 
 

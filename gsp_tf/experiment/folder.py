@@ -7,7 +7,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from gsp_tf.files import advising, read_json, replace_text, replacing
+from gsp_tf.files import advising, read_json, replacing
 from gsp_tf.lock import locked
 from gsp_tf.recipe import load_recipe, save_recipe
 
@@ -149,5 +149,13 @@ class RunFolder:
 
     def update_metrics(self, without=(), **entries):
         """Add entries to `metrics.json`, and leave some out, under a temporary name first."""
+        with self.updating_metrics(without, **entries):
+            pass
+
+    @contextlib.contextmanager
+    def updating_metrics(self, without=(), **entries):
+        """Update `metrics.json` when the block ends well: what it is about is written by then."""
         kept = {name: value for name, value in self.metrics().items() if name not in without}
-        replace_text(self.metrics_path, json.dumps({**kept, **entries}, indent=2) + "\n")
+        with replacing(self.metrics_path) as temporary:
+            temporary.write_text(json.dumps({**kept, **entries}, indent=2) + "\n", "utf-8")
+            yield

@@ -71,16 +71,17 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def page(address, browser):
-    """The page, open in Chromium; it asks nobody else for anything and breaks no rule."""
+    """The page, newly open in Chromium; it asks nobody else for anything and breaks no rule."""
     requested, complaints = [], []
     page = browser.new_page()
     page.on("request", lambda request: requested.append(request.url))
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(address)
-    yield page
+    with contextlib.closing(page):
+        page.goto(address)
+        yield page
     hosts = {urlsplit(url).netloc for url in requested if not url.startswith("data:")}
     assert hosts == {urlsplit(address).netloc}
     # Chromium notes the one answer of the tests that is a refusal.
@@ -89,7 +90,6 @@ def page(address, browser):
 
 def upload(page, path):
     """Choose a file on the page."""
-    page.get_by_role("tab", name="Search").click()
     page.locator("input[type=file]").set_input_files(path)
 
 
@@ -164,12 +164,15 @@ def test_prototypes_show_their_strongest_patches(page):
     expect(patches).to_have_count(12)
     expect(page.locator("#patches .hint")).to_contain_text("The places of 80 images")
     expect(patches.first.locator(".cell")).to_have_count(2)
-    prototype = page.get_by_label("Prototype", exact=True)
+    prototype = page.get_by_role("combobox", name="Prototype", exact=True)
     expect(prototype.locator("option")).to_have_count(4)
     last = prototype.locator("option").last.get_attribute("value")
     prototype.select_option(last)
     expect(page.locator("#patches .hint")).to_contain_text(f"by way of prototype {last},")
     expect(patches).to_have_count(12)
+    page.get_by_role("tab", name="Search").click()
+    expect(page.locator("[data-example]").first).to_be_visible()
+    expect(patches.first).to_be_hidden()
 
 
 def test_only_this_machine_reaches_the_page(address):

@@ -6,6 +6,7 @@ import pytest
 from faults import kill_while_writing, largest_file
 
 from gsp_tf.cli import main
+from gsp_tf.experiment import evaluate_run
 from gsp_tf.serving import (
     EmbeddingsFolder,
     build_index,
@@ -87,16 +88,33 @@ def test_a_command_is_whole_or_says_why_not(served_run, images, tmp_path, capsys
     check(places["OUT"])
 
 
-def test_an_evaluation_that_fails_keeps_the_last_one(served_run, tmp_path, capsys):
+def test_an_evaluation_that_fails_keeps_the_last_one(served_run, tmp_path, capsys, monkeypatch):
+    """The metrics and the embeddings that they are about, whichever of them there is no room for."""
     run = shutil.copytree(served_run, tmp_path / "run")
-    for name in ("metrics.json", "report.html", "model.keras"):
-        kill_while_writing("replacing", run / name)
+    metrics, embeddings, report = (
+        run / name for name in ("metrics.json", "test_embeddings.npz", "report.html")
+    )
+    for path in (metrics, embeddings, report, run / "model.keras"):
+        kill_while_writing("replacing", path)
     with pytest.raises(SystemExit):
         main(["evaluate", str(run)])
     assert hidden(run) == []
-    before = {name: (run / name).read_bytes() for name in ("metrics.json", "report.html")}
-    with pytest.raises(SystemExit) as exit, largest_file(200):
-        main(["evaluate", str(run)])
-    assert exit.value.code == 1
-    assert f"error: {run}/metrics.json cannot be written" in capsys.readouterr().err
-    assert {name: (run / name).read_bytes() for name in before} == before
+
+    def state():
+        return [
+            (path.stat().st_mtime_ns, path.read_bytes()) for path in (metrics, embeddings, report)
+        ]
+
+    before = state()
+    assert metrics.stat().st_size < embeddings.stat().st_size
+    for size, path in ((200, metrics), (metrics.stat().st_size, embeddings)):
+        with pytest.raises(SystemExit) as exit, largest_file(size):
+            main(["evaluate", str(run)])
+        assert exit.value.code == 1
+        assert f"error: {path} cannot be written" in capsys.readouterr().err
+        assert state() == before and hidden(run) == []
+
+    replaced = []
+    monkeypatch.setattr("os.replace", lambda _, path: replaced.append(path))
+    evaluate_run(run)
+    assert replaced == [embeddings, metrics]  # killed between them, no old embeddings count

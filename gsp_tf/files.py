@@ -27,7 +27,7 @@ class DiskFullError(OSError):
     """There is no room for a file: on the disk, in a quota or below a limit of file size.
 
     Attributes:
-        advice: what is kept and how to go on; follows the message.
+        advice: what is kept and how to continue; follows the message.
 
     Example:
         >>> raise DiskFullError("model.keras cannot be written: the disk is full.")
@@ -44,7 +44,7 @@ class DiskFullError(OSError):
 
 @contextlib.contextmanager
 def advising(advice):
-    """Say what is kept and how to go on if there is no room for a file in the block.
+    """Say what is kept and how to continue if there is no room for a file in the block.
 
     Errors of other libraries that are about a full disk become `DiskFullError` too.
 

@@ -90,7 +90,7 @@ class DataRecipe:
             of image_size; null takes the whole central square.
         cache: folder for copies of the images, reduced to a shorter side of resize, so that no
             epoch decodes the files again (about 0.3 MB an image at 256); null makes none.
-        skip_unreadable: go on without image files that cannot be read.
+        skip_unreadable: continue without image files that cannot be read.
         min_images_per_class: leave out classes with fewer images, of a folder or a manifest; an
             image that is alone in its class has nothing to retrieve.
     """

@@ -10,7 +10,7 @@ def parser():
     """Its arguments."""
     arguments = command_parser(
         "Embed images with the best model of a run, prepared as evaluate prepares "
-        "them, and write the embeddings as Parquet. Stopped, the same command goes on."
+        "them, and write the embeddings as Parquet. Stopped, the same command continues."
     )
     arguments.add_argument("run", type=str, help="Run folder.")
     arguments.add_argument(

@@ -11,7 +11,7 @@ def parser():
     arguments = command_parser(
         "Embed a large collection, which Parquet files list or hold, with many workers "
         "on one machine or a cluster of Ray. What a killed worker did not write is done again; "
-        "stopped, the same command goes on. Needs the extra ray."
+        "stopped, the same command continues. Needs the extra ray."
     )
     arguments.add_argument("run", type=str, help="Run folder.")
     arguments.add_argument(

@@ -233,7 +233,7 @@ def _free(path):
     if free != path:
         warnings.warn(
             f"{path} exists, so this run goes to {free}. If the first was stopped, "
-            f"gsp-tf train --resume {path} goes on with it.",
+            f"gsp-tf train --resume {path} continues it.",
             stacklevel=2,
         )
     return free

@@ -16,7 +16,7 @@ def parser(files):
     arguments.add_argument(
         "--resume",
         type=str | None,
-        help="Run folder to go on with, by the recipe in it. A finished run goes on from its last "
+        help="Run folder to continue, by the recipe in it. A finished run continues from its last "
         "state with a larger --training.epochs, or another --training.patience.",
     )
     return arguments

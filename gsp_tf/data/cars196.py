@@ -47,7 +47,7 @@ def load_cars196(
     Args:
         folder: Where the folder `car_ims` and the file `cars_annos.mat` lie.
         channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to decode every image and go on without the broken ones. Else a
+        skip_unreadable: Whether to decode every image and continue without the broken ones. Else a
             broken image is an error when it is used.
         download: Whether to download what is missing. The authors' server is gone, but a
             `car_ims.tgz` in the folder is checked and unpacked.

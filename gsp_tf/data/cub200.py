@@ -39,7 +39,7 @@ def load_cub200(
     Args:
         folder: Where the folder `CUB_200_2011` lies.
         channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to decode every image and go on without the broken ones. Else a
+        skip_unreadable: Whether to decode every image and continue without the broken ones. Else a
             broken image is an error when it is used.
         download: Whether to download what is missing.
         counts: Classes and images of each half to expect, by default the published ones.

@@ -35,7 +35,7 @@ def load_in_shop(
         folder: Where `Eval/list_eval_partition.txt` and the images lie, these in `Img/img` or in
             `img`.
         channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to decode every image and go on without the broken ones. Else a
+        skip_unreadable: Whether to decode every image and continue without the broken ones. Else a
             broken image is an error when it is used.
         counts: Classes and images of each set to expect, by default the published ones.
 

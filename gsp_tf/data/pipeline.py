@@ -37,7 +37,7 @@ def training_dataset(
             or as near as the image allows, places uniform; the crop is resized to S x S. With 1
             nothing is cropped at random: training sees what evaluation sees.
         resize: R, as in `evaluation_dataset`; random crops do not depend on it.
-        first_batch: Number of batches of the sequence to leave out, to go on where training was.
+        first_batch: Number of batches of the sequence to leave out, to continue where training was.
 
     Returns:
         Batches `(images, labels)`: float32 `(P*K, S, S, channels)` in [0, 255] and int32 `(P*K,)`.

@@ -39,13 +39,13 @@ def refusal(errors: Sequence[UnreadableImageError], num_files: int) -> str:
 
     Example:
         >>> print(refusal([UnreadableImageError("cat.jpg", "the file is empty")], 8))
-        1 of 8 files cannot be read as images; repair or remove them, or go on without them
+        1 of 8 files cannot be read as images; repair or remove them, or continue without them
         (skip_unreadable, --skip-unreadable):
           cat.jpg: the file is empty
     """
     return (
         f"{len(errors):,} of {counted(num_files, 'file')} cannot be read as images; repair or "
-        f"remove them, or go on without them (skip_unreadable, --skip-unreadable):\n"
+        f"remove them, or continue without them (skip_unreadable, --skip-unreadable):\n"
         f"{bulleted(errors)}"
     )
 

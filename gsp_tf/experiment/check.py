@@ -58,7 +58,7 @@ def check_recipe(recipe, path, images=None):
     Args:
         recipe: `gsp_tf.recipe.Recipe`.
         path: run folder that training would create.
-        images: what `load_images` gives for its data, if it is at hand.
+        images: what `load_images` gives for its data, if it is loaded already.
 
     Returns:
         `Check`.
@@ -128,7 +128,7 @@ def _batches(recipe, folds):
 
 
 def _learner(recipe, folds, obstacles):
-    """The learner of the first model; with random weights where its own are not at hand."""
+    """The learner of the first model; with random weights where its own are missing."""
     learner = _fresh_learner(recipe, folds, obstacles)
     if learner and recipe.initial_run is not None:
         obstacles.attempt(start_from, recipe, learner.embedder)

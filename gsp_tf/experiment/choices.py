@@ -51,8 +51,8 @@ def choose_recipe(path, images=None, backbone=None, weights=None, initial_run=No
 
     Args:
         path: folder, one folder of photographs a class.
-        images: what `gsp_tf.data.load_folder` gives for it, if it is at hand. Otherwise it is read,
-            without files that cannot be read and classes of a single image.
+        images: what `gsp_tf.data.load_folder` gives for it, if that is loaded. Otherwise it is
+            read, without files that cannot be read and classes of a single image.
         backbone: name of the network; `None` chooses one.
         weights: weights that it starts from, as `backbone.weights` of a recipe; `None` takes the
             ImageNet weights that are in the cache of Keras, or random ones.

@@ -35,7 +35,7 @@ def load_splits(recipe, images=None):
 
     Args:
         recipe: `gsp_tf.recipe.Recipe`; one of protocol mlrc must name its fold.
-        images: `ImageSet` of all classes, if what `data` loads is at hand.
+        images: `ImageSet` of all classes, if what `data` loads is there already.
 
     Returns:
         `Splits`.

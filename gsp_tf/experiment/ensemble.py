@@ -43,12 +43,12 @@ def train_ensemble(recipe, path, folds=None):
     """Train a model for each fold and repeat of protocol mlrc, and evaluate their ensembles.
 
     The models are runs of their own in folders of this one, each with a seed of its own. A run that
-    was stopped goes on with `resume_ensemble`.
+    was stopped continues with `resume_ensemble`.
 
     Args:
         recipe: `gsp_tf.recipe.Recipe` with protocol.name=mlrc and no fold.
         path: folder to create.
-        folds: what `load_folds` gives for the recipe, if it is at hand.
+        folds: what `load_folds` gives for the recipe, if it is loaded already.
 
     Returns:
         `RunFolder`; its metrics hold the `status` and, once all models are there, what
@@ -77,7 +77,7 @@ def resume_ensemble(path, folds=None, changes=None):
 
     Args:
         path: folder of `train_ensemble`.
-        folds: what `load_folds` gives for its recipe, if it is at hand.
+        folds: what `load_folds` gives for its recipe, if it is loaded already.
         changes: as for `resume_run`, of every model.
 
     Returns:
@@ -153,7 +153,7 @@ def evaluate_ensemble(path, folds=None):
 
     Args:
         path: folder of `train_ensemble`.
-        folds: what `load_folds` gives for its recipe, if it is at hand.
+        folds: what `load_folds` gives for its recipe, if it is loaded already.
 
     Returns:
         dict of `ensemble_metrics`.
@@ -183,7 +183,7 @@ def _evaluate(folder, folds):
         for model in repeats:
             if not model.is_trained():
                 raise ValueError(
-                    f"{model.path} is not trained to its end; go on with "
+                    f"{model.path} is not trained to its end; continue with "
                     f"gsp-tf train --resume {folder.path}"
                 )
             if "test" not in model.metrics():

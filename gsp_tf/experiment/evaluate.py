@@ -55,7 +55,7 @@ def evaluate_run(path, splits=None):
 
     Args:
         path: run folder.
-        splits: what `load_splits` gives for the run's recipe, if it is at hand.
+        splits: what `load_splits` gives for the run's recipe, if it is loaded already.
 
     Returns:
         dict of `retrieval_metrics`, with `clustering_metrics` of all test images and the mean of

@@ -58,8 +58,8 @@ class RunFolder:
         """Raise `FileExistsError` if the folder holds anything, or is a file."""
         if self.path.exists() and not self._is_empty():
             raise FileExistsError(
-                f"The run folder {self.path} exists. Choose another one, remove it, or go on with "
-                f"it if it was stopped: gsp-tf train --resume {self.path}"
+                f"The run folder {self.path} exists. Choose another one, remove it, or continue it "
+                f"if it was stopped: gsp-tf train --resume {self.path}"
             )
 
     def _is_empty(self):
@@ -116,7 +116,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def training(self):
-        """Lock the folder; an error of a full disk says how to go on with the run."""
+        """Lock the folder; an error of a full disk says how to continue with the run."""
         with advising(self._how_to_go_on), locked(self.path):
             yield
 
@@ -124,12 +124,12 @@ class RunFolder:
         if not self.recipe_path.exists():
             return ""
         return (
-            "The run keeps its last evaluation: free some space, then go on with "
+            "The run keeps its last evaluation: free some space, then continue with "
             f"gsp-tf train --resume {self.path}"
         )
 
     def cut_history(self, epochs):
-        """Keep the first epochs of `history.csv`: those that training goes on after."""
+        """Keep the first epochs of `history.csv`: those that training continues after."""
         if not epochs or not self.history_path.exists():
             self.history_path.unlink(missing_ok=True)
             return

@@ -16,7 +16,7 @@ class HistoryFile(keras.callbacks.Callback):
     come later are left out.
 
     Args:
-        path: file to write, or to go on with.
+        path: file to write, or to continue with.
 
     Example:
         >>> from tempfile import TemporaryDirectory

@@ -24,7 +24,7 @@ def report_runs(paths, report_path, title, splits=None):
         paths: run folders.
         report_path: file to write.
         title: heading of the page.
-        splits: what `load_splits` gives for the runs' recipes, if it is at hand.
+        splits: what `load_splits` gives for the runs' recipes, if it is loaded already.
 
     Returns:
         pathlib.Path of the page.

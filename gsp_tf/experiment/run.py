@@ -34,14 +34,14 @@ def train_recipe(recipe, path, splits=None):
 
     The best model is the one with the highest MAP@R on the validation classes (Recall@1 with
     protocol.name=conventional), the untrained one included. Ctrl-C ends training early; the folder
-    is completed all the same, and `resume_run` goes on. A loss that is not finite ends training
+    is completed all the same, and `resume_run` continues. A loss that is not finite ends training
     too; then the best model until then is kept and the folder says that training diverged. Nothing
     is written before the first evaluation has shown that all can run.
 
     Args:
         recipe: `gsp_tf.recipe.Recipe`.
         path: folder to create.
-        splits: what `load_splits` gives for the recipe, if it is at hand.
+        splits: what `load_splits` gives for the recipe, if it is loaded already.
 
     Returns:
         `RunFolder`; its metrics hold the `status`: "finished", "interrupted" or "diverged", and
@@ -76,14 +76,14 @@ def resume_run(path, splits=None, changes=None):
     a run had done after its last evaluation is done again; one that was stopped before its first
     epoch starts anew; one whose training is finished is evaluated if it was not.
 
-    With more epochs, or with another patience, a finished run does its last epoch again and goes on
-    from there: from its last state, not from its best model. In deterministic mode on a CPU it ends
+    With more epochs, or with another patience, a finished run does its last epoch again and
+    continues: from its last state, not from its best model. In deterministic mode on a CPU it ends
     with the numbers of a run of so many epochs from the start, unless a cosine schedule, whose
     curve depends on the number of epochs, sets the learning rate.
 
     Args:
         path: run folder.
-        splits: what `load_splits` gives for the run's recipe, if it is at hand.
+        splits: what `load_splits` gives for the run's recipe, if it is loaded already.
         changes: dict of other values of "epochs" and "patience" in `recipe.training`, which the
             folder's recipe takes over.
 
@@ -168,7 +168,7 @@ def _train(recipe, folder, splits, resume=False):
         folder.update_metrics(without=["test"], status="running")
     elif folder.history():
         raise ValueError(
-            f"{folder.path} has a history but no checkpoint to go on from. Remove the folder to "
+            f"{folder.path} has a history but no checkpoint to continue from. Remove the folder to "
             "train anew."
         )
     else:
@@ -314,7 +314,7 @@ def _check_same_training_images(folder, images):
 def _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best, start):
     """Train with everything a run folder needs, and write down how it ended.
 
-    `start` is the epoch of the checkpoint to go on from, or `None`.
+    `start` is the epoch of the checkpoint to continue from, or `None`.
     """
     training = recipe.training
     divergence, clock = StopOnNaN(), _Clock()
@@ -364,7 +364,7 @@ def _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best
         status = "interrupted"
         print(
             "\nInterrupted; now evaluating the best model. "
-            f"`gsp-tf train --resume {folder.path}` goes on with the training.",
+            f"`gsp-tf train --resume {folder.path}` continues the training.",
             file=sys.stderr,
         )
     finally:

@@ -10,7 +10,7 @@ def warm_up(recipe, learner, best, fit, first_epoch=0):
     """Train everything but the backbone for the epochs of the warm-up.
 
     A second learner of the same layers does it. The optimizer of the first stays as it is at the
-    start, and `best` saves that learner, its backbone trainable: as training goes on from there.
+    start, and `best` saves that learner, its backbone trainable: as training continues from there.
 
     Args:
         recipe: `gsp_tf.recipe.TrainingRecipe`.
@@ -18,7 +18,7 @@ def warm_up(recipe, learner, best, fit, first_epoch=0):
         best: `SaveBest` of that learner.
         fit: function `fit(train_with, first_epoch, epochs, *callbacks)` that calls `train_with`,
             the `fit` of a model, with these callbacks among others.
-        first_epoch: epoch to begin with, where a run goes on.
+        first_epoch: epoch to begin with, where a run continues.
     """
     backbone = next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
 

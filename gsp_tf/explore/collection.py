@@ -165,7 +165,7 @@ class TestImages:
 
 
 class NoImages:
-    """What there is when neither an index nor the test images are at hand.
+    """What there is when neither an index nor the test images are there.
 
     Args:
         why: the reason, as a text.

@@ -1,4 +1,4 @@
-"""Embeddings of a user's images, written so that a killed process can go on."""
+"""Embeddings of a user's images, written so that a killed process can continue."""
 
 import numpy as np
 
@@ -17,14 +17,14 @@ def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
 
     The images are prepared as `gsp-tf evaluate` prepares them. They are divided into shards in
     their order; a shard that is written is not computed again, so that the same call after a
-    process was killed goes on with the missing ones. Files that cannot be read as images are left
+    process was killed continues with the missing ones. Files that cannot be read as images are left
     out, listed in `corrupt.csv` and warned of.
 
     Args:
         run: run folder.
         images: paths of image files, folders and manifests, as `list_images` takes them.
         out: folder to write; `None` is the folder `embeddings` in the run.
-        shard_size: images in a file; embeddings that were begun go on with theirs.
+        shard_size: images in a file; embeddings that were begun continue with theirs.
 
     Returns:
         `EmbeddingsFolder`.
@@ -61,7 +61,7 @@ def embed_images(run, images, out=None, shard_size=SHARD_SIZE):
 
 
 def _how_to_go_on():
-    return "Free some space; the same command goes on with what is missing."
+    return "Free some space; the same command continues with what is missing."
 
 
 def _embed(model, listed, description):

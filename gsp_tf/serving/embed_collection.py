@@ -19,7 +19,7 @@ def embed_collection(run, source, out=None, workers=None, cpus_per_worker=1, sha
     process that takes shard after shard, and writes the file of each under a temporary name, which
     it renames. Which rows a file holds does not depend on who writes it, how often it was tried or
     in which order: a worker that is killed is replaced and its shards are tried again, and the same
-    call after everything was killed goes on with the shards that are missing. In the end every
+    call after everything was killed continues with the shards that are missing. In the end every
     shard must account for all of its rows. What cannot be read is left out and listed in
     `corrupt.csv`. A worker holds a shard of embeddings, and a few of its images.
 
@@ -32,7 +32,7 @@ def embed_collection(run, source, out=None, workers=None, cpus_per_worker=1, sha
         out: folder to write; `None` is the folder `embeddings` in the run.
         workers: number of processes; `None` is as many as there are cores for.
         cpus_per_worker: cores of each, which is the number of threads of its TensorFlow.
-        shard_size: images in a file; embeddings that were begun go on with theirs.
+        shard_size: images in a file; embeddings that were begun continue with theirs.
 
     Returns:
         `EmbeddingsFolder`.
@@ -93,4 +93,4 @@ def _embed(missing, arguments, workers, cpus):
         description = f"Embedding, {workers} workers"
         for row in show_progress(written.iter_rows(), description, len(missing)):
             if row["problem"]:
-                raise ValueError(f"{row['problem']} The same call goes on with what is missing.")
+                raise ValueError(f"{row['problem']} The same call continues with what is missing.")

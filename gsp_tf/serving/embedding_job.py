@@ -1,4 +1,4 @@
-"""How embeddings of many images begin, go on after a stop, and end."""
+"""How embeddings of many images begin, continue after a stop, and end."""
 
 import warnings
 
@@ -16,7 +16,7 @@ def begin(folder, model, images, shard_size):
         model: `RunModel`.
         images: dict that says which images they are, with the entries `listed`, their number, and
             `sha256`.
-        shard_size: images in a file; embeddings that were begun go on with theirs.
+        shard_size: images in a file; embeddings that were begun continue with theirs.
 
     Returns:
         dict, what `embeddings.json` holds.

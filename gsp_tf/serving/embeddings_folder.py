@@ -97,7 +97,7 @@ class EmbeddingsFolder:
         if not folder.metadata()["complete"]:
             raise ValueError(
                 f"{folder.path} is not complete: gsp-tf embed was stopped (or embed-collection); "
-                "start it again with the same arguments and it goes on."
+                "start it again with the same arguments and it continues."
             )
         for number in range(folder.num_shards):
             if not folder.shard_path(number).is_file():

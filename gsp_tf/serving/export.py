@@ -46,7 +46,7 @@ def export_run(path, format, out=None, attributes=False, pooling_weights=False, 
         out: folder to make; `None` is the format's name in the run folder.
         attributes: also give the attributes of generalized sum pooling; not with "keras".
         pooling_weights: also give the weights of the local features; not with "keras".
-        splits: what `load_splits` gives for the run's recipe, if it is at hand. The names of the
+        splits: what `load_splits` gives for the run's recipe, if that is loaded. The names of the
             training classes are taken from it. If the images are not there, the names are left out;
             nothing is downloaded.
 

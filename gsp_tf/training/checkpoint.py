@@ -1,4 +1,4 @@
-"""All that training needs to go on after it was stopped, in one file."""
+"""All that training needs to continue after it was stopped, in one file."""
 
 import json
 from pathlib import Path
@@ -16,15 +16,16 @@ _KERAS_STATE = {
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Saves the state of training before every epoch, or goes on from such a file.
+    """Saves the state of training before every epoch, or continues from such a file.
 
     What is saved: the variables of the model and its losses, random seeds and memories included,
     those of the optimizer, and what the given parts are in the middle of. The file is written under
     a temporary name and renamed; it holds arrays and JSON, no code.
 
-    To go on, build the same model, and call `fit` with the epoch of the file as `initial_epoch` and
-    with batches from there on. In the first epoch the state is restored, after all callbacks have
-    begun. Of several workers the first one writes the file, and all read it.
+    To continue, build the same model, and call `fit` with the epoch of the file as
+    `initial_epoch` and batches from there on. In the first epoch the state is restored,
+    after all callbacks have begun. Of several workers the first one writes the file, and all read
+    it.
 
     Args:
         path: file to write, ending in ".npz".

@@ -12,7 +12,7 @@ class SaveBest(keras.callbacks.Callback):
     """Saves the model whenever a metric of the logs has risen above its best.
 
     It is saved before the next epoch begins, after a `Checkpoint` that stands before this callback:
-    so a run that goes on from there saves it again, and the file is not ahead of the checkpoint
+    so a run that continues from there saves it again, and the file is not ahead of the checkpoint
     before training has ended.
     The file is written under a temporary name and renamed: it is never half-written, and holds the
     last good weights whatever happens to the run.

@@ -105,8 +105,8 @@ def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(run, monkeypatch
     assert code == 1
     assert told.startswith(f"gsp-tf: error: {folder.checkpoint_path} cannot be written: it would")
     assert told.endswith(
-        "The run keeps its last evaluation: free some space, then go on with gsp-tf train --resume "
-        f"{folder.path}"
+        "The run keeps its last evaluation: free some space, then continue with "
+        f"gsp-tf train --resume {folder.path}"
     )
     assert folder.metrics()["status"] == "failed" and epoch_of(folder.checkpoint_path) == 0
     monkeypatch.undo()

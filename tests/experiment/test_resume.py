@@ -348,7 +348,7 @@ def test_options_beside_resume_are_refused(tmp_path, capsys):
 
 
 def test_a_finished_run_is_given_more_epochs(recipe, whole_run, tmp_path):
-    """Its last state goes on: the numbers are those of a run of so many epochs from the start."""
+    """Its last state continues: the numbers are those of a run of so many epochs from the start."""
     whole, folder = whole_run(""), RunFolder(tmp_path / "run")
     train("train", recipe(""), "--run", folder.path, "--training.epochs", "4")
     assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 4

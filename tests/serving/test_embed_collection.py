@@ -258,7 +258,7 @@ def test_a_shard_that_cannot_be_written_ends_the_job(
         raise OSError("No space left on device")
 
     monkeypatch.setattr(EmbeddingsFolder, "write_shard", fail)
-    with pytest.raises(ValueError, match="Shard 2: No space left .* goes on with what is missing"):
+    with pytest.raises(ValueError, match="Shard 2: No space left .* continues with what is"):
         embed_collection(finished_run, collection, unfinished.path)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import numpy as np
@@ -193,9 +193,8 @@ class _Page:
             raise HTTPException(404)
         if self._browser is None:
             self._browser = self._worker.submit(self._exploration.browser, self._looked_at)
-        looking = asyncio.wrap_future(self._browser)
-        await asyncio.wait([looking], timeout=_PATIENCE)
-        if not looking.done():
+        await asyncio.to_thread(wait, [self._browser], _PATIENCE)
+        if not self._browser.done():
             return HTMLResponse(fragments.progress(*self._seen), 202)
         return await self._work(lambda: answer(self._browser.result()))
 

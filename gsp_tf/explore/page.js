@@ -35,6 +35,7 @@ async function ask(path, place, body) {
 
 function searchFor(file) {
   if (!file) return;
+  tabs[0].click();
   if (file.size > Number(search.dataset.maxBytes)) {
     latest.set(found, (latest.get(found) ?? 0) + 1);
     found.ariaBusy = "false";

@@ -198,6 +198,8 @@ def _decoded_jpeg(contents: bytes, min_side: int | None) -> Image.Image:
     image = JpegImageFile(io.BytesIO(contents))  # Image.open refuses large ones
     pixels = image.width * image.height
     scans = find_scans(contents)
+    if scans.lossless:
+        raise ValueError("it is a lossless JPEG; convert it to PNG")
     if scans.count != 1:
         check_pixels(image.size)  # all of them are held while they become finer
     if scans.count > _MAX_SCANS:

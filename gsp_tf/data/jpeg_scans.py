@@ -9,6 +9,7 @@ from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 _START, _END, _SCAN = 0xD8, 0xD9, 0xDA
+_LOSSLESS = (0xC3, 0xC7, 0xCB, 0xCF)  # frames without a cosine transform
 # Outside of pixels every marker, among pixels those that end them: FF 00 is the byte FF, and RST
 # markers divide the pixels. \x01 is a marker without a segment.
 _MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
@@ -26,10 +27,13 @@ class Scans(NamedTuple):
     Args:
         count: How many passes over the image there are: 1, or more if it is progressive.
         end: Where the end marker is; `None` if there is none, or if it cuts off a segment.
+        lossless: Whether it is a lossless JPEG. libjpeg cannot reduce one, and Pillow's buffer
+            overflows if it is asked to.
     """
 
     count: int
     end: int | None
+    lossless: bool = False
 
 
 def find_scans(contents: bytes) -> Scans:
@@ -47,15 +51,16 @@ def find_scans(contents: bytes) -> Scans:
         >>> find_scans(file.getvalue() + b"more").count
         1
     """
-    count, position = 0, 0
+    count, position, lossless = 0, 0, False
     while match := _MARKER.search(contents, position):
         marker, position = contents[match.end() - 1], match.end()
         if marker == _END:
-            return Scans(count, match.start())
+            return Scans(count, match.start(), lossless)
         count += marker == _SCAN
+        lossless |= marker in _LOSSLESS
         if marker not in (0x01, _START):
             position += int.from_bytes(contents[position : position + 2], "big")
-    return Scans(count, None)
+    return Scans(count, None, lossless)
 
 
 def ends_early(contents: bytes, image: Image.Image) -> bool:

@@ -1,4 +1,4 @@
-"""Images that Pillow reads and TensorFlow does not: some JPEG files with broken data."""
+"""Images that passed the check with Pillow and that TensorFlow does not decode."""
 
 import numpy as np
 import tensorflow as tf

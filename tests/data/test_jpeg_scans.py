@@ -76,10 +76,10 @@ def test_a_photograph_that_is_grey_where_it_ends_is_whole(options):
 
 
 def test_the_scans_of_a_file():
-    assert find_scans(jpeg("baseline")) == (1, len(jpeg("baseline")) - 2)
+    assert find_scans(jpeg("baseline")) == (1, len(jpeg("baseline")) - 2, False)
     assert find_scans(jpeg("progressive")).count == 10
-    assert find_scans(jpeg("baseline")[:-2]) == (1, None)
-    assert find_scans(b"") == (0, None)
+    assert find_scans(jpeg("baseline")[:-2]) == (1, None, False)
+    assert find_scans(b"") == (0, None, False)
 
 
 def test_too_many_scans():
@@ -88,3 +88,20 @@ def test_too_many_scans():
     last = whole[whole.rindex(b"\xff\xda") : end]
     with pytest.raises(UnreadableImageError, match="it has 110 scans; at most 100 are decoded"):
         check_image(whole[:end] + 100 * last + END)
+
+
+def segment(marker, data):
+    return bytes([0xFF, marker]) + (len(data) + 2).to_bytes(2, "big") + data
+
+
+def test_a_lossless_file_is_refused_before_pillow_reduces_it():
+    """Pillow's decoder writes all of its pixels into the buffer of the reduced image."""
+    frame = segment(0xC3, bytes([8, 0, 64, 0, 64, 1, 1, 0x11, 0]))
+    codes = segment(0xC4, bytes([0, 1, *[0] * 15, 0]))
+    scan = segment(0xDA, bytes([1, 1, 0, 1, 0, 0])) + bytes(64 * 64 // 8)
+    contents = b"\xff\xd8" + frame + codes + scan + b"\xff\xd9"
+    with Image.open(io.BytesIO(contents)) as image:
+        assert image.getextrema() == (128, 128)
+    for read in (check_image, decode_image):
+        with pytest.raises(UnreadableImageError, match="lossless JPEG; convert it to PNG"):
+            read(contents)

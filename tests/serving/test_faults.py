@@ -89,7 +89,7 @@ def test_a_command_is_whole_or_says_why_not(served_run, images, tmp_path, capsys
 
 
 def test_an_evaluation_that_fails_keeps_the_last_one(served_run, tmp_path, capsys, monkeypatch):
-    """The metrics and the embeddings they are about, whichever of them there is no room for."""
+    """The metrics and the embeddings that they are about, whichever has no room."""
     run = shutil.copytree(served_run, tmp_path / "run")
     metrics, embeddings, report = (
         run / name for name in ("metrics.json", "test_embeddings.npz", "report.html")

@@ -55,7 +55,8 @@ def readable(message, parser):
         return " ".join(message.split())
     key, reason = refused.groups()
     if key == "config" and "does not exist" in reason:
-        return "it does not exist; expected a recipe, or before all else a folder of photographs"
+        found = " ".join(reason.split())
+        return f"{found}; expected a recipe, or before all else a folder of photographs"
     if "Unable to load config" in reason and "Line " not in reason:
         return f"{key} is a section; give its fields, such as {_first_field(key, actions)}."
     received = re.split(r"(?:Got|Given) value: ", reason)[1:]

@@ -29,6 +29,7 @@ def start(code, **options):
     """A process that runs Python code, with its output as text."""
     command = [sys.executable, *(["-c", code] if isinstance(code, str) else code)]
     environment = {"PATH": "", "PYTHONPATH": ":".join(filter(None, sys.path))}
+    environment["HOME"] = os.path.expanduser("~")
     options["env"] = environment | options.get("env", {})
     options.setdefault("preexec_fn", heed_signals)
     return subprocess.Popen(

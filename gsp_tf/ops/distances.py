@@ -21,9 +21,10 @@ def pairwise_distances(x, y=None, squared=False, where=True):
 
     In float32 that would be all unit vectors nearer than 1e-3. So where a squared distance is less
     than `1024 eps (||x_i||^2 + ||y_j||^2)` (unit vectors nearer than 0.016), all of them are
-    computed once more in float64: then only unit vectors nearer than 1e-7 coincide. A call without
-    such a pair costs one comparison more, a call with one up to four times as much. On a backend
-    without float64, such as JAX by default, the limit of 1e-3 stays.
+    computed once more in float64: then only unit vectors nearer than 1e-7 coincide. Value and
+    gradient then take 1.6 to 2.9 times as long, and without such a pair up to 1.2 times (128 to
+    2,048 rows of 128 dimensions, two cores). On a backend without float64, such as JAX by
+    default, the limit of 1e-3 stays.
 
     Args:
         x: float tensor `(..., a, D)`.

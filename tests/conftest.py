@@ -1,5 +1,7 @@
 import contextlib
+import errno
 import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +44,19 @@ def published(monkeypatch):
         monkeypatch.setitem(load.__kwdefaults__, "counts", counts)
 
     return publish
+
+
+@pytest.fixture
+def locked_folder(monkeypatch):
+    """No folder called `locked` may be read, not even by root."""
+    scan = os.scandir
+
+    def scandir(path):
+        if os.path.basename(path) == "locked":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
 
 
 HOLD = """

@@ -10,13 +10,13 @@ positions of all test images, which is 0 for the average.
 
 from pathlib import Path
 
-import numpy as np
 import records
 from collage import weights_of
 from jsonargparse import auto_cli
 from sweep import retrieval_rows, sweep, titled
 
 from gsp_tf.experiment import load_splits
+from gsp_tf.visual.overlay import weight_spread
 
 ROOT = Path(__file__).parents[2]
 DEFAULTS = "GSP, defaults"
@@ -46,20 +46,8 @@ def gains(rows):
     ]
 
 
-def spread(weights):
-    """Standard deviation of weight / average weight.
-
-    Args:
-        weights: pooling weights `(N, h, w)`, those of an image sum to 1.
-
-    Returns:
-        float; the mean of weight / average weight is 1.
-    """
-    return float(np.std(weights * weights[0].size))
-
-
 def sharpness_rows(folders):
-    """Rows of `records.write`: `spread` over the test images.
+    """Rows of `records.write`: `weight_spread` over the test images.
 
     Args:
         folders: dict from `(variant, seed)` to `RunFolder`.
@@ -68,7 +56,7 @@ def sharpness_rows(folders):
     for (variant, seed), folder in folders.items():
         embedder = folder.learner(compile=False).embedder
         _, weights = weights_of(embedder, folder.recipe(), images)
-        yield variant, seed, "std of weight / average", spread(weights)
+        yield variant, seed, "std of weight / average", weight_spread(weights[..., None])["std"]
 
 
 def main(

@@ -114,10 +114,10 @@ def _build_pretrained(name, input_shape, weights):
         raise
     except Exception as error:  # Keras raises this one itself for a download that failed
         place = weights_path(name, input_shape[0])
+        start = "Start" if place is None else f"Put the file at {place}, or start"
         raise OSError(
             f"The weights {weights!r} of backbone {name!r} cannot be downloaded ({error}). "
-            f"{'' if place is None else f'Put the file at {place}, or start '}"
-            f"{'Start ' if place is None else ''}from random weights: --backbone.weights null."
+            f"{start} from random weights: --backbone.weights null."
         ) from error
 
 
@@ -181,6 +181,10 @@ def keras_cache():
 
     Returns:
         `pathlib.Path`.
+
+    Example:
+        >>> keras_cache().name
+        'models'
     """
     return Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser() / "models"
 

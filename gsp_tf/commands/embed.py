@@ -1,6 +1,6 @@
 """`gsp-tf embed`: embeddings of images."""
 
-from gsp_tf.commands.parsers import command_parser, existing_run
+from gsp_tf.commands.parsers import command_parser, require_run
 from gsp_tf.commands.results import show_embeddings
 
 HELP = "Embed images with the model of a run."
@@ -34,7 +34,7 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    existing_run(options.run)
+    require_run(options.run)
     from gsp_tf.serving import embed_images
 
     folder = embed_images(options.run, options.images, options.out, options.shard_size)

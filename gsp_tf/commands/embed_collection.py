@@ -1,6 +1,6 @@
 """`gsp-tf embed-collection`: embeddings of a large collection, by many workers."""
 
-from gsp_tf.commands.parsers import command_parser, existing_run
+from gsp_tf.commands.parsers import command_parser, require_run
 from gsp_tf.commands.results import show_embeddings
 
 HELP = "Embed a large collection with many workers."
@@ -42,7 +42,7 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    existing_run(options.run)
+    require_run(options.run)
     from gsp_tf.serving import embed_collection
 
     folder = embed_collection(

@@ -1,6 +1,6 @@
 """`gsp-tf explore`: a model in the browser."""
 
-from gsp_tf.commands.parsers import command_parser, existing_run
+from gsp_tf.commands.parsers import command_parser, require_run
 
 HELP = "Explore a model in the browser."
 
@@ -44,7 +44,7 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    existing_run(options.run)
+    require_run(options.run)
     from gsp_tf.explore import explore_run
 
     explore_run(

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from gsp_tf.commands.parsers import command_parser, existing_run
+from gsp_tf.commands.parsers import command_parser, require_run
 
 HELP = "Write the model of a run to be served."
 
@@ -37,7 +37,7 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    existing_run(options.run)
+    require_run(options.run)
     from gsp_tf.serving import export_run
 
     out = export_run(

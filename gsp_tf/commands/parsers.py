@@ -58,14 +58,11 @@ def command_parser(description):
     return ArgumentParser(description=description, exit_on_error=False)
 
 
-def existing_run(path):
-    """A run folder that a command was given, refused before TensorFlow is imported if it is none.
+def require_run(path):
+    """Refuse what is no run folder, before a command imports TensorFlow.
 
     Args:
-        path: the folder.
-
-    Returns:
-        the path.
+        path: the folder that it was given.
 
     Raises:
         FileNotFoundError: if there is no recipe in it.
@@ -74,7 +71,6 @@ def existing_run(path):
 
     folder = RunFolder(path)
     folder.require(folder.recipe_path)
-    return path
 
 
 def recipe_parser(command, description, files):

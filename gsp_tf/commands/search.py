@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gsp_tf.commands.parsers import command_parser, existing_run
+from gsp_tf.commands.parsers import command_parser, require_run
 
 HELP = "Find the images nearest to given images."
 
@@ -36,14 +36,15 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    existing_run(options.run)
+    require_run(options.run)
     from gsp_tf import serving
+    from gsp_tf.data.messages import counted
     from gsp_tf.serving.table import print_neighbours
 
     index = serving.open_index(options.run, options.index, options.mapped)
     found = serving.search(options.run, options.images, index, options.k)
     if options.k > len(index):
-        print(f"The index holds {len(index):,} images, fewer than --k {options.k:,}.")
+        print(f"The index holds {counted(len(index), 'image')}, fewer than --k {options.k:,}.")
     for image, neighbours in zip(options.images, found, strict=True):
         print_neighbours(neighbours, image)
     if options.html is not None:

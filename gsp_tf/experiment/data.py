@@ -189,6 +189,13 @@ def load_images(recipe):
 
     Raises:
         ValueError: if they cannot be read; the message says why.
+
+    Example:
+        >>> from gsp_tf.recipe import DataRecipe
+        >>> load_images(DataRecipe("folder"))
+        Traceback (most recent call last):
+            ...
+        ValueError: data.path is needed for data.name=folder.
     """
     if recipe.name != "glyphs" and recipe.path is None:
         raise ValueError(f"data.path is needed for data.name={recipe.name}.")

@@ -1,6 +1,3 @@
-import errno
-import os
-
 import pytest
 
 from gsp_tf.serving.listing import fingerprint, list_images
@@ -24,17 +21,9 @@ def test_the_first_folder_below_is_the_label(folder):
     ]
 
 
-def test_what_is_left_out_is_told(folder, monkeypatch):
+def test_what_is_left_out_is_told(folder, locked_folder):
     (folder / "b" / "IMG.CR3").touch()
     (folder / "b" / "locked").mkdir()
-    scan = os.scandir
-
-    def scandir(path):
-        if os.path.basename(path) == "locked":
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
     with pytest.warns(UserWarning, match=f"left out of {folder}") as caught:
         assert len(list_images([folder])) == 4
     assert str(caught[0].message).splitlines()[1:] == [

@@ -3,6 +3,7 @@
 import warnings
 
 from gsp_tf.data.messages import bulleted, counted
+from gsp_tf.files import remove_partial
 from gsp_tf.serving.metadata import VERSIONED, versions
 
 SHARD_SIZE = 4096
@@ -70,6 +71,8 @@ def _check_same(folder, begun, wanted):
 def finish(folder, metadata):
     """Check every shard, list what could not be read, and mark a folder complete.
 
+    What killed workers left is removed, also what those left who had already renamed their shard.
+
     Args:
         folder: `EmbeddingsFolder` whose shards are all written.
         metadata: dict of `begin`.
@@ -107,6 +110,8 @@ def finish(folder, metadata):
         "complete": True,
     }
     folder.write_metadata(metadata)
+    folder.forget_attempts()
+    remove_partial(folder.path)
     return metadata
 
 

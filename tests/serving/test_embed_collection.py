@@ -26,6 +26,7 @@ from gsp_tf.serving import (
     embed_collection,
     embed_images,
 )
+from gsp_tf.serving.embedding_job import finish
 from gsp_tf.serving.ray_session import ray_session
 from gsp_tf.serving.shard_embedder import ShardEmbedder
 
@@ -246,6 +247,30 @@ def test_a_lost_shard_is_written_again(
     embed_collection(finished_run, collection, unfinished.path)
     assert unfinished.read_shard(2).paths == finished.folder.read_shard(2).paths
     assert before.items() <= written(unfinished.path).items()
+    assert {path.name for path in unfinished.path.iterdir()} == {
+        path.name for path in finished.folder.path.iterdir()
+    }
+
+
+def test_what_a_worker_left_that_was_killed_after_its_last_shard_was_renamed_is_removed(
+    unfinished, finished, finished_run, collection, monkeypatch
+):
+    class Killed(BaseException):
+        """What stands for SIGKILL."""
+
+    write_shard = EmbeddingsFolder.write_shard
+
+    def write_and_leave(folder, number, shard):
+        write_shard(folder, number, shard)
+        (folder.path / f".{folder.shard_path(number).name}.partial").mkdir()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddingsFolder, "write_shard", write_and_leave)
+        with pytest.raises(Killed):
+            worker(finished_run, unfinished.path, collection)()
+    assert len(list(unfinished.path.glob(".*[0-9]*"))) == 2
+    finish(unfinished, unfinished.metadata())
     assert {path.name for path in unfinished.path.iterdir()} == {
         path.name for path in finished.folder.path.iterdir()
     }

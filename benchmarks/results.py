@@ -20,7 +20,7 @@ import tensorflow as tf
 from machine import machine
 from rich import box, console, table
 
-from gsp_tf.files import replace_text
+from gsp_tf._files import replace_text
 
 HEADER = """# Results of the benchmarks
 

@@ -7,7 +7,7 @@ Subpackages are imported when first used, so that `import gsp_tf` is cheap:
 
 from typing import TYPE_CHECKING
 
-from gsp_tf.lazy import import_lazily
+from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
     from gsp_tf import (

@@ -2,7 +2,7 @@
 
 import sys
 
-from gsp_tf.interruption import Interruption
+from gsp_tf._interruption import Interruption
 
 # All else is imported in functions, where signals are handled already.
 
@@ -23,7 +23,7 @@ def main(arguments=None):
         SystemExit: 1
     """
     with Interruption(for_good=arguments is None) as interruption:
-        from gsp_tf.tensorflow_log import QuietTensorFlow
+        from gsp_tf._tensorflow_log import QuietTensorFlow
 
         QuietTensorFlow(interruption).install()
         code = _run(list(sys.argv[1:] if arguments is None else arguments), interruption)
@@ -36,9 +36,9 @@ def _run(arguments, interruption):
     import warnings
     from argparse import ArgumentError
 
+    from gsp_tf._refusals import readable
     from gsp_tf.commands import COMMANDS
     from gsp_tf.recipe import config_options, located
-    from gsp_tf.refusals import readable
 
     files = _recipe_files(arguments)
     folder = ["--folder", files.pop(0)] if files and os.path.isdir(files[0]) else []
@@ -65,7 +65,7 @@ def _run(arguments, interruption):
             interruption.write(f"gsp-tf: interrupted ({type(error).__name__}: {error})")
             return interruption.code
         if _is_from_tensorflow(error):
-            from gsp_tf.experiment.errors import reason
+            from gsp_tf.experiment import reason
 
             return _refuse(reason(error))
         if not isinstance(error, (ValueError, OSError, ImportError)):
@@ -104,8 +104,8 @@ def _parser(files):
     from jsonargparse import ArgumentParser
 
     from gsp_tf import __version__
+    from gsp_tf._recipe_values import VALUES
     from gsp_tf.commands import COMMANDS, TAKING_RECIPES
-    from gsp_tf.recipe_values import VALUES
 
     parser = ArgumentParser(
         prog="gsp-tf",

@@ -15,9 +15,9 @@ from typing import Literal, get_args, get_type_hints
 from jsonargparse import ActionConfigFile, ArgumentParser
 from yaml import YAMLError
 
-from gsp_tf.files import replace_text
-from gsp_tf.recipe_values import MAX_CHARACTERS, VALUES, load_values
-from gsp_tf.refusals import described, readable
+from gsp_tf._files import replace_text
+from gsp_tf._recipe_values import MAX_CHARACTERS, VALUES, load_values
+from gsp_tf._refusals import described, readable
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from faults import kill_while_writing, largest_file
 
-from gsp_tf.files import (
+from gsp_tf._files import (
     DiskFullError,
     advising,
     full_disk,
@@ -18,7 +18,7 @@ from gsp_tf.files import (
     replace_text,
     replacing,
 )
-from gsp_tf.lock import locked
+from gsp_tf._lock import locked
 
 
 def names(folder):

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from gsp_tf.lock import locked
+from gsp_tf._lock import locked
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from gsp_tf.files import replace_text
+from gsp_tf._files import replace_text
 
 
 def execute(path):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gsp_tf.files import replacing
+from gsp_tf._files import replacing
 from gsp_tf.visual.style import INK, run_style
 
 

@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from gsp_tf.files import replace_text
+from gsp_tf._files import replace_text
 
 FIELDS = ("variant", "seed", "quantity", "value")
 

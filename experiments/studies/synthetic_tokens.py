@@ -22,9 +22,9 @@ from jsonargparse import auto_cli
 from keras import ops
 from matplotlib.patches import Rectangle
 
+from gsp_tf._files import replacing
 from gsp_tf.data import ClassBalancedSampler, synthetic_token_sets
 from gsp_tf.evaluation import hull_overlap, retrieval_metrics
-from gsp_tf.files import replacing
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.training import MetricLearner, RetrievalEvaluation, embed

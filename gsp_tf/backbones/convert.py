@@ -6,11 +6,11 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from gsp_tf._files import replacing
 from gsp_tf.backbones.bn_inception import bn_inception
 from gsp_tf.backbones.googlenet import googlenet
 from gsp_tf.backbones.safetensors_file import SafetensorsFile
 from gsp_tf.backbones.torch_file import TorchFile
-from gsp_tf.files import replacing
 
 _NORMALIZATION = {
     "weight": "gamma",

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import keras
 
+from gsp_tf._extras import to_install
 from gsp_tf.backbones.pixels import rgb_input
 from gsp_tf.backbones.registry import register
-from gsp_tf.extras import to_install
 from gsp_tf.layers import PixelNormalization
 
 _IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}

@@ -22,9 +22,7 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    from gsp_tf.experiment import RunFolder
-    from gsp_tf.experiment.demo import run_demo
-    from gsp_tf.experiment.table import print_results
+    from gsp_tf.experiment import RunFolder, print_results, run_demo
 
     report, paths = run_demo(options.runs, options.epochs)
     print_results(paths)

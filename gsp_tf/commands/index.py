@@ -42,9 +42,8 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    from gsp_tf.data.messages import counted
-    from gsp_tf.serving import Index, build_index, verify_index
-    from gsp_tf.serving.table import print_index
+    from gsp_tf._messages import counted
+    from gsp_tf.serving import Index, build_index, print_index, verify_index
 
     if options.verify:
         if options.add is not None or options.delete or options.out or options.kind:

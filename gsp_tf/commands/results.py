@@ -2,7 +2,7 @@
 
 import sys
 
-from gsp_tf.data.messages import counted
+from gsp_tf._messages import counted
 
 
 def show_run(folder, recipe, splits):
@@ -16,8 +16,7 @@ def show_run(folder, recipe, splits):
     Returns:
         list of the folders of its models.
     """
-    from gsp_tf.experiment import Comparison, model_folders, report_runs
-    from gsp_tf.experiment.table import print_results
+    from gsp_tf.experiment import Comparison, model_folders, print_results, report_runs
 
     if recipe.protocol.is_ensemble:
         if "ensemble" not in folder.metrics():
@@ -38,7 +37,7 @@ def show_run(folder, recipe, splits):
 
 def _print_weights(spread):
     """Print how far pooling weights are from the average; `None` if there are none."""
-    from gsp_tf.visual.overlay import NEAR_AVERAGE
+    from gsp_tf.visual import NEAR_AVERAGE
 
     if spread is None:
         return

@@ -38,8 +38,8 @@ def run(options, parser):
     """Its work; gives the exit code."""
     require_run(options.run)
     from gsp_tf import serving
-    from gsp_tf.data.messages import counted
-    from gsp_tf.serving.table import print_neighbours
+    from gsp_tf._messages import counted
+    from gsp_tf.serving import print_neighbours
 
     index = serving.open_index(options.run, options.index, options.mapped)
     found = serving.search(options.run, options.images, index, options.k)

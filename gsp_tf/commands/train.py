@@ -28,8 +28,8 @@ def run(options, parser):
         return _resume(options.resume, resumed_changes(options, parser))
     recipe, path, images = recipe_of(options, parser)
     from gsp_tf import experiment
-    from gsp_tf.experiment.summary import data_facts, model_facts, table, training_facts
-    from gsp_tf.lock import locked
+    from gsp_tf._lock import locked
+    from gsp_tf.experiment import data_facts, facts_table, model_facts, training_facts
 
     folder = experiment.RunFolder(path)
     folder.refuse_existing()
@@ -41,14 +41,14 @@ def run(options, parser):
         if options.folder is None:
             folds = splits if recipe.protocol.is_ensemble else [splits]
             facts = data_facts(recipe, folds) | model_facts(recipe) | training_facts(recipe)
-            print(table(facts), flush=True)
+            print(facts_table(facts), flush=True)
         train(recipe, folder.path, splits)
         return exit_code(show_run(folder, recipe, splits))
 
 
 def _resume(path, changes):
     from gsp_tf import experiment
-    from gsp_tf.lock import locked
+    from gsp_tf._lock import locked
 
     folder = experiment.RunFolder(path)
     folder.require(folder.recipe_path)

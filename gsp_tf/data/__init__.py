@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gsp_tf.lazy import import_lazily
+from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
     from gsp_tf.data.arrays import as_arrays
@@ -19,14 +19,22 @@ if TYPE_CHECKING:
         decode_image,
         read_image,
     )
-    from gsp_tf.data.folder import load_folder
+    from gsp_tf.data.encoded import decode_window
+    from gsp_tf.data.folder import find_images, load_folder
+    from gsp_tf.data.formats import IMAGE_EXTENSIONS
     from gsp_tf.data.glyphs import load_glyphs
     from gsp_tf.data.image_set import ArrayImages, EncodedImages, FileImages, ImageSet
     from gsp_tf.data.in_shop import load_in_shop
-    from gsp_tf.data.manifest import load_manifest
+    from gsp_tf.data.left_out import LeftOut
+    from gsp_tf.data.manifest import load_manifest, read_rows
     from gsp_tf.data.mnist import load_mnist
     from gsp_tf.data.omniglot import load_omniglot
-    from gsp_tf.data.pipeline import evaluation_dataset, training_dataset
+    from gsp_tf.data.pipeline import (
+        central_window,
+        evaluation_dataset,
+        resize_window,
+        training_dataset,
+    )
     from gsp_tf.data.readable import find_unreadable
     from gsp_tf.data.reduced_images import ReducedImages, reduce_images
     from gsp_tf.data.samplers import ClassBalancedSampler
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
     from gsp_tf.data.token_sets import synthetic_token_sets
 
 __all__ = [
+    "IMAGE_EXTENSIONS",
     "MAX_PIXELS",
     "ArrayImages",
     "ClassBalancedSampler",
@@ -42,13 +51,17 @@ __all__ = [
     "EncodedImages",
     "FileImages",
     "ImageSet",
+    "LeftOut",
     "ReducedImages",
     "UnreadableImageError",
     "as_arrays",
+    "central_window",
     "check_image",
     "collage_splits",
     "decode_image",
+    "decode_window",
     "evaluation_dataset",
+    "find_images",
     "find_unreadable",
     "load_cars196",
     "load_cifar10",
@@ -63,7 +76,9 @@ __all__ = [
     "load_omniglot",
     "load_sop",
     "read_image",
+    "read_rows",
     "reduce_images",
+    "resize_window",
     "split_classes",
     "synthetic_token_sets",
     "training_dataset",

@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
+from gsp_tf._messages import counted
 from gsp_tf.data.formats import IMAGE_EXTENSIONS
 from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.left_out import LeftOut
-from gsp_tf.data.messages import counted
 from gsp_tf.data.readable import find_unreadable, refusal
 
 _NO_PHOTOGRAPHS = ("__MACOSX", "@eaDir")  # folders that systems make beside one's own

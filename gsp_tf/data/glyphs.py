@@ -15,9 +15,9 @@ import PIL
 from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageFilter, ImageFont
 
+from gsp_tf._files import replacing
+from gsp_tf._progress import show_progress
 from gsp_tf.data.image_set import ArrayImages
-from gsp_tf.data.progress import show_progress
-from gsp_tf.files import replacing
 
 _FORMAT = 1
 _FONT_FAMILIES = ("DejaVuSans", "DejaVuSansMono", "DejaVuSerif", "STIXGeneral")

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
+from gsp_tf._messages import bulleted
 from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.lists import labelled_files, read_table
-from gsp_tf.data.messages import bulleted
 from gsp_tf.data.official import Counts, Source
 
 _LIST = "Eval/list_eval_partition.txt"

@@ -4,9 +4,9 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 
+from gsp_tf._messages import bulleted, counted, listed
 from gsp_tf.data.decode import UnreadableImageError
 from gsp_tf.data.formats import missing_for
-from gsp_tf.data.messages import bulleted, counted, listed
 
 _NAMES = 5
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gsp_tf._messages import bulleted, counted
 from gsp_tf.data.image_set import FileImages, ImageSet
 from gsp_tf.data.left_out import LeftOut
-from gsp_tf.data.messages import bulleted, counted
 from gsp_tf.data.readable import find_unreadable, refusal
 
 _SPLITS = ("train", "validation", "test", "query", "gallery")

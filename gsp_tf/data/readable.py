@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from gsp_tf._messages import bulleted, counted
+from gsp_tf._progress import show_progress
 from gsp_tf.data.decode import UnreadableImageError, check_image
-from gsp_tf.data.messages import bulleted, counted
-from gsp_tf.data.progress import show_progress
 
 
 def find_unreadable(paths: Sequence[str | os.PathLike]) -> list[UnreadableImageError]:

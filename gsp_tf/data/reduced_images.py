@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
+from gsp_tf._files import replacing
+from gsp_tf._progress import show_progress
 from gsp_tf.data.decode import UnreadableImageError, read_image
 from gsp_tf.data.image_set import FileImages, ImageSet
-from gsp_tf.data.progress import show_progress
 from gsp_tf.data.readable import refusal
-from gsp_tf.files import replacing
 
 
 class ReducedImages(ImageSet):

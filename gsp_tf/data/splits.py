@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gsp_tf._messages import counted
 from gsp_tf.data.image_set import ImageSet
-from gsp_tf.data.messages import counted
 
 _FEWEST_CLASSES = 2
 

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from gsp_tf.lazy import import_lazily
+from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
+    from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
     from gsp_tf.evaluation.class_average import class_wise_map
     from gsp_tf.evaluation.clustering import clustering_metrics
     from gsp_tf.evaluation.covering_radius import covering_radius_curve
@@ -19,14 +20,19 @@ if TYPE_CHECKING:
         prototype_partition,
     )
     from gsp_tf.evaluation.retrieval import retrieval_metrics
-    from gsp_tf.evaluation.search import ExactSearch, nearest_neighbours
+    from gsp_tf.evaluation.search import ExactSearch, all_but, nearest_neighbours
+    from gsp_tf.evaluation.search_space import SearchSpace
     from gsp_tf.evaluation.spectrum import spectral_decay
     from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
 __all__ = [
     "ExactSearch",
     "PrototypePartition",
+    "SearchSpace",
+    "all_but",
     "average_pooling_error",
+    "checked_embeddings",
+    "checked_labels",
     "class_wise_map",
     "clustering_metrics",
     "covering_radius_curve",

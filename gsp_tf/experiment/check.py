@@ -20,10 +20,10 @@ from gsp_tf.experiment.run import check_splits, training_batches
 from gsp_tf.experiment.summary import (
     backbone_bytes,
     data_facts,
+    facts_table,
     learner_facts,
     model_facts,
     note_small_map,
-    table,
     training_facts,
 )
 
@@ -45,7 +45,7 @@ class Check(NamedTuple):
         """All of it, to be printed."""
         title = f"Missing ({len(self.missing)}):" if self.missing else "Nothing is missing."
         return "\n".join(
-            [table(self.facts), "", title, *(f"- {message}" for message in self.missing)]
+            [facts_table(self.facts), "", title, *(f"- {message}" for message in self.missing)]
         )
 
 

@@ -8,9 +8,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
+from gsp_tf._files import replace_text
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.files import replace_text
-from gsp_tf.visual.metric_names import display_name
+from gsp_tf.visual import display_name
 
 _OF_CLASSES = ("nmi", "f1", "class_wise_map_at_r")
 

@@ -5,12 +5,12 @@ import dataclasses
 import keras
 import numpy as np
 
+from gsp_tf._lock import locked
 from gsp_tf.evaluation import ensemble_metrics
 from gsp_tf.experiment.data import load_folds
 from gsp_tf.experiment.evaluate import evaluate_run, kept_embeddings
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.run import resume_run, train_recipe
-from gsp_tf.lock import locked
 from gsp_tf.recipe import save_recipe
 
 

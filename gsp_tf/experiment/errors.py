@@ -1,6 +1,6 @@
 """What is said about an error of TensorFlow."""
 
-from gsp_tf.files import full_disk
+from gsp_tf._files import full_disk
 
 
 def reason(error):

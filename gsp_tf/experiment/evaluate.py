@@ -6,16 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf.data.progress import show_progress
+from gsp_tf._files import replacing
+from gsp_tf._lock import locked
+from gsp_tf._progress import show_progress
 from gsp_tf.evaluation import class_wise_map, clustering_metrics, retrieval_metrics
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.place_maps import place_maps
-from gsp_tf.files import replacing
-from gsp_tf.lock import locked
 from gsp_tf.training import embed
-from gsp_tf.visual.overlay import weight_spread
-from gsp_tf.visual.selection import class_by_class
+from gsp_tf.visual import class_by_class, weight_spread
 
 EXAMPLES = 64
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import keras
 
-from gsp_tf.files import replace_text
+from gsp_tf._files import replace_text
 
 
 class HistoryFile(keras.callbacks.Callback):

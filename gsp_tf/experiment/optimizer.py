@@ -5,8 +5,11 @@ import re
 import keras
 from keras.optimizers import schedules
 
-from gsp_tf.training import with_learning_rate_multipliers, with_weight_decay_exclusions
-from gsp_tf.training.path_rules import idle_patterns
+from gsp_tf.training import (
+    idle_patterns,
+    with_learning_rate_multipliers,
+    with_weight_decay_exclusions,
+)
 
 _CLASSES = {
     "adam": keras.optimizers.Adam,

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from gsp_tf.data.pipeline import central_window, resize_window
+from gsp_tf.data import central_window, resize_window
 from gsp_tf.experiment.data import load_splits
 from gsp_tf.experiment.evaluate import kept_embeddings
 from gsp_tf.experiment.folder import RunFolder

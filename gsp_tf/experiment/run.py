@@ -22,11 +22,10 @@ from gsp_tf.experiment.initial import start_from
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
 from gsp_tf.experiment.optimizer import plateau_callbacks
-from gsp_tf.experiment.summary import learner_facts, note_small_map, table
+from gsp_tf.experiment.summary import facts_table, learner_facts, note_small_map
 from gsp_tf.experiment.warmup import warm_up
 from gsp_tf.recipe import save_recipe
-from gsp_tf.training import Checkpoint, RetrievalEvaluation, SaveBest, StopOnNaN
-from gsp_tf.training.checkpoint import epoch_of
+from gsp_tf.training import Checkpoint, RetrievalEvaluation, SaveBest, StopOnNaN, epoch_of
 
 
 def train_recipe(recipe, path, splits=None):
@@ -151,7 +150,7 @@ def _train(recipe, folder, splits, resume=False):
     check_splits(recipe, splits)
     initial_batches = batches(0)  # refuses images that cannot fill them, before all else
     learner = build_learner(recipe, len(splits.train.class_names), splits.train.channels)
-    print(table(learner_facts(learner)), flush=True)
+    print(facts_table(learner_facts(learner)), flush=True)
     note_small_map(recipe, learner)
     evaluation = _evaluation(recipe, splits)
     trainer, train_with = None, learner.fit

@@ -21,7 +21,7 @@ _WEIGHING = (
 )
 
 
-def table(facts):
+def facts_table(facts):
     """Facts as lines of text.
 
     Args:
@@ -31,7 +31,7 @@ def table(facts):
         str.
 
     Example:
-        >>> print(table({"name": "mine", "run folder": "runs/mine-0"}))
+        >>> print(facts_table({"name": "mine", "run folder": "runs/mine-0"}))
         name        mine
         run folder  runs/mine-0
     """

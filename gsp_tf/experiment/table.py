@@ -3,9 +3,9 @@
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf.data.messages import counted
+from gsp_tf._messages import counted
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.visual.metric_names import display_name
+from gsp_tf.visual import display_name
 
 _COLUMNS = ("precision_at_1", "r_precision", "map_at_r")
 _OF_CLASSES = ("nmi", "ami", "f1", "class_wise_map_at_r")

@@ -14,15 +14,14 @@ from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 
 from gsp_tf.data import EncodedImages, UnreadableImageError, check_image
-from gsp_tf.experiment.data import evaluation_batches
-from gsp_tf.experiment.errors import reason
+from gsp_tf.experiment import evaluation_batches, reason
 from gsp_tf.explore import fragments
 from gsp_tf.explore.collection import open_collection
 from gsp_tf.explore.guard import Guard
 from gsp_tf.explore.patches import PrototypeBrowser
 from gsp_tf.explore.view import ModelView
-from gsp_tf.serving.run_model import RunModel
-from gsp_tf.visual.search_page import array_tile
+from gsp_tf.serving import RunModel
+from gsp_tf.visual import array_tile
 
 MAX_UPLOAD_MB = 10.0
 _EXAMPLES = 8

@@ -7,14 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from gsp_tf._messages import counted
 from gsp_tf.data import FileImages, ImageSet, find_unreadable
-from gsp_tf.data.messages import counted
-from gsp_tf.evaluation.search import ExactSearch
-from gsp_tf.experiment.data import evaluation_batches, load_splits
-from gsp_tf.experiment.errors import reason
-from gsp_tf.experiment.evaluate import check_test_images
-from gsp_tf.serving.search import distance_name, open_index
-from gsp_tf.visual.search_page import Tile, array_tile, image_tile
+from gsp_tf.evaluation import ExactSearch
+from gsp_tf.experiment import check_test_images, evaluation_batches, load_splits, reason
+from gsp_tf.serving import distance_name, open_index
+from gsp_tf.visual import Tile, array_tile, image_tile
 
 MAX_TEST_IMAGES = 4000
 _BLOCK = 100_000  # labels in memory at a time

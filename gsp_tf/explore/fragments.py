@@ -2,12 +2,20 @@
 
 from markupsafe import Markup
 
-from gsp_tf.experiment.poolings import ATTRIBUTED
-from gsp_tf.visual.images import enlarged, inline_svg, png_uri, thumbnail
-from gsp_tf.visual.overlay import color_scale, overlay_weights
-from gsp_tf.visual.prototypes import attribute_histograms, dominant_prototypes
-from gsp_tf.visual.style import prototype_colors, transparent_figure
-from gsp_tf.visual.templates import page_template
+from gsp_tf.experiment import ATTRIBUTED
+from gsp_tf.visual import (
+    attribute_histograms,
+    color_scale,
+    dominant_prototypes,
+    enlarged,
+    inline_svg,
+    overlay_weights,
+    page_template,
+    png_uri,
+    prototype_colors,
+    thumbnail,
+    transparent_figure,
+)
 
 PIXELS = 320
 _LARGEST = 6

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.experiment import evaluation_batches
 from gsp_tf.explore.view import as_pixels
 
 MAX_IMAGES = 1000

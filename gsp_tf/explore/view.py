@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf.experiment.model import features_model
-from gsp_tf.experiment.place_maps import attributes_of_head, maps_of_head
+from gsp_tf.experiment import attributes_of_head, features_model, maps_of_head
 
 
 class View(NamedTuple):

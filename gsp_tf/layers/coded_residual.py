@@ -5,8 +5,8 @@ from keras import ops
 
 from gsp_tf.layers.local_features import LocalFeatureLayer
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.losses.prototype_diversity import prototype_diversity
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.losses import prototype_diversity
+from gsp_tf.ops import at_least_float32
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

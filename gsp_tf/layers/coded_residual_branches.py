@@ -4,7 +4,7 @@ import keras
 
 from gsp_tf.layers.coded_residual import CodedResidualTransform
 from gsp_tf.layers.local_features import LocalFeatureLayer
-from gsp_tf.losses.similarity_consistency import similarity_consistency
+from gsp_tf.losses import similarity_consistency
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -3,7 +3,7 @@
 import keras
 
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.losses.similarity_consistency import similarity_consistency
+from gsp_tf.losses import similarity_consistency
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -6,7 +6,7 @@ from keras import ops, tree
 from gsp_tf.layers.local_features import LocalFeatureLayer
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops import at_least_float32
 
 _HEADS = {
     "both": ("global", "local"),

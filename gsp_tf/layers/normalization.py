@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gsp_tf.ops.normalization import l2_normalize, lipschitz_normalize
+from gsp_tf.ops import l2_normalize, lipschitz_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

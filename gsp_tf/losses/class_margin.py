@@ -7,7 +7,7 @@ from gsp_tf.losses.margin import MarginLoss
 from gsp_tf.losses.pairs import Pairs
 from gsp_tf.losses.reductions import weighted_mean
 from gsp_tf.losses.weighted import WeightedLoss
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import l2_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -7,7 +7,7 @@ from keras import ops
 from gsp_tf.losses.loss_layer import LossLayer
 from gsp_tf.losses.pair_wrapper import PairWrapper
 from gsp_tf.losses.pairs import Pairs
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import l2_normalize
 
 BLOCK = 4096
 

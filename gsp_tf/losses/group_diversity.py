@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.inputs import embeddings_of_numbers
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import l2_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

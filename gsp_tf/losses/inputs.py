@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops import at_least_float32
 
 
 def checked(labels, embeddings, num_classes=None, normalize=True, dtype=None):

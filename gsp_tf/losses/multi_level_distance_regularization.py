@@ -5,7 +5,7 @@ from keras import ops
 
 from gsp_tf.losses.loss_layer import LossLayer
 from gsp_tf.losses.pair_wrapper import PairWrapper
-from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.ops import pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

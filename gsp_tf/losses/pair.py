@@ -6,8 +6,7 @@ from keras import ops
 from gsp_tf.losses.inputs import checked, nan_unless
 from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pairs import Pairs
-from gsp_tf.ops.normalization import l2_normalize
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops import at_least_float32, l2_normalize
 
 
 class PairLoss(keras.losses.Loss):

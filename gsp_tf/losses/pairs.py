@@ -4,7 +4,7 @@ from functools import cached_property
 
 from keras import ops
 
-from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.ops import pairwise_distances
 
 
 class Pairs:

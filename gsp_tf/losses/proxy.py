@@ -3,7 +3,7 @@
 from keras import ops
 
 from gsp_tf.losses.weighted import WeightedLoss
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import l2_normalize
 
 
 class ProxyLoss(WeightedLoss):

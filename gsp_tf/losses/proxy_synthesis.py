@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.proxy_wrapper import ProxyWrapper
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import l2_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

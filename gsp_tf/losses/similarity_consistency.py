@@ -2,8 +2,7 @@
 
 from keras import ops
 
-from gsp_tf.ops.normalization import l2_normalize
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops import at_least_float32, l2_normalize
 
 
 def similarity_consistency(a, b, reduction="mean"):

@@ -4,8 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
-from gsp_tf.ops.distances import pairwise_distances
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.pair import PairLoss
-from gsp_tf.ops.marked import fold_marked
+from gsp_tf.ops import fold_marked
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import l2_normalize
 
 
 def distances_named(name, pairs):

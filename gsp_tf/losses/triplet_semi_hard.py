@@ -5,7 +5,7 @@ from keras import ops
 
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.triplet_distances import check_distance, distances_named
-from gsp_tf.ops.marked import fold_marked
+from gsp_tf.ops import fold_marked
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.weighted import WeightedLoss
-from gsp_tf.ops.ridge import ridge_regression
+from gsp_tf.ops import ridge_regression
 
 REDUCTIONS = ["mean", "sum_of_means"]
 

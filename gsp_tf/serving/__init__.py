@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gsp_tf.lazy import import_lazily
+from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
     from gsp_tf.serving.batch_embedder import BatchEmbedder
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from gsp_tf.serving.export import export_run
     from gsp_tf.serving.export_metadata import verify_export
     from gsp_tf.serving.index import Index, build_index, verify_index
-    from gsp_tf.serving.search import Neighbour, open_index, search, write_neighbours
+    from gsp_tf.serving.run_model import RunModel
+    from gsp_tf.serving.search import Neighbour, distance_name, open_index, search, write_neighbours
+    from gsp_tf.serving.table import print_index, print_neighbours
 
 __all__ = [
     "BatchEmbedder",
@@ -21,11 +23,15 @@ __all__ = [
     "EmbeddingsFolder",
     "Index",
     "Neighbour",
+    "RunModel",
     "build_index",
+    "distance_name",
     "embed_collection",
     "embed_images",
     "export_run",
     "open_index",
+    "print_index",
+    "print_neighbours",
     "search",
     "verify_export",
     "verify_index",

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsp_tf.files import replacing
+from gsp_tf._files import replacing
 from gsp_tf.serving.metadata import read_metadata, write_metadata
 
 FORMAT = "gsp_tf embeddings"

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from gsp_tf.experiment import load_splits
-from gsp_tf.experiment.evaluate import fingerprint
-from gsp_tf.files import new_folder, refuse_existing
+from gsp_tf._files import new_folder, refuse_existing
+from gsp_tf.experiment import fingerprint, load_splits
 from gsp_tf.serving.export_metadata import write_metadata
 from gsp_tf.serving.keras_file import read_keras_file, write_keras_file
 from gsp_tf.serving.onnx_file import read_onnx_file, write_onnx_file

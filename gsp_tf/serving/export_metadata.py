@@ -4,8 +4,8 @@ import dataclasses
 import json
 from pathlib import Path, PurePosixPath
 
+from gsp_tf._files import read_json, replace_text
 from gsp_tf.data import MAX_PIXELS
-from gsp_tf.files import read_json, replace_text
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.metadata import versions
 from gsp_tf.serving.onnx_file import ONNX_PACKAGES

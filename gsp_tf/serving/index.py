@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gsp_tf.data.messages import counted, listed
-from gsp_tf.evaluation.checks import checked_embeddings
-from gsp_tf.evaluation.search_space import SearchSpace
+from gsp_tf._messages import counted, listed
+from gsp_tf.evaluation import SearchSpace, checked_embeddings
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
 from gsp_tf.serving.index_files import ITEM_COLUMNS, IndexFiles

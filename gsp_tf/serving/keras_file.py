@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from gsp_tf.training.metric_learner import first_output
+from gsp_tf.training import first_output
 
 _NAME = "embedder.keras"
 

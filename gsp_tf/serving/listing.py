@@ -5,11 +5,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from gsp_tf.data.folder import find_images
-from gsp_tf.data.formats import IMAGE_EXTENSIONS
-from gsp_tf.data.left_out import LeftOut
-from gsp_tf.data.manifest import read_rows
-from gsp_tf.data.messages import bulleted
+from gsp_tf._messages import bulleted
+from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
 
 
 class ListedImage(NamedTuple):

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import gsp_tf
-from gsp_tf.files import read_json, replace_text
+from gsp_tf._files import read_json, replace_text
 
 VERSIONED = ("tensorflow", "keras", "numpy", "faiss-cpu", "pyarrow")  # make embeddings and indexes
 _FORMAT_VERSION = 1

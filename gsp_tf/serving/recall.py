@@ -2,7 +2,7 @@
 
 import faiss
 
-from gsp_tf.evaluation.search import all_but
+from gsp_tf.evaluation import all_but
 
 NEIGHBOURS = 10
 _SHARE_OF_BEST = 0.99

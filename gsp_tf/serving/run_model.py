@@ -4,15 +4,12 @@ import functools
 
 import numpy as np
 
+from gsp_tf._progress import show_progress
 from gsp_tf.data import EncodedImages, FileImages
-from gsp_tf.data.progress import show_progress
-from gsp_tf.evaluation.checks import checked_embeddings
-from gsp_tf.experiment import RunFolder, model_folders
-from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.evaluation import checked_embeddings
+from gsp_tf.experiment import RunFolder, evaluation_batches, model_folders
 from gsp_tf.serving.checksum import file_sha256
-from gsp_tf.training import embed
-from gsp_tf.training.embedding import inference
-from gsp_tf.training.metric_learner import first_output
+from gsp_tf.training import embed, first_output, inference
 
 
 class RunModel:

@@ -2,8 +2,7 @@
 
 import tensorflow as tf
 
-from gsp_tf.data.encoded import decode_window
-from gsp_tf.data.pipeline import central_window, resize_window
+from gsp_tf.data import central_window, decode_window, resize_window
 
 
 def write_saved_model(served, recipe, folder):

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.experiment.poolings import ATTRIBUTED, POOLINGS
-from gsp_tf.training.metric_learner import first_output
+from gsp_tf.experiment import ATTRIBUTED, POOLINGS
+from gsp_tf.training import first_output
 
 WEIGHTED = tuple(name for name, layer in POOLINGS.items() if hasattr(layer, "pooling_weights"))
 

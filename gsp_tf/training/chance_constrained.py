@@ -3,11 +3,8 @@
 import keras
 import numpy as np
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
-from gsp_tf.ops.distances import pairwise_distances
-from gsp_tf.ops.k_center import greedy_k_center
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.losses import PairLoss, ProxyPairsLoss
+from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
 from gsp_tf.training.embedding import inference
 from gsp_tf.training.projection_learner import ProjectionLearner
 from gsp_tf.training.workers import of_chief

@@ -6,7 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from gsp_tf.files import replacing
+from gsp_tf._files import replacing
 from gsp_tf.training.workers import is_chief
 
 _KERAS_STATE = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import keras
 
-from gsp_tf.files import replacing
+from gsp_tf._files import replacing
 from gsp_tf.training.workers import is_chief
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
+from gsp_tf._files import replace_text
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.files import replace_text
 from gsp_tf.visual.attention import overlay_groups
 from gsp_tf.visual.correlation_maps import correlation_maps
 from gsp_tf.visual.curves import training_curves

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
+from gsp_tf.evaluation import checked_embeddings, checked_labels
 
 
 @dataclass

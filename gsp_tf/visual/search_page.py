@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from gsp_tf._files import replacing
+from gsp_tf._progress import show_progress
 from gsp_tf.data import UnreadableImageError, read_image
-from gsp_tf.data.progress import show_progress
-from gsp_tf.files import replacing
 from gsp_tf.visual.images import jpeg_uri, png_uri, thumbnail
 from gsp_tf.visual.templates import page_template
 

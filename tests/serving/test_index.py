@@ -14,8 +14,8 @@ from embedded import edit_json, write_embeddings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsp_tf._files import HashingWriter
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.files import HashingWriter
 from gsp_tf.serving import EmbeddingsFolder, Index, build_index, index_files, verify_index
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.kinds import new_index
@@ -311,7 +311,7 @@ def test_a_change_that_fails_changes_nothing(folder, tmp_path, monkeypatch, fail
         original(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr("gsp_tf.files.os.replace", replace)
+        patch.setattr("gsp_tf._files.os.replace", replace)
         with pytest.raises(OSError, match="the disk is full"):
             index.delete(["/000.png"])
     assert len(index) == 300

@@ -5,8 +5,7 @@ from keras import ops
 
 from gsp_tf.layers.local_features import LocalFeatureLayer
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.ops.average_weights import average_weights
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops import at_least_float32, average_weights
 
 
 class LocalFeatureGrouping(LocalFeatureLayer):

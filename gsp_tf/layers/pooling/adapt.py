@@ -3,8 +3,7 @@
 import numpy as np
 from keras import ops
 
-from gsp_tf.ops.k_center import greedy_k_center
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops import at_least_float32, greedy_k_center
 
 _POOL_SIZE = 2**16
 

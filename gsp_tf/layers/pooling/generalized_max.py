@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.ops.positive_definite import solve_positive_definite
+from gsp_tf.ops import solve_positive_definite
 
 _EPSILON = float(np.finfo("float64").eps)
 

@@ -3,7 +3,7 @@
 import keras
 
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.ops.generalized_mean import generalized_mean
+from gsp_tf.ops import generalized_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -5,8 +5,7 @@ from keras import backend, ops
 
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.ops.masked_softmax import masked_softmax
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops import at_least_float32, masked_softmax
 
 _FILTERS_PER_ROW = 4
 

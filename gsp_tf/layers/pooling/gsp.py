@@ -6,10 +6,13 @@ from keras import ops
 from gsp_tf.layers.pooling.adapt import cover, sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.ops.generalized_sum_pooling import attribute_maps, generalized_sum_pooling
-from gsp_tf.ops.normalization import lipschitz_normalize
-from gsp_tf.ops.precision import at_least_float32
-from gsp_tf.ops.transport import check_transport
+from gsp_tf.ops import (
+    at_least_float32,
+    attribute_maps,
+    check_transport,
+    generalized_sum_pooling,
+    lipschitz_normalize,
+)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

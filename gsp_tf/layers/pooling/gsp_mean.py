@@ -5,8 +5,7 @@ from keras import ops
 
 from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
 from gsp_tf.layers.pooling.gsp import GeneralizedSumPooling
-from gsp_tf.ops.average_weights import average_weights
-from gsp_tf.ops.generalized_mean import generalized_mean
+from gsp_tf.ops import average_weights, generalized_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -10,8 +10,7 @@ from sklearn.cluster import KMeans
 from gsp_tf.layers.pooling.adapt import sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.ops.normalization import l2_normalize
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf.ops import at_least_float32, l2_normalize
 
 # How much larger the assignment to the nearest centre is made than that to the second, on average.
 _NEAREST_TO_SECOND = 100.0

@@ -6,9 +6,7 @@ from keras import ops
 from gsp_tf.layers.pooling.adapt import cover, sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.ops.balanced_transport import balanced_transport
-from gsp_tf.ops.distances import pairwise_distances
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import balanced_transport, l2_normalize, pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -7,7 +7,7 @@ from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.ops.generalized_mean import generalized_mean
+from gsp_tf.ops import generalized_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

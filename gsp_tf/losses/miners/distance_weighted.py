@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.ops.ranks import weight_below
+from gsp_tf.ops import weight_below
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

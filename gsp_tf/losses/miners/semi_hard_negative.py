@@ -3,7 +3,7 @@
 import keras
 
 from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.ops.ranks import smallest_above, weight_at
+from gsp_tf.ops import smallest_above, weight_at
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

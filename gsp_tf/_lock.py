@@ -5,7 +5,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from gsp_tf.files import LOCK_NAME, remove_partial
+from gsp_tf._files import LOCK_NAME, remove_partial
 
 
 @contextlib.contextmanager

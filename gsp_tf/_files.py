@@ -33,7 +33,7 @@ class DiskFullError(OSError):
         >>> raise DiskFullError("model.keras cannot be written: the disk is full.")
         Traceback (most recent call last):
             ...
-        gsp_tf.files.DiskFullError: model.keras cannot be written: the disk is full.
+        gsp_tf._files.DiskFullError: model.keras cannot be written: the disk is full.
     """
 
     advice = ""
@@ -59,7 +59,7 @@ def advising(advice):
         ...     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "model.keras")
         Traceback (most recent call last):
             ...
-        gsp_tf.files.DiskFullError: model.keras cannot be written: the disk is full. Free some ...
+        gsp_tf._files.DiskFullError: model.keras cannot be written: the disk is full. Free some ...
     """
     try:
         yield

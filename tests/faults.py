@@ -9,7 +9,7 @@ import sys
 # Writes a file or makes a folder, and kills itself at the moment of the renaming.
 KILLED = """
 import os, signal, sys
-from gsp_tf import files
+from gsp_tf import _files as files
 
 def stop(*_):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -52,7 +52,7 @@ training: {epochs: 8, steps_per_epoch: 4, deterministic: true, learning_rate: 0.
 STOP = """
 import os, resource, signal, sys
 import numpy as np
-from gsp_tf import files
+from gsp_tf import _files as files
 from gsp_tf.cli import main
 from gsp_tf.training import StopOnNaN
 

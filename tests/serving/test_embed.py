@@ -19,7 +19,7 @@ from gsp_tf.serving.run_model import RunModel
 # Embeds, and kills itself in place of the third renaming of a shard.
 KILL = """
 import os, signal, sys
-from gsp_tf import files
+from gsp_tf import _files as files
 from gsp_tf.cli import main
 
 left = [3]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
 from gsp_tf.data.image_set import ImageSet
 
 _FEWEST_CLASSES = 2

@@ -272,6 +272,11 @@ def _sync(path):
         os.close(descriptor)
 
 
+def cache_folder() -> Path:
+    """The folder for what can be computed again: `GSP_TF_CACHE`, else `~/.cache/gsp_tf`."""
+    return Path(os.environ.get("GSP_TF_CACHE") or "~/.cache/gsp_tf").expanduser()
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Reads a file that holds a JSON object; any other content is a ValueError with its name."""
     try:

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from gsp_tf.data.decode import MAX_PIXELS, PIXEL_LIMIT
-from gsp_tf.data.jpeg import decode_jpeg_window, is_upright_jpeg
+from gsp_tf.data.images.decode import MAX_PIXELS, PIXEL_LIMIT
+from gsp_tf.data.images.jpeg import decode_jpeg_window, is_upright_jpeg
 from gsp_tf.data.orientation import exif_orientation, turn
 from gsp_tf.data.png import decode_png, is_png, png_size
 

@@ -8,8 +8,8 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import FileImages
-from gsp_tf.data.decode import MAX_PIXELS
 from gsp_tf.data.encoded import decode_window
+from gsp_tf.data.images.decode import MAX_PIXELS
 
 SIZE = 24
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gsp_tf.data.pipeline.batches import as_arrays, evaluation_dataset, training_dataset
     from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
     from gsp_tf.data.pipeline.windows import central_window, resize_window
-    from gsp_tf.data.splits import split_classes
+    from gsp_tf.data.splits import halve_classes, protocol_classes, split_classes
 
 __all__ = [
     "IMAGE_EXTENSIONS",
@@ -58,6 +58,7 @@ __all__ = [
     "evaluation_dataset",
     "find_images",
     "find_unreadable",
+    "halve_classes",
     "is_upright_jpeg",
     "load_cars196",
     "load_cifar10",
@@ -71,6 +72,7 @@ __all__ = [
     "load_mnist",
     "load_omniglot",
     "load_sop",
+    "protocol_classes",
     "read_image",
     "read_rows",
     "reduce_images",

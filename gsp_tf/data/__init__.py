@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gsp_tf.data.datasets.sop import load_sop
     from gsp_tf.data.datasets.token_sets import synthetic_token_sets
     from gsp_tf.data.encoded import decode_window
+    from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
     from gsp_tf.data.images.decode import (
         MAX_PIXELS,
         UnreadableImageError,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         decode_image,
         read_image,
     )
-    from gsp_tf.data.images.formats import IMAGE_EXTENSIONS
     from gsp_tf.data.images.image_set import ArrayImages, EncodedImages, FileImages, ImageSet
     from gsp_tf.data.images.jpeg import decode_jpeg_window, is_upright_jpeg, to_grey
     from gsp_tf.data.images.left_out import LeftOut, find_unreadable

@@ -33,16 +33,10 @@ class Remote(NamedTuple):
 
 
 def download_file(remote: Remote, folder: PathLike) -> Path:
-    """Downloads a file into a folder, and unpacks it if it is an archive to unpack.
-
-    What is there already is kept: an unpacked folder, or a file with the right checksum. The work
-    is done in a hidden folder beside the target and renamed at the end. A process that is stopped
-    leaves nothing half done under the official name. When two processes do it at once, the slower
-    one discards its work.
-
-    Raises an OSError if the file cannot be downloaded, and a ValueError if its checksum is wrong or
-    the archive is broken, lacks the folder or would write outside of it.
-    """
+    """Downloads a file into a folder, and unpacks it if it is an archive to unpack."""
+    # What is there already is kept: an unpacked folder, or a file with the right checksum. The
+    # work is done in a hidden folder and renamed at the end: a process that is stopped leaves
+    # nothing half done under the official name, and of two processes the slower one discards it.
     folder = Path(folder)
     target = folder / remote.target
     if remote.folder and target.is_dir():

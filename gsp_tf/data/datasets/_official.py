@@ -109,11 +109,7 @@ def _without(images: FileImages, unreadable: set[str]) -> FileImages:
 def read_table(
     path: PathLike, columns: Mapping[str, Callable[[str], object]], heading: int = 0
 ) -> list[tuple]:
-    """Reads a text file of columns separated by blanks, after `heading` lines.
-
-    `columns` holds the name and the type of every column; the last line of a heading has to hold
-    the names. Empty lines are left out. Any other content is a ValueError that names the line.
-    """
+    """Reads a text file of columns, given by name and type, after some lines of heading."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -143,10 +139,7 @@ def labelled_files(
     classes: Mapping[object, tuple[str, str]],
     channels: int,
 ) -> FileImages:
-    """The set of the listed pairs of path and class that are of the given classes.
-
-    `classes` holds the name and the group of every class, in the order of their labels.
-    """
+    """The listed pairs of path and class that are of `classes`, which have names and groups."""
     label_of = {key: label for label, key in enumerate(classes)}
     kept = [(path, label_of[key]) for path, key in listed if key in label_of]
     return FileImages(

@@ -122,11 +122,7 @@ def _read_names(source: Source, folder: Path, path: Path) -> list[str]:
 def _read_records(
     source: Source, folder: Path, paths: Sequence[Path], num_classes: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Reads records of label bytes and 3072 bytes of pixels, which are red, then green, then blue.
-
-    `num_classes` says how many values each label of a record has. Returns labels
-    `(N, len(num_classes))` and images `(N, 32, 32, 3)`, both uint8.
-    """
+    """Reads records of label bytes and 3072 pixels, which are red, then green, then blue."""
     num_labels = len(num_classes)
     length = num_labels + np.prod(_SHAPE)
     records = []

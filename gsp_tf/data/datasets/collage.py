@@ -63,7 +63,7 @@ class CollageImages(ImageSet):
         self.background = background
         self.grid = grid
 
-    def load(self, index, seed):
+    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         place, chosen = self._draw(seed)
         clutter = tf.gather(self.background.tensor, chosen)
         labelled = tf.gather(self.foreground.tensor, index)[tf.newaxis]
@@ -73,7 +73,7 @@ class CollageImages(ImageSet):
         rows = tf.transpose(tiles, (0, 2, 1, 3, 4))
         return tf.reshape(rows, (self.grid * height, self.grid * width, channels))
 
-    def subset(self, classes):
+    def subset(self, classes: Sequence[int]) -> "CollageImages":
         return CollageImages(self.foreground.subset(classes), self.background, self.grid)
 
     def foreground_masks(self, indices: Sequence[int] | None = None) -> np.ndarray:

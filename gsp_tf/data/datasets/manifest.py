@@ -17,7 +17,7 @@ _SPLITS = ("train", "validation", "test", "query", "gallery")
 _WITHOUT_SPLIT = "all"
 
 
-class ManifestRow(NamedTuple):
+class _ManifestRow(NamedTuple):
     """A line of a manifest: its number, image file (empty if it names none), class and split."""
 
     line: int
@@ -111,7 +111,7 @@ def load_manifest(
     }
 
 
-def read_rows(path: PathLike) -> list[ManifestRow]:
+def read_rows(path: PathLike) -> list[_ManifestRow]:
     """Reads the lines of a manifest without checking what they say.
 
     Args:
@@ -129,7 +129,7 @@ def read_rows(path: PathLike) -> list[ManifestRow]:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = Path(folder, "list.csv").write_text("path,label\\n/data/1.png,cat\\n")
         ...     read_rows(f"{folder}/list.csv")
-        [ManifestRow(line=2, path='/data/1.png', label='cat', split=None)]
+        [_ManifestRow(line=2, path='/data/1.png', label='cat', split=None)]
     """
     path = Path(path)
     try:
@@ -152,13 +152,13 @@ def read_rows(path: PathLike) -> list[ManifestRow]:
         ) from error
 
 
-def _row(folder: Path, line: int, record: dict[str, str]) -> ManifestRow:
+def _row(folder: Path, line: int, record: dict[str, str]) -> _ManifestRow:
     file = os.path.normpath(folder / record["path"]) if record["path"].strip() else ""
     split = record["split"].strip() if "split" in record else None
-    return ManifestRow(line, file, record["label"].strip(), split)
+    return _ManifestRow(line, file, record["label"].strip(), split)
 
 
-def _problems(rows: list[ManifestRow]) -> list[str]:
+def _problems(rows: list[_ManifestRow]) -> list[str]:
     """Problems of single lines."""
     problems = []
     first_line: dict[str, int] = {}
@@ -187,12 +187,12 @@ def _problems(rows: list[ManifestRow]) -> list[str]:
     return problems
 
 
-def _classes(rows: list[ManifestRow], split: str | None) -> list[str]:
+def _classes(rows: list[_ManifestRow], split: str | None) -> list[str]:
     """The classes of a split, in order; query and gallery have the same."""
     return sorted({row.label for row in rows if _side(row.split) == _side(split)})
 
 
-def _image_set(rows: list[ManifestRow], names: list[str], channels: int) -> FileImages:
+def _image_set(rows: list[_ManifestRow], names: list[str], channels: int) -> FileImages:
     labels = np.searchsorted(names, [row.label for row in rows])
     return FileImages([row.path for row in rows], labels, names, channels=channels)
 

@@ -22,16 +22,11 @@ _STRIP = 256  # rows
 
 
 class Scans(NamedTuple):
-    """Where the pixels of a JPEG file are.
-
-    `count` is the number of passes over the image: 1, or more if it is progressive. `end` is the
-    position of the end marker, `None` if it is missing or cuts off a segment. A `lossless` file
-    must not be reduced: libjpeg cannot, and Pillow's buffer overflows if it is asked to.
-    """
+    """The passes over the image of a JPEG file; `end` is `None` without a valid end marker."""
 
     count: int
     end: int | None
-    lossless: bool = False
+    lossless: bool = False  # must not be reduced: Pillow's buffer overflows
 
 
 def find_scans(contents: bytes) -> Scans:
@@ -49,13 +44,10 @@ def find_scans(contents: bytes) -> Scans:
 
 
 def ends_early(contents: bytes, scans: Scans, image: Image.Image) -> bool:
-    """Whether pixels are missing before the end marker of a JPEG file.
-
-    A decoder makes the missing pixels grey and does not say so. If bytes before the end marker
-    change the image, the pixels did not end there. Two losses are not seen: a part of the last
-    block of a file with one scan, and whole scans of a progressive file, which leave it coarse.
-    `image` is what was decoded of the file, at any scale.
-    """
+    """Whether pixels are missing before the end marker of a file, decoded to `image`."""
+    # A decoder makes the missing pixels grey and does not say so. If bytes before the end marker
+    # change the image, the pixels did not end there. Two losses are not seen: a part of the last
+    # block of a file with one scan, and whole scans of a progressive file, which leave it coarse.
     if scans.end is None:
         return True
     if scans.count == 1:

@@ -11,8 +11,8 @@ from PIL import ExifTags, Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from gsp_tf._typing import PathLike
+from gsp_tf.data.images._formats import FORMATS, missing_to_decode
 from gsp_tf.data.images._jpeg_scans import ends_early, find_scans, set_scale
-from gsp_tf.data.images.formats import FORMATS, missing_to_decode
 
 MAX_PIXELS = 2**28 // 3
 """Larger images are refused before they are decoded, except JPEG files in one scan.

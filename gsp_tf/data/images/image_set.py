@@ -196,10 +196,10 @@ class ArrayImages(ImageSet):
         with tf.device("CPU"):
             self.tensor = tf.constant(images)
 
-    def load(self, index, seed):
+    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         return tf.gather(self.tensor, index)
 
-    def subset(self, classes):
+    def subset(self, classes: Sequence[int]) -> "ArrayImages":
         kept, description = self._select(classes)
         return ArrayImages(self.images[kept], **description)
 
@@ -237,11 +237,17 @@ class _CompressedImages(ImageSet):
     def _read(self, index: np.ndarray) -> np.ndarray:
         """All pixels of an image."""
 
-    def load(self, index, seed):
+    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         image = tf.numpy_function(self._read, [index], tf.uint8, stateful=False)
         return tf.ensure_shape(image, (None, None, self.channels))
 
-    def load_window(self, index, seed, choose, min_side):
+    def load_window(
+        self,
+        index: tf.Tensor,
+        seed: tf.Tensor,
+        choose: Callable[[tf.Tensor], tf.Tensor],
+        min_side: int,
+    ) -> tf.Tensor:
         contents = self._contents(index)
         load_window = super().load_window
         return tf.cond(
@@ -282,7 +288,7 @@ class FileImages(_CompressedImages):
         self.paths = tuple(os.fspath(path) for path in paths)
         self._strings = _strings("paths", map(os.fsencode, self.paths), self.labels)
 
-    def subset(self, classes):
+    def subset(self, classes: Sequence[int]) -> "FileImages":
         kept, description = self._select(classes)
         return type(self)([self.paths[i] for i in kept], **description, channels=self.channels)
 
@@ -322,7 +328,7 @@ class EncodedImages(_CompressedImages):
         self.contents = tuple(contents)
         self._strings = _strings("contents", self.contents, self.labels)
 
-    def subset(self, classes):
+    def subset(self, classes: Sequence[int]) -> "EncodedImages":
         kept, description = self._select(classes)
         contents = [self.contents[i] for i in kept]
         return EncodedImages(contents, **description, channels=self.channels)

@@ -13,8 +13,8 @@ import PIL
 from gsp_tf._console import bulleted, counted, listed, show_progress
 from gsp_tf._files import cache_folder, replacing
 from gsp_tf._typing import PathLike
+from gsp_tf.data.images._formats import FORMATS, missing_for
 from gsp_tf.data.images.decode import UnreadableImageError, check_image
-from gsp_tf.data.images.formats import FORMATS, missing_for
 
 _NAMES = 5
 _CHECKED = "checked_images.npy"

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,11 +35,17 @@ class ReducedImages(FileImages):
         (8, 16, 3)
     """
 
-    def load(self, index, seed):
+    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         contents = self._contents(index)
         return tf.ensure_shape(tf.io.parse_tensor(contents, tf.uint8), (None, None, self.channels))
 
-    def load_window(self, index, seed, choose, min_side):
+    def load_window(
+        self,
+        index: tf.Tensor,
+        seed: tf.Tensor,
+        choose: Callable[[tf.Tensor], tf.Tensor],
+        min_side: int,
+    ) -> tf.Tensor:
         return ImageSet.load_window(self, index, seed, choose, min_side)
 
 

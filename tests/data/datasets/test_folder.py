@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from gsp_tf.data import load_folder
-from gsp_tf.data.images.formats import FORMATS, IMAGE_EXTENSIONS
+from gsp_tf.data.images._formats import FORMATS, IMAGE_EXTENSIONS
 
 
 def save(path, colour="red"):
@@ -99,7 +99,7 @@ def test_formats_that_need_another_installation(pets, monkeypatch, extension, na
     kept = tuple(e for e in IMAGE_EXTENSIONS if e != extension.lower())
     monkeypatch.setattr("gsp_tf.data.datasets.folder.IMAGE_EXTENSIONS", kept)
     monkeypatch.setattr(
-        "gsp_tf.data.images.formats.FORMATS", tuple(f for f in FORMATS if f != name)
+        "gsp_tf.data.images._formats.FORMATS", tuple(f for f in FORMATS if f != name)
     )
     save(pets / "Hund/3.png")
     (pets / "Hund/3.png").rename(pets / f"Hund/3{extension}")

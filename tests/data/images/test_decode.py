@@ -16,7 +16,7 @@ from gsp_tf.data import (
     find_unreadable,
     read_image,
 )
-from gsp_tf.data.images.formats import FORMATS
+from gsp_tf.data.images._formats import FORMATS
 
 COLOURS = np.array(
     [[[255, 0, 0], [0, 255, 0], [0, 0, 255]], [[9, 8, 7], [0, 0, 0], [255] * 3]], "uint8"
@@ -300,7 +300,7 @@ def test_heic_and_avif(tmp_path, extension, orientation):
 @pytest.mark.parametrize(("extension", "name"), [("heic", "HEIF"), ("avif", "AVIF")])
 def test_a_format_that_needs_another_installation(tmp_path, monkeypatch, extension, name):
     Image.new("RGB", (8, 8)).save(tmp_path / f"a.{extension}")
-    for module in ("formats", "decode"):
+    for module in ("_formats", "decode"):
         formats = tuple(f for f in FORMATS if f != name)
         monkeypatch.setattr(f"gsp_tf.data.images.{module}.FORMATS", formats)
     with pytest.raises(UnreadableImageError, match=r"is read .* \(pip install"):

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
         decode_image,
         read_image,
     )
-    from gsp_tf.data.encoded import decode_window
     from gsp_tf.data.folder import find_images, load_folder
     from gsp_tf.data.formats import IMAGE_EXTENSIONS
     from gsp_tf.data.glyphs import load_glyphs
     from gsp_tf.data.image_set import ArrayImages, EncodedImages, FileImages, ImageSet
     from gsp_tf.data.in_shop import load_in_shop
+    from gsp_tf.data.jpeg import decode_jpeg_window, is_upright_jpeg
     from gsp_tf.data.left_out import LeftOut
     from gsp_tf.data.manifest import load_manifest, read_rows
     from gsp_tf.data.mnist import load_mnist
@@ -59,10 +59,11 @@ __all__ = [
     "check_image",
     "collage_splits",
     "decode_image",
-    "decode_window",
+    "decode_jpeg_window",
     "evaluation_dataset",
     "find_images",
     "find_unreadable",
+    "is_upright_jpeg",
     "load_cars196",
     "load_cifar10",
     "load_cifar100",

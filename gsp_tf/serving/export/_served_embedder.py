@@ -3,47 +3,24 @@
 import keras
 from keras import ops
 
-from gsp_tf.experiment import ATTRIBUTED, POOLINGS
+from gsp_tf import layers
 from gsp_tf.training import first_output
-
-WEIGHTED = tuple(name for name, layer in POOLINGS.items() if hasattr(layer, "pooling_weights"))
 
 
 class ServedEmbedder(keras.Model):
     """The embedding of an image, and on request what its pooling says, by name.
 
-    Args:
-        embedder: model of `gsp_tf.experiment.build_embedder`.
-        attributes: also give the attributes z of generalized sum pooling (eq. 4.3 of its paper).
-        pooling_weights: also give the weight of every local feature in the pooled one.
-
-    Attributes:
-        shapes: dict from the name of each output to its shape.
-
-    Input: float images `(B, S, S, channels)`, pixels in [0, 255].
-
-    Output: dict of float32 `embedding` `(B, D)` of length 1, `attributes` `(B, m)` and
-    `pooling_weights` `(B, H, W)`, or `(B, n)` of the tokens of a transformer; each row of the last
-    two sums to 1.
-
-    Raises:
-        ValueError: if the pooling does not have what is asked for.
-
-    Example:
-        >>> import numpy as np
-        >>> from gsp_tf.experiment import build_embedder
-        >>> from gsp_tf.recipe import Recipe
-        >>> served = ServedEmbedder(build_embedder(Recipe(), channels=1), pooling_weights=True)
-        >>> outputs = served(np.zeros((2, 48, 48, 1), "float32"))
-        >>> {name: tuple(output.shape) for name, output in outputs.items()}
-        {'embedding': (2, 64), 'pooling_weights': (2, 12, 12)}
+    It maps float images `(B, S, S, channels)`, pixels in [0, 255], to a dict of float32 `embedding`
+    `(B, D)` of length 1, `attributes` `(B, m)` (z of GSP's eq. 4.3) and `pooling_weights`
+    `(B, H, W)`, or `(B, n)` of the tokens of a transformer; each row of the last two sums to 1.
+    `shapes` has the shape of each output by name.
     """
 
     def __init__(self, embedder, attributes=False, pooling_weights=False):
         super().__init__(name="served_embedder")
         self.pooling = embedder.get_layer("pooling")
-        _check(attributes, "attributes", self.pooling, "attribute_maps", ATTRIBUTED)
-        _check(pooling_weights, "pooling weights", self.pooling, "pooling_weights", WEIGHTED)
+        _check(attributes, "attributes", self.pooling, "attribute_maps")
+        _check(pooling_weights, "pooling weights", self.pooling, "pooling_weights")
         self.embedder = embedder
         self.with_attributes = attributes
         self.with_pooling_weights = pooling_weights
@@ -63,9 +40,11 @@ class ServedEmbedder(keras.Model):
         return {name: ops.cast(output, "float32") for name, output in outputs.items()}
 
 
-def _check(wanted, what, pooling, method, accepted):
-    if wanted and not hasattr(pooling, method):
+def _check(is_wanted, what, pooling, method):
+    """Refuses outputs that the pooling layer has no method for."""
+    if is_wanted and not hasattr(pooling, method):
+        able = [name for name in layers.__all__ if hasattr(getattr(layers, name), method)]
         raise ValueError(
             f"{type(pooling).__name__}, the pooling of this run, has no {what}; these have: "
-            f"pooling.name={', '.join(accepted)}."
+            f"{', '.join(able)}."
         )

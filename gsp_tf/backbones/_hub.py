@@ -86,9 +86,10 @@ _MODELS = {
 }
 
 
-def _register(name, model):
-    @register(name, pretrained=model.presets)
+def _register(name):
+    @register(name, pretrained=_MODELS[name].presets)
     def build(input_shape: InputShape, weights: str | None = None) -> keras.Model:
+        model = _MODELS[name]
         _check_size(name, model, input_shape, weights)
         images, x = rgb_input(input_shape, minimum=model.multiple)
         x = PixelNormalization(**model.pixels, name="pixels")(x)
@@ -131,5 +132,5 @@ def _check_size(name, model, input_shape, weights):
         )
 
 
-for _name, _model in _MODELS.items():
-    _register(_name, _model)
+for _name in _MODELS:
+    _register(_name)

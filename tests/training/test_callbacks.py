@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.losses import ContrastiveLoss
-from gsp_tf.training import MetricLearner, RetrievalEvaluation, embed
+from gsp_tf.training import MetricLearner, RetrievalEvaluation, SaveBest, embed
 
 NAMES = {"precision_at_1", "r_precision", "map_at_r", "recall_at_1", "recall_at_3"}
 
@@ -15,6 +15,11 @@ def dataset(seed=0, count=24):
     labels = np.arange(count) % 4
     x = np.eye(4, 6)[labels] + 0.4 * rng.normal(size=(count, 6))
     return tf.data.Dataset.from_tensor_slices((x.astype("float32"), labels)).batch(12)
+
+
+def arrays(*args):
+    parts = zip(*dataset(*args).as_numpy_iterator(), strict=True)
+    return tuple(np.concatenate(part) for part in parts)
 
 
 def embedding_model():
@@ -33,8 +38,16 @@ def ordinary_model():
     return model
 
 
-@pytest.mark.parametrize("make", [metric_learner, ordinary_model])
-@pytest.mark.parametrize(("metric", "prefix"), [("euclidean", "val_"), ("cosine", "unseen_")])
+def evaluated(model, *args, **kwargs):
+    callback = RetrievalEvaluation(*args, recall_at=(1, 3), **kwargs)
+    callback.set_model(model)
+    return callback.evaluate()
+
+
+@pytest.mark.parametrize(
+    ("make", "metric", "prefix"),
+    [(metric_learner, "euclidean", "val_"), (ordinary_model, "cosine", "unseen_")],
+)
 def test_adds_the_metrics_of_the_held_out_set(make, metric, prefix):
     model, held_out = make(), dataset(seed=1)
     callback = RetrievalEvaluation(held_out, recall_at=(1, 3), metric=metric, prefix=prefix)
@@ -46,7 +59,6 @@ def test_adds_the_metrics_of_the_held_out_set(make, metric, prefix):
         assert history[prefix + name][-1] == pytest.approx(expected[name], abs=1e-12)
     assert callback.evaluate() == {prefix + name: expected[name] for name in NAMES}
     # The metrics are those of each epoch, not the last ones thrice.
-    assert len({tuple(np.round(history[prefix + n], 6)) for n in NAMES}) > 1
     assert any(len(set(history[prefix + n])) > 1 for n in NAMES)
 
 
@@ -69,38 +81,114 @@ def test_later_callbacks_can_follow_the_metrics(tmp_path):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_embeddings_that_are_not_finite_count_nothing(value):
-    learner = metric_learner()
+    learner, zeros = metric_learner(), {f"val_{name}": 0.0 for name in NAMES}
+    infinite = dataset().map(lambda x, y: (x / 0, y))
+    assert evaluated(learner, dataset(), references=infinite) == zeros
     learner.embedder.layers[-1].bias.assign([value, 0, 0])
-    callback = RetrievalEvaluation(dataset(), recall_at=(1, 3))
-    callback.set_model(learner)
-    assert callback.evaluate() == {f"val_{name}": 0.0 for name in NAMES}
+    assert evaluated(learner, dataset()) == zeros
 
 
-def test_a_gallery():
-    model, queries, gallery = metric_learner(), dataset(seed=1), dataset(seed=2, count=36)
-    callback = RetrievalEvaluation(queries, recall_at=(1, 3), references=gallery)
-    callback.set_model(model)
-    expected = retrieval_metrics(*embed(model, queries), *embed(model, gallery), recall_at=(1, 3))
-    assert callback.evaluate() == {f"val_{name}": expected[name] for name in NAMES}
-
-
-def test_a_gallery_whose_embeddings_are_not_finite():
-    model = metric_learner()
-    callback = RetrievalEvaluation(dataset(), references=dataset().map(lambda x, y: (x / 0, y)))
-    callback.set_model(model)
-    assert set(callback.evaluate().values()) == {0.0}
-
-
-def test_arrays_in_place_of_data_sets():
-    model = metric_learner()
-    arrays = [
-        tuple(np.concatenate(part) for part in zip(*data.as_numpy_iterator(), strict=True))
-        for data in (dataset(seed=1), dataset(seed=2, count=36))
-    ]
-    callback = RetrievalEvaluation(arrays[0], recall_at=(1, 3), references=arrays[1])
-    callback.set_model(model)
-    sets = dataset(seed=1), dataset(seed=2, count=36)
-    expected = retrieval_metrics(*embed(model, sets[0]), *embed(model, sets[1]), recall_at=(1, 3))
-    assert callback.evaluate() == {f"val_{name}": expected[name] for name in NAMES}
+def test_references_and_arrays_in_place_of_data_sets():
+    model, queries, references = metric_learner(), dataset(seed=1), dataset(2, 36)
+    sets = *embed(model, queries), *embed(model, references)
+    metrics = retrieval_metrics(*sets, recall_at=(1, 3))
+    expected = {f"val_{name}": metrics[name] for name in NAMES}
+    assert evaluated(model, queries, references=references) == expected
+    assert evaluated(model, arrays(1), references=arrays(2, 36)) == expected
     with pytest.raises(ValueError, match="Labels are needed"):
-        RetrievalEvaluation(arrays[0][0])
+        RetrievalEvaluation(arrays(1)[0])
+
+
+@pytest.fixture
+def model():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, use_bias=False)])
+    model.compile(optimizer="sgd", loss="mse")
+    return model
+
+
+def saved_weight(path):
+    return float(np.asarray(keras.models.load_model(path).layers[-1].kernel)[0, 0])
+
+
+def save_best(path, model, values, baseline=float("-inf")):
+    """A callback after epochs of the given scores; the weights tell the epoch."""
+    callback = SaveBest(path, monitor="score", baseline=baseline)
+    callback.set_model(model)
+    for epoch, value in enumerate(values):
+        model.layers[-1].kernel.assign(np.full((2, 1), float(epoch)))
+        callback.on_epoch_end(epoch, {"score": value})
+        callback.on_epoch_begin(epoch + 1)
+    return callback
+
+
+@pytest.mark.parametrize(
+    ("values", "best"),
+    [([0.1, 0.3, 0.2], 1), ([0.5, 0.5], 0), ([float("nan"), -1.0, float("nan")], 1)],
+)
+def test_save_best_holds_the_best_epoch(tmp_path, model, values, best):
+    path = tmp_path / "best.keras"
+    callback = save_best(path, model, values)
+    assert (callback.best_epoch, callback.best) == (best, values[best])
+    assert saved_weight(path) == best
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_baseline_must_be_exceeded(tmp_path, model):
+    path = tmp_path / "best.keras"
+    assert save_best(path, model, [0.4, 0.5], baseline=0.5).best_epoch is None
+    assert not list(tmp_path.iterdir())
+    assert save_best(path, model, [0.4, 0.6], baseline=0.5).best_epoch == 1
+    assert saved_weight(path) == 1
+
+
+@pytest.mark.parametrize("half_written", [False, True])
+def test_a_failing_save_leaves_the_last_good_file(tmp_path, model, monkeypatch, half_written):
+    path = tmp_path / "best.keras"
+    callback = save_best(path, model, [0.5])
+    good = path.read_bytes()
+
+    def fail(target, *args, **kwargs):
+        if half_written:
+            target.write_bytes(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(model, "save", fail)
+    callback.on_epoch_end(1, {"score": 0.5})
+    callback.on_epoch_begin(2)  # nothing is due
+    callback.on_epoch_end(2, {"score": 0.9})
+    with pytest.raises(OSError, match="best.keras cannot be written: the disk is full"):
+        callback.on_epoch_begin(3)
+    assert path.read_bytes() == good
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("logs", [None, {"loss": 1.0}])
+def test_refuses_a_missing_monitor(tmp_path, model, logs):
+    callback = SaveBest(tmp_path / "best.keras")
+    callback.set_model(model)
+    with pytest.raises(ValueError, match="'val_map_at_r', which is not among the logs"):
+        callback.on_epoch_end(0, logs)
+
+
+def test_save_best_in_fit(tmp_path, model):
+    path = tmp_path / "best.keras"
+    x = np.ones((4, 2), "float32")
+    # The loss falls, so its first value stays the largest.
+    callback = SaveBest(str(path), monitor="loss")
+    history = model.fit(x, x[:, :1] * 3, epochs=3, callbacks=[callback], verbose=0).history
+    assert history["loss"][0] > history["loss"][-1]
+    assert (callback.best_epoch, callback.best) == (0, history["loss"][0])
+    assert saved_weight(path) != float(np.asarray(model.layers[-1].kernel)[0, 0])
+
+
+def test_a_best_model_that_was_due_is_saved_when_training_continues(tmp_path, model):
+    stopped = SaveBest(tmp_path / "best.keras", monitor="score")
+    stopped.on_epoch_end(3, {"score": 0.5})
+    assert not list(tmp_path.iterdir())
+    callback = SaveBest(tmp_path / "best.keras", monitor="score")
+    callback.set_model(model)
+    callback.restore(stopped.state())
+    model.layers[-1].kernel.assign(np.full((2, 1), 7.0))
+    callback.on_epoch_begin(4)
+    assert (callback.best, callback.best_epoch) == (0.5, 3)
+    assert saved_weight(tmp_path / "best.keras") == 7

@@ -47,18 +47,14 @@ class ProjectionLearner(MetricLearner):
             for i, variable in enumerate(self.embedder.trainable_variables)
         ]
 
-    def project_from_here(self, projection_weight):
-        """Make the embedder's weights as they are θ*.
-
-        Args:
-            projection_weight: λ from now on.
-        """
+    def project_from_here(self, projection_weight: float):
+        """Make the embedder's present weights θ*, with λ = `projection_weight` from now on."""
         for anchor, variable in zip(self.anchors, self.embedder.trainable_variables, strict=True):
             anchor.assign(variable)
         self.projection_weight.assign(projection_weight)
 
-    def distance_moved(self):
-        """||θ - θ*||, a float."""
+    def distance_moved(self) -> float:
+        """||θ - θ*||."""
         return float(np.sqrt(ops.convert_to_numpy(self._square_distance())))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):

@@ -2,8 +2,10 @@
 
 from keras import ops
 
+from gsp_tf._typing import Tensor
 
-def weighted_mean(terms, weights):
+
+def weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:
     """Mean of terms under weights; 0 if all weights are 0.
 
     Args:
@@ -25,7 +27,7 @@ def weighted_mean(terms, weights):
     return total / ops.where(weight > 0, weight, 1.0)
 
 
-def mean_of_nonzero(terms, weights):
+def mean_of_nonzero(terms: Tensor, weights: Tensor) -> Tensor:
     """Mean under weights of the terms that are not 0; 0 if there is none, NaN if one is NaN.
 
     Args:
@@ -44,7 +46,7 @@ def mean_of_nonzero(terms, weights):
     return weighted_mean(terms, ops.where(ops.not_equal(terms, 0), weights, 0.0))
 
 
-def log_sum_exp(exponents, weights, axis=-1):
+def log_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
     """`log Σ w exp(e)` along an axis; 0, with zero gradient, where all weights are 0.
 
     Args:
@@ -64,7 +66,7 @@ def log_sum_exp(exponents, weights, axis=-1):
     return ops.where(some, ops.log(ops.where(some, total, 1.0)) + largest, 0.0)
 
 
-def log1p_sum_exp(exponents, weights, axis=-1):
+def log1p_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
     """`log(1 + Σ w exp(e))` along an axis; 0, with zero gradient, where all weights are 0.
 
     Args:

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.evaluation import order
-from gsp_tf.evaluation.order import padded_width, ranked_flags, smallest_columns
+from gsp_tf.evaluation import _ensemble_order as order
+from gsp_tf.evaluation._ensemble_order import padded_width, ranked_flags, smallest_columns
 
 
 @settings(max_examples=60)

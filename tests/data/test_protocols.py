@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsp_tf.evaluation import halve_classes, protocol_classes
+from gsp_tf.data import halve_classes, protocol_classes
 
 
 def test_halves_of_the_benchmarks():
@@ -53,5 +53,5 @@ def test_bad_arguments_are_refused(arguments, message):
 
 
 def test_one_class_has_no_halves():
-    with pytest.raises(ValueError, match="at least two classes, received 1"):
+    with pytest.raises(ValueError, match="at least two classes; received 1"):
         halve_classes(1)

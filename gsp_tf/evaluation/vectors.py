@@ -1,17 +1,15 @@
-"""Validation shared by the evaluation functions."""
+"""Embeddings and labels as arrays that have been checked."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def checked_embeddings(embeddings, name):
-    """Returns `embeddings` as a finite, contiguous float32 array of rank 2.
+def checked_embeddings(embeddings: ArrayLike, name: str) -> np.ndarray:
+    """Returns embeddings as a finite, contiguous float32 array `(N, D)`.
 
     Args:
-        embeddings: real array-like `(N, D)` of any floating or integer dtype.
-        name: what to call the array in errors.
-
-    Returns:
-        float32 array `(N, D)`.
+        embeddings: real numbers `(N, D)` of any floating or integer dtype.
+        name: what errors call the array.
 
     Raises:
         ValueError: if the rank is not 2, N or D is 0, or a value is not finite in float32.
@@ -39,16 +37,13 @@ def checked_embeddings(embeddings, name):
     return array
 
 
-def checked_labels(labels, count, name):
-    """Returns `labels` as an integer vector of length `count`.
+def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
+    """Returns labels as an integer array `(count,)`.
 
     Args:
-        labels: integer array-like `(count,)` or `(count, 1)`.
+        labels: integers `(count,)` or `(count, 1)`.
         count: the number of embeddings that the labels belong to.
-        name: what to call the array in errors.
-
-    Returns:
-        integer array `(count,)`.
+        name: what errors call the array.
 
     Raises:
         ValueError: if the shape is neither `(count,)` nor `(count, 1)`.
@@ -63,7 +58,14 @@ def checked_labels(labels, count, name):
         raise TypeError(f"{name} must be integers; received dtype {array.dtype}.")
     if array.shape not in ((count,), (count, 1)):
         raise ValueError(
-            f"{name} must have shape ({count},) or ({count}, 1), one label an embedding; "
+            f"{name} must have shape ({count},) or ({count}, 1), one label per embedding; "
             f"received {array.shape}."
         )
     return array.reshape(count)
+
+
+def unit_vectors(embeddings: np.ndarray) -> np.ndarray:
+    """Float64 embeddings of length 1, where no float32 length overflows; zero vectors stay zero."""
+    lengths = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64))
+    lengths[lengths == 0] = 1
+    return embeddings / lengths[:, None]

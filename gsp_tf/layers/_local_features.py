@@ -1,7 +1,12 @@
 """What every layer on local features shares: the shapes of its input."""
 
+from typing import Any, Literal, TypeAlias
+
 import keras
 from keras import ops
+
+DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
+InitializerLike: TypeAlias = str | keras.initializers.Initializer
 
 
 class LocalFeatureLayer(keras.layers.Layer):
@@ -13,7 +18,7 @@ class LocalFeatureLayer(keras.layers.Layer):
             `(B, n, C)`.
     """
 
-    def __init__(self, data_format=None, **kwargs):
+    def __init__(self, data_format: DataFormat | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         data_format = data_format or keras.config.image_data_format()
         if data_format not in ("channels_last", "channels_first"):

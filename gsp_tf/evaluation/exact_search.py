@@ -4,11 +4,12 @@ import operator
 
 import faiss
 import numpy as np
+from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation.checks import checked_embeddings
 from gsp_tf.evaluation.search_space import Metric, SearchSpace
+from gsp_tf.evaluation.vectors import checked_embeddings
 
-BLOCK_ROWS = 1 << 13
+_BLOCK_ROWS = 1 << 13
 
 
 class ExactSearch:
@@ -18,8 +19,8 @@ class ExactSearch:
     vector has similarity 0 to everything.
 
     Args:
-        references: float array-like `(N, D)`.
-        metric: `"euclidean"` or `"cosine"`.
+        references: floats `(N, D)`.
+        metric: the distance.
 
     Raises:
         ValueError: for references that are not finite and `(N, D)`, or an unknown metric.
@@ -31,7 +32,7 @@ class ExactSearch:
         (array([[2, 1]]), array([[1., 3.]], dtype=float32))
     """
 
-    def __init__(self, references, metric: Metric = "euclidean"):
+    def __init__(self, references: ArrayLike, metric: Metric = "euclidean"):
         references = checked_embeddings(references, "references")
         self.metric = metric
         self.size, self.dim = references.shape
@@ -39,17 +40,19 @@ class ExactSearch:
         self._index = faiss.IndexFlat(self.dim, self._space.faiss_metric)
         self._index.codes.resize(references.nbytes)
         self._index.codes.resize(0)  # the room stays, so that the blocks are copied only once
-        for start in range(0, self.size, BLOCK_ROWS):
-            self._index.add(self._space.vectors(references[start : start + BLOCK_ROWS]))
+        for start in range(0, self.size, _BLOCK_ROWS):
+            self._index.add(self._space.vectors(references[start : start + _BLOCK_ROWS]))
 
-    def __call__(self, queries, k, exclude=None):
+    def __call__(
+        self, queries: ArrayLike, k: int, exclude: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Finds the k nearest references of each query, nearest first.
 
         Args:
-            queries: float array-like `(Q, D)`.
+            queries: floats `(Q, D)`.
             k: number of neighbours, at most the number of references that a query may return.
-            exclude: None, or an integer array `(Q,)`: for each query the one reference that it
-                must not return, which is itself when queries and references are the same set.
+            exclude: integers `(Q,)`, for each query the one reference that it must not return: the
+                query itself when queries and references are the same set.
 
         Returns:
             indices `(Q, k)` int64 into the references, and distances `(Q, k)` float32.
@@ -76,15 +79,20 @@ class ExactSearch:
         return indices, self._space.distances(scores)
 
 
-def nearest_neighbours(queries, references=None, k=1, metric: Metric = "euclidean"):
+def nearest_neighbours(
+    queries: ArrayLike,
+    references: ArrayLike | None = None,
+    k: int = 1,
+    metric: Metric = "euclidean",
+) -> tuple[np.ndarray, np.ndarray]:
     """Finds the k nearest references of each query by exact search.
 
     Args:
-        queries: float array-like `(Q, D)`.
-        references: float array-like `(N, D)`; None searches the other queries, where a query is
-            excluded by its index, so that a duplicate of it is found.
+        queries: floats `(Q, D)`.
+        references: floats `(N, D)`; None searches the other queries, where a query is excluded by
+            its index, so that a duplicate of it is found.
         k: number of neighbours, at most N, or Q - 1 without references.
-        metric: `"euclidean"`, or `"cosine"` for 1 - cosine similarity.
+        metric: the distance, for `"cosine"` 1 - cosine similarity.
 
     Returns:
         indices `(Q, k)` int64 into the references, nearest first, and distances `(Q, k)` float32.
@@ -108,7 +116,7 @@ def nearest_neighbours(queries, references=None, k=1, metric: Metric = "euclidea
     return ExactSearch(references, metric)(queries, k)
 
 
-def all_but(indices, excluded):
+def all_but(indices: np.ndarray, excluded: np.ndarray) -> np.ndarray:
     """Mask that drops from each row the excluded index, or the last if that was not found.
 
     Args:
@@ -116,7 +124,7 @@ def all_but(indices, excluded):
         excluded: integers `(Q,)`.
 
     Returns:
-        bool array `(Q, k)`, with k - 1 true values in each row.
+        bools `(Q, k)`, k - 1 of them true in each row.
 
     Example:
         >>> all_but(np.array([[3, 1], [1, 3]]), np.array([3, 4]))

@@ -7,42 +7,28 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.ops import at_least_float32
 
 
-def checked(labels, embeddings, num_classes=None, normalize=True, dtype=None):
-    """Labels and embeddings as losses compute with them; what no loss can use is refused.
+def check_inputs(
+    labels: Tensor,
+    embeddings: Tensor,
+    num_classes: int | None = None,
+    normalize: bool = True,
+    dtype: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Labels and embeddings as losses compute with them, and whether the loss is a number.
 
     Types and shapes are checked as far as they are known. What is known only when the loss is
-    computed is refused by an error in eager calls and in a `tf.function`; XLA has no errors, and
-    the loss is NaN there.
-
-    Args:
-        labels: tensor `(B,)` or `(B, 1)` of an integer type, or floats without a fraction.
-        embeddings: tensor `(B, D)`.
-        num_classes: labels must be below it, and 0 or more; any label is accepted if `None`.
-        normalize: whether the loss normalises the embeddings, so that their norm does not matter.
-            If not, it may be at most `largest_norm(dtype)`.
-        dtype: name of the floating type that the loss computes in; that of the embeddings, but at
-            least float32, if `None`.
-
-    Returns:
-        labels `(B,)`, int32 below `num_classes`, int64 if that is `None`; embeddings `(B, D)` of
-        that type; and whether the loss is a number, a boolean scalar: False for embeddings that
-        are not finite, and for what XLA does not refuse.
-
-    Raises:
-        ValueError: if they are none, of another type or shape, or empty, or a label is not whole or
-            no class, or an embedding is too long.
-
-    Example:
-        >>> import numpy as np
-        >>> labels, embeddings, is_valid = checked([[0], [2]], np.zeros((2, 8)), num_classes=3)
-        >>> labels.numpy().tolist(), bool(is_valid)
-        ([0, 2], True)
+    computed is refused by an error in eager calls and in a `tf.function`. XLA has no errors: there
+    the third value, a boolean scalar, is False, as it is for embeddings that are not finite. The
+    labels are `(B,)`: int32 below `num_classes`, int64 if that is `None`. The embeddings are
+    `(B, D)`, of the dtype, or at least float32. Without `normalize` they are at most
+    `largest_norm(dtype)` long.
     """
-    labels = _tensor_of_numbers(labels, "Labels must be of an integer type")
-    embeddings = embeddings_of_numbers(embeddings)
+    labels = _numeric_tensor(labels, "Labels must be of an integer type")
+    embeddings = as_float_tensor(embeddings)
     embeddings = ops.cast(embeddings, dtype or embeddings.dtype)
     _check_shapes(_static_shape(labels), _static_shape(embeddings))
     labels = ops.reshape(labels, (-1,))
@@ -59,62 +45,26 @@ def checked(labels, embeddings, num_classes=None, normalize=True, dtype=None):
     return labels, embeddings, ops.all(ops.stack([is_finite, *(is_met for is_met, *_ in rules)]))
 
 
-def nan_unless(is_valid, loss):
-    """The loss, or NaN: a maximum or a miner may pass over embeddings that are not finite.
-
-    Args:
-        is_valid: boolean scalar.
-        loss: scalar.
-
-    Returns:
-        scalar.
-
-    Example:
-        >>> float(nan_unless(False, 1.0))
-        nan
-    """
+def nan_unless(is_valid: Tensor, loss: Tensor) -> Tensor:
+    """The loss, or NaN: a maximum or a miner may pass over embeddings that are not finite."""
     return ops.where(is_valid, loss, float("nan"))
 
 
-def largest_norm(dtype):
+def largest_norm(dtype: str) -> float:
     """Norm of embeddings up to which losses that do not normalise them are finite.
 
     `m^(1/4) / 10` for the largest number m of the type, so that fourth powers of the embeddings
     times the scale of a loss do not overflow.
-
-    Args:
-        dtype: name of a floating type.
-
-    Returns:
-        float, 4.3e8 for float32.
-
-    Example:
-        >>> f"{largest_norm('float32'):.2g}, {largest_norm('float64'):.2g}"
-        '4.3e+08, 1.2e+76'
     """
     return float(np.finfo(dtype).max) ** 0.25 / 10.0
 
 
-def embeddings_of_numbers(embeddings):
-    """Embeddings as a tensor of at least float32.
-
-    Args:
-        embeddings: tensor of any shape, of a floating or integer type.
-
-    Returns:
-        tensor of the same shape, float64 for float64 embeddings, float32 otherwise.
-
-    Raises:
-        ValueError: if they are of another type.
-
-    Example:
-        >>> embeddings_of_numbers([[1, 2]]).numpy().tolist()
-        [[1.0, 2.0]]
-    """
-    return at_least_float32(_tensor_of_numbers(embeddings, "Embeddings must be of a floating type"))
+def as_float_tensor(embeddings: Tensor) -> Tensor:
+    """Embeddings as a tensor of at least float32; other types than numbers are refused."""
+    return at_least_float32(_numeric_tensor(embeddings, "Embeddings must be of a floating type"))
 
 
-def _tensor_of_numbers(values, message):
+def _numeric_tensor(values, message):
     try:
         tensor = ops.convert_to_tensor(values)
     except (TypeError, ValueError):

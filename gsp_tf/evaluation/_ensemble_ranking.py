@@ -1,4 +1,4 @@
-"""What single models and their concatenations retrieve, from distances computed once."""
+"""Metrics of single models and of their concatenations, from distances computed once."""
 
 import functools
 import itertools
@@ -8,18 +8,18 @@ import faiss
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from gsp_tf.evaluation.order import padded_width, ranked_flags, smallest_columns
+from gsp_tf.evaluation._ensemble_order import padded_width, ranked_flags, smallest_columns
 from gsp_tf.evaluation.retrieval import query_metrics
 from gsp_tf.evaluation.search_space import power_of_two_below
 
-BLOCK_BYTES = 1 << 29
-PIECE_ENTRIES = 1 << 16
-PART_ROWS = 64
-SEEDS_PER_NEIGHBOUR = 4
+_BLOCK_BYTES = 1 << 29
+_PIECE_ENTRIES = 1 << 16
+_PART_ROWS = 64
+_SEEDS_PER_NEIGHBOUR = 4
 
 
 class EnsembleRanking:
-    """Ranks references by every model of several folds and by every choice of one model a fold.
+    """Ranks references by every model of several folds and by every choice of one model per fold.
 
     The squared distance of a concatenation is the sum of those of its models. With `lower` the sum
     over folds of the smallest distance among the fold's models, a reference is among the k nearest
@@ -27,23 +27,7 @@ class EnsembleRanking:
     at most the k-th smallest among some of the references; those with the smallest `lower` are
     taken. Only the references that are left are ranked by every concatenation.
 
-    Args:
-        query_folds: for each fold a list of its models' embeddings, finite float32 `(Q, D)`.
-        query_labels: integer array `(Q,)`.
-        reference_folds: as `query_folds`, `(N, D)`; None searches the other queries.
-        reference_labels: integer array `(N,)`, those of the queries without references.
-        recall_at: the K of Recall@K.
-
-    Raises:
-        ValueError: if squared distances overflow.
-
-    Example:
-        >>> model = np.array([[0.0], [1.0], [5.0], [7.0]], np.float32)
-        >>> labels = np.array([0, 0, 1, 1])
-        >>> ranking = EnsembleRanking([[model, -model], [model]], labels, None, labels, (1,))
-        >>> single, concatenated = ranking.metrics(positives=np.ones(4, int))
-        >>> len(single), len(concatenated), concatenated[0]["map_at_r"]
-        (3, 2, 1.0)
+    Embeddings are finite float32, one list per fold; `ValueError` if squared distances overflow.
     """
 
     def __init__(self, query_folds, query_labels, reference_folds, reference_labels, recall_at):
@@ -66,19 +50,11 @@ class EnsembleRanking:
         ]
 
     def metrics(self, positives):
-        """Retrieval metrics, averaged over the queries that have a positive.
-
-        Args:
-            positives: integer array `(Q,)`, the number of positives of each query.
-
-        Returns:
-            list of dict from metric to float, of the models; and the same of the concatenations, in
-            the order of `itertools.product`.
-        """
+        """Mean metrics of each model, and of each choice in the order of `itertools.product`."""
         used = np.flatnonzero(positives)
         used = used[np.argsort(positives[used], kind="stable")]
         num_models = len(self._factors)
-        num_rows = min(len(used), max(1, BLOCK_BYTES // (4 * self._width * num_models)))
+        num_rows = min(len(used), max(1, _BLOCK_BYTES // (4 * self._width * num_models)))
         block = np.empty((num_models, num_rows, self._width), np.float32)
         num_threads = faiss.omp_get_max_threads()
         sums = []
@@ -88,7 +64,7 @@ class EnsembleRanking:
                 distances = block[:, : len(rows)]
                 measure = functools.partial(self._measure, rows)
                 list(pool.map(measure, self._factors, distances))
-                num_parts = num_threads * -(-len(rows) // (num_threads * PART_ROWS))
+                num_parts = num_threads * -(-len(rows) // (num_threads * _PART_ROWS))
                 parts = np.array_split(np.arange(len(rows)), min(num_parts, len(rows)))
                 parts = [_as_slice(part) for part in reversed(parts)]  # the longest first
                 sums += pool.map(
@@ -110,9 +86,9 @@ class EnsembleRanking:
             out[np.arange(len(rows)), rows] = np.inf
 
     def _sums(self, distances, rows, positives):
-        """dict from metric to sums over some queries, one of each model and each concatenation.
+        """Sums over some queries of each metric, one of each model and each concatenation.
 
-        Leaves the distances `(models, b, width)` in the unit that all models share.
+        Brings the distances `(models, b, width)` to the unit that all models share.
         """
         depth = max(positives.max(), *self._recall_at, 1)
         depth = min(depth, self._size - self._among_themselves)
@@ -129,18 +105,18 @@ class EnsembleRanking:
         for places, columns in self._candidates(distances, depth):
             is_same = self._labels[columns] == labels[places]
             left = [_at(model, columns, places) for model in distances]
-            of_part = [
+            per_choice = [
                 self._metric_sums(ranked_flags(total, columns, is_same, depth), positives[places])
                 for total in self._totals(np.stack(left))
             ]
-            concatenated.append(_joined(of_part, np.concatenate))
+            concatenated.append(_joined(per_choice, np.concatenate))
         concatenated = _joined(concatenated, lambda parts: np.sum(parts, axis=0))
         return _joined([*single, concatenated], np.concatenate)
 
     def _candidates(self, distances, depth):
         """References that can be among the `depth` nearest of a query in some concatenation.
 
-        Yields parts of the queries that have similarly many: their places `(p,)` and the references
+        Yields parts of the queries that have similarly many: their rows `(p,)` and the references
         `(p, w)`, filled up with padding.
         """
         lower = np.empty(distances.shape[1:], np.float32)
@@ -149,14 +125,14 @@ class EnsembleRanking:
             smallest = [distances[fold, rows].min(axis=0) for fold in self._folds]
             lower[rows] = functools.reduce(np.add, smallest)
         limits = np.empty(len(lower), np.float32)
-        seeds = _smallest(lower, min(SEEDS_PER_NEIGHBOUR * depth, self._size))
+        seeds = _smallest(lower, min(_SEEDS_PER_NEIGHBOUR * depth, self._size))
         for rows in _pieces(np.arange(len(lower)), seeds.shape[1]):
-            of_seeds = np.stack([_at(model, seeds[rows], rows) for model in distances])
+            seed_distances = np.stack([_at(model, seeds[rows], rows) for model in distances])
             limits[rows] = functools.reduce(
                 np.maximum,
                 (
                     np.partition(total, depth - 1, axis=-1)[..., depth - 1].max(axis=0)
-                    for total in self._totals(of_seeds)
+                    for total in self._totals(seed_distances)
                 ),
             )
         is_left = lower <= limits[:, None]
@@ -169,24 +145,20 @@ class EnsembleRanking:
             yield rows, left
 
     def _totals(self, distances):
-        """Yields the distances `(r, b, w)` of r concatenations at a time, in the order of choice.
-
-        Args:
-            distances: array `(models, b, w)`.
-        """
+        """Distances `(r, b, w)` of r concatenations at a time, from those of models `(m, b, w)`."""
         *folds, last = (distances[fold] for fold in self._folds)
         for choice in itertools.product(*folds):
             yield functools.reduce(np.add, choice) + last if choice else last
 
     def _metric_sums(self, hits, positives):
-        """dict from metric to sums over queries `(c,)`, of hits `(c, b, k)`."""
+        """Sums `(c,)` over queries of each metric, from hits `(c, b, k)`."""
         num_rankings, num_rows, depth = hits.shape
         values = query_metrics(
             hits.reshape(-1, depth), np.tile(positives, num_rankings), self._recall_at
         )
         return {
-            name: of_query.reshape(num_rankings, num_rows).sum(axis=1)
-            for name, of_query in values.items()
+            name: by_query.reshape(num_rankings, num_rows).sum(axis=1)
+            for name, by_query in values.items()
         }
 
 
@@ -222,11 +194,12 @@ def _smallest(values, k):
 
 
 def _pieces(rows, width):
-    """The rows in pieces of about `PIECE_ENTRIES` entries."""
-    return np.array_split(rows, min(len(rows), -(-len(rows) * width // PIECE_ENTRIES)))
+    """The rows in pieces of about `_PIECE_ENTRIES` entries."""
+    return np.array_split(rows, min(len(rows), -(-len(rows) * width // _PIECE_ENTRIES)))
 
 
 def _as_slice(rows):
+    """Consecutive rows as a slice."""
     return slice(rows[0], rows[-1] + 1)
 
 

@@ -3,26 +3,15 @@
 import keras
 from keras import layers
 
-from gsp_tf.backbones.registry import register
+from gsp_tf.backbones.registry import InputShape, register
 
 
 @register("conv4", intermediate="block_2")
-def conv4(input_shape=(None, None, 3)):
+def conv4(input_shape: InputShape = (None, None, 3)) -> keras.Model:
     """Four blocks of 64 3x3 filters, batch normalisation and ReLU, halved after the first two.
 
     The embedding module of "Learning to Compare: Relation Network for Few-Shot Learning" (Sung et
     al., CVPR 2018): about a tenth of the cost of `resnet20`.
-
-    Args:
-        input_shape: `(H, W, channels)`.
-
-    Returns:
-        Keras model from images `(B, H, W, channels)`, pixels in [0, 255], to features
-        `(B, H/4, W/4, 64)`. The intermediate map is that of the second block, of the same shape.
-
-    Example:
-        >>> conv4((48, 48, 1)).output_shape
-        (None, 12, 12, 64)
     """
     images = keras.Input(input_shape)
     x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)

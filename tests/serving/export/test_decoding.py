@@ -7,9 +7,8 @@ from encoded_images import ORIENTATION, encoded
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from gsp_tf.data import FileImages
-from gsp_tf.data.encoded import decode_window
-from gsp_tf.data.images.decode import MAX_PIXELS
+from gsp_tf.data import MAX_PIXELS, FileImages
+from gsp_tf.serving.export._decoding import decode_window
 
 SIZE = 24
 

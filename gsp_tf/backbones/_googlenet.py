@@ -3,9 +3,9 @@
 import keras
 from keras import layers
 
-from gsp_tf.backbones.ceil_pooling import ceil_max_pooling
-from gsp_tf.backbones.pixels import rgb_input
-from gsp_tf.backbones.registry import register
+from gsp_tf.backbones._ceil_pooling import ceil_max_pooling
+from gsp_tf.backbones._pixels import rgb_input
+from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
 # Channels of 1x1; reduction and 3x3; reduction and the other 3x3; projection after pooling.
@@ -23,28 +23,14 @@ _MODULES = {
 
 
 @register("googlenet", intermediate="inception4e")
-def googlenet(input_shape=(None, None, 3)):
-    """GoogLeNet, or Inception v1, with batch normalisation.
+def googlenet(input_shape: InputShape = (None, None, 3)) -> keras.Model:
+    """GoogLeNet, or Inception v1, with batch normalisation, in the form of torchvision's weights.
 
-    "Going Deeper with Convolutions" (Szegedy et al., CVPR 2015), in the form of torchvision's
-    weights: every convolution is without a bias and normalised (epsilon 1e-3), and the third branch
-    has a 3x3 convolution where the paper has 5x5. Layers have the names of torchvision's, with
-    underscores for dots. Pixels go to [-1, 1] inside the model, which is what torchvision's
-    `transform_input=True`, the setting of its weights, makes of images normalised its way.
-
-    Args:
-        input_shape: `(H, W, channels)`, with 1 channel (grey) or 3; H and W of 15 or more.
-
-    Returns:
-        Keras model from images `(B, H, W, channels)`, RGB pixels in [0, 255], to features
-        `(B, H', W', 1024)`, about a 32nd of the sides of the images.
-
-    Raises:
-        ValueError: if the images have other channels or are too small.
-
-    Example:
-        >>> googlenet((224, 224, 3)).output_shape
-        (None, 7, 7, 1024)
+    "Going Deeper with Convolutions" (Szegedy et al., CVPR 2015). Every convolution is without a
+    bias and normalised (epsilon 1e-3), and the third branch has a 3x3 convolution where the paper
+    has 5x5. Layers have the names of torchvision's, with underscores for dots. Pixels go to
+    [-1, 1], which is what torchvision's `transform_input=True`, the setting of its weights, makes
+    of images normalised its way.
     """
     images, x = rgb_input(input_shape, minimum=15)
     x = PixelNormalization(mean=127.5, std=127.5, name="pixels")(x)

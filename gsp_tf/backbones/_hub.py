@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import keras
 
 from gsp_tf._console import to_install
-from gsp_tf.backbones.pixels import rgb_input
-from gsp_tf.backbones.registry import register
+from gsp_tf.backbones._pixels import rgb_input
+from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
 _IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
@@ -17,15 +17,10 @@ _MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
 class _HubModel:
     """A backbone class of keras_hub.models and one size of it.
 
-    Args:
-        function: its name.
-        arguments: those of the size.
-        multiple: the sides of images are multiples of this.
-        num_extra_tokens: tokens before those of the patches; `None` if the output is a map.
-        presets: names of keras-hub's weights, by the name that `create` knows them under.
-        pretrained_side: side of the images that the weights are for; `None` for any.
-        pixels: arguments of `PixelNormalization`.
-        is_square: whether keras-hub accepts square images only.
+    The sides of images are multiples of `multiple`; `num_extra_tokens` precede those of the
+    patches, `None` if the output is a map; `presets` are keras-hub's names of weights by the name
+    that `create` takes; `pretrained_side` is the side of images that the weights are for, `None`
+    for any; `pixels` are arguments of `PixelNormalization`.
     """
 
     function: str
@@ -91,9 +86,10 @@ _MODELS = {
 }
 
 
-def _register(name, model):
-    @register(name, pretrained=model.presets)
-    def build(input_shape, weights=None):
+def _register(name):
+    @register(name, pretrained=_MODELS[name].presets)
+    def build(input_shape: InputShape, weights: str | None = None) -> keras.Model:
+        model = _MODELS[name]
         _check_size(name, model, input_shape, weights)
         images, x = rgb_input(input_shape, minimum=model.multiple)
         x = PixelNormalization(**model.pixels, name="pixels")(x)
@@ -136,5 +132,5 @@ def _check_size(name, model, input_shape, weights):
         )
 
 
-for _name, _model in _MODELS.items():
-    _register(_name, _model)
+for _name in _MODELS:
+    _register(_name)

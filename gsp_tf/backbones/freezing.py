@@ -5,7 +5,7 @@ import keras
 from gsp_tf.layers import FrozenBatchNormalization
 
 
-def freeze_batch_normalization(model):
+def freeze_batch_normalization(model: keras.Model) -> keras.Model:
     """A copy of a model whose batch normalisation layers are frozen.
 
     Their moving statistics, scales and offsets stay as they are, whether or not the copy is called
@@ -13,10 +13,10 @@ def freeze_batch_normalization(model):
     few classes this is common.
 
     Args:
-        model: functional Keras model; it keeps its own layers and weights.
+        model: functional model; it keeps its own layers and weights.
 
     Returns:
-        Keras model of the same layers, names and weights.
+        A model of the same layers, names and weights.
 
     Raises:
         ValueError: if the model has no batch normalisation.

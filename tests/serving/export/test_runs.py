@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 import zipfile
@@ -15,7 +16,8 @@ from gsp_tf.data import FileImages
 from gsp_tf.experiment import RunFolder, load_splits
 from gsp_tf.experiment.evaluate import embed_test_images
 from gsp_tf.recipe import ProtocolRecipe, Recipe
-from gsp_tf.serving import export, export_run, verify_export
+from gsp_tf.serving import export_run, verify_export
+from gsp_tf.serving.export import runs
 from gsp_tf.training import embed
 
 LIMIT = 1e-5
@@ -136,20 +138,21 @@ def test_bytes_that_are_no_image_are_refused_by_their_place(exported):
 
 @pytest.mark.parametrize("format", ["saved_model", "onnx", "keras"])
 def test_metadata(format, run, exported):
-    described = verify_export(exported / format)
-    assert described == json.loads((exported / format / "metadata.json").read_text("utf-8"))
-    assert described["format"] == format and described["name"] == "photographs"
+    metadata = verify_export(exported / format)
+    described = json.loads((exported / format / "metadata.json").read_text("utf-8"))
+    assert described == dataclasses.asdict(metadata)
+    assert metadata.format == format and metadata.name == "photographs"
     names = {"embedding"} | ({"attributes", "pooling_weights"} if format != "keras" else set())
-    assert set(described["outputs"]) == names and described["outputs"]["embedding"] == [None, 8]
-    assert described["inputs"]["images"]["shape"] == [None, 16, 16, 3]
-    assert ("image_bytes" in described["inputs"]) == (format == "saved_model")
-    assert described["preprocessing"]["shorter_side"] == 20
-    assert "16/20 of the shorter side" in " ".join(described["preprocessing"]["steps"])
-    assert described["train_classes"] == list(load_splits(run.recipe()).train.class_names)
-    assert described["metrics"] == run.metrics()
-    assert described["recipe"]["data"]["path"] == "images"
-    assert described["versions"]["gsp_tf"] == gsp_tf.__version__
-    assert ("onnxruntime" in described["versions"]) == (format == "onnx")
+    assert set(metadata.outputs) == names and metadata.outputs["embedding"] == [None, 8]
+    assert metadata.inputs["images"]["shape"] == [None, 16, 16, 3]
+    assert ("image_bytes" in metadata.inputs) == (format == "saved_model")
+    assert metadata.preprocessing["shorter_side"] == 20
+    assert "16/20 of the shorter side" in " ".join(metadata.preprocessing["steps"])
+    assert metadata.train_classes == list(load_splits(run.recipe()).train.class_names)
+    assert metadata.metrics == run.metrics()
+    assert metadata.recipe["data"]["path"] == "images"
+    assert metadata.versions["gsp_tf"] == gsp_tf.__version__
+    assert ("onnxruntime" in metadata.versions) == (format == "onnx")
 
 
 def test_nothing_says_where_it_was_made(run, exported):
@@ -203,7 +206,7 @@ def test_damaged_metadata_are_refused(copy):
     copy, _, write = copy
     for listed in (["saved_model.pb"], None, "a", {"saved_model.pb": 1}):
         write(sha256=listed)
-        with pytest.raises(ValueError, match="metadata.json is damaged: it does not list"):
+        with pytest.raises(ValueError, match="metadata.json is damaged: sha256 must"):
             verify_export(copy)
     write(sha256={"a\0b": "0"})
     with pytest.raises(ValueError, match="metadata.json names a file outside of its folder"):
@@ -232,9 +235,13 @@ def test_the_command(run, tmp_path, capsys):
 def test_pooling_without_weights_or_attributes(make_run, tmp_path):
     folder = make_run("--pooling.name", "gap")
     out = tmp_path / "out"
-    with pytest.raises(ValueError, match="GlobalAveragePooling2D.*no pooling weights.*cbam, .*gsp"):
+    with pytest.raises(
+        ValueError, match="GlobalAveragePooling2D.*no pooling weights.*CBAM.*, GeneralizedSum"
+    ):
         export_run(folder.path, "onnx", out, pooling_weights=True)
-    with pytest.raises(ValueError, match="no attributes.*pooling.name=gsp, gsp_max, gsp_mean"):
+    with pytest.raises(
+        ValueError, match="no attributes.*these have: (GeneralizedSum(Max|Mean|)Pooling[,.] ?){3}"
+    ):
         export_run(folder.path, "saved_model", out, attributes=True)
     with pytest.raises(ValueError, match="holds the layers themselves"):
         export_run(folder.path, "keras", out, attributes=True)
@@ -293,7 +300,7 @@ def test_a_model_file_of_other_code_is_damaged(make_run, tmp_path, name):
 
 def test_what_onnx_has_no_operation_for_is_refused(make_run, tmp_path):
     folder = make_run("--pooling.name", "generalized_max")
-    with pytest.raises(ValueError, match="cannot be had in ONNX.*Cholesky"):
+    with pytest.raises(ValueError, match="cannot be written as ONNX.*Cholesky"):
         export_run(folder.path, "onnx", tmp_path / "out")
     assert nothing_but(tmp_path, "run")
 
@@ -338,23 +345,23 @@ def failing(error):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_what_is_not_whole_is_not_there(error, run, tmp_path, monkeypatch):
-    halfway = export.FORMATS["keras"]._replace(write=failing(error))
-    monkeypatch.setitem(export.FORMATS, "keras", halfway)
+    halfway = runs._FORMATS["keras"]._replace(write=failing(error))
+    monkeypatch.setitem(runs._FORMATS, "keras", halfway)
     with pytest.raises(type(error)):
         export_run(run.path, "keras", tmp_path / "out")
     assert nothing_but(tmp_path)
 
 
 def test_a_model_that_deviates_is_not_written(run, tmp_path, monkeypatch):
-    read = export.FORMATS["keras"].read
+    read = runs._FORMATS["keras"].read
 
     def read_deviating(folder):
         assert folder != tmp_path / "out"
         assert not (tmp_path / "out").exists()
         return lambda images: {name: x + 2e-5 for name, x in read(folder)(images).items()}
 
-    deviating = export.FORMATS["keras"]._replace(read=read_deviating)
-    monkeypatch.setitem(export.FORMATS, "keras", deviating)
+    deviating = runs._FORMATS["keras"]._replace(read=read_deviating)
+    monkeypatch.setitem(runs._FORMATS, "keras", deviating)
     with pytest.raises(ValueError, match=r"deviates by 2.\de-05 in embedding, more than 1e-05"):
         export_run(run.path, "keras", tmp_path / "out")
     assert nothing_but(tmp_path)

@@ -6,9 +6,9 @@ from typing import Literal
 import keras
 from keras import layers
 
-from gsp_tf.backbones.ceil_pooling import ceil_max_pooling
-from gsp_tf.backbones.pixels import rgb_input
-from gsp_tf.backbones.registry import register
+from gsp_tf.backbones._ceil_pooling import ceil_max_pooling
+from gsp_tf.backbones._pixels import rgb_input
+from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
 
@@ -46,30 +46,14 @@ _MODULES = {
 
 
 @register("bn_inception", intermediate="inception_4e_output")
-def bn_inception(input_shape=(None, None, 3)):
+def bn_inception(input_shape: InputShape = (None, None, 3)) -> keras.Model:
     """BN-Inception in the form of its Caffe weights, which metric learning starts from.
 
     "Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate Shift"
     (Ioffe and Szegedy, ICML 2015). Layers have the names that the PyTorch package
-    `pretrainedmodels` gives them. Pixels become BGR less the means 104, 117 and 128 inside the
-    model. The intermediate map is that of module 4e, which halves the map of 4d.
-
-    Where the Caffe network has no output, because a module that halves receives a map with an odd
-    side and its branches disagree by one, its max pooling goes one place further here.
-
-    Args:
-        input_shape: `(H, W, channels)`, with 1 channel (grey) or 3; H and W of 7 or more.
-
-    Returns:
-        Keras model from images `(B, H, W, channels)`, RGB pixels in [0, 255], to features
-        `(B, H', W', 1024)`, about a 32nd of the sides of the images.
-
-    Raises:
-        ValueError: if the images have other channels or are too small.
-
-    Example:
-        >>> bn_inception((224, 224, 3)).output_shape
-        (None, 7, 7, 1024)
+    `pretrainedmodels` gives them. The intermediate map is that of module 4e, which halves the map
+    of 4d. Where a module that halves receives a map with an odd side, the branches of the Caffe
+    network disagree by one and it has no output; here max pooling goes one place further.
     """
     images, x = rgb_input(input_shape, minimum=7)
     x = PixelNormalization(mean=(104.0, 117.0, 128.0), bgr=True, name="pixels")(x)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import keras
 
-from gsp_tf.backbones.pixels import rgb_input
-from gsp_tf.backbones.registry import register
+from gsp_tf.backbones._pixels import rgb_input
+from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
 _CAFFE = {"mean": (103.939, 116.779, 123.68), "bgr": True}
@@ -18,15 +18,11 @@ _KERNELS = "_weights_tf_dim_ordering_tf_kernels_notop.h5"
 
 @dataclass(frozen=True)
 class _Application:
-    """A function of keras.applications.
+    """A function of keras.applications and what its networks take.
 
-    Args:
-        function: its name.
-        pixels: arguments of `PixelNormalization`; `None` if the network normalises pixels itself.
-        intermediate: layer of the last map of a 16th of the sides of the images.
-        weights: name of the file of its ImageNet weights in the cache of Keras; `{side}` is the
-            side of the images that they are for.
-        minimum: smallest side of an image.
+    `pixels` are arguments of `PixelNormalization`, or `None` if the network normalises pixels
+    itself; `intermediate` is the layer of the last map of a 16th of the sides of images; `weights`
+    names the file of its ImageNet weights in the cache of Keras, for images of a `{side}`.
     """
 
     function: str
@@ -35,7 +31,7 @@ class _Application:
     weights: str
     minimum: int = 32
 
-    def weights_file(self, side):
+    def weights_file(self, side: int) -> str:
         """Name of the file of the weights that Keras takes for images of a side."""
         return self.weights.format(side=side if side in _MOBILENET_SIDES else 224)
 
@@ -75,7 +71,7 @@ def _register(name, application):
         pretrained=("imagenet",),
         weights_file=application.weights_file,
     )
-    def build(input_shape=(None, None, 3), weights=None):
+    def build(input_shape: InputShape, weights: str | None = None) -> keras.Model:
         images, x = rgb_input(input_shape, application.minimum)
         if application.pixels is not None:
             x = PixelNormalization(**application.pixels, name="pixels")(x)

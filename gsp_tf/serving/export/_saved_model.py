@@ -2,20 +2,16 @@
 
 import tensorflow as tf
 
-from gsp_tf.data import central_window, decode_window, resize_window
+from gsp_tf.data import central_window, resize_window
+from gsp_tf.serving.export._decoding import decode_window
 
 
 def write_saved_model(served, recipe, folder):
-    """Write a SavedModel with a signature for encoded images and one for their pixels.
+    """Writes a SavedModel with a signature for encoded images and one for their pixels.
 
     `image_bytes`, which is the default, takes JPEG and PNG files as a string tensor `(B,)` and
     prepares them as evaluation does; `images` takes what evaluation makes of them, float32
     `(B, S, S, channels)` with pixels in [0, 255].
-
-    Args:
-        served: `ServedEmbedder`.
-        recipe: `gsp_tf.recipe.Recipe` of the run, for the preparation.
-        folder: `pathlib.Path` of an empty folder.
     """
     shape = served.embedder.input_shape
     prepare = _preparation(shape[1], shape[3], recipe.data.resize)
@@ -37,14 +33,7 @@ def write_saved_model(served, recipe, folder):
 
 
 def read_saved_model(folder):
-    """The signature `images` of a SavedModel.
-
-    Args:
-        folder: `pathlib.Path` that `write_saved_model` filled.
-
-    Returns:
-        function from images to a dict of outputs.
-    """
+    """The signature `images` of a SavedModel: a function from images to a dict of outputs."""
     signature = tf.saved_model.load(str(folder)).signatures["images"]
     return lambda images: signature(images=tf.constant(images))
 

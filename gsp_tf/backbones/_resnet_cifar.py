@@ -3,29 +3,18 @@
 import keras
 from keras import layers
 
-from gsp_tf.backbones.registry import register
+from gsp_tf.backbones.registry import InputShape, register
 
 _WIDTHS = (16, 32, 64)
 _BLOCKS_PER_STAGE = 3
 
 
 @register("resnet20", intermediate="stage_2")
-def resnet20(input_shape=(None, None, 3)):
+def resnet20(input_shape: InputShape = (None, None, 3)) -> keras.Model:
     """ResNet-20: three stages of three blocks, 16, 32 and 64 channels.
 
     "Deep Residual Learning for Image Recognition" (He et al., CVPR 2016), section 4.2. A shortcut
     that changes the shape is a 1x1 convolution (option B).
-
-    Args:
-        input_shape: `(H, W, channels)`.
-
-    Returns:
-        Keras model from images `(B, H, W, channels)`, pixels in [0, 255], to features
-        `(B, H/4, W/4, 64)`. The intermediate map is that of the second stage, `(B, H/2, W/2, 32)`.
-
-    Example:
-        >>> resnet20((32, 32, 3)).output_shape
-        (None, 8, 8, 64)
     """
     images = keras.Input(input_shape)
     x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
@@ -41,22 +30,11 @@ def resnet20(input_shape=(None, None, 3)):
 
 
 @register("resnetv2_20", intermediate="stage_2")
-def resnetv2_20(input_shape=(None, None, 3)):
+def resnetv2_20(input_shape: InputShape = (None, None, 3)) -> keras.Model:
     """ResNet-20 with pre-activation blocks.
 
     "Identity Mappings in Deep Residual Networks" (He et al., ECCV 2016): normalisation and ReLU
     come before each convolution, and once more at the end.
-
-    Args:
-        input_shape: `(H, W, channels)`.
-
-    Returns:
-        Keras model from images `(B, H, W, channels)`, pixels in [0, 255], to features
-        `(B, H/4, W/4, 64)`. The intermediate map is that of the second stage, `(B, H/2, W/2, 32)`.
-
-    Example:
-        >>> resnetv2_20((32, 32, 3)).output_shape
-        (None, 8, 8, 64)
     """
     images = keras.Input(input_shape)
     x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)

@@ -14,18 +14,11 @@ _NAME = "model.onnx"
 ONNX_PACKAGES = ("tf2onnx", "onnx", "onnxruntime")
 
 
-def write_onnx_file(served, recipe, folder):
-    """Write `model.onnx`, with the input `images` and outputs by the names of a `ServedEmbedder`.
+def write_onnx(served, recipe, folder):
+    """Writes `model.onnx`, with the input `images` and outputs by the names of a `ServedEmbedder`.
 
-    Args:
-        served: `ServedEmbedder`.
-        recipe: `gsp_tf.recipe.Recipe` of the run, for its precision.
-        folder: `pathlib.Path` of an empty folder.
-
-    Raises:
-        ImportError: if a package that this takes is missing.
-        ValueError: if the model has an operation that ONNX has not, or computes in half precision,
-            in which ONNX Runtime does not give the same numbers.
+    Refuses models with an operation that ONNX does not have, and half precision, in which ONNX
+    Runtime does not give the same numbers.
     """
     missing = [name for name in ONNX_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
@@ -51,19 +44,12 @@ def write_onnx_file(served, recipe, folder):
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"The model cannot be had in ONNX: {reason}") from error
+        raise ValueError(f"The model cannot be written as ONNX: {reason}") from error
     onnx.save(model, path)
 
 
-def read_onnx_file(folder):
-    """A session of ONNX Runtime with a `model.onnx`.
-
-    Args:
-        folder: `pathlib.Path` that `write_onnx_file` filled.
-
-    Returns:
-        function from images to a dict of outputs.
-    """
+def read_onnx(folder):
+    """A session of ONNX Runtime: a function from images to a dict of outputs."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(folder / _NAME, providers=["CPUExecutionProvider"])
@@ -73,7 +59,7 @@ def read_onnx_file(folder):
 
 @functools.cache
 def _add_erfc():
-    """Teach tf2onnx `erfc(x) = 1 - erf(x)`, of which TensorFlow makes GELU."""
+    """Teaches tf2onnx `erfc(x) = 1 - erf(x)`, from which TensorFlow makes GELU."""
     from tf2onnx.handler import tf_op
 
     @tf_op("Erfc")

@@ -1,16 +1,19 @@
 """Keras weights from PyTorch state dicts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import keras
 import numpy as np
 
 from gsp_tf._files import replacing
-from gsp_tf.backbones.bn_inception import bn_inception
-from gsp_tf.backbones.googlenet import googlenet
-from gsp_tf.backbones.safetensors_file import SafetensorsFile
-from gsp_tf.backbones.torch_file import TorchFile
+from gsp_tf._typing import PathLike
+from gsp_tf.backbones._bn_inception import bn_inception
+from gsp_tf.backbones._googlenet import googlenet
+from gsp_tf.backbones._safetensors_file import SafetensorsFile
+from gsp_tf.backbones._torch_file import TorchFile
 
 _NORMALIZATION = {
     "weight": "gamma",
@@ -30,17 +33,11 @@ _HEADER = 4096  # bytes that HDF5 takes for a tensor beside its values, at most
 
 @dataclass(frozen=True)
 class _Architecture:
-    """A backbone and the state dict of its PyTorch namesake.
+    """A backbone, what its layers' names have for dots, and the keys that it leaves out."""
 
-    Args:
-        build: function that builds the backbone.
-        separator: what stands for the dots of the PyTorch names in the names of the layers.
-        heads: keys of the layers that the backbone does not have.
-    """
-
-    build: object
+    build: Callable[[tuple], keras.Model]
     separator: str
-    heads: frozenset
+    heads: frozenset[str]
 
 
 _ARCHITECTURES = {
@@ -61,18 +58,20 @@ class Conversion:
     """What `convert_weights` did.
 
     Args:
-        path: the file it wrote.
+        path: the file that it wrote.
         num_tensors: number of tensors that were converted.
-        left_out: sorted keys of what the backbone has no use for: the classifier, auxiliary heads,
+        left_out: sorted keys that the backbone has no use for: the classifier, auxiliary heads,
             counters of batches.
     """
 
     path: Path
     num_tensors: int
-    left_out: list
+    left_out: list[str]
 
 
-def convert_weights(path, architecture, out):
+def convert_weights(
+    path: PathLike, architecture: Literal["bn_inception", "googlenet"], out: PathLike
+) -> Conversion:
     """Turn the PyTorch state dict of a network into Keras weights of the same backbone.
 
     Args:
@@ -80,12 +79,12 @@ def convert_weights(path, architecture, out):
             of a state dict as `torch.save(model.state_dict(), path)` writes it: bn_inception of the
             package `pretrainedmodels`, googlenet of torchvision, with or without their classifiers
             and auxiliary heads. Nothing in it is run.
-        architecture: "bn_inception" or "googlenet".
-        out: file to write, replaced in one step if it exists; its name ends in `.weights.h5`. It is
-            what `create(architecture, weights=out)` takes.
+        architecture: the network.
+        out: file to write, replaced in one step if it exists; its name ends in `.weights.h5`.
+            `create(architecture, weights=out)` takes it.
 
     Returns:
-        `Conversion`.
+        What was written.
 
     Raises:
         ValueError: if a name is unknown, or, naming the keys, if the file lacks some, has others,

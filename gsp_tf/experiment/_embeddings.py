@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf._progress import show_progress
+from gsp_tf._console import show_progress
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.places import place_maps
 from gsp_tf.training import embed

@@ -8,7 +8,7 @@ from typing import Self
 import keras
 import numpy as np
 
-from gsp_tf._lock import locked
+from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ensemble_metrics
 from gsp_tf.experiment.comparison import Comparison

@@ -8,8 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from gsp_tf._files import advising, read_json, replacing
-from gsp_tf._lock import locked
+from gsp_tf._files import advising, locked, read_json, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe, load_recipe, save_recipe
 

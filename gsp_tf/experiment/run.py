@@ -7,8 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from gsp_tf._files import replacing
-from gsp_tf._lock import locked
+from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import class_wise_map, clustering_metrics, retrieval_metrics
 from gsp_tf.experiment._embeddings import RunEmbeddings, embed_test_images, kept_embeddings

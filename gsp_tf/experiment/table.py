@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
 from gsp_tf.visual import display_name
 
 if TYPE_CHECKING:

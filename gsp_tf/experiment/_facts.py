@@ -5,52 +5,27 @@ import warnings
 
 import keras
 
+from gsp_tf import layers
 from gsp_tf.experiment.poolings import ATTRIBUTED
 
 _SMALLEST = 3
-_WEIGHING = (
-    "cbam",
-    "crow",
-    "delf",
-    "gsp",
-    "gsp_max",
-    "gsp_mean",
-    "optimal_transport",
-    "solar",
-    "weldon",
-)
+_WEIGHTS = ("pooling_weights", "attention", "attention_maps", "correlation_maps")
 
 
 def facts_table(facts):
-    """Facts as lines of text.
-
-    Args:
-        facts: dict from what it is about to a line of text.
-
-    Returns:
-        str.
-
-    Example:
-        >>> print(facts_table({"name": "mine", "run folder": "runs/mine-0"}))
-        name        mine
-        run folder  runs/mine-0
-    """
+    """A dict of facts as lines of text."""
     width = max(map(len, facts))
     return "\n".join(f"{name:{width}}  {fact}" for name, fact in facts.items())
 
 
 def note_small_map(recipe, learner):
-    """Warn if the last map has too few places for a pooling that weighs them.
-
-    Args:
-        recipe: `gsp_tf.recipe.Recipe`.
-        learner: its `MetricLearner`.
-    """
+    """Warn if the last map has too few places for a layer that weighs them."""
     shape = _last_map(_network(learner))
-    if recipe.head.name == "pooling" and recipe.pooling.name not in _WEIGHING:
+    if len(shape) != 3 or min(shape[:2]) >= _SMALLEST:
         return
-    if len(shape) == 3 and min(shape[:2]) < _SMALLEST:
-        what = recipe.pooling.name if recipe.head.name == "pooling" else recipe.head.name
+    is_pooled = recipe.head.name == "pooling"
+    if not is_pooled or _weighs_places(learner.embedder.get_layer("pooling")):
+        what = recipe.pooling.name if is_pooled else recipe.head.name
         warnings.warn(
             f"The last map of {recipe.backbone.name} is {_times(shape[:2])} for images of "
             f"{recipe.data.image_size} pixels: {what} has hardly any places to choose from. Take "
@@ -59,14 +34,19 @@ def note_small_map(recipe, learner):
         )
 
 
+def _weighs_places(head):
+    """Whether a layer weighs the places of a map or chooses among them."""
+    chooses = isinstance(head, (layers.WeldonPooling, layers.OptimalTransportPooling))
+    return chooses or any(hasattr(head, name) for name in _WEIGHTS)
+
+
 def _network(learner):
     return next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
 
 
 def _last_map(network):
     """Shape of the output of a backbone, without the batch: a map or tokens."""
-    outputs = network.outputs
-    return tuple(outputs[-1].shape[1:])
+    return tuple(network.outputs[-1].shape[1:])
 
 
 def _map(network):
@@ -79,15 +59,7 @@ def _times(shape):
 
 
 def data_facts(recipe, folds):
-    """The images of a recipe.
-
-    Args:
-        recipe: `gsp_tf.recipe.Recipe`.
-        folds: list of its `Splits`, one for each fold.
-
-    Returns:
-        dict from what it is about to a line of text.
-    """
+    """The images of a recipe; `folds` are the `Splits` of each of its models."""
     data, protocol = recipe.data, recipe.protocol
     place = "" if data.path is None else f" in {data.path}"
     facts = {
@@ -119,15 +91,7 @@ def _counted(images):
 
 
 def model_facts(recipe, weights=None):
-    """The model and the losses of a recipe.
-
-    Args:
-        recipe: `gsp_tf.recipe.Recipe`.
-        weights: what to say about the weights that it starts from.
-
-    Returns:
-        dict from what it is about to a line of text.
-    """
+    """The model and the losses of a recipe; `weights` tells of the weights that it starts from."""
     backbone, loss = recipe.backbone, recipe.loss
     if weights is None:
         weights = "random weights" if backbone.weights is None else f"weights {backbone.weights}"
@@ -149,19 +113,12 @@ def model_facts(recipe, weights=None):
         facts["zero-shot loss"] = f"weight {recipe.zero_shot.weight}"
     if recipe.trainer == "ccp":
         ccp = recipe.ccp
-        facts["ccp"] = f"{ccp.proxies_per_class} proxies a class, chosen from {ccp.pool_size}"
+        facts["ccp"] = f"{ccp.proxies_per_class} proxies per class, chosen from {ccp.pool_size}"
     return facts
 
 
 def learner_facts(learner):
-    """The sizes of a model.
-
-    Args:
-        learner: `MetricLearner` of `build_learner`.
-
-    Returns:
-        dict from what it is about to a line of text.
-    """
+    """The sizes of a model."""
     network = _network(learner)
     facts = {"last map": _map(network)}
     for name, model in (("backbone", network), ("embedder", learner.embedder)):
@@ -172,14 +129,7 @@ def learner_facts(learner):
 
 
 def backbone_bytes(learner):
-    """Bytes of the weights of a learner's backbone in float32.
-
-    Args:
-        learner: `MetricLearner` of `build_learner`.
-
-    Returns:
-        int.
-    """
+    """Bytes of the weights of a learner's backbone in float32."""
     return 4 * _size(_network(learner).weights)
 
 
@@ -207,14 +157,7 @@ def _call(name, arguments):
 
 
 def training_facts(recipe):
-    """The training of a recipe.
-
-    Args:
-        recipe: `gsp_tf.recipe.Recipe`.
-
-    Returns:
-        dict from what it is about to a line of text.
-    """
+    """The training of a recipe."""
     data, training, protocol = recipe.data, recipe.training, recipe.protocol
     patience = training.patience if recipe.trainer == "fit" else recipe.ccp.patience
     end = "" if patience is None else f", patience {patience}"

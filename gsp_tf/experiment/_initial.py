@@ -8,23 +8,7 @@ _PARTS = ("data.channels", "backbone.name", "embedding", "head", "pooling")
 
 
 def start_from(recipe, embedder):
-    """Give an embedder the weights of the best model of `recipe.initial_run`.
-
-    Args:
-        recipe: `gsp_tf.recipe.Recipe` that names the run.
-        embedder: Keras model of `build_embedder`.
-
-    Raises:
-        FileNotFoundError: if there is no such run folder, or it has no model.
-        ValueError: if the weights do not fit; it names the fields of both recipes that differ.
-
-    Example:
-        >>> from gsp_tf.recipe import Recipe
-        >>> start_from(Recipe(initial_run="no/such/run"), embedder=None)
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
-    """
+    """Give an embedder the weights of the best model of `recipe.initial_run`, if they fit."""
     folder = RunFolder.open(recipe.initial_run)
     initial = folder.learner(compile=False).embedder
     shapes = [[tuple(weight.shape) for weight in model.weights] for model in (initial, embedder)]

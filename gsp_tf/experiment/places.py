@@ -3,9 +3,11 @@
 import math
 from typing import NamedTuple
 
+import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.experiment.model import features_model
 from gsp_tf.layers import GlobalLocalEmbedding
 
@@ -25,7 +27,7 @@ class PlaceMaps(NamedTuple):
     correlations: np.ndarray | None = None
 
 
-def place_maps(embedder, images):
+def place_maps(embedder: keras.Model, images: np.ndarray) -> PlaceMaps:
     """Where in images their embeddings come from.
 
     Args:
@@ -46,7 +48,7 @@ def place_maps(embedder, images):
     return maps_of_head(head, features(images, training=False))
 
 
-def maps_of_head(head, local):
+def maps_of_head(head: keras.layers.Layer, local: Tensor) -> PlaceMaps:
     """Where the embeddings of local features come from.
 
     Args:
@@ -77,7 +79,7 @@ def maps_of_head(head, local):
     return PlaceMaps() if maps is None else PlaceMaps(_on_grid(maps, num_dims=3)[..., None])
 
 
-def attributes_of_head(head, local):
+def attributes_of_head(head: keras.layers.Layer, local: Tensor) -> np.ndarray | None:
     """The share of every place in every attribute of generalized sum pooling.
 
     Args:

@@ -183,6 +183,7 @@ def test_steep_losses_equal_themselves_in_float64(
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16"])
+@pytest.mark.parametrize("make_loss", ["proxy_anchor", "class_margin", "memory"], indirect=True)
 def test_float32_under_every_global_policy(make_loss, with_weights, policy):
     labels, embeddings = batch(columns=64)
     half = tf.cast(embeddings, policy.removeprefix("mixed_"))

@@ -87,6 +87,7 @@ import gsp_tf.training
 data = np.load("data.npz")
 for name in sys.argv[1:]:
     learner = keras.models.load_model(f"{name}.keras")
+    learner.run_eagerly = True
     weights = [np.asarray(w) for w in (*learner.weights, *learner.optimizer.variables)]
     value = learner.evaluate(data["x"], data["y"], verbose=0)
     loss = learner.fit(data["x"], data["y"], epochs=2, shuffle=False, verbose=0).history["loss"]

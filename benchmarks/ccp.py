@@ -1,4 +1,4 @@
-"""What a projection of CCP costs beside the training steps of a problem.
+"""Costs of a projection of CCP beside the training steps of a problem.
 
 `.venv/bin/python benchmarks/ccp.py` prints the time of a training step with the loss in the batch
 and with that of a proxy problem, and of what stands between two problems: embedding the pool from

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gsp_tf.serving.run_model import RunModel
     from gsp_tf.serving.search import Neighbour, distance_name, open_index, search, write_neighbours
     from gsp_tf.serving.table import print_index, print_neighbours
+    from gsp_tf.serving.tiles import image_tile
 
 __all__ = [
     "BatchEmbedder",
@@ -29,6 +30,7 @@ __all__ = [
     "embed_collection",
     "embed_images",
     "export_run",
+    "image_tile",
     "open_index",
     "print_index",
     "print_neighbours",

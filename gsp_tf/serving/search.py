@@ -6,6 +6,7 @@ from gsp_tf.data import check_image
 from gsp_tf.serving.index import Index
 from gsp_tf.serving.recall import describe_recall
 from gsp_tf.serving.run_model import RunModel
+from gsp_tf.serving.tiles import image_tile
 from gsp_tf.visual import write_search_page
 
 
@@ -120,7 +121,8 @@ def write_neighbours(path, image, neighbours, index):
     if metadata["kind"] != "exact":
         hint += f" The index is compressed ({metadata['kind']}); {describe_recall(metadata)}."
     found = [[(n.rank, n.distance, n.label, n.path) for n in of] for of in neighbours]
-    return write_search_page(path, list(zip(image, found, strict=True)), summary, hint)
+    searches = list(zip(image, found, strict=True))
+    return write_search_page(path, searches, summary, hint, image_tile)
 
 
 def distance_name(metadata):

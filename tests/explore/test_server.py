@@ -50,7 +50,7 @@ def test_a_body_above_the_limit_is_refused_while_it_is_read(chunked, asked, serv
         body = iter([body]) if chunked else body
         answer = ask(port, ROADS[0], body=body, encode_chunked=chunked)
         assert answer.status == 413
-        assert answer.body == "The file is too large: files of at most 0.5 MB are taken."
+        assert answer.body == "The file is too large; the page takes files of at most 0.5 MB."
     length = {} if chunked else {"Content-Length": str(64 * 100_000)}
     assert ask(port, ROADS[0], body=parts(), headers=length, encode_chunked=chunked).status == 413
     assert asked.count == before

@@ -12,11 +12,10 @@ from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, ImageSet, find_unreadable
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.experiment import check_test_images, evaluation_batches, load_splits, reason
+from gsp_tf.experiment import Run, check_test_images, load_splits, reason
 from gsp_tf.serving import Index, RunModel, distance_name, image_tile, open_index
 from gsp_tf.visual import Tile, array_tile
 
-MAX_TEST_IMAGES = 4000
 _BLOCK = 100_000  # labels in memory at a time
 
 
@@ -73,40 +72,37 @@ class IndexedImages:
 
 
 class TestImages:
-    """The test images of a run, or its gallery, at most 4,000 of them at random."""
+    """The test images of a run, or its gallery, with the embeddings that its evaluation kept."""
 
     __test__ = False  # pytest would take it for a test
     distance = "Euclidean distance"
 
     def __init__(self, model: RunModel):
-        recipe = model.recipe
-        data = dataclasses.replace(recipe.data, download=False)
-        splits = load_splits(dataclasses.replace(recipe, data=data))
-        check_test_images(model.folder, model.embedder, recipe, splits)
-        self._images = splits.test if splits.gallery is None else splits.gallery
-        kind = "test" if splits.gallery is None else "gallery"
-        self._chosen = _at_most(np.arange(len(self._images)), MAX_TEST_IMAGES)
-        batches = evaluation_batches(recipe, self._images, self._chosen)
-        embeddings = model.embed_batches(batches, f"Embedding the {kind} images")
+        run = Run(model.folder.path)
+        data = dataclasses.replace(run.recipe.data, download=False)
+        run.splits = load_splits(dataclasses.replace(run.recipe, data=data))
+        check_test_images(run.folder, model.embedder, run.recipe, run.splits)
+        embedded = run.test_embeddings()
+        self._images = run.splits.searched
+        kind, embeddings = "test", embedded.queries
+        if embedded.references is not None:
+            kind, embeddings = "gallery", embedded.references
         self._search = ExactSearch(embeddings)
-        self.num_classes = len(np.unique(self._images.labels[self._chosen]))
-        self.summary = f"{len(self):,} {kind} images of the run"
-        if len(self) < len(self._images):
-            self.summary += f", a random sample of {len(self._images):,}"
+        self.num_classes = len(np.unique(self._images.labels))
+        self.summary = f"{counted(len(self), f'{kind} image')} of the run"
 
     def __len__(self) -> int:
-        return len(self._chosen)
+        return len(self._images)
 
     def nearest(self, embedding: np.ndarray, k: int) -> list[Found]:
         """The k nearest images of an embedding `(1, D)`."""
-        rows, distances = self._search(embedding, k)
-        indices = self._chosen[rows[0]]
+        (indices,), (distances,) = self._search(embedding, k)
         tiles = map(array_tile, map(self._images.image, indices), self._names(indices))
-        return _ranked(distances[0], self._labels(indices), tiles)
+        return _ranked(distances, self._labels(indices), tiles)
 
     def sample(self, count: int) -> Sample:
         """At most `count` of the images, at random."""
-        indices = _at_most(self._chosen, count)
+        indices = _at_most(np.arange(len(self)), count)
         return Sample(self._images, indices, self._names(indices), self._labels(indices))
 
     def _names(self, indices):

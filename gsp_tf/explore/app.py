@@ -42,8 +42,8 @@ def explore_app(
 ) -> ASGIApp:
     """The page of `explore_run` as an ASGI app, to be mounted in a server of one's own.
 
-    The model is loaded, and without an index the test images of the run are embedded, before it
-    returns.
+    The model is loaded before it returns. Without an index it searches the test images of the run,
+    with the embeddings that the evaluation has kept; a run without these is embedded first.
 
     Args:
         run: run folder.

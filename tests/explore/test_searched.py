@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from embedded import save_run
 
-from gsp_tf.experiment import load_splits
-from gsp_tf.explore import _searched
+from gsp_tf.experiment import Run, load_splits
 from gsp_tf.explore._searched import IndexedImages, NoImages, TestImages, open_searched
 from gsp_tf.serving import RunModel, open_index, search
 
@@ -22,14 +21,14 @@ def test_without_an_index_the_test_images_of_the_run_are_searched(model, test_im
     assert distances == sorted(distances)
 
 
-def test_of_many_test_images_a_sample_is_searched(model, monkeypatch):
-    monkeypatch.setattr(_searched, "MAX_TEST_IMAGES", 9)
-    found = open_searched(model)
-    assert len(found) == 9
-    assert found.summary == "9 test images of the run, a random sample of 24"
-    names = {path.rsplit("/")[-1] for path in load_splits(model.recipe).test.paths}
-    nearest = found.nearest(np.zeros((1, 8)), 9)
-    assert len({one.tile.name for one in nearest} & names) == 9
+def test_embeddings_that_the_evaluation_kept_are_searched(run, test_images, tmp_path, monkeypatch):
+    own = shutil.copytree(run, tmp_path / "run")
+    Run(own).evaluate()
+    monkeypatch.setattr("gsp_tf.experiment.run.embed_test_images", None)
+    query = np.zeros((1, 8))
+    found, expected = (x.nearest(query, 24) for x in (open_searched(RunModel(own)), test_images))
+    assert {one.tile.name for one in found} == {one.tile.name for one in expected}
+    np.testing.assert_allclose(*([one.distance for one in x] for x in (found, expected)), 1e-4)
 
 
 def test_an_index_finds_what_search_finds(run, model, index, images, prepared):

@@ -49,7 +49,7 @@ class EnsembleRanking:
             _factors(*model, self._width) for model in zip(queries, references, units, strict=True)
         ]
 
-    def metrics(self, positives):
+    def metrics(self, positives: np.ndarray) -> tuple[list[dict], list[dict]]:
         """Mean metrics of each model, and of each choice in the order of `itertools.product`."""
         used = np.flatnonzero(positives)
         used = used[np.argsort(positives[used], kind="stable")]

@@ -122,7 +122,7 @@ def test_an_upload_that_does_not_arrive_is_dropped(asked, serve, ask, monkeypatc
     assert ask(port, ROADS[0], body=b"image").status == 200
 
 
-def test_a_client_that_leaves_is_no_failure(asked, serve, ask, capfd):
+def test_a_client_that_leaves_is_not_logged(asked, serve, ask, capfd):
     port = serve(page_app(asked))
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")

@@ -113,7 +113,7 @@ def test_refuses_assignments_of_another_shape(shape):
         partition_maps(IMAGES, np.zeros(shape, int))
 
 
-def test_refuses_assignments_that_are_no_indices():
+def test_refuses_assignments_that_are_not_indices():
     with pytest.raises(ValueError, match="non-negative"):
         partition_maps(IMAGES, np.full((2, 2, 2), -1))
     with pytest.raises(TypeError, match="integers; received dtype float64"):

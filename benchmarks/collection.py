@@ -29,9 +29,9 @@ from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.recipe import BackboneRecipe, DataRecipe, EmbeddingRecipe, EvaluationRecipe, Recipe
 from gsp_tf.serving import BatchEmbedder, EmbeddingsFolder
-from gsp_tf.serving.embeddings_folder import Shard
-from gsp_tf.serving.kinds import new_index
-from gsp_tf.serving.recall import NEIGHBOURS, choose_probes, exact_neighbours
+from gsp_tf.serving.embedding import Shard
+from gsp_tf.serving.index._kinds import new_index
+from gsp_tf.serving.index._recall import NEIGHBOURS, choose_probes, exact_neighbours
 from gsp_tf.training.embedding import inference
 
 KINDS = ("exact", "ivf_sq8", "ivf_pq")

@@ -9,7 +9,9 @@ from sklearn.datasets import load_digits
 from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.recipe import load_recipe
 from gsp_tf.serving import EmbeddingsFolder
-from gsp_tf.serving.embeddings_folder import Shard
+from gsp_tf.serving._metadata import ModelInfo, Preprocessing
+from gsp_tf.serving.embedding import Shard
+from gsp_tf.serving.embedding.folder import EmbeddingsMetadata, ImageList, Outcome
 
 RECIPE = """
 name: digits
@@ -55,21 +57,20 @@ def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, mo
     embeddings = np.asarray(embeddings, "float32")
     names = [f"/{i:03}.png" for i in range(len(embeddings))] if names is None else names
     labels = [None] * len(embeddings) if labels is None else labels
-    folder.write_metadata(
-        {
-            "model": {"sha256": model, "recipe": "r", "run": "/no/such/run"},
-            "preprocessing": {"image_size": 16},
-            "dim": embeddings.shape[1],
-            "metric": "euclidean",
-            "versions": {},
-            "images": {"listed": len(embeddings), "embedded": len(embeddings)},
-            "shard_size": shard_size,
-            "complete": True,
-        }
+    lengths = np.linalg.norm(embeddings, axis=1)
+    metadata = EmbeddingsMetadata(
+        model=ModelInfo(model, "r", "/no/such/run", Preprocessing(16, None)),
+        images=ImageList(len(embeddings), "a"),
+        dim=embeddings.shape[1],
+        metric="euclidean",
+        shard_size=shard_size,
+        versions={},
+        outcome=Outcome(len(embeddings), 0, (float(lengths.min()), float(lengths.max()))),
     )
-    for number in range(folder.num_shards):
+    metadata.write(folder.metadata_path)
+    for number in range(metadata.num_shards):
         part = slice(number * shard_size, (number + 1) * shard_size)
-        folder.write_shard(number, Shard(names[part], labels[part], embeddings[part], []))
+        folder.write_shard(number, Shard(names[part], labels[part], embeddings[part]))
     return path
 
 

@@ -5,17 +5,27 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.serving.batch_embedder import BatchEmbedder
-    from gsp_tf.serving.collection import Collection
-    from gsp_tf.serving.embed import embed_images
-    from gsp_tf.serving.embed_collection import embed_collection
-    from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
+    from gsp_tf.serving.embedding import (
+        BatchEmbedder,
+        Collection,
+        EmbeddingsFolder,
+        RunModel,
+        embed_collection,
+        embed_images,
+    )
     from gsp_tf.serving.export import export_run
     from gsp_tf.serving.export_metadata import verify_export
-    from gsp_tf.serving.index import Index, build_index, verify_index
-    from gsp_tf.serving.run_model import RunModel
-    from gsp_tf.serving.search import Neighbour, distance_name, open_index, search, write_neighbours
-    from gsp_tf.serving.table import print_index, print_neighbours
+    from gsp_tf.serving.index import (
+        Index,
+        Neighbour,
+        build_index,
+        open_index,
+        print_index,
+        print_neighbours,
+        search,
+        verify_index,
+        write_neighbours,
+    )
 
 __all__ = [
     "BatchEmbedder",
@@ -25,7 +35,6 @@ __all__ = [
     "Neighbour",
     "RunModel",
     "build_index",
-    "distance_name",
     "embed_collection",
     "embed_images",
     "export_run",

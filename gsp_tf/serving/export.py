@@ -10,10 +10,10 @@ from keras import ops
 
 from gsp_tf._files import new_folder, refuse_existing
 from gsp_tf.experiment import fingerprint, load_splits
+from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.export_metadata import write_metadata
 from gsp_tf.serving.keras_file import read_keras_file, write_keras_file
 from gsp_tf.serving.onnx_file import read_onnx_file, write_onnx_file
-from gsp_tf.serving.run_model import RunModel
 from gsp_tf.serving.saved_model import read_saved_model, write_saved_model
 from gsp_tf.serving.served_embedder import ServedEmbedder
 

@@ -6,8 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from gsp_tf._files import read_json, replace_text
 from gsp_tf.data import MAX_PIXELS
-from gsp_tf.serving.checksum import file_sha256
-from gsp_tf.serving.metadata import versions
+from gsp_tf.serving._metadata import file_sha256, versions
 from gsp_tf.serving.onnx_file import ONNX_PACKAGES
 
 METADATA_NAME = "metadata.json"

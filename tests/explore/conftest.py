@@ -11,8 +11,7 @@ from gsp_tf.explore import server
 from gsp_tf.explore.app import Exploration, page_app
 from gsp_tf.explore.collection import open_collection
 from gsp_tf.explore.view import ModelView
-from gsp_tf.serving import build_index, embed_images
-from gsp_tf.serving.run_model import RunModel
+from gsp_tf.serving import RunModel, build_index, embed_images
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from gsp_tf.explore import fragments
 from gsp_tf.explore.app import Exploration, page_app
 from gsp_tf.explore.collection import NoImages, open_collection
 from gsp_tf.explore.view import ModelView
-from gsp_tf.serving.run_model import RunModel
+from gsp_tf.serving import RunModel
 
 
 @pytest.fixture(scope="module")

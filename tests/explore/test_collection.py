@@ -8,8 +8,7 @@ from gsp_tf.experiment import load_splits
 from gsp_tf.experiment.evaluate import embed_test_images
 from gsp_tf.explore import collection
 from gsp_tf.explore.collection import IndexedImages, NoImages, TestImages, open_collection
-from gsp_tf.serving import open_index, search
-from gsp_tf.serving.run_model import RunModel
+from gsp_tf.serving import RunModel, open_index, search
 
 
 def test_without_an_index_the_test_images_of_the_evaluation_are_searched(model, test_images):

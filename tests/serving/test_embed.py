@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, save_run
+from gsp_tf.serving.checksum import file_sha256
+from gsp_tf.serving.run_model import RunModel
 
 from gsp_tf.experiment import RunFolder, load_splits
 from gsp_tf.experiment.evaluate import embed_test_images
 from gsp_tf.serving import EmbeddingsFolder, embed_images
-from gsp_tf.serving.checksum import file_sha256
-from gsp_tf.serving.run_model import RunModel
 
 # Embeds, and kills itself in place of the third renaming of a shard.
 KILL = """

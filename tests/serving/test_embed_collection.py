@@ -16,6 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, save_run
+from gsp_tf.serving.embedding_job import finish
+from gsp_tf.serving.ray_session import ray_session
+from gsp_tf.serving.shard_embedder import ShardEmbedder
 
 from gsp_tf.experiment import RunFolder
 from gsp_tf.serving import (
@@ -26,9 +29,6 @@ from gsp_tf.serving import (
     embed_collection,
     embed_images,
 )
-from gsp_tf.serving.embedding_job import finish
-from gsp_tf.serving.ray_session import ray_session
-from gsp_tf.serving.shard_embedder import ShardEmbedder
 
 MODULE = sys.modules[embed_collection.__module__]
 SHARD_SIZE, NUM_SHARDS = 8, 11

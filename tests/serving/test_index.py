@@ -11,14 +11,14 @@ import faiss
 import numpy as np
 import pytest
 from embedded import edit_json, write_embeddings
+from gsp_tf.serving.checksum import file_sha256
+from gsp_tf.serving.kinds import new_index
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsp_tf._files import HashingWriter
 from gsp_tf.evaluation import ExactSearch
 from gsp_tf.serving import EmbeddingsFolder, Index, build_index, index_files, verify_index
-from gsp_tf.serving.checksum import file_sha256
-from gsp_tf.serving.kinds import new_index
 
 KINDS = ("exact", "ivf_sq8", "ivf_pq")
 

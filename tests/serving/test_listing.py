@@ -1,5 +1,4 @@
 import pytest
-
 from gsp_tf.serving.listing import fingerprint, list_images
 
 

@@ -13,6 +13,8 @@ from gsp_tf.serving._metadata import ModelInfo, Preprocessing
 from gsp_tf.serving.embedding import Shard
 from gsp_tf.serving.embedding.folder import EmbeddingsMetadata, ImageList, Outcome
 
+KINDS = ("exact", "ivf_sq8", "ivf_pq")
+
 RECIPE = """
 name: digits
 seed: {seed}
@@ -77,3 +79,18 @@ def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, mo
 def edit_json(path, **changes):
     """Change entries of a JSON file."""
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")
+
+
+def random_embeddings(count, dim=8, seed=0):
+    """Unit vectors around a few directions, some of them twice."""
+    rng = np.random.default_rng(seed)
+    directions = rng.normal(size=(max(1, count // 10), dim))
+    embeddings = directions[rng.integers(0, len(directions), count)]
+    embeddings = embeddings + 0.4 * rng.normal(size=(count, dim))
+    embeddings[1::20] = embeddings[::20][: len(embeddings[1::20])]
+    return (embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)).astype("float32")
+
+
+def names_of(index):
+    """The paths of all images of an index."""
+    return set(index.paths(index.ids))

@@ -28,7 +28,7 @@ def run(options, parser):
         return _resume(options.resume, resumed_changes(options, parser))
     recipe, path, images = recipe_of(options, parser)
     from gsp_tf import experiment
-    from gsp_tf._lock import locked
+    from gsp_tf._files import locked
     from gsp_tf.experiment import data_facts, facts_table, model_facts, training_facts
 
     folder = experiment.RunFolder(path)
@@ -48,7 +48,7 @@ def run(options, parser):
 
 def _resume(path, changes):
     from gsp_tf import experiment
-    from gsp_tf._lock import locked
+    from gsp_tf._files import locked
 
     folder = experiment.RunFolder(path)
     folder.require(folder.recipe_path)

@@ -1,10 +1,11 @@
 """Cars196 (Stanford Cars), read from its official files."""
 
-import os
 from pathlib import Path
+from typing import Literal
 
 import scipy.io
 
+from gsp_tf._typing import PathLike
 from gsp_tf.data.download import Remote
 from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.lists import halved
@@ -31,12 +32,12 @@ _COUNTS = {"train": (98, 8_054), "test": (98, 8_131)}
 
 
 def load_cars196(
-    folder: str | os.PathLike,
-    channels: int = 3,
+    path: PathLike,
+    channels: Literal[1, 3] = 3,
     skip_unreadable: bool = False,
     *,
     download: bool = False,
-    counts: Counts = _COUNTS,
+    counts: Counts | None = None,
 ) -> dict[str, FileImages]:
     """Reads Cars196: the first 98 models train, the other 98 test.
 
@@ -45,7 +46,7 @@ def load_cars196(
     the annotations.
 
     Args:
-        folder: Where the folder `car_ims` and the file `cars_annos.mat` lie.
+        path: Where the folder `car_ims` and the file `cars_annos.mat` lie.
         channels: 1 (grey) or 3 (RGB), what the images are converted to.
         skip_unreadable: Whether to decode every image and continue without the broken ones. Else a
             broken image is an error when it is used.
@@ -76,7 +77,8 @@ def load_cars196(
         ...     load_cars196(folder, counts={"train": (1, 1), "test": (1, 1)})["test"].class_names
         ('BMW',)
     """
-    folder = _SOURCE.obtain(folder, download)
+    counts = _COUNTS if counts is None else counts
+    folder = _SOURCE.obtain(path, download)
     names, listed = _annotations(folder / "cars_annos.mat")
     images = [(str(folder / path), label) for path, label in listed]
     sets = halved(images, names, counts["train"][0], channels)

@@ -1,7 +1,6 @@
 """CIFAR-10, read from its official binary files."""
 
-import os
-
+from gsp_tf._typing import PathLike
 from gsp_tf.data.cifar import PAGE, read_names, read_records
 from gsp_tf.data.download import Remote
 from gsp_tf.data.image_set import ArrayImages
@@ -25,14 +24,14 @@ _FILES = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
 
 
 def load_cifar10(
-    folder: str | os.PathLike, *, download: bool = False, counts: Counts = _COUNTS
+    path: PathLike, *, download: bool = False, counts: Counts | None = None
 ) -> ArrayImages:
     """Reads CIFAR-10, its training and test images as one set.
 
     Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
 
     Args:
-        folder: Where the folder `cifar-10-batches-bin` lies ("binary version").
+        path: Where the folder `cifar-10-batches-bin` lies ("binary version").
         download: Whether to download it if it is missing.
         counts: Classes and images to expect, as `{"all": (classes, images)}`, by default the
             published ones.
@@ -57,7 +56,8 @@ def load_cifar10(
         ...     load_cifar10(folder, counts={"all": (2, 6)}).labels
         array([0, 1, 0, 1, 0, 1])
     """
-    folder = _SOURCE.obtain(folder, download)
+    counts = _COUNTS if counts is None else counts
+    folder = _SOURCE.obtain(path, download)
     root = folder / "cifar-10-batches-bin"
     names = read_names(_SOURCE, folder, root / "batches.meta.txt")
     labels, pixels = read_records(_SOURCE, folder, [root / name for name in _FILES], [len(names)])

@@ -1,9 +1,8 @@
 """CIFAR-100 with its 20 super-classes, read from its official binary files."""
 
-import os
-
 import numpy as np
 
+from gsp_tf._typing import PathLike
 from gsp_tf.data.cifar import PAGE, read_names, read_records
 from gsp_tf.data.download import Remote
 from gsp_tf.data.image_set import ArrayImages
@@ -26,7 +25,7 @@ COUNTS = {"all": (100, 60_000)}
 
 
 def load_cifar100(
-    folder: str | os.PathLike, *, download: bool = False, counts: Counts = COUNTS
+    path: PathLike, *, download: bool = False, counts: Counts | None = None
 ) -> ArrayImages:
     """Reads CIFAR-100, its training and test images as one set.
 
@@ -34,7 +33,7 @@ def load_cifar100(
     super-classes, each of 5 classes.
 
     Args:
-        folder: Where the folder `cifar-100-binary` lies ("binary version").
+        path: Where the folder `cifar-100-binary` lies ("binary version").
         download: Whether to download it if it is missing.
         counts: Classes and images to expect, as `{"all": (classes, images)}`, by default the
             published ones.
@@ -60,7 +59,8 @@ def load_cifar100(
         ...     load_cifar100(folder, counts={"all": (2, 2)}).groups
         ('fruit', 'flowers')
     """
-    folder = _SOURCE.obtain(folder, download)
+    counts = COUNTS if counts is None else counts
+    folder = _SOURCE.obtain(path, download)
     root = folder / "cifar-100-binary"
     names = read_names(_SOURCE, folder, root / "fine_label_names.txt")
     super_names = read_names(_SOURCE, folder, root / "coarse_label_names.txt")

@@ -1,11 +1,11 @@
 """Cifar Collage, the synthetic benchmark of the GSP paper, made of CIFAR-100."""
 
-import os
 from typing import Literal
 
 import numpy as np
 
-from gsp_tf.data.cifar100 import COUNTS, load_cifar100
+from gsp_tf._typing import PathLike
+from gsp_tf.data.cifar100 import load_cifar100
 from gsp_tf.data.collage import CollageImages, labelled_collages
 from gsp_tf.data.official import Counts
 
@@ -20,12 +20,12 @@ _PARTS = {"train": slice(0, 2), "validation": slice(2, 3), "test": slice(3, 5)}
 
 
 def load_cifar_collage(
-    folder: str | os.PathLike,
+    path: PathLike,
     *,
     label: Literal["class", "super_class"] = "class",
     grid: Literal[1, 2] = 2,
     download: bool = False,
-    counts: Counts = COUNTS,
+    counts: Counts | None = None,
 ) -> dict[str, CollageImages]:
     """Makes collages of 2 x 2 images, one of a foreground class and three of background classes.
 
@@ -37,7 +37,7 @@ def load_cifar_collage(
     authors' program, where the last two test.
 
     Args:
-        folder: Where CIFAR-100 lies (see `load_cifar100`).
+        path: Where CIFAR-100 lies (see `load_cifar100`).
         label: What a collage is labelled with. "super_class" gives 16 labels, as the papers and the
             program count them, the same in training and test; "class" gives 32, 16 and 32 labels,
             all different.
@@ -61,7 +61,7 @@ def load_cifar_collage(
     """
     if grid not in (1, 2):
         raise ValueError(f"grid must be 1 or 2, received {grid}.")
-    images = load_cifar100(folder, download=download, counts=counts)
+    images = load_cifar100(path, download=download, counts=counts)
     groups = np.asarray(images.groups)
     known, sizes = np.unique(groups, return_counts=True)
     if not set(_BACKGROUND) < set(known) or (sizes != 5).any():

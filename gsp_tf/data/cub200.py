@@ -1,7 +1,8 @@
 """Caltech-UCSD Birds-200-2011, read from its official files."""
 
-import os
+from typing import Literal
 
+from gsp_tf._typing import PathLike
 from gsp_tf.data.download import Remote
 from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.lists import halved, read_table
@@ -24,12 +25,12 @@ _COUNTS = {"train": (100, 5_864), "test": (100, 5_924)}
 
 
 def load_cub200(
-    folder: str | os.PathLike,
-    channels: int = 3,
+    path: PathLike,
+    channels: Literal[1, 3] = 3,
     skip_unreadable: bool = False,
     *,
     download: bool = False,
-    counts: Counts = _COUNTS,
+    counts: Counts | None = None,
 ) -> dict[str, FileImages]:
     """Reads CUB-200-2011: the first 100 species train, the other 100 test.
 
@@ -37,7 +38,7 @@ def load_cub200(
     halves are those of metric learning, by class, not those of the file train_test_split.txt.
 
     Args:
-        folder: Where the folder `CUB_200_2011` lies.
+        path: Where the folder `CUB_200_2011` lies.
         channels: 1 (grey) or 3 (RGB), what the images are converted to.
         skip_unreadable: Whether to decode every image and continue without the broken ones. Else a
             broken image is an error when it is used.
@@ -67,7 +68,8 @@ def load_cub200(
         ...     load_cub200(folder, counts={"train": (1, 1), "test": (1, 1)})["test"].class_names
         ('002.Wren',)
     """
-    folder = _SOURCE.obtain(folder, download)
+    counts = _COUNTS if counts is None else counts
+    folder = _SOURCE.obtain(path, download)
     root = folder / "CUB_200_2011"
     lists = {name: root / f"{name}.txt" for name in ("classes", "images", "image_class_labels")}
     for path in lists.values():

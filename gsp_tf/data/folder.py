@@ -2,8 +2,10 @@
 
 import os
 from pathlib import Path
+from typing import Literal
 
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
+from gsp_tf._typing import PathLike
 from gsp_tf.data.formats import IMAGE_EXTENSIONS
 from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.left_out import LeftOut
@@ -13,8 +15,8 @@ _NO_PHOTOGRAPHS = ("__MACOSX", "@eaDir")  # folders that systems make beside one
 
 
 def load_folder(
-    path: str | os.PathLike,
-    channels: int = 3,
+    path: PathLike,
+    channels: Literal[1, 3] = 3,
     skip_unreadable: bool = False,
     min_images_per_class: int = 2,
 ) -> FileImages:

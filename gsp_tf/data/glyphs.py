@@ -15,8 +15,9 @@ import PIL
 from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageFilter, ImageFont
 
+from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
-from gsp_tf._progress import show_progress
+from gsp_tf._typing import PathLike
 from gsp_tf.data.image_set import ArrayImages
 
 _FORMAT = 1
@@ -37,7 +38,7 @@ def load_glyphs(
     size: int = 24,
     images_per_class: int = 40,
     seed: int = 0,
-    cache_dir: str | os.PathLike | None = None,
+    cache_dir: PathLike | None = None,
 ) -> ArrayImages:
     """Renders the letters of a dozen scripts, each in many fonts, sizes, rotations and places.
 
@@ -91,7 +92,7 @@ def load_glyphs(
     return ArrayImages(images, labels, names, [name.split()[0] for name in names])
 
 
-def _cache_folder(cache_dir: str | os.PathLike | None) -> Path:
+def _cache_folder(cache_dir: PathLike | None) -> Path:
     return Path(
         cache_dir or os.environ.get("GSP_TF_CACHE") or Path.home() / ".cache" / "gsp_tf"
     ).expanduser()

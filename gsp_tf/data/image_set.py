@@ -3,10 +3,12 @@
 import abc
 import os
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
 
+from gsp_tf._typing import PathLike
 from gsp_tf.data.decode import decode_image, read_image
 from gsp_tf.data.jpeg import decode_jpeg_window, is_upright_jpeg
 
@@ -37,7 +39,7 @@ class ImageSet(abc.ABC):
         labels: Sequence[int] | np.ndarray,
         class_names: Sequence[str],
         groups: Sequence[str] | None = None,
-        channels: int = 3,
+        channels: Literal[1, 3] = 3,
     ):
         labels = np.asarray(labels)
         if labels.ndim != 1 or (labels.size and not np.issubdtype(labels.dtype, np.integer)):
@@ -156,7 +158,13 @@ class ArrayImages(ImageSet):
         (4, 4, 1)
     """
 
-    def __init__(self, images, labels, class_names, groups=None):
+    def __init__(
+        self,
+        images: np.ndarray,
+        labels: Sequence[int] | np.ndarray,
+        class_names: Sequence[str],
+        groups: Sequence[str] | None = None,
+    ):
         images = np.asarray(images)
         if images.ndim != 4 or images.dtype != np.uint8:
             raise ValueError(
@@ -249,7 +257,14 @@ class FileImages(_CompressedImages):
         ('b.png',)
     """
 
-    def __init__(self, paths, labels, class_names, groups=None, channels=3):
+    def __init__(
+        self,
+        paths: Sequence[PathLike],
+        labels: Sequence[int] | np.ndarray,
+        class_names: Sequence[str],
+        groups: Sequence[str] | None = None,
+        channels: Literal[1, 3] = 3,
+    ):
         super().__init__(labels, class_names, groups, channels)
         self.paths = tuple(os.fspath(path) for path in paths)
         if len(self.paths) != len(self.labels):
@@ -290,7 +305,14 @@ class EncodedImages(_CompressedImages):
         (4, 6, 3)
     """
 
-    def __init__(self, contents, labels, class_names, groups=None, channels=3):
+    def __init__(
+        self,
+        contents: Sequence[bytes],
+        labels: Sequence[int] | np.ndarray,
+        class_names: Sequence[str],
+        groups: Sequence[str] | None = None,
+        channels: Literal[1, 3] = 3,
+    ):
         super().__init__(labels, class_names, groups, channels)
         self.contents = tuple(contents)
         if len(self.contents) != len(self.labels):

@@ -1,9 +1,10 @@
 """In-shop Clothes Retrieval (DeepFashion), read from its official files."""
 
-import os
 from pathlib import Path
+from typing import Literal
 
-from gsp_tf._messages import bulleted
+from gsp_tf._console import bulleted
+from gsp_tf._typing import PathLike
 from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.lists import labelled_files, read_table
 from gsp_tf.data.official import Counts, Source
@@ -20,11 +21,11 @@ _COLUMNS = {"image_name": str, "item_id": str, "evaluation_status": str}
 
 
 def load_in_shop(
-    folder: str | os.PathLike,
-    channels: int = 3,
+    path: PathLike,
+    channels: Literal[1, 3] = 3,
     skip_unreadable: bool = False,
     *,
-    counts: Counts = _COUNTS,
+    counts: Counts | None = None,
 ) -> dict[str, FileImages]:
     """Reads In-shop Clothes Retrieval, whose groups are categories such as `WOMEN/Dresses`.
 
@@ -32,7 +33,7 @@ def load_in_shop(
     Rich Annotations", CVPR 2016. The files have to be fetched by hand.
 
     Args:
-        folder: Where `Eval/list_eval_partition.txt` and the images lie, these in `Img/img` or in
+        path: Where `Eval/list_eval_partition.txt` and the images lie, these in `Img/img` or in
             `img`.
         channels: 1 (grey) or 3 (RGB), what the images are converted to.
         skip_unreadable: Whether to decode every image and continue without the broken ones. Else a
@@ -62,7 +63,8 @@ def load_in_shop(
         >>> sets["query"].class_names, sets["gallery"].class_names, sets["query"].groups
         (('id_2',), ('id_2',), ('MEN/Shorts',))
     """
-    folder = Path(folder)
+    counts = _COUNTS if counts is None else counts
+    folder = Path(path)
     _SOURCE.require(folder, folder / _LIST)
     rows = read_table(folder / _LIST, _COLUMNS, heading=2)
     _check_rows(folder / _LIST, rows)

@@ -4,11 +4,12 @@ import csv
 import os
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gsp_tf._messages import bulleted, counted
+from gsp_tf._console import bulleted, counted
+from gsp_tf._typing import PathLike
 from gsp_tf.data.image_set import FileImages, ImageSet
 from gsp_tf.data.left_out import LeftOut
 from gsp_tf.data.readable import find_unreadable, refusal
@@ -34,8 +35,8 @@ class ManifestRow(NamedTuple):
 
 
 def load_manifest(
-    path: str | os.PathLike,
-    channels: int = 3,
+    path: PathLike,
+    channels: Literal[1, 3] = 3,
     skip_unreadable: bool = False,
     min_images_per_class: int = 2,
 ) -> dict[str, ImageSet]:

@@ -1,12 +1,12 @@
 """MNIST, read from its official files."""
 
 import gzip
-import os
 import zlib
 from pathlib import Path
 
 import numpy as np
 
+from gsp_tf._typing import PathLike
 from gsp_tf.data.download import Remote
 from gsp_tf.data.image_set import ArrayImages
 from gsp_tf.data.official import Counts, Source
@@ -31,7 +31,7 @@ _UNSIGNED_BYTES = 8
 
 
 def load_mnist(
-    folder: str | os.PathLike, *, download: bool = False, counts: Counts = _COUNTS
+    path: PathLike, *, download: bool = False, counts: Counts | None = None
 ) -> ArrayImages:
     """Reads MNIST, its training and test images as one set.
 
@@ -39,7 +39,7 @@ def load_mnist(
     Proceedings of the IEEE 86, 1998.
 
     Args:
-        folder: Where the four files `*-ubyte.gz` lie.
+        path: Where the four files `*-ubyte.gz` lie.
         download: Whether to download those that are missing.
         counts: Classes and images to expect, as `{"all": (classes, images)}`, by default the
             published ones.
@@ -63,7 +63,8 @@ def load_mnist(
         ...     load_mnist(folder, counts={"all": (10, 2)}).labels
         array([7, 7])
     """
-    folder = _SOURCE.obtain(folder, download)
+    counts = _COUNTS if counts is None else counts
+    folder = _SOURCE.obtain(path, download)
     pixels, labels = (
         np.concatenate([_read_idx(folder, folder / name) for name in list(_FILES)[start::2]])
         for start in (0, 1)

@@ -1,17 +1,18 @@
 """Omniglot: handwritten characters of many alphabets, read from its zip files."""
 
 import io
-import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from gsp_tf._typing import PathLike
 from gsp_tf.data.decode import check_pixels
 from gsp_tf.data.download import Remote, download_file
 from gsp_tf.data.image_set import ArrayImages
+from gsp_tf.data.official import Counts
 
 _ADDRESS = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 _REMOTES = (
@@ -38,11 +39,11 @@ _SOURCE = "https://github.com/brendenlake/omniglot (folder python)"
 
 
 def load_omniglot(
-    folder: str | os.PathLike,
+    path: PathLike,
     size: int = 28,
     *,
     download: bool = False,
-    counts: Mapping[str, tuple[int, int]] = _COUNTS,
+    counts: Counts | None = None,
 ) -> ArrayImages:
     """Reads the Omniglot characters from the zip files in a folder.
 
@@ -51,7 +52,7 @@ def load_omniglot(
     hold is one class, and a drawing that several hold is taken once.
 
     Args:
-        folder: Where `images_background*.zip`, `omniglot_background*.zip` or
+        path: Where `images_background*.zip`, `omniglot_background*.zip` or
             `images_evaluation.zip` lie.
         size: Side of the images in pixels; the drawings are 105 x 105 and are reduced with
             antialiasing.
@@ -79,14 +80,15 @@ def load_omniglot(
         ...     load_omniglot(folder, counts={}).class_names
         ('Greek/character01',)
     """
+    counts = _COUNTS if counts is None else counts
     if size < 1:
         raise ValueError(f"size must be at least 1 pixel; received {size}.")
     for remote in _REMOTES if download else ():
-        download_file(remote, folder)
+        download_file(remote, path)
     drawings: dict[tuple[str, str], np.ndarray] = {}
-    for path in _find_archives(Path(folder)):
-        part = path.stem.removeprefix("images_").removeprefix("omniglot_")
-        _read_archive(path, size, drawings, counts.get(part))
+    for archive in _find_archives(Path(path)):
+        part = archive.stem.removeprefix("images_").removeprefix("omniglot_")
+        _read_archive(archive, size, drawings, counts.get(part))
     keys = sorted(drawings)
     names, labels = np.unique([name for name, _ in keys], return_inverse=True)
     return ArrayImages(

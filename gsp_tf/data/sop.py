@@ -1,7 +1,8 @@
 """Stanford Online Products, read from its official files."""
 
-import os
+from typing import Literal
 
+from gsp_tf._typing import PathLike
 from gsp_tf.data.download import Remote
 from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.lists import labelled_files, read_table
@@ -25,12 +26,12 @@ _COLUMNS = {"image_id": int, "class_id": int, "super_class_id": int, "path": str
 
 
 def load_sop(
-    folder: str | os.PathLike,
-    channels: int = 3,
+    path: PathLike,
+    channels: Literal[1, 3] = 3,
     skip_unreadable: bool = False,
     *,
     download: bool = False,
-    counts: Counts = _COUNTS,
+    counts: Counts | None = None,
 ) -> dict[str, FileImages]:
     """Reads Stanford Online Products, whose groups are its 12 kinds of products.
 
@@ -38,7 +39,7 @@ def load_sop(
     CVPR 2016.
 
     Args:
-        folder: Where the folder `Stanford_Online_Products` lies.
+        path: Where the folder `Stanford_Online_Products` lies.
         channels: 1 (grey) or 3 (RGB), what the images are converted to.
         skip_unreadable: Whether to decode every image and continue without the broken ones. Else a
             broken image is an error when it is used.
@@ -67,7 +68,8 @@ def load_sop(
         ...     load_sop(folder, counts={"train": (1, 1), "test": (1, 1)})["test"].class_names
         ('mug/2',)
     """
-    folder = _SOURCE.obtain(folder, download)
+    counts = _COUNTS if counts is None else counts
+    folder = _SOURCE.obtain(path, download)
     root = folder / "Stanford_Online_Products"
     sets = {}
     for split in ("train", "test"):

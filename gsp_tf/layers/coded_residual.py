@@ -1,9 +1,11 @@
 """Coded residual transform (Kan et al., NeurIPS 2022)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.layers._local_features import DataFormat, InitializerLike, LocalFeatureLayer
 from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.losses import prototype_diversity
 from gsp_tf.ops import at_least_float32
@@ -57,15 +59,15 @@ class CodedResidualTransform(LocalFeatureLayer):
 
     def __init__(
         self,
-        num_prototypes,
-        embedding_dim,
-        hidden_dim,
-        shared_network=False,
-        diversity_weight=1.0,
-        prototypes_initializer="glorot_uniform",
-        data_format=None,
-        **kwargs,
-    ):
+        num_prototypes: int,
+        embedding_dim: int,
+        hidden_dim: int,
+        shared_network: bool = False,
+        diversity_weight: float = 1.0,
+        prototypes_initializer: InitializerLike = "glorot_uniform",
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(
             num_prototypes=num_prototypes, embedding_dim=embedding_dim, hidden_dim=hidden_dim

@@ -1,9 +1,11 @@
 """Two coded residual transforms that must agree (Kan et al., NeurIPS 2022)."""
 
+from typing import Any
+
 import keras
 
+from gsp_tf.layers._local_features import DataFormat, InitializerLike, LocalFeatureLayer
 from gsp_tf.layers.coded_residual import CodedResidualTransform
-from gsp_tf.layers.local_features import LocalFeatureLayer
 from gsp_tf.losses import similarity_consistency
 
 
@@ -61,17 +63,17 @@ class CodedResidualBranches(LocalFeatureLayer):
 
     def __init__(
         self,
-        num_prototypes,
-        embedding_dim,
-        hidden_dim,
-        shared_network=False,
-        share_weights=True,
-        diversity_weight=1.0,
-        consistency_weight=0.9,
-        prototypes_initializer="glorot_uniform",
-        data_format=None,
-        **kwargs,
-    ):
+        num_prototypes: tuple[int, int],
+        embedding_dim: tuple[int, int],
+        hidden_dim: int,
+        shared_network: bool = False,
+        share_weights: bool = True,
+        diversity_weight: float = 1.0,
+        consistency_weight: float = 0.9,
+        prototypes_initializer: InitializerLike = "glorot_uniform",
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         pairs = {"num_prototypes": num_prototypes, "embedding_dim": embedding_dim}
         for name, pair in pairs.items():

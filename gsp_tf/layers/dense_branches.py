@@ -1,5 +1,7 @@
 """Two dense layers that must agree (Kan et al., NeurIPS 2022, Table 6)."""
 
+from typing import Any
+
 import keras
 
 from gsp_tf.layers.sizes import check_sizes
@@ -34,7 +36,9 @@ class DenseBranches(keras.layers.Layer):
         [(None, 4), (None, 5)]
     """
 
-    def __init__(self, embedding_dim, consistency_weight=0.9, **kwargs):
+    def __init__(
+        self, embedding_dim: tuple[int, int], consistency_weight: float = 0.9, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         if not isinstance(embedding_dim, (tuple, list)) or len(embedding_dim) != 2:
             raise ValueError(

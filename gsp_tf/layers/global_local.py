@@ -1,9 +1,11 @@
 """The two heads of multi-head embeddings (Ebrahimpour, Qian, Beach, WACV 2022)."""
 
+from typing import Any, Literal
+
 import keras
 from keras import ops, tree
 
-from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops import at_least_float32
@@ -57,14 +59,14 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
 
     def __init__(
         self,
-        dim,
-        key_dim,
-        scale=1.0,
-        heads="both",
-        attention=True,
-        data_format=None,
-        **kwargs,
-    ):
+        dim: int,
+        key_dim: int,
+        scale: float = 1.0,
+        heads: Literal["both", "global", "local", "single"] = "both",
+        attention: bool = True,
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         if heads not in _HEADS:
             raise ValueError(f"heads must be one of {', '.join(_HEADS)}; received {heads!r}.")

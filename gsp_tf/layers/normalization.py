@@ -1,5 +1,7 @@
 """Normalisation of vectors as layers."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -21,7 +23,7 @@ class LipschitzNormalization(keras.layers.Layer):
         [[0.6, 0.8], [0.3, 0.4]]
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
@@ -47,7 +49,7 @@ class L2Normalization(keras.layers.Layer):
         [[0.6, 0.8], [0.0, 0.0]]
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 

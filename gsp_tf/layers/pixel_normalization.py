@@ -1,5 +1,8 @@
 """From pixels in [0, 255] to what a pretrained network was trained on."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -23,7 +26,13 @@ class PixelNormalization(keras.layers.Layer):
         [-104.0, 0.0, 127.0]
     """
 
-    def __init__(self, mean=0.0, std=1.0, bgr=False, **kwargs):
+    def __init__(
+        self,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        bgr: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.mean = mean
         self.std = std

@@ -1,10 +1,12 @@
 """Second-order attention between local features (Ng et al. 2020; Ebrahimpour et al. 2022)."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer
 from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops import at_least_float32, masked_softmax
 
@@ -48,7 +50,14 @@ class SecondOrderAttention(LocalFeatureLayer):
         TensorShape([2, 5, 5, 8])
     """
 
-    def __init__(self, key_dim, scale=1.0, batch_normalization=False, data_format=None, **kwargs):
+    def __init__(
+        self,
+        key_dim: int,
+        scale: float = 1.0,
+        batch_normalization: bool = False,
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(key_dim=key_dim)
         self.key_dim = key_dim

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import weighted_mean
 
@@ -41,7 +42,13 @@ class AngularLoss(PairLoss):
         0.002
     """
 
-    def __init__(self, angle=40.0, normalize=True, miner=None, name="angular_loss"):
+    def __init__(
+        self,
+        angle: float = 40.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "angular_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         if not 0 < angle <= 83:
             raise ValueError(f"angle must lie between 0 and 83 degrees, received {angle}.")

@@ -1,6 +1,7 @@
 """ArcFace (Deng et al., CVPR 2019)."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -38,7 +39,9 @@ class ArcFaceLoss(ProxyLoss):
         0.895
     """
 
-    def __init__(self, num_classes, margin_degrees=28.6, scale=64.0, **kwargs):
+    def __init__(
+        self, num_classes: int, margin_degrees: float = 28.6, scale: float = 64.0, **kwargs: Any
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not 0 <= margin_degrees <= 180:
             raise ValueError(f"margin_degrees must lie in 0 to 180, received {margin_degrees}.")

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import weighted_mean
 
@@ -44,15 +45,15 @@ class BinomialDevianceLoss(PairLoss):
 
     def __init__(
         self,
-        alpha=2.0,
-        margin=0.5,
-        negative_weight=25.0,
-        positive_weight=1.0,
-        mean_over_pairs=False,
-        normalize=True,
-        miner=None,
-        name="binomial_deviance_loss",
-    ):
+        alpha: float = 2.0,
+        margin: float = 0.5,
+        negative_weight: float = 25.0,
+        positive_weight: float = 1.0,
+        mean_over_pairs: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "binomial_deviance_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.alpha = alpha
         self.margin = margin

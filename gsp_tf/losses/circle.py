@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
 
@@ -32,7 +33,14 @@ class CircleLoss(PairLoss):
         0.693
     """
 
-    def __init__(self, margin=0.4, scale=80.0, normalize=True, miner=None, name="circle_loss"):
+    def __init__(
+        self,
+        margin: float = 0.4,
+        scale: float = 80.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "circle_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
         self.scale = scale

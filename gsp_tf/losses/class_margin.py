@@ -1,9 +1,12 @@
 """Margin-based loss with learned boundaries of the classes (Wu et al., ICCV 2017)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from gsp_tf.losses.margin import MarginLoss
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pairs import Pairs
 from gsp_tf.losses.reductions import weighted_mean
 from gsp_tf.losses.weighted import WeightedLoss
@@ -53,16 +56,16 @@ class ClassMarginLoss(WeightedLoss):
 
     def __init__(
         self,
-        num_classes,
-        margin=0.2,
-        beta=1.2,
-        nu=0.0,
-        shared_beta=False,
-        mean_over_pairs=False,
-        normalize=True,
-        miner=None,
-        **kwargs,
-    ):
+        num_classes: int,
+        margin: float = 0.2,
+        beta: float = 1.2,
+        nu: float = 0.0,
+        shared_beta: bool = False,
+        mean_over_pairs: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not nu >= 0:
             raise ValueError(f"nu must not be negative, received {nu}.")

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import mean_of_nonzero, weighted_mean
 
@@ -40,13 +41,13 @@ class ContrastiveLoss(PairLoss):
 
     def __init__(
         self,
-        positive_margin=0.0,
-        negative_margin=0.5,
-        mean_over_pairs=False,
-        normalize=True,
-        miner=None,
-        name="contrastive_loss",
-    ):
+        positive_margin: float = 0.0,
+        negative_margin: float = 0.5,
+        mean_over_pairs: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "contrastive_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin

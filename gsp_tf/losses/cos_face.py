@@ -1,5 +1,7 @@
 """CosFace (Wang et al., CVPR 2018)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -34,7 +36,9 @@ class CosFaceLoss(ProxyLoss):
         0.241
     """
 
-    def __init__(self, num_classes, margin=0.35, scale=64.0, **kwargs):
+    def __init__(
+        self, num_classes: int, margin: float = 0.35, scale: float = 64.0, **kwargs: Any
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not scale > 0:
             raise ValueError(f"scale must be positive, received {scale}.")

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 
 
@@ -31,7 +32,13 @@ class CosineContrastiveLoss(PairLoss):
 
     sums_over_references = True
 
-    def __init__(self, margin=0.5, normalize=True, miner=None, name="cosine_contrastive_loss"):
+    def __init__(
+        self,
+        margin: float = 0.5,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "cosine_contrastive_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
 

@@ -1,10 +1,13 @@
 """Cross-batch memory (Wang et al., CVPR 2020)."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
 
 from gsp_tf.losses.loss_layer import LossLayer
+from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.pair_wrapper import PairWrapper
 from gsp_tf.losses.pairs import Pairs
 from gsp_tf.ops import l2_normalize
@@ -58,8 +61,14 @@ class CrossBatchMemory(PairWrapper, LossLayer):
     num_classes = 2**31  # what the labels in the memory hold
 
     def __init__(
-        self, loss, capacity, warmup_steps=0, batch_weight=0.0, start_full=False, **kwargs
-    ):
+        self,
+        loss: PairLoss,
+        capacity: int,
+        warmup_steps: int = 0,
+        batch_weight: float = 0.0,
+        start_full: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1, received {capacity}.")

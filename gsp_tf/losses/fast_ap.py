@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import weighted_mean
 
@@ -35,7 +36,9 @@ class FastAPLoss(PairLoss):
         0.5
     """
 
-    def __init__(self, num_bins=10, miner=None, name="fast_ap_loss"):
+    def __init__(
+        self, num_bins: int = 10, miner: Miner | None = None, name: str = "fast_ap_loss"
+    ) -> None:
         super().__init__(normalize=True, miner=miner, name=name)
         if num_bins < 1:
             raise ValueError(f"num_bins must be at least 1, received {num_bins}.")

@@ -38,7 +38,13 @@ class GroupDiversityLoss(keras.losses.Loss):
         25.0
     """
 
-    def __init__(self, alpha=2.0, margin=0.5, weight=25.0, name="group_diversity_loss"):
+    def __init__(
+        self,
+        alpha: float = 2.0,
+        margin: float = 0.5,
+        weight: float = 25.0,
+        name: str = "group_diversity_loss",
+    ) -> None:
         super().__init__(name=name)
         self.alpha = alpha
         self.margin = margin

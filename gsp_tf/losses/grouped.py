@@ -1,5 +1,7 @@
 """The objective of grouped embeddings (Xu et al., TPAMI 2022)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -47,7 +49,14 @@ class GroupedLoss(LossLayer):
         1.0
     """
 
-    def __init__(self, loss, num_groups, diversity_weight=0.02, diversity=None, **kwargs):
+    def __init__(
+        self,
+        loss: PairLoss | LossLayer,
+        num_groups: int,
+        diversity_weight: float = 0.02,
+        diversity: GroupDiversityLoss | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(loss, **kwargs)
         if not isinstance(loss, (PairLoss, LossLayer)):
             raise ValueError(

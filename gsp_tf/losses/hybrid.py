@@ -1,5 +1,7 @@
 """The hybrid loss of multi-head embeddings (Ebrahimpour, Qian, Beach)."""
 
+from typing import Any
+
 import keras
 
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
@@ -45,15 +47,15 @@ class HybridLoss(WeightedLoss):
 
     def __init__(
         self,
-        num_classes,
-        proxy_weight=0.03,
-        alpha=2.0,
-        beta=50.0,
-        base=1.0,
-        margin=0.1,
-        proxy_alpha=32.0,
-        **kwargs,
-    ):
+        num_classes: int,
+        proxy_weight: float = 0.03,
+        alpha: float = 2.0,
+        beta: float = 50.0,
+        base: float = 1.0,
+        margin: float = 0.1,
+        proxy_alpha: float = 32.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not proxy_weight >= 0:
             raise ValueError(f"proxy_weight must not be negative, received {proxy_weight}.")

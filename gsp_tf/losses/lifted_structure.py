@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
 
@@ -36,7 +37,13 @@ class LiftedStructureLoss(PairLoss):
         2.301
     """
 
-    def __init__(self, margin=1.0, normalize=True, miner=None, name="lifted_structure_loss"):
+    def __init__(
+        self,
+        margin: float = 1.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "lifted_structure_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
 

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import weighted_mean
 
@@ -39,13 +40,13 @@ class MarginLoss(PairLoss):
 
     def __init__(
         self,
-        margin=0.2,
-        beta=1.2,
-        mean_over_pairs=False,
-        normalize=True,
-        miner=None,
-        name="margin_loss",
-    ):
+        margin: float = 0.2,
+        beta: float = 1.2,
+        mean_over_pairs: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "margin_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
         self.beta = beta

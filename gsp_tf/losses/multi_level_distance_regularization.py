@@ -1,9 +1,13 @@
 """Multi-level distance regularisation (Kim and Park, AAAI 2021)."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
 from gsp_tf.losses.loss_layer import LossLayer
+from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.pair_wrapper import PairWrapper
 from gsp_tf.ops import pairwise_distances
 
@@ -44,7 +48,13 @@ class MultiLevelDistanceRegularization(PairWrapper, LossLayer):
     momentum = 0.9
     normalize = False
 
-    def __init__(self, loss, weight=1.0, levels=(-3.0, 0.0, 3.0), **kwargs):
+    def __init__(
+        self,
+        loss: PairLoss,
+        weight: float = 1.0,
+        levels: Sequence[float] = (-3.0, 0.0, 3.0),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if not weight >= 0:
             raise ValueError(f"weight must not be negative, received {weight}.")

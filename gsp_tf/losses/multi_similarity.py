@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import log1p_sum_exp
 
@@ -38,13 +39,13 @@ class MultiSimilarityLoss(PairLoss):
 
     def __init__(
         self,
-        alpha=2.0,
-        beta=50.0,
-        base=0.5,
-        normalize=True,
-        miner=None,
-        name="multi_similarity_loss",
-    ):
+        alpha: float = 2.0,
+        beta: float = 50.0,
+        base: float = 0.5,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "multi_similarity_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         if not (alpha > 0 and beta > 0):
             raise ValueError(f"alpha and beta must be positive, received {alpha} and {beta}.")

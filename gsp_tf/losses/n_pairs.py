@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
 
@@ -32,7 +33,9 @@ class NPairsLoss(PairLoss):
         0.088
     """
 
-    def __init__(self, normalize=True, miner=None, name="n_pairs_loss"):
+    def __init__(
+        self, normalize: bool = True, miner: Miner | None = None, name: str = "n_pairs_loss"
+    ) -> None:
         super().__init__(normalize, miner, name)
 
     def pairs_loss(self, pairs):

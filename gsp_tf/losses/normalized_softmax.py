@@ -1,5 +1,7 @@
 """Normalised softmax (Zhai and Wu, BMVC 2019)."""
 
+from typing import Any
+
 import keras
 
 from gsp_tf.losses.proxy import ProxyLoss, cross_entropy
@@ -32,7 +34,7 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         0.313
     """
 
-    def __init__(self, num_classes, temperature=0.05, **kwargs):
+    def __init__(self, num_classes: int, temperature: float = 0.05, **kwargs: Any) -> None:
         super().__init__(num_classes, **kwargs)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")

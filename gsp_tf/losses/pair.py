@@ -37,7 +37,9 @@ class PairLoss(keras.losses.Loss):
 
     sums_over_references = False
 
-    def __init__(self, normalize=True, miner=None, name=None):
+    def __init__(
+        self, normalize: bool = True, miner: Miner | None = None, name: str | None = None
+    ) -> None:
         super().__init__(name=name)
         miner = keras.saving.deserialize_keras_object(miner) if isinstance(miner, dict) else miner
         if miner is not None and not isinstance(miner, Miner):

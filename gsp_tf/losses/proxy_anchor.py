@@ -1,5 +1,7 @@
 """Proxy-Anchor (Kim et al., CVPR 2020)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -36,7 +38,9 @@ class ProxyAnchorLoss(ProxyLoss):
         0.552
     """
 
-    def __init__(self, num_classes, margin=0.1, alpha=32.0, **kwargs):
+    def __init__(
+        self, num_classes: int, margin: float = 0.1, alpha: float = 32.0, **kwargs: Any
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not alpha > 0:
             raise ValueError(f"alpha must be positive, received {alpha}.")

@@ -1,5 +1,7 @@
 """ProxyNCA++ (Teh, DeVries, Taylor, ECCV 2020)."""
 
+from typing import Any
+
 import keras
 
 from gsp_tf.losses.proxy import ProxyLoss, cross_entropy
@@ -34,7 +36,7 @@ class ProxyNCALoss(ProxyLoss):
         0.127
     """
 
-    def __init__(self, num_classes, temperature=0.11, **kwargs):
+    def __init__(self, num_classes: int, temperature: float = 0.11, **kwargs: Any) -> None:
         super().__init__(num_classes, **kwargs)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")

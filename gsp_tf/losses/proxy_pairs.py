@@ -1,8 +1,11 @@
 """A pair loss between samples and learned proxies."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.pair_wrapper import PairWrapper
 from gsp_tf.losses.weighted import WeightedLoss
 
@@ -38,7 +41,14 @@ class ProxyPairsLoss(PairWrapper, WeightedLoss):
         0.0
     """
 
-    def __init__(self, loss, num_classes, proxies_per_class=1, batch_weight=0.0, **kwargs):
+    def __init__(
+        self,
+        loss: PairLoss,
+        num_classes: int,
+        proxies_per_class: int = 1,
+        batch_weight: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if proxies_per_class < 1:
             raise ValueError(f"A class needs at least 1 proxy, received {proxies_per_class}.")

@@ -1,10 +1,12 @@
 """Proxy synthesis (Gu, Ko, Kim, AAAI 2021)."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
+from gsp_tf.losses.proxy import ProxyLoss
 from gsp_tf.losses.proxy_wrapper import ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
@@ -45,7 +47,14 @@ class ProxySynthesis(ProxyWrapper):
         True
     """
 
-    def __init__(self, proxy_loss, alpha=0.4, ratio=1.0, seed=None, **kwargs):
+    def __init__(
+        self,
+        proxy_loss: ProxyLoss,
+        alpha: float = 0.4,
+        ratio: float = 1.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(proxy_loss, **kwargs)
         if not alpha > 0:
             raise ValueError(f"alpha must be positive, received {alpha}.")

@@ -1,5 +1,7 @@
 """What the losses around a proxy loss share."""
 
+from typing import Any
+
 import keras
 
 from gsp_tf.losses.loss_layer import LossLayer
@@ -20,7 +22,7 @@ class ProxyWrapper(LossLayer):
         ValueError: if it is none, or has another dtype.
     """
 
-    def __init__(self, proxy_loss, **kwargs):
+    def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
         super().__init__(proxy_loss, **kwargs)
         if not isinstance(proxy_loss, ProxyLoss):
             raise ValueError(

@@ -1,5 +1,7 @@
 """SoftTriple (Qian et al., ICCV 2019)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -43,14 +45,14 @@ class SoftTripleLoss(ProxyLoss):
 
     def __init__(
         self,
-        num_classes,
-        centers_per_class=10,
-        scale=20.0,
-        gamma=0.1,
-        tau=0.2,
-        margin=0.01,
-        **kwargs,
-    ):
+        num_classes: int,
+        centers_per_class: int = 10,
+        scale: float = 20.0,
+        gamma: float = 0.1,
+        tau: float = 0.2,
+        margin: float = 0.01,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if centers_per_class < 1:
             raise ValueError(f"centers_per_class must be at least 1, received {centers_per_class}.")

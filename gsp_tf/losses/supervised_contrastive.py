@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
 
@@ -34,8 +35,12 @@ class SupervisedContrastiveLoss(PairLoss):
     """
 
     def __init__(
-        self, temperature=0.1, normalize=True, miner=None, name="supervised_contrastive_loss"
-    ):
+        self,
+        temperature: float = 0.1,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "supervised_contrastive_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.ops import fold_marked
 
@@ -37,7 +38,13 @@ class TripletLoss(PairLoss):
         0.537
     """
 
-    def __init__(self, margin=0.1, normalize=True, miner=None, name="triplet_loss"):
+    def __init__(
+        self,
+        margin: float = 0.1,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "triplet_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
 

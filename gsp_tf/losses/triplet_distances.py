@@ -1,8 +1,12 @@
 """The distances that the triplet losses of TensorFlow Addons can be computed with."""
 
+from typing import Literal, get_args
+
 from keras import ops
 
 from gsp_tf.ops import l2_normalize
+
+TripletDistance = Literal["euclidean", "squared_euclidean", "angular"]
 
 
 def distances_named(name, pairs):
@@ -43,6 +47,6 @@ def check_distance(name):
     Example:
         >>> check_distance("angular")
     """
-    accepted = ("euclidean", "squared_euclidean", "angular")
+    accepted = get_args(TripletDistance)
     if name not in accepted:
         raise ValueError(f"distance must be one of {', '.join(accepted)}, received {name!r}.")

@@ -3,9 +3,10 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
 from gsp_tf.losses.reductions import weighted_mean
-from gsp_tf.losses.triplet_distances import check_distance, distances_named
+from gsp_tf.losses.triplet_distances import TripletDistance, check_distance, distances_named
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -39,13 +40,13 @@ class TripletHardLoss(PairLoss):
 
     def __init__(
         self,
-        margin=1.0,
-        distance="euclidean",
-        soft=False,
-        normalize=True,
-        miner=None,
-        name="triplet_hard_loss",
-    ):
+        margin: float = 1.0,
+        distance: TripletDistance = "euclidean",
+        soft: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "triplet_hard_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         check_distance(distance)
         self.margin = margin

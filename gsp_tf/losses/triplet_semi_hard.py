@@ -3,8 +3,9 @@
 import keras
 from keras import ops
 
+from gsp_tf.losses.miners.miner import Miner
 from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.triplet_distances import check_distance, distances_named
+from gsp_tf.losses.triplet_distances import TripletDistance, check_distance, distances_named
 from gsp_tf.ops import fold_marked
 
 
@@ -42,12 +43,12 @@ class TripletSemiHardLoss(PairLoss):
 
     def __init__(
         self,
-        margin=1.0,
-        distance="euclidean",
-        normalize=True,
-        miner=None,
-        name="triplet_semi_hard_loss",
-    ):
+        margin: float = 1.0,
+        distance: TripletDistance = "euclidean",
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "triplet_semi_hard_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         check_distance(distance)
         self.margin = margin

@@ -1,5 +1,7 @@
 """What every loss that learns something for every class shares."""
 
+from typing import Any
+
 from gsp_tf.losses.loss_layer import LossLayer
 
 
@@ -14,7 +16,7 @@ class WeightedLoss(LossLayer):
         ValueError: if there is no class.
     """
 
-    def __init__(self, num_classes, **kwargs):
+    def __init__(self, num_classes: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if num_classes < 1:
             raise ValueError(f"num_classes must be at least 1, received {num_classes}.")

@@ -1,5 +1,7 @@
 """The zero-shot prediction loss of GSP (Gürbüz, Şener, Alatan, ICCV 2023, section 4.3)."""
 
+from typing import Any, Literal
+
 import keras
 from keras import ops
 
@@ -52,8 +54,14 @@ class ZeroShotLoss(WeightedLoss):
     normalize = False
 
     def __init__(
-        self, num_classes, embedding_dim, ridge=0.05, scale=9.5, reduction="mean", **kwargs
-    ):
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        ridge: float = 0.05,
+        scale: float = 9.5,
+        reduction: Literal["mean", "sum_of_means"] = "mean",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if embedding_dim < 1:
             raise ValueError(f"embedding_dim must be at least 1, received {embedding_dim}.")

@@ -7,7 +7,8 @@ import pytest
 from embedded import save_run
 from PIL import Image
 
-from gsp_tf.data import UnreadableImageError
+from gsp_tf.data import FileImages, UnreadableImageError
+from gsp_tf.experiment import evaluation_batches
 from gsp_tf.explore import fragments
 from gsp_tf.explore.app import Exploration, page_app
 from gsp_tf.explore.collection import NoImages, open_collection
@@ -18,6 +19,11 @@ from gsp_tf.serving import RunModel
 @pytest.fixture(scope="module")
 def query(images):
     return sorted((images / "<b>8").iterdir())[0].read_bytes()
+
+
+def batches(model, path):
+    """An image file as evaluation sees it."""
+    return evaluation_batches(model.recipe, FileImages([path], [0], [""], channels=1))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +68,7 @@ def test_an_example_finds_itself(page, ask):
 
 def test_what_a_view_holds_belongs_together(view, model, images):
     path = str(sorted((images / "<b>8").iterdir())[0])
-    seen = view.look(model.file_batches([path]))
+    seen = view.look(batches(model, path))
     assert seen.image.shape == (16, 16, 1) and seen.image.dtype == np.uint8
     np.testing.assert_allclose(seen.attributes.sum(axis=-1), seen.weights[..., 0], atol=1e-6)
     np.testing.assert_allclose(seen.weights.sum(), 1, atol=1e-5)
@@ -95,7 +101,7 @@ def test_files_that_are_no_images_are_told(page, ask):
 
 def test_an_image_is_read_from_memory_as_its_file_is(exploration, view, model, images):
     path = sorted((images / "<b>8").iterdir())[0]
-    from_file = view.look(model.file_batches([str(path)]))
+    from_file = view.look(batches(model, path))
     shown = fragments.found("a.png", from_file, view.pooling_name, [], NoImages("none"))
     assert exploration.search(path.read_bytes(), "a.png").startswith(
         shown.split('<p class="notice')[0]

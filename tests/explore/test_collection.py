@@ -39,7 +39,7 @@ def test_an_index_finds_what_search_finds(run, model, index, images):
     found = open_collection(model, index)
     assert isinstance(found, IndexedImages)
     assert found.summary == f"80 images in {index.parent.name}/{index.name}"
-    nearest = found.nearest(model.embed_files([str(query)]), 3)
+    nearest = found.nearest(model.embed_images([str(query)]).embeddings, 3)
     expected = search(run, query, index, k=3)
     assert [(one.rank, one.label) for one in nearest] == [(n.rank, n.label) for n in expected]
     assert nearest[0].tile.name == query.name and nearest[0].distance < 1e-3

@@ -1,9 +1,12 @@
 """Attentive grouping, A-grouping (Xu, Wang, Deng, Yuan, Ji, TPAMI 2022)."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.grouping.base import LocalFeatureGrouping, share_of_channels
 from gsp_tf.layers.sizes import check_sizes
 
@@ -47,7 +50,14 @@ class AttentiveGrouping(LocalFeatureGrouping):
         TensorShape([2, 5, 5, 3])
     """
 
-    def __init__(self, num_groups, group_dim, key_dim=None, data_format=None, **kwargs):
+    def __init__(
+        self,
+        num_groups: int,
+        group_dim: int,
+        key_dim: int | None = None,
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_groups, group_dim, data_format, **kwargs)
         if key_dim is not None:
             check_sizes(key_dim=key_dim)

@@ -1,9 +1,11 @@
 """What every grouping layer shares: its groups, and the map of where each one looks."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer
 from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops import at_least_float32, average_weights
 
@@ -25,7 +27,9 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         ValueError: if a size is no integer of at least 1.
     """
 
-    def __init__(self, num_groups, group_dim, data_format=None, **kwargs):
+    def __init__(
+        self, num_groups: int, group_dim: int, data_format: DataFormat | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(num_groups=num_groups, group_dim=group_dim)
         self.num_groups = num_groups

@@ -1,8 +1,11 @@
 """Channel grouping, a baseline of A-grouping (Xu et al., TPAMI 2022)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.grouping.base import (
     LocalFeatureGrouping,
     average,
@@ -45,7 +48,14 @@ class ChannelGrouping(LocalFeatureGrouping):
         TensorShape([2, 3, 8])
     """
 
-    def __init__(self, num_groups, group_dim, hidden_dim=None, data_format=None, **kwargs):
+    def __init__(
+        self,
+        num_groups: int,
+        group_dim: int,
+        hidden_dim: int | None = None,
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_groups, group_dim, data_format, **kwargs)
         if hidden_dim is not None:
             check_sizes(hidden_dim=hidden_dim)

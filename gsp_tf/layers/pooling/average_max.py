@@ -1,10 +1,12 @@
 """Average and max pooling together."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 
 
@@ -31,7 +33,7 @@ class AverageMaxPooling(LocalFeaturePooling):
         [[5.0, 6.0]]
     """
 
-    def __init__(self, data_format=None, **kwargs):
+    def __init__(self, data_format: DataFormat | None = None, **kwargs: Any) -> None:
         super().__init__(data_format=data_format, **kwargs)
         self.supports_masking = True
 

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.layers._local_features import LocalFeatureLayer
 from gsp_tf.ops import at_least_float32, average_weights
 
 

@@ -1,8 +1,11 @@
 """Convolutional block attention, then the average (Woo, Park, Lee, Kweon, ECCV 2018)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops import at_least_float32, masked_softmax
@@ -38,7 +41,13 @@ class CBAMPooling(LocalFeaturePooling):
         TensorShape([2, 8])
     """
 
-    def __init__(self, reduction=16, kernel_size=7, data_format=None, **kwargs):
+    def __init__(
+        self,
+        reduction: int = 16,
+        kernel_size: int = 7,
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(reduction=reduction, kernel_size=kernel_size)
         self.reduction = reduction

@@ -1,8 +1,11 @@
 """CroW pooling (Kalantidis, Mellina, Osindero, ECCV Workshops 2016)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling, as_distribution
 from gsp_tf.ops import l2_normalize
 
@@ -37,7 +40,7 @@ class CrowPooling(LocalFeaturePooling):
         array([[0.921, 0.39 ]], dtype=float32)
     """
 
-    def __init__(self, data_format=None, **kwargs):
+    def __init__(self, data_format: DataFormat | None = None, **kwargs: Any) -> None:
         super().__init__(data_format=data_format, **kwargs)
         self.supports_masking = True
 

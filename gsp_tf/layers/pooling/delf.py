@@ -1,8 +1,11 @@
 """Attentive sum of local features (Noh, Araujo, Sim, Weyand, Han, ICCV 2017)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops import at_least_float32, masked_softmax
@@ -35,7 +38,9 @@ class DelfPooling(LocalFeaturePooling):
         TensorShape([2, 8])
     """
 
-    def __init__(self, hidden_dim=512, data_format=None, **kwargs):
+    def __init__(
+        self, hidden_dim: int = 512, data_format: DataFormat | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(hidden_dim=hidden_dim)
         self.hidden_dim = hidden_dim

@@ -1,9 +1,12 @@
 """Generalized max pooling (Murray and Perronnin, CVPR 2014)."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.ops import solve_positive_definite
 
@@ -42,7 +45,9 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
         [[1.0, 0.99]]
     """
 
-    def __init__(self, regularization=1.0, data_format=None, **kwargs):
+    def __init__(
+        self, regularization: float = 1.0, data_format: DataFormat | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         if not 0.0 < regularization < float("inf"):
             raise ValueError(

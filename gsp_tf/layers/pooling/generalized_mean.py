@@ -1,7 +1,10 @@
 """Generalised-mean pooling (Radenović, Tolias, Chum, TPAMI 2019)."""
 
+from typing import Any
+
 import keras
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.ops import generalized_mean
 
@@ -35,7 +38,9 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
         [[4.123]]
     """
 
-    def __init__(self, p=3.0, data_format=None, **kwargs):
+    def __init__(
+        self, p: float = 3.0, data_format: DataFormat | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_power(p)
         self.p = p

@@ -1,8 +1,11 @@
 """Second-order channel attention, then the average (Gao, Xie, Wang, Li, CVPR 2019)."""
 
+from typing import Any
+
 import keras
 from keras import backend, ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops import at_least_float32, masked_softmax
@@ -43,7 +46,9 @@ class GSoPPooling(LocalFeaturePooling):
         TensorShape([2, 8])
     """
 
-    def __init__(self, reduced_dim=128, data_format=None, **kwargs):
+    def __init__(
+        self, reduced_dim: int = 128, data_format: DataFormat | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(reduced_dim=reduced_dim)
         self.reduced_dim = reduced_dim

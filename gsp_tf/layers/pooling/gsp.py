@@ -1,8 +1,11 @@
 """Generalized sum pooling (Gürbüz, Şener, Alatan, ICCV 2023)."""
 
+from typing import Any, Literal
+
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat, InitializerLike
 from gsp_tf.layers.pooling.adapt import cover, sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
@@ -56,15 +59,15 @@ class GeneralizedSumPooling(LocalFeaturePooling):
 
     def __init__(
         self,
-        num_prototypes=64,
-        transport_ratio=0.3,
-        entropy_smoothing=5.0,
-        solver="newton",
-        return_attributes=False,
-        prototypes_initializer="glorot_uniform",
-        data_format=None,
-        **kwargs,
-    ):
+        num_prototypes: int = 64,
+        transport_ratio: float = 0.3,
+        entropy_smoothing: float = 5.0,
+        solver: Literal["newton", "fixed_point"] = "newton",
+        return_attributes: bool = False,
+        prototypes_initializer: InitializerLike = "glorot_uniform",
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(num_prototypes=num_prototypes)
         check_transport(transport_ratio, entropy_smoothing, solver)

@@ -1,8 +1,11 @@
 """Generalized sum pooling within a generalised mean (Gürbüz, Şener, Alatan, ICCV 2023)."""
 
+from typing import Any, Literal
+
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat, InitializerLike
 from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
 from gsp_tf.layers.pooling.gsp import GeneralizedSumPooling
 from gsp_tf.ops import average_weights, generalized_mean
@@ -35,8 +38,28 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
         [[4.123]]
     """
 
-    def __init__(self, *args, p=3.0, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        num_prototypes: int = 64,
+        transport_ratio: float = 0.3,
+        entropy_smoothing: float = 5.0,
+        solver: Literal["newton", "fixed_point"] = "newton",
+        return_attributes: bool = False,
+        prototypes_initializer: InitializerLike = "glorot_uniform",
+        data_format: DataFormat | None = None,
+        p: float = 3.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            num_prototypes,
+            transport_ratio,
+            entropy_smoothing,
+            solver,
+            return_attributes,
+            prototypes_initializer,
+            data_format,
+            **kwargs,
+        )
         check_power(p)
         self.p = p
 

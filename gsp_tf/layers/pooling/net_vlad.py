@@ -1,12 +1,14 @@
 """NetVLAD (Arandjelović, Gronat, Torii, Pajdla, Sivic, CVPR 2016)."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 from sklearn.cluster import KMeans
 
+from gsp_tf.layers._local_features import DataFormat, InitializerLike
 from gsp_tf.layers.pooling.adapt import sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
@@ -52,11 +54,11 @@ class NetVLAD(LocalFeaturePooling):
 
     def __init__(
         self,
-        num_clusters=64,
-        centers_initializer="glorot_uniform",
-        data_format=None,
-        **kwargs,
-    ):
+        num_clusters: int = 64,
+        centers_initializer: InitializerLike = "glorot_uniform",
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(num_clusters=num_clusters)
         self.num_clusters = num_clusters

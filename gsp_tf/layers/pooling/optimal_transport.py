@@ -1,8 +1,11 @@
 """Optimal transport pooling (Mialon, Chen, d'Aspremont, Mairal, ICLR 2021)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat, InitializerLike
 from gsp_tf.layers.pooling.adapt import cover, sample_local_features
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.sizes import check_sizes
@@ -48,13 +51,13 @@ class OptimalTransportPooling(LocalFeaturePooling):
 
     def __init__(
         self,
-        num_prototypes=64,
-        entropy_smoothing=2.0,
-        num_iterations=10,
-        prototypes_initializer="glorot_uniform",
-        data_format=None,
-        **kwargs,
-    ):
+        num_prototypes: int = 64,
+        entropy_smoothing: float = 2.0,
+        num_iterations: int = 10,
+        prototypes_initializer: InitializerLike = "glorot_uniform",
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(num_prototypes=num_prototypes, num_iterations=num_iterations)
         if not 0.0 < entropy_smoothing < float("inf"):

@@ -1,8 +1,11 @@
 """Pooling for selective match kernels (Tolias, Jeníček, Chum, ECCV 2020)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling, as_distribution
 from gsp_tf.layers.sizes import check_sizes
 
@@ -40,7 +43,9 @@ class SMKPooling(LocalFeaturePooling):
         [[4.0, 2.0]]
     """
 
-    def __init__(self, smoothing_size=3, data_format=None, **kwargs):
+    def __init__(
+        self, smoothing_size: int = 3, data_format: DataFormat | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(smoothing_size=smoothing_size)
         self.smoothing_size = smoothing_size

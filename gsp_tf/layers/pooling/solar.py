@@ -1,8 +1,11 @@
 """Second-order attention, then the generalised mean (Ng, Balntas, Tian, Mikolajczyk, ECCV 2020)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
@@ -42,7 +45,13 @@ class SolarPooling(LocalFeaturePooling):
         TensorShape([2, 8])
     """
 
-    def __init__(self, key_dim=None, p=3.0, data_format=None, **kwargs):
+    def __init__(
+        self,
+        key_dim: int | None = None,
+        p: float = 3.0,
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         if key_dim is not None:
             check_sizes(key_dim=key_dim)

@@ -1,10 +1,12 @@
 """WELDON pooling (Durand, Thome, Cord, CVPR 2016)."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
+from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 
 
@@ -37,7 +39,9 @@ class WeldonPooling(LocalFeaturePooling):
         [[13.0]]
     """
 
-    def __init__(self, k_max=3, k_min=3, data_format=None, **kwargs):
+    def __init__(
+        self, k_max: int = 3, k_min: int = 3, data_format: DataFormat | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         if k_max != int(k_max) or k_min != int(k_min) or k_max < 1 or k_min < 0:
             raise ValueError(

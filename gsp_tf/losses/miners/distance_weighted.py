@@ -39,7 +39,9 @@ class DistanceWeightedMiner(Miner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(self, cutoff=0.5, nonzero_loss_cutoff=1.4, seed=None):
+    def __init__(
+        self, cutoff: float = 0.5, nonzero_loss_cutoff: float = 1.4, seed: int | None = None
+    ) -> None:
         if not 0 < cutoff < nonzero_loss_cutoff:
             raise ValueError(
                 "The cutoffs must be 0 < cutoff < nonzero_loss_cutoff, received "

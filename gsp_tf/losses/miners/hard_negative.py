@@ -30,7 +30,7 @@ class HardNegativeMiner(Miner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(self, common_count=False):
+    def __init__(self, common_count: bool = False) -> None:
         self.common_count = common_count
 
     def __call__(self, pairs):

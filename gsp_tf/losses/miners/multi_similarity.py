@@ -28,7 +28,7 @@ class MultiSimilarityMiner(Miner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(self, epsilon=0.1):
+    def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
 
     def __call__(self, pairs):

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 
 import pyarrow as pa
 
+from gsp_tf._console import bulleted, counted
 from gsp_tf._files import remove_partial
-from gsp_tf._messages import bulleted, counted
 from gsp_tf.serving._metadata import versions
 from gsp_tf.serving.embedding.folder import (
     EmbeddingsFolder,

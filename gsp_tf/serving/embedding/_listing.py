@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gsp_tf._messages import bulleted
+from gsp_tf._console import bulleted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
 

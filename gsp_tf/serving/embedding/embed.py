@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from gsp_tf._files import advising
-from gsp_tf._lock import locked
+from gsp_tf._files import advising, locked
 from gsp_tf._typing import PathLike
 from gsp_tf.serving.embedding._job import (
     SHARD_SIZE,

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from gsp_tf._progress import show_progress
+from gsp_tf._console import show_progress
 from gsp_tf._typing import PathLike
 from gsp_tf.data import EncodedImages, FileImages, UnreadableImageError, check_image
 from gsp_tf.evaluation import checked_embeddings

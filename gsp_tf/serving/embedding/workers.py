@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gsp_tf._lock import locked
-from gsp_tf._progress import show_progress
+from gsp_tf._console import show_progress
+from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.serving.embedding._job import (
     FILE_COLUMNS,

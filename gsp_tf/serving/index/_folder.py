@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsp_tf._files import hashing
-from gsp_tf._lock import locked
+from gsp_tf._files import hashing, locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace
 from gsp_tf.serving._metadata import Metadata, ModelInfo, file_sha256
@@ -104,10 +103,10 @@ class IndexMetadata(Metadata):
     model: ModelInfo
     recall: Recall
     versions: dict[str, str]
-    segments: tuple[StoredSegment, ...] = ()
+    segments: tuple[StoredSegment, ...]
 
     def __post_init__(self) -> None:
-        self.space.unpack(self.metric, self.dim)
+        self.search_space()
 
     @property
     def count(self) -> int:
@@ -175,7 +174,7 @@ class IndexFolder:
                 vectors = sum(segment.vectors.bytes for segment in metadata.segments)
                 on_disk = vectors > available_memory()
             segments = [self.read(metadata, s, on_disk) for s in metadata.segments]
-            _check_ids(self.metadata_path, metadata, segments)
+            self._check_ids(metadata, segments)
             return metadata, segments, on_disk
 
         return self._of_one_generation(opened)
@@ -214,6 +213,16 @@ class IndexFolder:
         if are_read and not np.array_equal(stored_ids(vectors), items["id"]):
             raise ValueError(f"{path} is damaged: its ids are not those of its items.")
         return Segment(vectors, items, stored)
+
+    def _check_ids(self, metadata, segments):
+        """Refuses ids that are there twice, or that the index has not given yet."""
+        ids = np.concatenate([[-1], *(s.items["id"] for s in segments), [metadata.next_id]])
+        if not segments:
+            raise ValueError(f"{self.metadata_path} is damaged: it has no segments.")
+        if (np.diff(ids) < 1).any():
+            raise ValueError(
+                f"{self.metadata_path} is damaged: the ids of its images do not ascend to next_id."
+            )
 
     @contextlib.contextmanager
     def changing(self, metadata: IndexMetadata | None = None) -> Iterator[None]:
@@ -275,13 +284,6 @@ def _is_ours(name: str) -> bool:
 def _is_left(file: Path) -> bool:
     """Whether a file is one that a process left that was killed while it built an index."""
     return file.name.startswith(".") or _is_ours(file.name)
-
-
-def _check_ids(path: Path, metadata: IndexMetadata, segments: list[Segment]) -> None:
-    """Refuses ids that are there twice, or that the index has not given yet."""
-    ids = np.concatenate([[-1], *(s.items["id"] for s in segments), [metadata.next_id]])
-    if (np.diff(ids) < 1).any():
-        raise ValueError(f"{path} is damaged: the ids of its images are not in ascending order.")
 
 
 def available_memory() -> int:

@@ -96,6 +96,7 @@ def _built(source, kind, metric, rng):
         model=described.model,
         recall=recall,
         versions=versions(),
+        segments=(),
     )
     return metadata, [Segment(index, items)]
 

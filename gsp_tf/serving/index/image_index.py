@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gsp_tf._messages import counted, listed
+from gsp_tf._console import counted, listed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.serving._metadata import check_same_model

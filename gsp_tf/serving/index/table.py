@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.serving.index.image_index import Index
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -24,11 +24,6 @@ class ArcFaceLoss(ProxyLoss):
         scale: s > 0.
 
     Weight: `proxies (num_classes, D)`, one for each class.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -61,13 +56,6 @@ class ArcFaceLoss(ProxyLoss):
             math.cos(margin) * similarities - math.sin(margin) * sines,
             similarities - margin * math.sin(margin),
         )
-        own = of_own_class(labels, ops.shape(similarities)[1])
+        own = own_class_mask(labels, ops.shape(similarities)[1])
         logits = self.scale * ops.where(own, moved, similarities)
         return cross_entropy(labels, logits, is_class)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "margin_degrees": self.margin_degrees,
-            "scale": self.scale,
-        }

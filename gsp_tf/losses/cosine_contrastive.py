@@ -3,8 +3,7 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses._pairs import Miner, PairLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -17,11 +16,7 @@ class CosineContrastiveLoss(PairLoss):
 
     Args:
         margin: m, similarity below which a negative pair costs nothing.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -46,6 +41,3 @@ class CosineContrastiveLoss(PairLoss):
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)
         repulsion = pairs.negatives * ops.relu(pairs.similarities - self.margin)
         return ops.mean(ops.sum(attraction + repulsion, axis=1))
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}

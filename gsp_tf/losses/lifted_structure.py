@@ -3,9 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -24,11 +23,7 @@ class LiftedStructureLoss(PairLoss):
 
     Args:
         margin: m, a distance.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -68,6 +63,3 @@ class LiftedStructureLoss(PairLoss):
     def _negatives_of(self, exponents, negatives, axis):
         """Log of the sum over the negatives along an axis, and whether there are any."""
         return log_sum_exp(exponents, negatives, axis), ops.any(negatives > 0, axis=axis)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}

@@ -3,9 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,11 +19,7 @@ class NPairsLoss(PairLoss):
     `normalize=False`.
 
     Args:
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -21,11 +21,6 @@ class ProxyNCALoss(ProxyLoss):
         temperature: T > 0.
 
     Weight: `proxies (num_classes, D)`, one for each class.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -44,6 +39,3 @@ class ProxyNCALoss(ProxyLoss):
 
     def similarity_loss(self, labels, similarities, is_class=None):
         return cross_entropy(labels, 2.0 * similarities / self.temperature, is_class)
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
@@ -28,11 +28,6 @@ class SoftTripleLoss(ProxyLoss):
         margin: δ, a similarity.
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -61,7 +56,7 @@ class SoftTripleLoss(ProxyLoss):
                 "scale and gamma must be positive and tau not negative, "
                 f"received {scale}, {gamma} and {tau}."
             )
-        self.proxies_per_class = centers_per_class
+        self.centers_per_class = self.proxies_per_class = centers_per_class
         self.scale = scale
         self.gamma = gamma
         self.tau = tau
@@ -76,7 +71,7 @@ class SoftTripleLoss(ProxyLoss):
         else:
             shares = ops.softmax(similarities / self.gamma, axis=-1)
             relaxed = ops.sum(shares * similarities, axis=-1)
-        own = of_own_class(labels, num_classes)
+        own = own_class_mask(labels, num_classes)
         logits = self.scale * ops.where(own, relaxed - self.margin, relaxed)
         return cross_entropy(labels, logits, is_class) + self.tau * self._spread()
 
@@ -88,13 +83,3 @@ class SoftTripleLoss(ProxyLoss):
         centers = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
         # Each unordered pair of centres stands twice in the distance matrix.
         return 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "centers_per_class": self.proxies_per_class,
-            "scale": self.scale,
-            "gamma": self.gamma,
-            "tau": self.tau,
-            "margin": self.margin,
-        }

@@ -72,14 +72,11 @@ def missing_shards(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> li
 
 
 def finish(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> None:
-    """Checks every shard, lists and warns of what could not be read, and completes the folder.
-
-    What killed workers left is removed, also what those left who had already renamed their shard.
-    """
+    """Checks every shard, lists and warns of what could not be read, and completes the folder."""
     if metadata.outcome is None:
         metadata = replace(metadata, outcome=_outcome(folder, metadata))
         metadata.write(folder.metadata_path)
-        remove_partial(folder.path)
+        remove_partial(folder.path)  # what a worker left that had already renamed its shard
     corrupt = folder.corrupt()
     if corrupt:
         warnings.warn(

@@ -19,14 +19,7 @@ class ListedImage(NamedTuple):
 
 
 def list_images(sources: Sequence[PathLike]) -> list[ListedImage]:
-    """Lists the image files that are named by themselves, by folders and by manifests.
-
-    A file has no label. In a folder, searched at any depth for files with an image extension, the
-    label is the name of the first folder below it, and files that lie in it directly have none. One
-    warning for each folder tells what else lies there and is left out. A file whose name ends in
-    .csv is a manifest. A file that is named twice is listed once. The order is that of the sources;
-    those of a folder are sorted.
-    """
+    """The image files that files, folders at any depth and .csv files name, each of them once."""
     labels = {}
     for source in sources:
         for path, label in _listed(Path(source)):
@@ -61,8 +54,8 @@ def _in_folder(folder):
     images = find_images(folder, left_out)
     if not images:
         accepted = ", ".join(IMAGE_EXTENSIONS)
-        raise left_out.refusal(folder, [f"there are no images in it; accepted are {accepted}"])
-    left_out.warn(folder, stacklevel=5)
+        left_out.problems.append(f"there are no images in it; accepted are {accepted}")
+    left_out.report(folder, stacklevel=5)
     found = []
     for path in images:
         parents = Path(path).relative_to(folder).parts[:-1]

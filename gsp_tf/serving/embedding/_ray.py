@@ -15,11 +15,7 @@ _OBJECT_STORE = 100_000_000  # bytes; what workers read and write does not pass 
 
 @contextlib.contextmanager
 def ray_session(cpus: int | None = None) -> Iterator[ModuleType]:
-    """Ray with `ray.data`, connected: as it is, to RAY_ADDRESS, or to a cluster of its own.
-
-    A cluster that is started here has `cpus` cores, by default all of the machine, has no
-    dashboard, sends no statistics of use, and ends with the block.
-    """
+    """Ray, connected as it is, to RAY_ADDRESS, or to a cluster here, which ends with the block."""
     try:
         import ray
         import ray.data

@@ -17,17 +17,10 @@ _READ = ("path", "bytes", "label")
 _WRITTEN = ("embedding", "file_size", "file_time")
 
 
-class CollectionBatch(NamedTuple):
-    """Some images of a collection.
+class _CollectionBatch(NamedTuple):
+    """Some images of a collection, one in each row."""
 
-    Args:
-        names: n absolute paths, or where there is none the file and the row of it.
-        labels: n names of classes, `None` where it is not known.
-        images: n paths, or n contents; `None` where a row has none.
-        columns: The n values of each other column.
-    """
-
-    names: list[str]
+    names: list[str]  # absolute paths, or the file and the number of the row
     labels: list[str | None]
     images: list[str | None] | list[bytes | None]
     columns: dict[str, pa.Array]
@@ -89,7 +82,7 @@ class Collection:
     def __len__(self) -> int:
         return sum(self.counts)
 
-    def batches(self, start: int, stop: int, size: int) -> Iterator[CollectionBatch]:
+    def batches(self, start: int, stop: int, size: int) -> Iterator[_CollectionBatch]:
         """Reads rows of the collection, as they are asked for.
 
         Args:
@@ -124,7 +117,7 @@ class Collection:
                 row += len(batch)
 
     def _named(self, rows, file, first_row):
-        """The `CollectionBatch` of rows of a file, the first of which has a number."""
+        """The `_CollectionBatch` of rows of a file, the first of which has a number."""
         found = {name: rows[name] for name in rows.schema.names}
         names = [f"{file}#{number}" for number in range(first_row, first_row + len(rows))]
         images = found["bytes"].to_pylist() if "bytes" in found else None
@@ -140,7 +133,7 @@ class Collection:
             name: found[name].cast(kind) if name in found else pa.nulls(len(rows), kind)
             for name, kind in self.columns.items()
         }
-        return CollectionBatch(names, labels, images, columns)
+        return _CollectionBatch(names, labels, images, columns)
 
 
 def _parquet_files(path: Path) -> list[str]:

@@ -78,6 +78,11 @@ class Shard:
         corrupt: Pairs of a path and a reason, for images that could not be read.
         columns: Further columns of n values, by their names: `file_size` in bytes and `file_time`,
             and those that the collection has.
+
+    Example:
+        >>> shard = Shard(["/a.png"], ["cat"], np.float32([[0.6, 0.8]]))
+        >>> shard.columns
+        {}
     """
 
     paths: list[str]
@@ -87,7 +92,7 @@ class Shard:
     columns: dict[str, Any] = field(default_factory=dict)
 
 
-class ShardSummary(NamedTuple):
+class _ShardSummary(NamedTuple):
     """What a shard holds, without its embeddings; `lengths` is empty if there are none."""
 
     count: int
@@ -206,7 +211,7 @@ class EmbeddingsFolder:
             {name: table[name] for name in table.column_names if name not in wanted},
         )
 
-    def summarize_shard(self, number: int) -> ShardSummary:
+    def summarize_shard(self, number: int) -> _ShardSummary:
         """Reads the end of a shard alone; a damaged one is a ValueError."""
         path = self.shard_path(number)
         try:
@@ -215,7 +220,7 @@ class EmbeddingsFolder:
             if not path.is_file():
                 raise
             raise ValueError(f"{path} is damaged: {error}") from error
-        return ShardSummary(footer.num_rows, *_notes(footer.metadata, path))
+        return _ShardSummary(footer.num_rows, *_notes(footer.metadata, path))
 
     def write_corrupt(self, corrupt: list[tuple[str, str]]) -> None:
         """Writes `corrupt.csv`."""

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import keras
@@ -11,16 +10,16 @@ import tensorflow as tf
 
 from gsp_tf._console import show_progress
 from gsp_tf._typing import PathLike
-from gsp_tf.data import EncodedImages, FileImages, UnreadableImageError, check_image
 from gsp_tf.evaluation import checked_embeddings
-from gsp_tf.experiment import RunFolder, evaluation_batches, model_folders
+from gsp_tf.experiment import Ensemble, RunFolder, evaluation_batches
 from gsp_tf.serving._metadata import ModelInfo, Preprocessing, file_sha256
+from gsp_tf.serving.embedding._checked_images import CheckedImages
 from gsp_tf.training import embed, first_output, inference
 
 _NOT_DECODED = "TensorFlow cannot decode it"
 
 
-class Embedded(NamedTuple):
+class _Embedded(NamedTuple):
     """Embeddings of images, NaN where one cannot be read, and why not: a text or an empty one."""
 
     embeddings: np.ndarray
@@ -53,7 +52,7 @@ class RunModel:
         folder.require(folder.recipe_path)
         self.recipe = folder.recipe()
         if self.recipe.protocol.is_ensemble:
-            models = [str(model.path) for repeats in model_folders(folder) for model in repeats]
+            models = [str(m.path) for repeats in Ensemble(path).model_folders for m in repeats]
             raise ValueError(
                 f"{path} holds the models of several folds; name the run folder of one of them: "
                 f"{', '.join(models)}."
@@ -111,7 +110,7 @@ class RunModel:
 
     def embed_images(
         self, images: Sequence[str | bytes | None], description: str | None = None
-    ) -> Embedded:
+    ) -> _Embedded:
         """Embeds image files, or the contents of such, as evaluation embeds them.
 
         Args:
@@ -125,35 +124,22 @@ class RunModel:
         Raises:
             ValueError: If the model gives values that are not finite.
         """
-        threads = tf.config.threading.get_intra_op_parallelism_threads()
-        with ThreadPoolExecutor(threads or None) as pool:
-            problems = list(pool.map(_problem, images))
-        rows = [row for row, problem in enumerate(problems) if not problem]
-        embeddings = np.full((len(images), self.dim), np.nan, np.float32)
         try:
-            if rows:
-                embeddings[rows] = self._embed([images[row] for row in rows], description)
+            found, problems = self._embed(images, description)
         except tf.errors.InvalidArgumentError:
-            for row in rows:
-                try:
-                    embeddings[row] = self._embed([images[row]])
-                except tf.errors.InvalidArgumentError:
-                    problems[row] = _NOT_DECODED
-        return Embedded(embeddings, problems)
+            alone = [self._embed_alone(image) for image in images]
+            found = np.concatenate([embedding for embedding, _ in alone])
+            problems = [problem for _, [problem] in alone]
+        unreadable = np.array(problems, dtype=bool)
+        return _Embedded(np.where(unreadable[:, None], np.float32("nan"), found), problems)
 
     def _embed(self, images, description=None):
-        image_set = FileImages if isinstance(images[0], str) else EncodedImages
-        channels = self.embedder.input_shape[-1]
-        images = image_set(images, np.zeros(len(images), int), [""], channels=channels)
-        return self.embed_batches(evaluation_batches(self.recipe, images), description)
+        checked = CheckedImages(images, self.embedder.input_shape[-1])
+        batches = evaluation_batches(self.recipe, checked)
+        return _Embedded(self.embed_batches(batches, description), checked.problems)
 
-
-def _problem(image):
-    """Why an image cannot be read, or an empty text."""
-    if image is None:
-        return "it is missing"
-    try:
-        check_image(image)
-    except UnreadableImageError as error:
-        return error.reason
-    return ""
+    def _embed_alone(self, image):
+        try:
+            return self._embed([image])
+        except tf.errors.InvalidArgumentError:
+            return _Embedded(np.zeros((1, self.dim), np.float32), [_NOT_DECODED])

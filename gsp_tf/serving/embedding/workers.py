@@ -119,10 +119,7 @@ def _embed(missing: list[int], arguments: tuple, workers: int | None, cpus: int)
 
 
 class _ShardEmbedder:
-    """What a worker does: writes shards of a collection, those that are not there yet.
-
-    It maps `shard`, integers `(n,)`, to `problem`, `(n,)`: why a shard could not be written.
-    """
+    """What a worker does: writes the shards that are missing, and says which it cannot write."""
 
     def __init__(self, run: str, out: str, collection: Collection, threads: int | None):
         self.embedder = BatchEmbedder(run, threads)

@@ -11,10 +11,7 @@ from gsp_tf.serving.index._folder import ITEM_COLUMNS
 
 
 class EmbeddedBlocks:
-    """Ids and vectors of a folder of embeddings, shard by shard, each with an id from `first_id`.
-
-    What it has read, it reads again only if it does not keep the vectors in memory.
-    """
+    """Ids, from `first_id`, and vectors of a folder; read again each time, unless it may `keep`."""
 
     def __init__(
         self, folder: EmbeddingsFolder, space: SearchSpace, first_id: int = 0, keep: bool = False

@@ -20,8 +20,8 @@ from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace
 from gsp_tf.serving._metadata import Metadata, ModelInfo, file_sha256
 from gsp_tf.serving.embedding.folder import read_table
-from gsp_tf.serving.index._kinds import Kind, read_index, stored_ids
-from gsp_tf.serving.index._recall import Recall
+from gsp_tf.serving.index.kinds import Kind, read_index, stored_ids
+from gsp_tf.serving.index.recall import Recall
 
 ITEM_COLUMNS = {"id": pa.int64(), "path": pa.string(), "label": pa.string()}
 _OURS = re.compile(r"vectors-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet")
@@ -133,11 +133,7 @@ class Segment:
 
 
 class IndexFolder:
-    """The files of an index folder.
-
-    A change writes new segments under new names and then replaces `index.json`, so that the folder
-    holds the old index or the new one, whatever happens. Only one process at a time changes it.
-    """
+    """The files of an index folder, which holds the old index or the new one, whatever happens."""
 
     def __init__(self, path: PathLike):
         self.path = Path(path)
@@ -163,10 +159,7 @@ class IndexFolder:
         return IndexMetadata.read(self.metadata_path)
 
     def open(self, mapped: bool | None) -> tuple[IndexMetadata, list[Segment], bool]:
-        """Reads the index, its vectors left on disk if `mapped`, or if memory is too small.
-
-        Another process may replace the files meanwhile; then those that it wrote are read.
-        """
+        """Reads the index, its vectors left on disk if `mapped`, or if memory is too small."""
 
         def opened(metadata):
             on_disk = mapped
@@ -195,7 +188,7 @@ class IndexFolder:
             try:
                 return read(metadata)
             except (FileNotFoundError, ValueError):
-                if self._current() == metadata:
+                if self._current() == metadata:  # else another process has replaced the files
                     raise
 
     def read(self, metadata: IndexMetadata, stored: StoredSegment, mapped: bool) -> Segment:
@@ -226,11 +219,7 @@ class IndexFolder:
 
     @contextlib.contextmanager
     def changing(self, metadata: IndexMetadata | None = None) -> Iterator[None]:
-        """Keeps other processes from changing the index, which must be as it was read.
-
-        `metadata` is `None` for a new index. Whatever happens, no file is left that `index.json`
-        does not name.
-        """
+        """Locks the index, which must be as it was read; leaves no file that it does not name."""
         with locked(self.path):
             if self._current() != metadata:
                 raise ValueError(

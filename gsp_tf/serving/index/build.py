@@ -16,9 +16,9 @@ from gsp_tf.serving.index._folder import (
     Space,
     available_memory,
 )
-from gsp_tf.serving.index._kinds import Kind, choose_kind, new_index
-from gsp_tf.serving.index._recall import NEIGHBOURS, Recall, choose_probes, exact_neighbours
 from gsp_tf.serving.index.image_index import Index
+from gsp_tf.serving.index.kinds import Kind, choose_kind, new_index
+from gsp_tf.serving.index.recall import NEIGHBOURS, Recall, choose_probes, exact_neighbours
 
 _NUM_QUERIES = 256
 _TRAINING_POINTS = 65_536

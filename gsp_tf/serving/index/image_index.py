@@ -18,7 +18,7 @@ from gsp_tf.serving._metadata import check_same_model
 from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.index._blocks import EmbeddedBlocks
 from gsp_tf.serving.index._folder import IndexFolder, Segment
-from gsp_tf.serving.index._kinds import emptied, read_index
+from gsp_tf.serving.index.kinds import emptied, read_index
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from gsp_tf.serving.embedding import RunModel

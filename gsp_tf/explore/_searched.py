@@ -13,7 +13,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, ImageSet, find_unreadable
 from gsp_tf.evaluation import ExactSearch
 from gsp_tf.experiment import Run, check_test_images, load_splits, reason
-from gsp_tf.serving import Index, RunModel, distance_name, image_tile, open_index
+from gsp_tf.serving import Index, RunModel, image_tile, open_index
 from gsp_tf.visual import Tile, array_tile
 
 _BLOCK = 100_000  # labels in memory at a time
@@ -46,7 +46,7 @@ class IndexedImages:
         self._index = index
         self._channels = model.embedder.input_shape[-1]
         self.summary = f"{counted(len(index), 'image')} in {Path(*index.path.parts[-2:])}"
-        self.distance = distance_name(index.metadata)
+        self.distance = index.distance_name
         blocks = np.array_split(index.ids, 1 + len(index) // _BLOCK)
         classes = {label for ids in blocks for label in index.labels(ids)}
         self.num_classes = len(classes - {None})

@@ -2,54 +2,24 @@
 
 import hashlib
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from gsp_tf._console import bulleted
+from gsp_tf._typing import PathLike
 from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
 
 
 class ListedImage(NamedTuple):
-    """An image file and its class.
-
-    Args:
-        path: absolute path of the file.
-        label: name of its class, `None` if it is not known.
-    """
+    """The absolute path of an image file, and its class, `None` if it is not known."""
 
     path: str
     label: str | None
 
 
-def list_images(sources):
-    """List the image files that are named by themselves, by folders and by manifests.
-
-    A file has no label. In a folder, searched at any depth for files with an image extension, the
-    label is the name of the first folder below it, and files that lie in it directly have none. One
-    warning for each folder tells what else lies there and is left out, as `load_folder` tells it.
-    A file whose name ends in .csv is a manifest with the columns path and label, of which the
-    second may be empty. A file that is named twice is listed once.
-
-    Args:
-        sources: paths of files, folders and manifests.
-
-    Returns:
-        list of `ListedImage`, in the order of the sources, those of a folder sorted.
-
-    Raises:
-        FileNotFoundError: if a source does not exist.
-        ValueError: if a folder or a manifest holds no images, a manifest is damaged, or two sources
-            give an image different labels.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     os.mkdir(f"{folder}/cat")
-        ...     for name in ("cat/1.png", "2.png"):
-        ...         Path(folder, name).touch()
-        ...     [(os.path.basename(path), label) for path, label in list_images([folder])]
-        [('2.png', None), ('1.png', 'cat')]
-    """
+def list_images(sources: Sequence[PathLike]) -> list[ListedImage]:
+    """The image files that files, folders at any depth and .csv files name, each of them once."""
     labels = {}
     for source in sources:
         for path, label in _listed(Path(source)):
@@ -61,19 +31,8 @@ def list_images(sources):
     return [ListedImage(path, label) for path, label in labels.items()]
 
 
-def fingerprint(images):
-    """SHA-256 of the paths and labels of images, in their order.
-
-    Args:
-        images: list of `ListedImage`.
-
-    Returns:
-        str of 64 hexadecimal digits.
-
-    Example:
-        >>> fingerprint([ListedImage("/a.png", None)])[:8]
-        '1b122a7d'
-    """
+def fingerprint(images: Iterable[ListedImage]) -> str:
+    """SHA-256 of the paths and labels of images, in their order."""
     digest = hashlib.sha256()
     for path, label in images:
         digest.update(repr((path, label)).encode())

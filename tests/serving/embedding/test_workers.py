@@ -1,6 +1,7 @@
 """Collections embedded by local clusters of Ray, whose driver and then a worker are killed."""
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -26,11 +27,10 @@ from gsp_tf.serving import (
     embed_collection,
     embed_images,
 )
-from gsp_tf.serving.embedding_job import finish
-from gsp_tf.serving.ray_session import ray_session
-from gsp_tf.serving.shard_embedder import ShardEmbedder
+from gsp_tf.serving.embedding import workers
+from gsp_tf.serving.embedding._job import finish
+from gsp_tf.serving.embedding._ray import ray_session
 
-MODULE = sys.modules[embed_collection.__module__]
 SHARD_SIZE, NUM_SHARDS = 8, 11
 
 
@@ -108,15 +108,15 @@ def interrupted(finished_run, collection, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(interrupted, finished_run, collection):
-    """The folder after a second call, one of whose two workers was killed on the way."""
+    """The folder after a second call, whose only worker was killed on the way."""
     out, marker = interrupted.out, f"GSP_TF_TEST={interrupted.out}-worker"
     killed = SimpleNamespace()
 
     def kill():
         wait_until(lambda: len(written(out)) > len(interrupted.written))
-        workers = [pid for pid, line in processes(marker).items() if b"ray::MapWorker" in line]
-        os.kill(workers[0], signal.SIGKILL)
-        killed.workers, killed.written = len(workers), len(written(out))
+        found = [pid for pid, line in processes(marker).items() if b"ray::MapWorker" in line]
+        os.kill(found[0], signal.SIGKILL)
+        killed.workers, killed.written = len(found), len(written(out))
 
     killer = threading.Thread(target=kill)
     with pytest.MonkeyPatch.context() as patch:
@@ -124,7 +124,7 @@ def finished(interrupted, finished_run, collection):
         patch.delenv("RAY_ADDRESS", raising=False)
         killer.start()
         with pytest.warns(UserWarning, match="2 of 82 files cannot be read"):
-            folder = embed_collection(finished_run, collection, out, workers=2)
+            folder = embed_collection(finished_run, collection, out, workers=1)
     killer.join()
     return SimpleNamespace(folder=folder, killed=killed, marker=marker)
 
@@ -136,12 +136,12 @@ def own(finished, tmp_path):
 
 @pytest.fixture
 def without_ray(monkeypatch):
-    monkeypatch.setattr(MODULE, "ray_session", None)
+    monkeypatch.setattr(workers, "ray_session", None)
 
 
 def test_the_driver_and_a_worker_were_killed_on_the_way(interrupted, finished):
     assert 2 <= len(interrupted.written) < finished.killed.written < NUM_SHARDS
-    assert finished.killed.workers == 2
+    assert finished.killed.workers == 1  # so Ray has started another
 
 
 def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collection):
@@ -156,10 +156,14 @@ def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collecti
     assert labels == [Path(path).parent.name for path in paths[:50]] + [None] * 30
     corrupt = dict(folder.corrupt())
     assert set(corrupt) == {str(collection / "broken.png"), "/text"}
-    assert (
-        folder.metadata()["images"].items() >= {"listed": 82, "embedded": 80, "corrupt": 2}.items()
-    )
-    np.testing.assert_allclose(folder.metadata()["lengths"], 1, atol=1e-5)
+    metadata = folder.metadata()
+    assert metadata.images.listed == 82 and metadata.outcome.embedded == 80
+    assert metadata.outcome.corrupt == 2
+    np.testing.assert_allclose(metadata.outcome.lengths, 1, atol=1e-5)
+    numbers = [n for shard in shards for n in shard.columns["id"].to_pylist()]
+    assert numbers == [None] * 50 + list(range(30))
+    sizes = [n for shard in shards for n in shard.columns["file_size"].to_pylist()]
+    assert sizes == list(map(os.path.getsize, paths))
     names = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
     names |= {"embeddings.json", "corrupt.csv", ".lock"}
     assert {path.name for path in folder.path.iterdir()} == names
@@ -201,7 +205,7 @@ def test_another_model_preprocessing_or_collection_is_refused(
 
 
 def test_a_damaged_shard_is_named_at_the_end(own, finished_run, collection, without_ray):
-    edit_json(own.metadata_path, complete=False)
+    edit_json(own.metadata_path, outcome=None)
     own.shard_path(3).write_bytes(own.shard_path(3).read_bytes()[:-9])
     with pytest.raises(ValueError, match="embeddings-00003.parquet is damaged"):
         embed_collection(finished_run, collection, own.path)
@@ -228,13 +232,13 @@ def in_this_process(monkeypatch):
         ActorPoolStrategy=lambda size: size,
     )
     ray = SimpleNamespace(data=data, cluster_resources=lambda: {"CPU": 2.0})
-    monkeypatch.setattr(MODULE, "ray_session", lambda: contextlib.nullcontext(ray))
+    monkeypatch.setattr(workers, "ray_session", lambda: contextlib.nullcontext(ray))
 
 
 @pytest.fixture
 def unfinished(own):
     """A folder that lacks a shard."""
-    edit_json(own.metadata_path, complete=False)
+    edit_json(own.metadata_path, outcome=None)
     own.shard_path(2).unlink()
     return own
 
@@ -245,7 +249,7 @@ def test_a_lost_shard_is_written_again(
 ):
     before = written(unfinished.path)
     embed_collection(finished_run, collection, unfinished.path)
-    assert unfinished.read_shard(2).paths == finished.folder.read_shard(2).paths
+    assert unfinished.read_shard(2, 8).paths == finished.folder.read_shard(2, 8).paths
     assert before.items() <= written(unfinished.path).items()
     assert {path.name for path in unfinished.path.iterdir()} == {
         path.name for path in finished.folder.path.iterdir()
@@ -289,7 +293,7 @@ def test_a_shard_that_cannot_be_written_ends_the_job(
 
 def worker(run, out, source):
     """Function that tries a shard and gives what is wrong."""
-    embedder = ShardEmbedder(run, out, Collection(source), None)
+    embedder = workers._ShardEmbedder(run, out, Collection(source), None)
     return lambda: embedder({"shard": [2]})["problem"][0]
 
 
@@ -304,12 +308,12 @@ def test_a_shard_that_kills_its_workers_is_not_tried_for_ever(
 
     try_shard = worker(finished_run, unfinished.path, collection)
     with monkeypatch.context() as patch:
-        patch.setattr(ShardEmbedder, "_shard", kill)
+        patch.setattr(workers._ShardEmbedder, "_shard", kill)
         for _ in range(5):
             with pytest.raises(Killed):
                 try_shard()
     assert "Shard 2: 5 workers were killed while they wrote it" in try_shard()
-    unfinished.forget_attempts()
+    workers._Attempts(unfinished.path).forget()
     assert try_shard() == "" and unfinished.shard_path(2).is_file()
 
 
@@ -319,7 +323,8 @@ def test_a_worker_refuses_what_changed_on_the_way(unfinished, digits_run, collec
     pq.write_table(pq.read_table(source / "0.parquet")[:10], tmp_path / "short.parquet")
     (tmp_path / "short.parquet").replace(source / "0.parquet")
     assert "0.parquet was changed: it had 21 rows before" in try_shard()
-    edit_json(unfinished.metadata_path, model={"sha256": "another"})
+    model = dataclasses.asdict(unfinished.metadata().model)
+    edit_json(unfinished.metadata_path, model={**model, "sha256": "another"})
     problem = worker(digits_run, unfinished.path, collection)()
     assert "the model of" in problem and "changed while it was used" in problem
 

@@ -56,11 +56,11 @@ def test_what_cannot_be_read_has_a_problem_and_no_embedding(embedder, embedded, 
     result = embedder({"path": rows})
     problems = result["problem"].tolist()
     assert problems[:2] == ["there is no such file", ""] and problems[2].startswith(NO_IMAGE)
-    assert problems[3:] == ["its path is missing", ""]
+    assert problems[3:] == ["it is missing", ""]
     np.testing.assert_allclose(result["embedding"][[1, 4]], expected[:2], atol=1e-6)
     assert np.isnan(result["embedding"][[0, 2, 3]]).all()
     result = embedder({"bytes": [None, b"", b"text"]})
-    assert result["problem"].tolist()[0] == "its bytes are missing" and all(result["problem"])
+    assert result["problem"].tolist()[0] == "it is missing" and all(result["problem"])
     assert result["embedding"].shape == (3, 8) and np.isnan(result["embedding"]).all()
 
 

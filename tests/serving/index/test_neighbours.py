@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from embedded import edit_json, save_run
 from PIL import Image
 
-from gsp_tf.serving import Index, build_index, embed_images, open_index, search
+from gsp_tf.serving import EmbeddingsFolder, Index, build_index, embed_images, open_index, search
 
 FRESH = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
 
@@ -110,7 +111,13 @@ def test_images_are_added_and_deleted(digits_run, images, query, tmp_path, comma
     assert code == 0 and "80 images" in output
     assert search(digits_run, query, k=1)[0].path == str(tmp_path / "new.png")
     refused = command("index", index, "--add", tmp_path / "more")[2]
-    assert "index holds 1 image of these already" in refused
+    assert "index holds 1 image of these already; to replace them, use --replace" in refused
+    both = ["--add", tmp_path / "more", "--replace", tmp_path / "more"]
+    assert "Give --add or --replace, not both" in command("index", index, *both)[2]
+    code, output, _ = command("index", index, "--replace", tmp_path / "more")
+    assert code == 0 and "80 images" in output
+    missing = command("index", index, "--delete", query, "--add", tmp_path / "more")[2]
+    assert "does not hold 1 image to delete" in missing
     assert "index does not hold 1 image to delete" in command("index", index, "--delete", query)[2]
     assert "not for changing one" in command("index", index, "--delete", query, "--out", "x")[2]
     assert "holds an index; add to it" in command("index", digits_run / "embeddings")[2]
@@ -136,7 +143,7 @@ def test_what_cannot_be_searched(digits_run, query, tmp_path, command):
         ([query, "--k", "0"], "k must be 1 or more; received 0"),
         ([tmp_path / "text.png"], "text.png: not an image"),
         ([tmp_path / "gone.png"], "gone.png: there is no such file"),
-        ([query, "--index", tmp_path], "is no index: it has no index.json"),
+        ([query, "--index", tmp_path], "is not an index: it has no index.json"),
     ):
         code, _, errors = command("search", digits_run, *arguments)
         assert code == 1 and errors.count("gsp-tf: error:") == 1 and message in errors
@@ -183,7 +190,9 @@ def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
     assert search(own, query, k=1)[0].path == str(query)
     with open(own / "model.keras", "ab") as file:
         file.write(b"another model")
-    edit_json(own / "embeddings" / "embeddings.json", model={"sha256": "a", "run": str(own)})
+    model = EmbeddingsFolder(own / "embeddings").metadata().model
+    entries = {**dataclasses.asdict(model), "sha256": "a", "run": str(own)}
+    edit_json(own / "embeddings" / "embeddings.json", model=entries)
     with pytest.raises(FileNotFoundError, match="is not there or has another model; say where"):
         build_index(own / "embeddings")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gsp_tf.serving.listing import fingerprint, list_images
+from gsp_tf.serving.embedding._listing import fingerprint, list_images
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ import pytest
 from embedded import edit_json, save_run
 
 from gsp_tf.experiment import Run, RunFolder
-from gsp_tf.serving import EmbeddingsFolder, embed_images
-from gsp_tf.serving.checksum import file_sha256
-from gsp_tf.serving.run_model import RunModel
+from gsp_tf.serving import EmbeddingsFolder, RunModel, embed_images
+from gsp_tf.serving._metadata import file_sha256
 
 # Embeds, and kills itself in place of the third renaming of a shard.
 KILL = """
@@ -65,12 +64,12 @@ def test_are_those_of_the_evaluation(finished_run, embedded):
 
 def test_the_metadata_say_what_they_are(finished_run, embedded):
     metadata = EmbeddingsFolder.open(embedded).metadata()
-    assert metadata["model"]["sha256"] == file_sha256(finished_run / "model.keras")
-    assert metadata["model"]["recipe"] == "digits" and metadata["dim"] == 8
-    assert metadata["preprocessing"] == {"image_size": 16, "resize": 18}
-    assert metadata["images"]["embedded"] == 80 and metadata["images"]["corrupt"] == 0
-    assert metadata["metric"] == "euclidean"
-    np.testing.assert_allclose(metadata["lengths"], 1, atol=1e-5)
+    assert metadata.model.sha256 == file_sha256(finished_run / "model.keras")
+    assert metadata.model.recipe == "digits" and metadata.dim == 8
+    assert vars(metadata.model.preprocessing) == {"image_size": 16, "resize": 18}
+    assert metadata.outcome.embedded == 80 and metadata.outcome.corrupt == 0
+    assert metadata.metric == "euclidean" and metadata.images.listed == 80
+    np.testing.assert_allclose(metadata.outcome.lengths, 1, atol=1e-5)
     assert sorted(path.name for path in embedded.iterdir()) == [
         ".lock",
         *(f"embeddings-{i:05}.parquet" for i in range(5)),
@@ -90,13 +89,13 @@ def test_a_killed_process_goes_on_with_what_is_missing(
     assert [out.shard_path(i).exists() for i in range(5)] == [True, True, False, False, False]
     written = {i: out.shard_path(i).stat().st_mtime_ns for i in range(2)}
     done = []
-    original = RunModel.embed_files
+    original = RunModel.embed_images
 
     def count(self, paths, description):
         done.extend(paths)
         return original(self, paths, description)
 
-    monkeypatch.setattr(RunModel, "embed_files", count)
+    monkeypatch.setattr(RunModel, "embed_images", count)
     embed_images(finished_run, [images], out.path)
     paths, labels, embeddings = contents(out.path)
     expected_paths, expected_labels, expected = contents(embedded)
@@ -109,7 +108,7 @@ def test_a_killed_process_goes_on_with_what_is_missing(
 
 
 def test_what_is_complete_is_not_computed_again(finished_run, images, own, monkeypatch):
-    monkeypatch.setattr(RunModel, "embed_files", None)
+    monkeypatch.setattr(RunModel, "embed_images", None)
     assert embed_images(finished_run, [images], own.path).metadata() == own.metadata()
 
 
@@ -117,7 +116,7 @@ def test_a_lost_shard_is_written_again(finished_run, images, own, embedded):
     own.shard_path(3).unlink()
     with pytest.raises(FileNotFoundError, match="lacks embeddings-00003.parquet"):
         EmbeddingsFolder.open(own.path)
-    edit_json(own.metadata_path, complete=False)
+    edit_json(own.metadata_path, outcome=None)
     embed_images(finished_run, [images], own.path)
     assert contents(own.path)[0] == contents(embedded)[0]
 
@@ -182,7 +181,15 @@ def test_two_processes_do_not_write_one_folder(
     embed_images(finished_run, [images], own.path)
 
 
-@pytest.mark.parametrize("change", [lambda content: content[:-9], lambda content: b"PAR1" * 9])
+def flipped(content):
+    """A file with one bit changed in its embeddings."""
+    place = len(content) // 3
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    "change", [flipped, lambda content: content[:-9], lambda content: b"PAR1" * 9]
+)
 def test_damaged_shards_are_named(own, change):
     own.shard_path(1).write_bytes(change(own.shard_path(1).read_bytes()))
     with pytest.raises(ValueError, match="embeddings-00001.parquet is damaged"):
@@ -211,7 +218,7 @@ def test_damaged_notes_of_shards_are_named(own, name, noted):
         ("{}", "does not describe gsp_tf embeddings; received format None"),
         ('{"a":' * 100_000, "embeddings.json is damaged: it is nested too deeply"),
         ('{"format": "gsp_tf embeddings", "format_version": 9}', "format version 9"),
-        ('{"format": "gsp_tf embeddings", "format_version": 1}', "damaged: it has no model"),
+        ('{"format": "gsp_tf embeddings", "format_version": 2}', "it lacks entries, .*model"),
     ],
 )
 def test_damaged_metadata_are_refused(own, content, message):
@@ -221,18 +228,32 @@ def test_damaged_metadata_are_refused(own, content, message):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "message"),
     [
-        *({name: value} for name in ("dim", "shard_size") for value in (0, -1, 10**12)),
-        *({"images": {"listed": value}} for value in (None, 0, "all", 1.5, True)),
-        *({"images": {"listed": 80, "embedded": value}} for value in (None, "all", [80])),
-        {"images": {}},
+        *(({name: 0}, f"{name} is 0") for name in ("dim", "shard_size")),
+        *(({"dim": value}, f"dim is {value}") for value in (-1, 10**12)),
+        *(
+            ({"images": {"listed": value, "sha256": ""}}, f"listed is {value!r}")
+            for value in (None, 0, "all", 1.5, True)
+        ),
+        ({"outcome": {"embedded": 0, "corrupt": 0, "lengths": [1, 1]}}, "embedded is 0"),
+        ({"outcome": {"embedded": 1, "corrupt": 0, "lengths": [1]}}, "lengths must be two"),
+        ({"outcome": {"embedded": [80], "corrupt": 0, "lengths": [1, 1]}}, "embedded is .80."),
+        ({"images": {}}, "images lacks entries"),
     ],
 )
-def test_impossible_sizes_are_refused(own, changes):
+def test_impossible_metadata_are_refused(own, changes, message):
     edit_json(own.metadata_path, **changes)
-    with pytest.raises(ValueError, match="damaged: (dim|shard_size|listed|embedded) is"):
+    with pytest.raises(ValueError, match=f"embeddings.json is damaged: {message}"):
         EmbeddingsFolder.open(own.path)
+
+
+def test_size_and_time_of_the_files_are_noted(own):
+    shard = next(own.shards())
+    for path, size, time in zip(
+        shard.paths, shard.columns["file_size"], shard.columns["file_time"], strict=True
+    ):
+        assert size.as_py() == os.path.getsize(path) and time.value == os.stat(path).st_mtime_ns
 
 
 def test_bad_arguments(digits_run, images, tmp_path, command):

@@ -1,11 +1,13 @@
 """The nearest neighbours of an image."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from gsp_tf.data import check_image
-from gsp_tf.serving.index import Index
-from gsp_tf.serving.recall import describe_recall
-from gsp_tf.serving.run_model import RunModel
+from gsp_tf._typing import PathLike
+from gsp_tf.data import UnreadableImageError
+from gsp_tf.serving.embedding import RunModel
+from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.tiles import image_tile
 from gsp_tf.visual import write_search_page
 
@@ -15,10 +17,10 @@ class Neighbour(NamedTuple):
 
     Attributes:
         rank: 1 for the nearest.
-        distance: its distance from the query.
-        label: its class, `None` if it is not known.
-        path: absolute path of its file.
-        id: its id in the index.
+        distance: Its distance from the query.
+        label: Its class, `None` if it is not known.
+        path: Absolute path of its file.
+        id: Its id in the index.
     """
 
     rank: int
@@ -28,22 +30,27 @@ class Neighbour(NamedTuple):
     id: int
 
 
-def search(run, image, index=None, k=10):
-    """Find the images of an index that are nearest to an image, or to each of several.
+def search(
+    run: PathLike,
+    image: PathLike | Sequence[PathLike],
+    index: Index | PathLike | None = None,
+    k: int = 10,
+) -> list[Neighbour] | list[list[Neighbour]]:
+    """Finds the images of an index that are nearest to an image, or to each of several.
 
     Args:
-        run: run folder of the model that the index was made with.
-        image: image file, or a list of them.
+        run: Run folder of the model that the index was made with.
+        image: Image file, or a list of them.
         index: `Index` or its folder; `None` is the folder `index` in the run.
-        k: number of neighbours; all images of an index that holds fewer.
+        k: Number of neighbours; all images of an index that holds fewer.
 
     Returns:
-        list of `Neighbour`, nearest first; for a list of images a list of these lists. An image
-        that is in the index finds itself.
+        The neighbours, nearest first; for a list of images a list of these lists. An image that is
+        in the index finds itself.
 
     Raises:
-        FileNotFoundError: if a folder is not there.
-        ValueError: if an image cannot be read, `k` is below 1, or the index was made with another
+        FileNotFoundError: If a folder is not there.
+        ValueError: If an image cannot be read, `k` is below 1, or the index was made with another
             model or preprocessing.
 
     Example:
@@ -55,13 +62,15 @@ def search(run, image, index=None, k=10):
     if k < 1:
         raise ValueError(f"k must be 1 or more; received {k}.")
     several = isinstance(image, list | tuple)
-    images = list(image) if several else [image]
+    images = [str(file) for file in (image if several else [image])]
     model = RunModel(run)
     index = open_index(run, index)
     index.check_model(model)
-    for file in images:
-        check_image(file)
-    found = index.search(model.embed_files(images), min(k, len(index)))
+    embeddings, problems = model.embed_images(images, "Embedding")
+    for file, problem in zip(images, problems, strict=True):
+        if problem:
+            raise UnreadableImageError(file, problem)
+    found = index.search(embeddings, min(k, len(index)))
     neighbours = [_neighbours(index, *of_query) for of_query in zip(*found, strict=True)]
     return neighbours if several else neighbours[0]
 
@@ -74,13 +83,15 @@ def _neighbours(index, ids, distances):
     ]
 
 
-def open_index(run, index=None, mapped=None):
-    """An index, by default that in the folder of a run.
+def open_index(
+    run: PathLike, index: Index | PathLike | None = None, mapped: bool | None = None
+) -> Index:
+    """Opens an index, by default the one in the folder of a run.
 
     Args:
-        run: run folder.
+        run: Run folder.
         index: `Index` or its folder; `None` is the folder `index` in the run.
-        mapped: as in `Index`.
+        mapped: As in `Index`.
 
     Returns:
         `Index`.
@@ -98,45 +109,33 @@ def open_index(run, index=None, mapped=None):
     return Index(index, mapped)
 
 
-def write_neighbours(path, image, neighbours, index):
-    """Write a page with the pictures of what `search` found.
+def write_neighbours(
+    path: PathLike,
+    image: PathLike | Sequence[PathLike],
+    neighbours: list[Neighbour] | list[list[Neighbour]],
+    index: Index,
+) -> Path:
+    """Writes a page with the pictures of what `search` found.
 
     Args:
         path: HTML file to write.
-        image: image file that was searched, or a list of them.
-        neighbours: what `search` gave for it.
+        image: Image file that was searched, or a list of them.
+        neighbours: What `search` gave for it.
         index: `Index` that was searched.
 
     Returns:
-        pathlib.Path of the page.
+        The path of the page.
     """
     if not isinstance(image, list | tuple):
         image, neighbours = [image], [neighbours]
     metadata = index.metadata
     summary = (
         f"The {len(neighbours[0])} nearest of {len(index):,} images, by the model of the run "
-        f"{metadata['model'].get('recipe')}."
+        f"{metadata.model.recipe}."
     )
-    hint = f"Rank, label and {distance_name(metadata)} from the query."
-    if metadata["kind"] != "exact":
-        hint += f" The index is compressed ({metadata['kind']}); {describe_recall(metadata)}."
+    hint = f"Rank, label and {index.distance_name} from the query."
+    if metadata.kind != "exact":
+        hint += f" The index is compressed ({metadata.kind}); {metadata.recall}."
     found = [[(n.rank, n.distance, n.label, n.path) for n in of] for of in neighbours]
     searches = list(zip(image, found, strict=True))
     return write_search_page(path, searches, summary, hint, image_tile)
-
-
-def distance_name(metadata):
-    """What the distances of an index are, as a text.
-
-    Args:
-        metadata: dict of an `Index`.
-
-    Returns:
-        str.
-
-    Example:
-        >>> distance_name({"kind": "ivf_sq8", "metric": "euclidean"})
-        'approximate Euclidean distance'
-    """
-    metric = {"euclidean": "Euclidean", "cosine": "cosine"}[metadata["metric"]]
-    return f"{'' if metadata['kind'] == 'exact' else 'approximate '}{metric} distance"

@@ -4,6 +4,8 @@ import contextlib
 import logging
 import os
 import tempfile
+from collections.abc import Iterator
+from types import ModuleType
 
 from gsp_tf._console import to_install
 
@@ -12,20 +14,8 @@ _OBJECT_STORE = 100_000_000  # bytes; what workers read and write does not pass 
 
 
 @contextlib.contextmanager
-def ray_session(cpus=None):
-    """Ray, connected: as it is, to the cluster that RAY_ADDRESS names, or to one of its own.
-
-    One that is started here has no dashboard, sends no statistics of use, and ends with the block.
-
-    Args:
-        cpus: cores of a cluster that is started here; `None` for all of the machine.
-
-    Returns:
-        context manager that gives the module `ray`, with `ray.data`.
-
-    Raises:
-        ImportError: if Ray is not installed.
-    """
+def ray_session(cpus: int | None = None) -> Iterator[ModuleType]:
+    """Ray, connected as it is, to RAY_ADDRESS, or to a cluster here, which ends with the block."""
     try:
         import ray
         import ray.data
@@ -55,7 +45,7 @@ def ray_session(cpus=None):
         ray.shutdown()
 
 
-def _temporary_folder():
+def _temporary_folder() -> str:
     """Where Ray keeps its sockets, whose paths must be short."""
     folder = os.path.join(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir(), "ray")
     return folder if len(folder) <= _LONGEST else "/tmp/ray"

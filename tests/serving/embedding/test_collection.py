@@ -26,7 +26,7 @@ def test_rows_are_those_asked_for_in_their_order(folder, start, stop, size):
     batches = list(Collection(folder).batches(start, stop, size))
     names = [name for batch in batches for name in batch.names]
     assert names == [f"/{number:03}.jpg" for number in range(start, stop)]
-    assert [path for batch in batches for path in batch.images["path"]] == names
+    assert [path for batch in batches for path in batch.images] == names
     labels = [label for batch in batches for label in batch.labels]
     everything = [*map(str, range(9)), *map(str, range(20)), "0"]
     assert labels == everything[start : max(start, stop)]
@@ -48,16 +48,28 @@ def test_paths_are_relative_to_the_file(tmp_path):
     batch = write(tmp_path / "a.parquet", {"path": ["x/1.jpg", "/2.jpg", None, ""]})
     rows = [f"{tmp_path / 'a.parquet'}#{row}" for row in (2, 3)]
     assert batch.names == [str(tmp_path / "x/1.jpg"), "/2.jpg", *rows]
-    assert batch.images == {"path": [str(tmp_path / "x/1.jpg"), "/2.jpg", None, None]}
+    assert batch.images == [str(tmp_path / "x/1.jpg"), "/2.jpg", None, None]
     assert batch.labels == [None] * 4
 
 
 def test_bytes_are_named_by_their_row_or_path(tmp_path):
     batch = write(tmp_path / "a.parquet", {"bytes": [b"0", None], "label": ["x", None]})
     assert batch.names == [f"{tmp_path / 'a.parquet'}#{row}" for row in (0, 1)]
-    assert batch.images == {"bytes": [b"0", None]} and batch.labels == ["x", None]
+    assert batch.images == [b"0", None] and batch.labels == ["x", None]
     batch = write(tmp_path / "a.parquet", {"bytes": [b"0"], "path": ["0.jpg"]})
-    assert batch.names == [str(tmp_path / "0.jpg")] and batch.images == {"bytes": [b"0"]}
+    assert batch.names == [str(tmp_path / "0.jpg")] and batch.images == [b"0"]
+
+
+def test_other_columns_are_passed_on(tmp_path):
+    first = {"path": ["a", "b"], "year": [1, 2], "place": pa.array(["x", "y"]).dictionary_encode()}
+    pq.write_table(pa.table(first), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"path": ["c"], "file_size": [9]}), tmp_path / "2.parquet")
+    batches = list(Collection(tmp_path).batches(1, 3, 9))
+    found = [{name: column.to_pylist() for name, column in b.columns.items()} for b in batches]
+    assert found == [{"year": [2], "place": ["y"]}, {"year": [None], "place": [None]}]
+    pq.write_table(pa.table({"path": ["c"], "year": ["MMX"]}), tmp_path / "2.parquet")
+    with pytest.raises(ValueError, match="column year of .* is of type int64 and, in .*string"):
+        Collection(tmp_path)
 
 
 def test_the_fingerprint_is_that_of_the_contents(tmp_path):

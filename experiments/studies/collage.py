@@ -18,8 +18,7 @@ from gsp_tf.evaluation import foreground_share
 from gsp_tf.experiment import load_splits, place_maps
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.recipe import load_recipe
-from gsp_tf.visual import overlay_weights
-from gsp_tf.visual.style import HIT, INK, transparent_figure
+from gsp_tf.visual import HIT, INK, overlay_weights, transparent_figure
 
 GAP, GSP, ZERO_SHOT, ALONE = "GAP", "GSP", "GSP + zero-shot", "GAP, tile alone"
 GSP_OPTIONS = [

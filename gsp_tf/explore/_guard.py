@@ -21,13 +21,10 @@ HEADERS = {
 
 
 class Guard:
-    """Refuses for an ASGI app the requests that pages of other sites may have sent.
+    """Refuses for an ASGI app the requests that pages of other sites may have sent."""
 
-    The header Host gives away a name that an attacker lets resolve to this machine, Origin and
-    Sec-Fetch-Site a request by a page of another origin. No origin is ever allowed to read an
-    answer. The app is reached by `allowed_hosts`, besides the names of loopback and the address
-    that a connection came in on.
-    """
+    # Host gives away a name that an attacker lets resolve to this machine, Origin and
+    # Sec-Fetch-Site a request by a page of another origin. No origin may ever read an answer.
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str] = ()):
         self._app = app

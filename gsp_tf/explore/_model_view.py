@@ -19,10 +19,7 @@ class View(NamedTuple):
 
 
 class ModelView:
-    """A model split into its features and its pooling, or the layer that replaces the pooling.
-
-    `num_prototypes` is 0 for a pooling without attributes.
-    """
+    """A model, its pooling, or the layer that replaces it, and how many prototypes that has."""
 
     def __init__(self, model: RunModel):
         self.model = model

@@ -32,10 +32,7 @@ class StrongestPlaces(NamedTuple):
 
 
 def strongest_places(maps: Iterable[np.ndarray]) -> StrongestPlaces:
-    """The strongest places in batches of attribute maps `(B, H, W, m)`; of equal places the first.
-
-    The mean shares are those of eq. 4.3 of "Generalized Sum Pooling for Metric Learning".
-    """
+    """The strongest places in batches of attribute maps `(B, H, W, m)`; the first in a tie."""
     shares, places, sums = [], [], []
     for batch in maps:
         grid = batch.shape[1:3]
@@ -59,11 +56,7 @@ class Patch(NamedTuple):
 
 
 class PrototypeBrowser:
-    """The patches of images that are strongest for each prototype.
-
-    It looks at a random sample of 1,000 images of a larger collection, and tells `progress` how
-    many it has seen, and how many there are. `ValueError` if none of them can be read.
-    """
+    """The patches of at most 1,000 images, at random, that are strongest for each prototype."""
 
     def __init__(
         self,

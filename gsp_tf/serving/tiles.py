@@ -8,7 +8,10 @@ from gsp_tf.visual import TILE_PIXELS, Tile, array_tile
 
 
 def image_tile(path: PathLike) -> Tile:
-    """The thumbnail of an image file, or why there is none; the file may be missing or damaged.
+    """The thumbnail of an image file, or why there is none.
+
+    Args:
+        path: the file; it may be missing or damaged.
 
     Example:
         >>> image_tile("gone.png").problem

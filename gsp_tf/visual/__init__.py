@@ -35,10 +35,26 @@ if TYPE_CHECKING:
     from gsp_tf.visual.run_summary import RunSummary
     from gsp_tf.visual.search_page import write_search_page
     from gsp_tf.visual.selection import class_by_class
-    from gsp_tf.visual.style import prototype_colors, transparent_figure
+    from gsp_tf.visual.style import (
+        CLASS_COLORS,
+        HIT,
+        INK,
+        MISS,
+        RUN_COLORS,
+        RUN_MARKERS,
+        prototype_colors,
+        run_style,
+        transparent_figure,
+    )
 
 __all__ = [
+    "CLASS_COLORS",
+    "HIT",
+    "INK",
+    "MISS",
     "NEAR_AVERAGE",
+    "RUN_COLORS",
+    "RUN_MARKERS",
     "RunSummary",
     "TILE_PIXELS",
     "Tile",
@@ -62,6 +78,7 @@ __all__ = [
     "png_uri",
     "project",
     "prototype_colors",
+    "run_style",
     "strongest_images",
     "thumbnail",
     "training_curves",

@@ -22,6 +22,9 @@ _NAMES = {
 def display_name(metric: str) -> str:
     """The name under which a metric is shown.
 
+    Args:
+        metric: key of `retrieval_metrics` or `clustering_metrics`; others are shown as they are.
+
     Example:
         >>> [display_name(key) for key in ("map_at_r", "recall_at_4", "nmi")]
         ['MAP@R', 'Recall@4', 'NMI']

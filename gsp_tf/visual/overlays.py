@@ -161,6 +161,9 @@ def weight_spread(weights: ArrayLike) -> dict[str, float]:
 def color_scale(steps: int = 9) -> list[str]:
     """CSS colours of the overlay, from a quarter to four times the uniform weight.
 
+    Args:
+        steps: number of colours.
+
     Example:
         >>> color_scale(3)
         ['#3b4cc0', '#dddcdc', '#b40426']

@@ -29,6 +29,10 @@ class Tile(NamedTuple):
         problem: why it cannot be read.
         small: whether it has so few pixels that the page shows them as they are.
         link: `file:` URL of the file; `None` if it cannot be read.
+
+    Example:
+        >>> Tile("/photos/gone.png", "gone.png", None, "there is no such file").small
+        False
     """
 
     path: str
@@ -52,7 +56,7 @@ def array_tile(image: np.ndarray, path: PathLike) -> Tile:
         '4.png'
     """
     small = max(image.shape[:2]) <= _SMALL
-    uri = (png_uri if small else jpeg_uri)(thumbnail(image, TILE_PIXELS))
+    uri = (png_uri if small else _jpeg_uri)(thumbnail(image, TILE_PIXELS))
     return Tile(str(path), Path(path).name, uri, small=small)
 
 
@@ -106,7 +110,10 @@ def enlarged(image: np.ndarray, size: int) -> np.ndarray:
 
 
 def png_uri(image: np.ndarray) -> str:
-    """An image, uint8 `(H, W, 1)` or `(H, W, 3)`, as the data URI of a PNG.
+    """An image as the data URI of a PNG.
+
+    Args:
+        image: uint8 `(H, W, 1)` or `(H, W, 3)`.
 
     Example:
         >>> png_uri(np.zeros((2, 2, 1), np.uint8))[:22]
@@ -115,7 +122,7 @@ def png_uri(image: np.ndarray) -> str:
     return _data_uri(image, "png", optimize=True)
 
 
-def jpeg_uri(image: np.ndarray) -> str:
+def _jpeg_uri(image: np.ndarray) -> str:
     """An image as the data URI of a JPEG, a tenth of a PNG for photographs."""
     return _data_uri(image, "jpeg", quality=85)
 
@@ -130,7 +137,8 @@ def _data_uri(image, kind, **options):
 def inline_svg(figure: Figure) -> str:
     """A figure as an `<svg>` element whose ink takes the text colour of the page.
 
-    The same figure gives the same text.
+    Args:
+        figure: any figure; the same figure gives the same text.
 
     Example:
         >>> from gsp_tf.visual import transparent_figure

@@ -42,10 +42,7 @@ def few_classes(
 
 
 def telling_queries(hits: np.ndarray, count: int) -> np.ndarray:
-    """At most `count` queries of every outcome in turn: won by some runs only, by all, by none.
-
-    Hits, bools `(runs, Q)`, say whether the nearest neighbour of a query is of its class.
-    """
+    """At most `count` queries in turns by their hits `(runs, Q)`: of some runs, of all, of none."""
     won = np.asarray(hits).mean(axis=0)
     outcomes = [np.flatnonzero(group) for group in ((won > 0) & (won < 1), won == 1, won == 0)]
     turns = [(turn, kind) for kind, found in enumerate(outcomes) for turn in range(len(found))]

@@ -29,7 +29,15 @@ _GOLDEN = 0.618034
 
 
 def run_style(position: int) -> tuple[str, str]:
-    """Colour and marker of the run at `position`; they repeat after six runs."""
+    """Colour and marker of a run; they repeat after six runs.
+
+    Args:
+        position: of the run among all, from 0.
+
+    Example:
+        >>> run_style(0)
+        ('#2563eb', 'o')
+    """
     return RUN_COLORS[position % len(RUN_COLORS)], RUN_MARKERS[position % len(RUN_MARKERS)]
 
 
@@ -62,7 +70,11 @@ def prototype_colors(prototypes: ArrayLike) -> np.ndarray:
 
 
 def transparent_figure(width: float, height: float) -> Figure:
-    """An empty figure without background; sizes in inches.
+    """An empty figure without background.
+
+    Args:
+        width: in inches.
+        height: in inches.
 
     Example:
         >>> transparent_figure(3, 2).get_size_inches().tolist()

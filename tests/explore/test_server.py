@@ -13,8 +13,8 @@ import time
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gsp_tf.explore import app, explore_run, server
-from gsp_tf.explore.app import page_app
+from gsp_tf.explore import _page, explore_run, server
+from gsp_tf.explore._page import page_app
 
 ROADS = ["/search?name=a.png", "/examples/0", "/prototypes", "/prototypes/1"]
 
@@ -111,14 +111,14 @@ def test_few_uploads_are_in_memory_at_a_time(asked):
 
 
 def test_an_upload_that_does_not_arrive_is_dropped(asked, serve, ask, monkeypatch):
-    monkeypatch.setattr(app, "_SECONDS", 0.05)
+    monkeypatch.setattr(_page, "_SECONDS", 0.05)
     port = serve(page_app(asked))
     with contextlib.ExitStack() as stack:
         for _ in range(6):
             client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
             client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
         assert b" 408 " in client.recv(100)
-    monkeypatch.setattr(app, "_SECONDS", 60)
+    monkeypatch.setattr(_page, "_SECONDS", 60)
     assert ask(port, ROADS[0], body=b"image").status == 200
 
 

@@ -11,8 +11,8 @@ from PIL import Image
 from gsp_tf.data import UnreadableImageError
 from gsp_tf.explore import _fragments as fragments
 from gsp_tf.explore._model_view import ModelView, View
+from gsp_tf.explore._page import Exploration, page_app
 from gsp_tf.explore._searched import NoImages
-from gsp_tf.explore.app import Exploration, page_app
 from gsp_tf.layers import CrowPooling
 
 
@@ -121,7 +121,7 @@ def test_prototypes_are_looked_at_once(page, ask, monkeypatch):
 
 
 def test_a_browser_is_told_how_far_the_prototypes_are(asked, serve, ask, monkeypatch):
-    monkeypatch.setattr("gsp_tf.explore.app._PATIENCE", 0.01)
+    monkeypatch.setattr("gsp_tf.explore._page._PATIENCE", 0.01)
     look = asked.browser
 
     def tell(progress):

@@ -1,4 +1,4 @@
-"""The page as an app of Starlette."""
+"""The answers and the routes of the page."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,13 @@ from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from gsp_tf._typing import PathLike
 from gsp_tf.data import EncodedImages, UnreadableImageError, check_image
 from gsp_tf.experiment import evaluation_batches, reason
 from gsp_tf.explore import _fragments as fragments
 from gsp_tf.explore._guard import Guard
 from gsp_tf.explore._model_view import ModelView
 from gsp_tf.explore._prototype_browser import PrototypeBrowser
-from gsp_tf.explore._searched import Searched, open_searched
-from gsp_tf.serving import Index, RunModel
+from gsp_tf.explore._searched import Searched
 from gsp_tf.visual import array_tile
 
 MAX_UPLOAD_MB = 10.0
@@ -31,50 +29,6 @@ _EXAMPLES = 8
 _UPLOADS = 4  # that are in memory at a time
 _SECONDS = 60  # in which an upload has to arrive
 _PATIENCE = 1.0  # seconds until a browser is told how far the prototypes are
-
-
-def explore_app(
-    run: PathLike,
-    index: Index | PathLike | None = None,
-    k: int = 10,
-    max_upload_mb: float = MAX_UPLOAD_MB,
-    allowed_hosts: Sequence[str] = (),
-) -> ASGIApp:
-    """The page of `explore_run` as an ASGI app, to be mounted in a server of one's own.
-
-    The model is loaded before it returns. Without an index it searches the test images of the run,
-    with the embeddings that the evaluation has kept; a run without these is embedded first.
-
-    Args:
-        run: run folder.
-        index: `Index` or its folder; `None` is the folder `index` in the run, or the test images of
-            the run if there is none.
-        k: number of neighbours to show, or all images if they are fewer.
-        max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
-        allowed_hosts: host names that the page is reached by, besides those of this machine's
-            loopback and the address that a connection came in on.
-
-    Returns:
-        an ASGI app.
-
-    Raises:
-        FileNotFoundError: if the run or the index that is named does not exist.
-        ValueError: if one of them is damaged, they do not belong together, or a number is out of
-            range.
-
-    Example:
-        >>> explore_app("no/such/run")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
-    """
-    if k < 1:
-        raise ValueError(f"k must be 1 or more; received {k}.")
-    if not 0 < max_upload_mb < float("inf"):
-        raise ValueError(f"max_upload_mb must be positive; received {max_upload_mb}.")
-    model = RunModel(run)
-    exploration = Exploration(ModelView(model), open_searched(model, index), k)
-    return page_app(exploration, max_upload_mb, allowed_hosts)
 
 
 class Exploration:
@@ -128,11 +82,7 @@ def page_app(
 
 
 class _Page:
-    """The routes.
-
-    One thread does all work with the model, so that one search is under way at a time. An upload is
-    only ever in memory.
-    """
+    """The routes; one thread does all work with the model, and an upload is only ever in memory."""
 
     def __init__(self, exploration, max_bytes):
         self._exploration = exploration

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gsp_tf.data.datasets.omniglot import load_omniglot
     from gsp_tf.data.datasets.sop import load_sop
     from gsp_tf.data.datasets.token_sets import synthetic_token_sets
-    from gsp_tf.data.encoded import decode_window
     from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
     from gsp_tf.data.images.decode import (
         MAX_PIXELS,
@@ -54,7 +53,6 @@ __all__ = [
     "collage_splits",
     "decode_image",
     "decode_jpeg_window",
-    "decode_window",
     "evaluation_dataset",
     "find_images",
     "find_unreadable",

@@ -200,9 +200,8 @@ def test_sides_of_random_crops_of_256_pixels_go_from_40_to_256():
     assert 39 < sides.min() < 60 and 250 < sides.max() < 257
     assert abs(np.mean(sides**2) - (40**2 + 256**2) / 2) < 0.07 * 256**2
     assert 0.73 < aspects.min() < 0.8 and 1.28 < aspects.max() < 1.36
-    assert (
-        abs(np.mean(aspects[sides < 190] > 1) - 0.5) < 0.1
-    )  # larger ones are wide: so is the image
+    # Larger crops are wide, as the image is.
+    assert abs(np.mean(aspects[sides < 190] > 1) - 0.5) < 0.1
 
 
 def test_a_thin_image_costs_no_more_than_its_central_square():

@@ -84,7 +84,7 @@ def test_errors_name_the_line(folder, lines, message):
 
 def test_problems_of_lines_files_and_classes_are_listed_at_once(folder):
     (folder / "empty.png").touch()
-    lines = "gone.png,x", "lost.png,x", "empty.png,x", "a.png,y", "b.png,y"
+    lines = "gone.png,x", "lost.png,y", "empty.png,x", "a.png,y", "b.png,y"
     path = write(folder, "path,label", *lines)
     with pytest.raises(ValueError, match="cannot be used") as caught:
         data.load_manifest(path)

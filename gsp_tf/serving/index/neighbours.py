@@ -20,6 +20,10 @@ class Neighbour(NamedTuple):
         label: Its class, `None` if it is not known.
         path: Absolute path of its file.
         id: Its id in the index.
+
+    Example:
+        >>> Neighbour(rank=1, distance=0.25, label="cat", path="/a.png", id=7).label
+        'cat'
     """
 
     rank: int
@@ -124,6 +128,12 @@ def write_neighbours(
 
     Returns:
         The path of the page.
+
+    Example:
+        >>> index = open_index("runs/gsp")  # doctest: +SKIP
+        >>> found = search("runs/gsp", "query.jpg", index)  # doctest: +SKIP
+        >>> write_neighbours("search.html", "query.jpg", found, index)  # doctest: +SKIP
+        PosixPath('search.html')
     """
     if not isinstance(image, list | tuple):
         image, neighbours = [image], [neighbours]

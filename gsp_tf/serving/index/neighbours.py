@@ -130,10 +130,10 @@ def write_neighbours(
         The path of the page.
 
     Example:
-        >>> index = open_index("runs/gsp")  # doctest: +SKIP
-        >>> found = search("runs/gsp", "query.jpg", index)  # doctest: +SKIP
-        >>> write_neighbours("search.html", "query.jpg", found, index)  # doctest: +SKIP
-        PosixPath('search.html')
+        >>> write_neighbours("search.html", "query.jpg", [], open_index("no/such/run"))
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     if not isinstance(image, list | tuple):
         image, neighbours = [image], [neighbours]

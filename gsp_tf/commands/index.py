@@ -48,7 +48,7 @@ def parser():
 def run(options, parser):
     """Its work; gives the exit code."""
     from gsp_tf._console import counted
-    from gsp_tf.serving import Index, build_index, print_index, verify_index
+    from gsp_tf.serving import Index, build_index, verify_index
 
     changes = [options.add, options.replace, options.delete or None]
     changes = [change for change in changes if change is not None]
@@ -68,5 +68,11 @@ def run(options, parser):
         index = Index(options.folder)
         added = options.add if options.replace is None else options.replace
         index.change(added, options.delete, replace_known=options.replace is not None)
-    print_index(index)
+    metadata = index.metadata
+    vectors = sum(segment.vectors.bytes for segment in metadata.segments)
+    print(
+        f"{index.path}: {counted(len(index), 'image')}, {metadata.kind}, {metadata.metric}; "
+        f"{sum(file.bytes for file in metadata.files):,} bytes ({vectors:,} of vectors); "
+        f"{metadata.recall}"
+    )
     return 0

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from gsp_tf.serving.index.kinds import new_index
     from gsp_tf.serving.index.neighbours import Neighbour, open_index, search, write_neighbours
     from gsp_tf.serving.index.recall import choose_probes, exact_neighbours
-    from gsp_tf.serving.index.table import print_index, print_neighbours
 
 __all__ = [
     "Index",
@@ -20,8 +19,6 @@ __all__ = [
     "exact_neighbours",
     "new_index",
     "open_index",
-    "print_index",
-    "print_neighbours",
     "search",
     "verify_index",
     "write_neighbours",

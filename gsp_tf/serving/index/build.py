@@ -77,7 +77,8 @@ def _built(source, kind, metric, rng):
     kind = choose_kind(count) if kind is None else kind
     space = _space(source, described, metric or described.metric)
     index = new_index(kind, dim, count, space.faiss_metric)
-    blocks = EmbeddedBlocks(source, space, keep=4 * count * dim < available_memory() // 2)
+    may_keep = kind != "exact" and 4 * count * dim < available_memory() // 2
+    blocks = EmbeddedBlocks(source, space, keep=may_keep)
     recall = Recall(1.0, min(NEIGHBOURS, count - 1), 0, count)
     if kind == "exact":
         for ids, vectors in blocks:

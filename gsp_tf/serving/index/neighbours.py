@@ -21,6 +21,10 @@ class Neighbour(NamedTuple):
         label: Its class, `None` if it is not known.
         path: Absolute path of its file.
         id: Its id in the index.
+
+    Example:
+        >>> Neighbour(rank=1, distance=0.25, label="cat", path="/a.png", id=7).label
+        'cat'
     """
 
     rank: int
@@ -125,6 +129,12 @@ def write_neighbours(
 
     Returns:
         The path of the page.
+
+    Example:
+        >>> write_neighbours("search.html", "query.jpg", [], open_index("no/such/run"))
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     if not isinstance(image, list | tuple):
         image, neighbours = [image], [neighbours]

@@ -19,8 +19,7 @@ from pipeline import write_photographs
 from results import Ratio, Table, main
 
 from gsp_tf.data import FileImages
-from gsp_tf.experiment.data import evaluation_batches
-from gsp_tf.experiment.model import build_learner
+from gsp_tf.experiment import build_learner, evaluation_batches
 from gsp_tf.experiment.optimizer import build_optimizer
 from gsp_tf.losses import ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center

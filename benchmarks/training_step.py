@@ -14,7 +14,7 @@ import tensorflow as tf
 from measure import in_fresh_processes, medians, peak_bytes, rounds
 from results import Ratio, Table, main
 
-from gsp_tf.experiment.model import build_learner
+from gsp_tf.experiment import build_learner
 from gsp_tf.recipe import load_recipe
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"

@@ -31,6 +31,12 @@ class ExportMetadata:
         recipe: the run's recipe; of paths in it the last part.
         versions: of the packages that made the files.
         sha256: of every other file, by its path in the folder.
+
+    Example:
+        >>> ExportMetadata.read("no/such/folder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder is not an exported model: it has no metadata.json.
     """
 
     format: str
@@ -43,23 +49,6 @@ class ExportMetadata:
     recipe: dict
     versions: dict
     sha256: dict
-
-    @classmethod
-    def describe(cls, folder, format, served, recipe, metrics, train_classes, packages) -> Self:
-        """That of a folder which holds an exported model, a `ServedEmbedder`, and nothing else."""
-        _, size, _, channels = served.embedder.input_shape
-        return cls(
-            format=format,
-            name=recipe.name,
-            inputs=_inputs(format, size, channels),
-            outputs={name: list(shape) for name, shape in served.shapes.items()},
-            preprocessing=_preprocessing(recipe, size, channels),
-            train_classes=train_classes,
-            metrics=metrics,
-            recipe=_without_folders(recipe),
-            versions=versions("keras", "tensorflow", *packages),
-            sha256=_checksums(folder),
-        )
 
     @classmethod
     def read(cls, folder: PathLike) -> Self:
@@ -131,6 +120,23 @@ def verify_export(path: PathLike) -> ExportMetadata:
             f"changed): {', '.join(wrong[:_MAX_NAMED])}"
         )
     return metadata
+
+
+def describe(folder, format, served, recipe, metrics, train_classes, packages):
+    """The metadata of a folder that holds an exported `ServedEmbedder` and nothing else."""
+    _, size, _, channels = served.embedder.input_shape
+    return ExportMetadata(
+        format=format,
+        name=recipe.name,
+        inputs=_inputs(format, size, channels),
+        outputs={name: list(shape) for name, shape in served.shapes.items()},
+        preprocessing=_preprocessing(recipe, size, channels),
+        train_classes=train_classes,
+        metrics=metrics,
+        recipe=_without_folders(recipe),
+        versions=versions("keras", "tensorflow", *packages),
+        sha256=_checksums(folder),
+    )
 
 
 def _checksums(folder):

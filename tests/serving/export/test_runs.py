@@ -13,8 +13,7 @@ import tensorflow as tf
 import gsp_tf
 from gsp_tf.cli import main
 from gsp_tf.data import FileImages
-from gsp_tf.experiment import RunFolder, load_splits
-from gsp_tf.experiment.evaluate import embed_test_images
+from gsp_tf.experiment import Run, RunFolder, load_splits
 from gsp_tf.recipe import ProtocolRecipe, Recipe
 from gsp_tf.serving import export_run, verify_export
 from gsp_tf.serving.export import runs
@@ -95,7 +94,7 @@ def test_a_saved_model_serves_what_evaluation_embeds(
     )
     elsewhere(SERVE, exported / "saved_model", tmp_path / "given.npz", tmp_path / "out.npz")
     outputs = dict(np.load(tmp_path / "out.npz"))
-    embeddings = embed_test_images(run, run.recipe(), splits)[0]
+    embeddings = Run(run.path).test_embeddings().queries
     assert len(embeddings) == len(files) > 4
     np.testing.assert_allclose(outputs.pop("of_files"), embeddings, rtol=0, atol=LIMIT)
     np.testing.assert_allclose(outputs.pop("by_default"), embeddings, rtol=0, atol=LIMIT)

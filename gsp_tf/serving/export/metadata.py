@@ -8,7 +8,7 @@ from typing import Self
 from gsp_tf._files import read_json, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.data import MAX_PIXELS
-from gsp_tf.serving._metadata import file_sha256, versions
+from gsp_tf.serving._metadata import file_sha256, parsed, versions
 
 _NAME = "metadata.json"
 _PATHS = (("data", "path"), ("data", "cache"), ("backbone", "weights"))
@@ -46,8 +46,8 @@ class ExportMetadata:
     train_classes: list | None
     metrics: dict
     recipe: dict
-    versions: dict
-    sha256: dict
+    versions: dict[str, str]
+    sha256: dict[str, str]
 
     @classmethod
     def read(cls, folder: PathLike) -> Self:
@@ -63,13 +63,10 @@ class ExportMetadata:
         if not file.is_file():
             raise FileNotFoundError(f"{folder} is not an exported model: it has no {_NAME}.")
         entries = read_json(file)
-        for field in dataclasses.fields(cls):
-            if field.name not in entries or not isinstance(entries[field.name], field.type):
-                kind = getattr(field.type, "__name__", field.type)
-                raise ValueError(f"{file} is damaged: {field.name} must be of type {kind}.")
-        if not all(isinstance(checksum, str) for checksum in entries["sha256"].values()):
-            raise ValueError(f"{file} is damaged: sha256 must hold text.")
-        return cls(**{field.name: entries[field.name] for field in dataclasses.fields(cls)})
+        try:
+            return parsed(cls, entries, "")
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{file} is damaged: {error}") from error
 
     def write(self, folder: PathLike) -> None:
         """Write the file into a folder.

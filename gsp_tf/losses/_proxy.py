@@ -29,7 +29,9 @@ class ProxyLoss(LossLayer):
 
     Example:
         >>> class MeanOwnDistance(ProxyLoss):
-        ...     def similarity_loss(self, labels, similarities, is_class=None):
+        ...     def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
         ...         return ops.mean(1.0 - ops.take_along_axis(similarities, labels[:, None], 1))
         >>> import numpy as np
         >>> loss = MeanOwnDistance(num_classes=2)

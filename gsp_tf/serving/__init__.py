@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         verify_index,
         write_neighbours,
     )
+    from gsp_tf.serving.tiles import image_tile
 
 __all__ = [
     "BatchEmbedder",
@@ -43,6 +44,7 @@ __all__ = [
     "embed_images",
     "exact_neighbours",
     "export_run",
+    "image_tile",
     "new_index",
     "open_index",
     "search",

@@ -8,6 +8,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.data import UnreadableImageError
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.index.image_index import Index
+from gsp_tf.serving.tiles import image_tile
 from gsp_tf.visual import write_search_page
 
 
@@ -146,4 +147,5 @@ def write_neighbours(
     if metadata.kind != "exact":
         hint += f" The index is compressed ({metadata.kind}); {metadata.recall}."
     found = [[(n.rank, n.distance, n.label, n.path) for n in of] for of in neighbours]
-    return write_search_page(path, list(zip(image, found, strict=True)), summary, hint)
+    searches = list(zip(image, found, strict=True))
+    return write_search_page(path, searches, summary, hint, image_tile)

@@ -38,6 +38,21 @@ def section(page, name):
     return re.search(rf'<section id="{name}".*?</section>', page, re.S)[0]
 
 
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """The page of one run."""
+    return write(tmp_path_factory.mktemp("one"), make_run("GAP"))
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """The page of two runs with different metrics."""
+    gap, gsp = make_run("GAP"), make_run("GSP", seed=1)
+    gap.metrics.update(map_at_r=0.25, num_queries=1234)
+    gsp.metrics.update(map_at_r=0.75, nmi=0.5, other=0.12345)
+    return write(tmp_path_factory.mktemp("two"), gap, gsp)
+
+
 def test_holds_every_section(tmp_path):
     page = write(tmp_path, make_run("GAP", notes=["interrupted after epoch 3"]))
     assert "<title>A title</title>" in page
@@ -52,29 +67,24 @@ def test_holds_every_section(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_requests_nothing(tmp_path):
-    page = write(tmp_path, make_run("GAP"), make_run("GSP", seed=1))
-    links = re.findall(r'(?:src|href|srcset|action)\s*=\s*"([^"]*)"', page)
+def test_requests_nothing(two):
+    links = re.findall(r'(?:src|href|srcset|action)\s*=\s*"([^"]*)"', two)
     assert links and all(link.startswith(("data:", "#")) for link in links)
-    assert "@import" not in page and "<script" not in page
-    assert all(link.startswith("#") for link in re.findall(r"url\((.*?)\)", page))
+    assert "@import" not in two and "<script" not in two
+    assert all(link.startswith("#") for link in re.findall(r"url\((.*?)\)", two))
 
 
-def test_two_runs_share_images_and_the_best_is_bold(tmp_path):
-    gap, gsp = make_run("GAP"), make_run("GSP", seed=1)
-    gap.metrics.update(map_at_r=0.25, num_queries=1234)
-    gsp.metrics.update(map_at_r=0.75, nmi=0.5, other=0.12345)
-    page = write(tmp_path, gap, gsp)
-    table = section(page, "metrics")
+def test_two_runs_share_images_and_the_best_is_bold(one, two):
+    table = section(two, "metrics")
     assert '<td class="best">75.00</td>' in table and "<td>25.00</td>" in table
     assert "<td>1,234</td>" in table and "<td>–</td>" in table and "<td>0.1235</td>" in table
     assert '<td class="best">50.00</td>' in table and "k-means" in table
-    assert "k-means" not in section(write(tmp_path, make_run("GAP")), "metrics")
-    overlays = re.findall(r'src="([^"]*)"', section(page, "overlays"))
+    assert "k-means" not in section(one, "metrics")
+    overlays = re.findall(r'src="([^"]*)"', section(two, "overlays"))
     assert len(overlays) == 3 * 8 and len(set(overlays)) == 3 * 8
-    assert section(page, "gallery").count('class="query"') == 8
-    assert section(page, "gallery").count("<img") == 2 * 8 * (1 + 8)
-    assert section(page, "maps").count("<svg") == 2 + 4
+    assert section(two, "gallery").count('class="query"') == 8
+    assert section(two, "gallery").count("<img") == 2 * 8 * (1 + 8)
+    assert section(two, "maps").count("<svg") == 2 + 4
 
 
 def test_only_the_images_that_are_shown_are_read(tmp_path):
@@ -110,17 +120,17 @@ def test_only_the_images_that_are_shown_are_read(tmp_path):
     assert section(page, "overlays").count("<img") == 3 * 8
 
 
-def test_says_how_far_weights_are_from_the_average(tmp_path):
+def test_says_how_far_weights_are_from_the_average(one, tmp_path):
     near = np.ones((24, 2, 1)) + [[0.05], [-0.05]]
     page = section(write(tmp_path, make_run("near", pooling_weights=near)), "overlays")
     assert "between 0.95 and 1.05 times the average, with a standard deviation of 0.050" in page
     assert "close to average pooling" in page and "pooling.entropy_smoothing" in page
-    page = section(write(tmp_path, make_run("far")), "overlays")
+    page = section(one, "overlays")
     assert "The weights of 24 images lie between 0." in page
     assert "close to average pooling" not in page and "Red on empty ground" in page
 
 
-def test_tiles_and_points_say_class_and_file(tmp_path):
+def test_tiles_and_points_say_class_and_file(one, tmp_path):
     paths = [f"folder/<{index}>.png" for index in range(24)]
     page = write(tmp_path, make_run("GSP", paths=paths))
     gallery, maps = section(page, "gallery"), section(page, "maps")
@@ -133,7 +143,7 @@ def test_tiles_and_points_say_class_and_file(tmp_path):
     titles = re.findall(r"<title>(class \d) · folder/&lt;(\d+)&gt;.png</title>", maps)
     assert sorted(int(index) for _, index in titles) == list(range(24))
     assert all(name == f"class {int(index) // 6}" for name, index in titles)
-    assert "file" not in section(write(tmp_path, make_run("GSP")), "maps")
+    assert "file" not in section(one, "maps")
 
 
 def test_only_runs_with_pooling_weights_are_overlaid(tmp_path):
@@ -154,10 +164,9 @@ def test_class_names_that_are_not_unicode(tmp_path):
     assert "bad?name" in write(tmp_path, make_run("GAP", class_names=["bad\udcffname"] * 4))
 
 
-def test_is_deterministic_and_follows_the_seed(tmp_path):
-    page = write(tmp_path, make_run("GAP"))
-    assert page == write(tmp_path, make_run("GAP"))
-    assert page != write(tmp_path, make_run("GAP"), seed=1)
+def test_is_deterministic_and_follows_the_seed(one, tmp_path):
+    assert one == write(tmp_path, make_run("GAP"))
+    assert one != write(tmp_path, make_run("GAP"), seed=1)
 
 
 def test_two_classes_of_two_images(tmp_path):
@@ -230,7 +239,7 @@ def test_run_summary_refuses(changes, message):
         make_run("GAP", **changes)
 
 
-def test_shows_the_problems_of_ccp(tmp_path):
+def test_shows_the_problems_of_ccp(one, tmp_path):
     first = {
         "steps": 1200,
         "map_at_r": 0.512,
@@ -252,4 +261,4 @@ def test_shows_the_problems_of_ccp(tmp_path):
     page = write(tmp_path, make_run("conventional", projections=[conventional]))
     assert "Best validation Recall@1, %" in section(page, "projections")
     assert "<td>25.00</td>" in section(page, "projections")
-    assert 'id="projections"' not in write(tmp_path, make_run("plain"))
+    assert 'id="projections"' not in one

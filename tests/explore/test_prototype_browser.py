@@ -3,10 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsp_tf.experiment.data import evaluation_batches, load_splits
-from gsp_tf.experiment.model import features_model
-from gsp_tf.explore import patches
-from gsp_tf.explore.patches import PrototypeBrowser, strongest_places, window_around
+from gsp_tf.experiment import evaluation_batches, features_model, load_splits
+from gsp_tf.explore._prototype_browser import PrototypeBrowser, strongest_places, window_around
+from gsp_tf.explore._searched import NoImages
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +47,17 @@ def test_the_strongest_patches_are_those_of_a_search_through_everything(
             np.testing.assert_allclose(at_cell, patch.share, rtol=1e-4)
 
 
-def test_only_so_many_images_are_looked_at(view, test_images, monkeypatch):
-    monkeypatch.setattr(patches, "MAX_IMAGES", 10)
-    browser = PrototypeBrowser(view, test_images)
-    assert browser.num_images == 10 and len(browser.patches(0)) == 10
+def test_a_bounded_sample_is_looked_at_and_an_empty_one_is_refused(view, monkeypatch, test_images):
+    asked = []
+
+    def sample(count):
+        asked.append(count)
+        return NoImages("none").sample(count)
+
+    monkeypatch.setattr(test_images, "sample", sample)
+    with pytest.raises(ValueError, match="None of the images can be read"):
+        PrototypeBrowser(view, test_images)
+    assert asked == [1000]
 
 
 def test_of_equal_places_and_images_the_first_is_taken():

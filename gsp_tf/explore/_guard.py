@@ -1,11 +1,13 @@
 """Who may use the page, and what browsers let it do."""
 
 import re
+from collections.abc import Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; "
     "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -19,27 +21,16 @@ HEADERS = {
 
 
 class Guard:
-    """Answers for an ASGI app what pages of other sites may have asked for.
+    """Refuses for an ASGI app the requests that pages of other sites may have sent."""
 
-    A name that an attacker lets resolve to this machine is refused by the header Host, a request
-    that a page of another origin sends by Origin and Sec-Fetch-Site. No origin is ever allowed to
-    read an answer.
+    # Host gives away a name that an attacker lets resolve to this machine, Origin and
+    # Sec-Fetch-Site a request by a page of another origin. No origin may ever read an answer.
 
-    Args:
-        app: ASGI app.
-        allowed_hosts: host names or addresses that it is reached by, besides those of loopback and
-            the address that a connection came in on.
-
-    Example:
-        >>> Guard(None, ["Photos.example"]).refusal(Headers({"host": "evil.example"}), "127.0.0.1")
-        (421, 'This page does not answer to this host name; --allowed-host adds it.')
-    """
-
-    def __init__(self, app, allowed_hosts=()):
+    def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str] = ()):
         self._app = app
-        self._allowed = {_in_url(host) for host in (*LOOPBACK, *allowed_hosts)}
+        self._allowed = {_in_url(host) for host in (*_LOOPBACK, *allowed_hosts)}
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
 
@@ -53,17 +44,8 @@ class Guard:
         app = PlainTextResponse(refused[1], refused[0]) if refused else self._app
         await app(scope, receive, send_with_headers)
 
-    def refusal(self, headers, local, method="GET"):
-        """Why a request is refused.
-
-        Args:
-            headers: `Headers` of the request.
-            local: address that its connection came in on.
-            method: its method.
-
-        Returns:
-            status code and text; `None` if it is not refused.
-        """
+    def refusal(self, headers: Headers, local: str, method: str = "GET") -> tuple[int, str] | None:
+        """Status and text for a request to the address `local` that is refused."""
         host = headers.get("host", "").lower()
         # The port is not compared: a tunnel may lead to this one from another.
         name = re.sub(r":\d*$", "", host)

@@ -1,29 +1,24 @@
 import io
 import struct
 import zlib
+from types import SimpleNamespace
+from urllib.parse import quote
 
 import numpy as np
 import pytest
-from embedded import save_run
 from PIL import Image
 
-from gsp_tf.data import FileImages, UnreadableImageError
-from gsp_tf.experiment import evaluation_batches
-from gsp_tf.explore import fragments
-from gsp_tf.explore.app import Exploration, page_app
-from gsp_tf.explore.collection import NoImages, open_collection
-from gsp_tf.explore.view import ModelView
-from gsp_tf.serving import RunModel
+from gsp_tf.data import UnreadableImageError
+from gsp_tf.explore import _fragments as fragments
+from gsp_tf.explore._model_view import ModelView, View
+from gsp_tf.explore._page import Exploration, page_app
+from gsp_tf.explore._searched import NoImages
+from gsp_tf.layers import CrowPooling
 
 
 @pytest.fixture(scope="module")
 def query(images):
     return sorted((images / "<b>8").iterdir())[0].read_bytes()
-
-
-def batches(model, path):
-    """An image file as evaluation sees it."""
-    return evaluation_batches(model.recipe, FileImages([path], [0], [""], channels=1))
 
 
 @pytest.fixture(scope="module")
@@ -56,22 +51,21 @@ def test_an_image_gets_its_places_and_neighbours(page, ask, query):
 
 def test_an_example_finds_itself(page, ask):
     first = ask(page, "/", "GET").body
-    for number in range(2):
-        name = first.split(f'data-example="{number}" title="')[1].split('"')[0]
-        answer = ask(page, f"/examples/{number}")
-        assert f"<h3>{name}, as the model sees it</h3>" in answer.body
-        nearest = answer.body.split("Nearest neighbours")[1].split("</figure>")[0]
-        distance = nearest.split('class="number">')[1].split("<")[0]
-        assert name in nearest and float(distance) < 1e-3
+    name = first.split('data-example="1" title="')[1].split('"')[0]
+    answer = ask(page, "/examples/1")
+    assert f"<h3>{name}, as the model sees it</h3>" in answer.body
+    nearest = answer.body.split("Nearest neighbours")[1].split("</figure>")[0]
+    distance = nearest.split('class="number">')[1].split("<")[0]
+    assert name in nearest and float(distance) < 1e-3
     assert ask(page, "/examples/8").status == 404
 
 
-def test_what_a_view_holds_belongs_together(view, model, images):
-    path = str(sorted((images / "<b>8").iterdir())[0])
-    seen = view.look(batches(model, path))
-    assert seen.image.shape == (16, 16, 1) and seen.image.dtype == np.uint8
-    np.testing.assert_allclose(seen.attributes.sum(axis=-1), seen.weights[..., 0], atol=1e-6)
-    np.testing.assert_allclose(seen.weights.sum(), 1, atol=1e-5)
+def test_no_file_of_the_machine_is_served(page, run, images, ask):
+    for path in (run / "recipe.yaml", next((images / "<b>1").iterdir()), "/etc/passwd"):
+        path = quote(str(path))
+        for asked in (f"/{path}", f"/..{path}", f"/%2e%2e{path}"):
+            assert ask(page, asked, "GET").status == 404
+        assert ask(page, "/search", body=path.encode()).status == 422
 
 
 def bomb(width, height):
@@ -87,7 +81,7 @@ def encoded(image):
     return file.getvalue()
 
 
-def test_files_that_are_no_images_are_told(page, ask):
+def test_the_page_says_why_it_refuses_a_file(page, ask):
     for name, content, reason in (
         ("text.png", b"no image", "not an image"),
         ("cut.png", encoded(Image.new("L", (40, 40), 7))[:50], "truncated"),
@@ -99,13 +93,15 @@ def test_files_that_are_no_images_are_told(page, ask):
         assert reason in answer.body and "<" not in answer.body
 
 
-def test_an_image_is_read_from_memory_as_its_file_is(exploration, view, model, images):
+def test_an_image_is_read_from_memory_as_its_file_is(exploration, view, prepared, images):
     path = sorted((images / "<b>8").iterdir())[0]
-    from_file = view.look(batches(model, path))
-    shown = fragments.found("a.png", from_file, view.pooling_name, [], NoImages("none"))
-    assert exploration.search(path.read_bytes(), "a.png").startswith(
-        shown.split('<p class="notice')[0]
-    )
+    seen = view.look(prepared(path))
+    assert seen.image.shape == (16, 16, 1) and seen.image.dtype == np.uint8
+    np.testing.assert_allclose(seen.attributes.sum(axis=-1), seen.weights[..., 0], atol=1e-6)
+    np.testing.assert_allclose(seen.weights.sum(), 1, atol=1e-5)
+    shown = fragments.found("a.png", seen, view.pooling_name, [], NoImages("none"))
+    answer = exploration.search(path.read_bytes(), "a.png")
+    assert answer.startswith(shown.split('<p class="notice')[0])
 
 
 def test_prototypes_are_looked_at_once(page, ask, monkeypatch):
@@ -125,7 +121,7 @@ def test_prototypes_are_looked_at_once(page, ask, monkeypatch):
 
 
 def test_a_browser_is_told_how_far_the_prototypes_are(asked, serve, ask, monkeypatch):
-    monkeypatch.setattr("gsp_tf.explore.app._PATIENCE", 0.01)
+    monkeypatch.setattr("gsp_tf.explore._page._PATIENCE", 0.01)
     look = asked.browser
 
     def tell(progress):
@@ -158,16 +154,28 @@ def test_what_the_model_refuses_is_told(asked, serve, ask, monkeypatch):
         assert (answer.status, answer.body) == (500, "None of the images can be read.")
 
 
-def test_a_model_without_prototypes_says_so(images, tmp_path, query):
-    model = RunModel(save_run(tmp_path / "gap", images))
-    exploration = Exploration(ModelView(model), open_collection(model), 3)
-    found = exploration.search(query, "a.png")
+def test_a_pooling_without_weights_or_prototypes_says_so(view, test_images):
+    image = np.zeros((16, 16, 1), np.uint8)
+    nearest = test_images.nearest(np.zeros((1, 8)), 3)
+    seen = View(image, np.zeros((1, 8)), None, None)
+    found = fragments.found("a.png", seen, "GlobalAveragePooling2D", nearest, test_images)
     sentence = "GlobalAveragePooling2D, the pooling of this run, has no"
     assert f"{sentence} weights of places" in found
     assert f"{sentence} attributes of prototypes" in found and "<svg" not in found
     assert found.count("<figure>") == 1 + 3
-    assert f"{sentence} attributes of prototypes" in exploration.page(1)
+    without = SimpleNamespace(model=view.model, pooling_name="CrowPooling", num_prototypes=0)
+    exploration = Exploration(without, test_images, 3)
+    assert "CrowPooling, the pooling of this run, has no attributes" in exploration.page(1)
     assert exploration.num_prototypes == 0
+
+
+def test_the_layer_says_whether_it_has_prototypes(view, monkeypatch):
+    assert (view.pooling_name, view.num_prototypes) == ("GeneralizedSumPooling", 4)
+    monkeypatch.setattr(
+        "gsp_tf.explore._model_view.features_model", lambda embedder: (None, CrowPooling())
+    )
+    other = ModelView(view.model)
+    assert (other.pooling_name, other.num_prototypes) == ("CrowPooling", 0)
 
 
 def test_without_images_the_places_are_shown_and_what_to_do(view, query, serve, ask):
@@ -178,7 +186,9 @@ def test_without_images_the_places_are_shown_and_what_to_do(view, query, serve, 
     assert ask(port, "/prototypes").status == ask(port, "/examples/0").status == 404
 
 
-def test_fewer_images_than_neighbours(view, test_images, query):
+def test_fewer_images_than_neighbours(view, test_images, query, monkeypatch):
+    seen = View(np.zeros((16, 16, 1), np.uint8), np.zeros((1, 8)), None, None)
+    monkeypatch.setattr(view, "look", lambda batches: seen)
     found = Exploration(view, test_images, 99).search(query, "a.png")
     assert found.split("Nearest neighbours")[1].count("<figure>") == 24
 

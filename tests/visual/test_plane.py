@@ -1,10 +1,54 @@
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.visual import class_hulls
-from gsp_tf.visual.class_hulls import hull_vertices
+from gsp_tf.visual import class_hulls, embedding_map, inline_svg, project
+from gsp_tf.visual.plane import _hull_vertices
+
+
+def clusters(classes, each, dim=8, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), each)
+    return rng.normal(size=(classes, dim))[labels] * 10 + rng.normal(
+        size=(len(labels), dim)
+    ), labels
+
+
+@pytest.mark.parametrize("each", [2, 30])
+def test_projection_keeps_clusters_and_repeats(each):
+    embeddings, labels = clusters(3, each)
+    points = project(embeddings, seed=1)
+    assert points.shape == (3 * each, 2)
+    assert np.array_equal(points, project(embeddings, seed=1))
+    distances = np.linalg.norm(points[:, None] - points, axis=2) + np.diag([np.inf] * len(points))
+    assert (labels[distances.argmin(axis=1)] == labels).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (2, 1), (40, 1), (40, 2)])
+def test_projection_of_little(shape):
+    points = project(np.random.default_rng(0).normal(size=shape))
+    assert points.shape == (shape[0], 2) and np.isfinite(points).all()
+
+
+def test_coincident_embeddings_still_make_a_map():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        points = project(np.ones((40, 5)))
+        figure = embedding_map(points, np.arange(40) % 4, np.zeros((40, 6, 6, 1), np.uint8))
+        assert inline_svg(figure).startswith("<svg")
+
+
+def test_map_draws_one_picture_per_class_unless_covered():
+    images = np.zeros((4, 8, 16, 3), np.uint8)
+    apart = embedding_map([[0, 0], [1, 0], [9, 9], [8, 9]], [0, 0, 1, 1], images)
+    assert len(apart.axes[0].images) == 2
+    together = embedding_map([[0, 0], [9, 9], [0, 0], [9, 9]], [0, 0, 1, 1], images)
+    assert len(together.axes[0].images) == 1
+    points = [line for line in together.axes[0].lines if line.get_marker() != "None"]
+    assert [line.get_marker() for line in points] == ["o", "s"]
 
 
 def crossed(corners, point):
@@ -18,7 +62,7 @@ def crossed(corners, point):
 @given(seed=st.integers(0, 10**6), count=st.integers(3, 12))
 def test_a_hull_holds_its_points_and_their_average(seed, count):
     points = np.random.default_rng(seed).normal(size=(count, 2))
-    corners = hull_vertices(points)
+    corners = _hull_vertices(points)
     assert {tuple(corner) for corner in corners} <= {tuple(point) for point in points}
     for point in (*points, points.mean(axis=0)):
         assert (crossed(corners, point) >= -1e-12).all()

@@ -1,6 +1,7 @@
-"""One self-contained page about one or several runs."""
+"""The report: one self-contained page about one or several runs."""
 
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -8,39 +9,38 @@ import numpy as np
 from markupsafe import Markup
 
 from gsp_tf._files import replace_text
+from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.visual.attention import overlay_groups
-from gsp_tf.visual.correlation_maps import correlation_maps
-from gsp_tf.visual.curves import training_curves
-from gsp_tf.visual.embedding_map import FEWEST_FOR_TSNE, class_marker, embedding_map, project
-from gsp_tf.visual.images import inline_svg, png_uri, thumbnail
-from gsp_tf.visual.metric_names import display_name, is_share
-from gsp_tf.visual.overlay import NEAR_AVERAGE, color_scale, weight_spread
+from gsp_tf.visual.curves import display_name, is_share, training_curves
+from gsp_tf.visual.overlays import NEAR_AVERAGE, color_scale, overlay_groups, weight_spread
+from gsp_tf.visual.page_parts import inline_svg, page_template, png_uri, thumbnail
+from gsp_tf.visual.plane import FEWEST_FOR_TSNE, class_marker, embedding_map, project
+from gsp_tf.visual.prototype_figures import correlation_maps
+from gsp_tf.visual.run_summary import RunSummary
 from gsp_tf.visual.selection import class_by_class, few_classes, telling_queries
 from gsp_tf.visual.style import run_style
-from gsp_tf.visual.templates import page_template
 
-THUMBNAIL_PIXELS, GALLERY_PIXELS, CHIP_PIXELS = 160, 112, 48
-OVERLAYS = 8
-QUERIES, NEIGHBOURS, CANDIDATES = 8, 8, 256
-COUNTS = {"num_queries": "Queries", "num_skipped": "Skipped"}
+_THUMBNAIL_PIXELS, _GALLERY_PIXELS, _CHIP_PIXELS = 160, 112, 48
+_OVERLAYS = 8
+_QUERIES, _NEIGHBOURS, _CANDIDATES = 8, 8, 256
+_COUNTS = {"num_queries": "Queries", "num_skipped": "Skipped"}
 
 
-def write_report(path, title, runs, seed=0):
+def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: int = 0) -> Path:
     """Writes one HTML page about runs that were evaluated on the same images.
 
     The page holds metrics, training curves, pooling weights over images, nearest neighbours, maps
     of the embeddings, notes and recipes. It requests nothing from anywhere. It reads the images
-    that it shows, about a hundred for one run, one at a time; the same ones stand for every run.
+    that it shows, about a hundred for one run, one at a time; every run shows the same ones.
 
     Args:
         path: file to write; replaced in one step if it exists.
         title: heading of the page.
-        runs: list of `RunSummary`.
-        seed: integer seed of the samples and maps.
+        runs: at least one.
+        seed: seed of the samples and maps.
 
     Returns:
-        pathlib.Path of the page.
+        the path of the page.
 
     Raises:
         ValueError: without runs, or if their images or labels differ.
@@ -61,11 +61,7 @@ def write_report(path, title, runs, seed=0):
     page = page_template("report.html").render(
         title=title,
         runs=[
-            {
-                "name": run.name,
-                "color": run_style(position)[0],
-                "recipe": run.recipe,
-            }
+            {"name": run.name, "color": run_style(position)[0], "recipe": run.recipe}
             for position, run in enumerate(runs)
         ],
         notes=_notes(runs),
@@ -98,10 +94,11 @@ class _Thumbnails:
     def __getitem__(self, index):
         index = int(index)
         if index not in self._made:
-            self._made[index] = thumbnail(self._images[index], THUMBNAIL_PIXELS)
+            self._made[index] = thumbnail(self._images[index], _THUMBNAIL_PIXELS)
         return self._made[index]
 
-    def uri(self, index, pixels=THUMBNAIL_PIXELS):
+    def uri(self, index, pixels=_THUMBNAIL_PIXELS):
+        """The thumbnail of an image as a data URI."""
         return png_uri(thumbnail(self[index], pixels))
 
 
@@ -116,6 +113,7 @@ class _Part:
 
 
 def _check_comparable(runs):
+    """Refuses runs that were not evaluated on the same images."""
     if not runs:
         raise ValueError("A report needs at least one run; received none.")
     first = runs[0]
@@ -139,8 +137,8 @@ def _metrics_table(runs):
     """Column names, for each run its cells as (text, is best), and what the table is about."""
     keys = dict.fromkeys(key for run in runs for key in run.metrics)
     shares = [key for key in keys if is_share(key)]
-    others = [key for key in keys if key not in shares and key not in COUNTS]
-    columns = [*shares, *others, *(key for key in COUNTS if key in keys)]
+    others = [key for key in keys if key not in shares and key not in _COUNTS]
+    columns = [*shares, *others, *(key for key in _COUNTS if key in keys)]
     rows = []
     for run in runs:
         cells = []
@@ -151,7 +149,7 @@ def _metrics_table(runs):
             cells.append((text, is_best))
         rows.append((run.name, cells))
     return {
-        "columns": [COUNTS.get(key, display_name(key)) for key in columns],
+        "columns": [_COUNTS.get(key, display_name(key)) for key in columns],
         "rows": rows,
         "clusters": "nmi" in keys,
         "skipped": any(run.metrics.get("num_skipped") for run in runs),
@@ -159,46 +157,37 @@ def _metrics_table(runs):
 
 
 def _shown(key, value):
+    """A value of a metric as text."""
     if value is None:
         return "–"
     if is_share(key):
         return f"{100 * value:.2f}"
-    return f"{value:,}" if key in COUNTS else f"{value:.4g}"
+    return f"{value:,}" if key in _COUNTS else f"{value:.4g}"
 
 
 def _projections(runs):
     """For each run that trained by CCP: name, metric and a row of texts for each problem."""
-    return [
-        (
-            run.name,
-            display_name(_followed(run.projections[0])),
-            [
-                (
-                    f"{problem['steps']:,}",
-                    _shown(_followed(problem), problem[_followed(problem)]),
-                    *(
-                        "–" if problem[key] is None else f"{problem[key]:.3f}"
-                        for key in (
-                            "covering_radius_before",
-                            "covering_radius_after",
-                            "distance_moved",
-                        )
-                    ),
-                )
-                for problem in run.projections
-            ],
-        )
-        for run in runs
-        if run.projections
-    ]
+    shown = []
+    for run in runs:
+        if run.projections:
+            metric = next(key for key in run.projections[0] if is_share(key))
+            rows = [_projection_row(problem, metric) for problem in run.projections]
+            shown.append((run.name, display_name(metric), rows))
+    return shown
 
 
-def _followed(problem):
-    """The metric by which CCP followed a problem."""
-    return next(key for key in problem if is_share(key))
+def _projection_row(problem, metric):
+    """Steps, metric, radii and distance of a problem of CCP as texts."""
+    lengths = ("covering_radius_before", "covering_radius_after", "distance_moved")
+    return (
+        f"{problem['steps']:,}",
+        _shown(metric, problem[metric]),
+        *("–" if problem[key] is None else f"{problem[key]:.3f}" for key in lengths),
+    )
 
 
 def _overlays(runs, order, thumbnails):
+    """Rows of tinted pictures of the runs with pooling weights, and how far these spread."""
     weighted = [run for run in runs if run.pooling_weights is not None]
     indices = _with_maps(order, [run.pooling_weights for run in weighted])
     if not weighted or not indices:
@@ -222,7 +211,7 @@ def _overlays(runs, order, thumbnails):
 
 def _with_maps(order, maps):
     """The first images that all runs have maps of."""
-    return [i for i in order if all(i in of_run for of_run in maps)][:OVERLAYS]
+    return [i for i in order if all(i in run_maps for run_maps in maps)][:_OVERLAYS]
 
 
 def _correlations(runs, order):
@@ -241,16 +230,16 @@ def _gallery(runs, order, thumbnails):
     """For each chosen query its tile and, for each run, a row of tiles."""
     labels = runs[0].labels
     classes, counts = np.unique(labels, return_counts=True)
-    candidates = order[np.isin(labels[order], classes[counts > 1])][:CANDIDATES]
+    candidates = order[np.isin(labels[order], classes[counts > 1])][:_CANDIDATES]
     if not len(candidates):
         return []
-    k = min(NEIGHBOURS, len(labels) - 1)
+    k = min(_NEIGHBOURS, len(labels) - 1)
     found = [ExactSearch(run.embeddings)(run.embeddings[candidates], k, candidates) for run in runs]
     hits = np.array([labels[indices[:, 0]] == labels[candidates] for indices, _ in found])
 
     def tile(index):
         return {
-            "uri": thumbnails.uri(index, GALLERY_PIXELS),
+            "uri": thumbnails.uri(index, _GALLERY_PIXELS),
             "class": runs[0].class_name(labels[index]),
             "path": runs[0].path(index),
         }
@@ -269,11 +258,12 @@ def _gallery(runs, order, thumbnails):
                 for run, (indices, distances) in zip(runs, found, strict=True)
             ],
         }
-        for row in telling_queries(hits, QUERIES)
+        for row in telling_queries(hits, _QUERIES)
     ]
 
 
 def _maps(runs, seed, thumbnails):
+    """The figure of each run's embeddings on a plane, and their legend."""
     first = runs[0]
     chosen = few_classes(first.labels, seed)
     labels = first.labels[chosen]
@@ -291,7 +281,7 @@ def _maps(runs, seed, thumbnails):
             (
                 first.class_name(label),
                 Markup(inline_svg(class_marker(position))),
-                thumbnails.uri(chosen[i], CHIP_PIXELS),
+                thumbnails.uri(chosen[i], _CHIP_PIXELS),
             )
             for position, (label, i) in enumerate(zip(classes, examples, strict=True))
         ],
@@ -301,7 +291,7 @@ def _maps(runs, seed, thumbnails):
 
 
 def _title(run, index):
-    """What a point of a map shows under the mouse."""
+    """The text that a point of a map shows under the mouse."""
     name = run.class_name(run.labels[index])
     return f"{name} · {run.path(index)}" if run.path(index) else name
 

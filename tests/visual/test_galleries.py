@@ -1,34 +1,21 @@
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
-from gsp_tf.layers import AttentiveGrouping
-from gsp_tf.visual import group_gallery, overlay_groups, overlay_weights, strongest_images
-
-IMAGE = np.random.default_rng(0).integers(0, 256, (30, 20, 1), np.uint8)
-
-
-def test_one_picture_a_group():
-    features = np.random.default_rng(1).normal(size=(1, 5, 4, 8)).astype("float32")
-    maps = AttentiveGrouping(3, 4, 2).attention_maps(features)[0]
-    pictures = overlay_groups(IMAGE, maps)
-    assert pictures.shape == (3, 30, 20, 3) and pictures.dtype == np.uint8
-    for picture, weights in zip(pictures, np.moveaxis(maps, -1, 0), strict=True):
-        np.testing.assert_array_equal(picture, overlay_weights(IMAGE, weights))
-    assert not np.array_equal(pictures[0], pictures[1])
+from gsp_tf.visual import group_gallery, neighbour_gallery, overlay_groups, strongest_images
+from gsp_tf.visual.style import HIT, MISS
 
 
-def test_a_group_is_red_where_it_looks():
-    top_and_bottom = np.eye(2)[:, None]
-    pictures = overlay_groups(np.full((16, 16, 1), 128, np.uint8), top_and_bottom)
-    red_less_blue = pictures[..., 0].astype(int) - pictures[..., 2]
-    assert red_less_blue[0, 0, 8] > 30 > -30 > red_less_blue[0, -1, 8]
-    np.testing.assert_array_equal(pictures[1], pictures[0, ::-1])
-
-
-@pytest.mark.parametrize("shape", [(4,), (4, 3), (1, 4, 3, 2)])
-def test_refuses_what_is_no_stack_of_maps(shape):
-    with pytest.raises(ValueError, match=r"maps must be \(h, w, groups\); received shape"):
-        overlay_groups(IMAGE, np.ones(shape))
+def test_gallery_marks_hits_and_misses_by_colour_line_and_sign():
+    images = np.random.default_rng(0).integers(0, 256, (6, 10, 10, 3), np.uint8)
+    figure = neighbour_gallery(
+        images, np.array([0, 0, 1, 1, 2, 2]), [0, 2], [[1, 2], [4, 3]], [[0.1, 0.2], [0.3, 0.4]]
+    )
+    captions = [text.get_text() for text in figure.axes[0].texts]
+    assert captions == ["query", "✓ 0.10", "✗ 0.20", "query", "✗ 0.30", "✓ 0.40"]
+    frames = figure.axes[0].patches
+    assert to_hex(frames[1].get_edgecolor()) == HIT and frames[1].get_linestyle() == "solid"
+    assert to_hex(frames[2].get_edgecolor()) == MISS and frames[2].get_linestyle() != "solid"
 
 
 def test_the_images_of_a_group_are_those_of_its_largest_values():
@@ -61,4 +48,4 @@ def test_the_gallery_refuses_maps_of_other_images():
     with pytest.raises(ValueError, match=r"maps must be \(N, h, w, groups\); received shape"):
         strongest_images(np.ones((4, 3, 2)))
     with pytest.raises(ValueError, match="maps must be of the 1 images; received 2 maps"):
-        group_gallery(IMAGE[None], np.ones((2, 3, 3, 2)))
+        group_gallery(np.zeros((1, 8, 8, 1), np.uint8), np.ones((2, 3, 3, 2)))

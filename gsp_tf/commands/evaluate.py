@@ -1,23 +1,19 @@
 """`gsp-tf evaluate`: a run evaluated again."""
 
-from gsp_tf.commands.parsers import command_parser
 from gsp_tf.commands.results import show_run
 
-HELP = "Evaluate a run again."
 
+def command(run: str):
+    """Evaluate a run again.
 
-def parser():
-    """Its arguments."""
-    arguments = command_parser("Evaluate the best model of a run again and write its report.")
-    arguments.add_argument("run", type=str, help="Run folder.")
-    return arguments
+    The best model is evaluated, and the report is written.
 
-
-def run(options, parser):
-    """Its work; gives the exit code."""
+    Args:
+        run: Run folder.
+    """
     from gsp_tf import experiment
 
-    folder = experiment.RunFolder(options.run)
+    folder = experiment.RunFolder(run)
     folder.require(folder.recipe_path)
     recipe = folder.recipe()
     if recipe.protocol.is_ensemble:
@@ -27,4 +23,3 @@ def run(options, parser):
         splits = experiment.load_splits(recipe)
         experiment.evaluate_run(folder.path, splits)
     show_run(folder, recipe, splits)
-    return 0

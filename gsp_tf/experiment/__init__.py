@@ -27,15 +27,12 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.folder import RunFolder
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.place_maps import attributes_of_head, maps_of_head, place_maps
-    from gsp_tf.experiment.poolings import ATTRIBUTED, POOLINGS
     from gsp_tf.experiment.report import report_runs
     from gsp_tf.experiment.run import resume_run, train_recipe
     from gsp_tf.experiment.summary import data_facts, facts_table, model_facts, training_facts
     from gsp_tf.experiment.table import print_results
 
 __all__ = [
-    "ATTRIBUTED",
-    "POOLINGS",
     "Comparison",
     "RunFolder",
     "Splits",

@@ -14,7 +14,6 @@ from gsp_tf.experiment.data import load_folds, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.initial import start_from
-from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import build_learner
 from gsp_tf.experiment.run import check_splits, training_batches
 from gsp_tf.experiment.summary import (
@@ -26,6 +25,7 @@ from gsp_tf.experiment.summary import (
     note_small_map,
     training_facts,
 )
+from gsp_tf.recipe import resolved
 
 _HOST = "storage.googleapis.com"  # of the weights of keras.applications
 
@@ -77,9 +77,7 @@ def check_recipe(recipe, path, images=None):
     folds = obstacles.attempt(_load, recipe, images) or []
     learner = _learner(recipe, folds, obstacles)
     batches = obstacles.attempt(_batches, recipe, folds) if folds else None
-    recipe = dataclasses.replace(
-        recipe, loss=obstacles.attempt(complete_arguments, recipe.loss) or recipe.loss
-    )
+    recipe = obstacles.attempt(resolved, recipe) or recipe
     weights = obstacles.attempt(_weights, recipe, learner)
     facts = {"name": recipe.name, **data_facts(recipe, folds), **model_facts(recipe, weights)}
     if learner:

@@ -81,7 +81,7 @@ class RunFolder:
 
     def recipe(self):
         """The resolved recipe."""
-        return load_recipe(self.recipe_path)
+        return load_recipe(self.recipe_path, resolve=False)
 
     def learner(self, compile=True):
         """The best learner, with its weights and, compiled, its optimizer's state."""

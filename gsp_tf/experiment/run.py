@@ -13,18 +13,17 @@ import tensorflow as tf
 
 import gsp_tf
 from gsp_tf.data import training_dataset
+from gsp_tf.experiment._optimizer import plateau_callbacks
 from gsp_tf.experiment.ccp import ccp_trainer, proxy_pool
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.evaluate import evaluate_run, fingerprint
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.history import HistoryFile
 from gsp_tf.experiment.initial import start_from
-from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
-from gsp_tf.experiment.optimizer import plateau_callbacks
 from gsp_tf.experiment.summary import facts_table, learner_facts, note_small_map
 from gsp_tf.experiment.warmup import warm_up
-from gsp_tf.recipe import save_recipe
+from gsp_tf.recipe import resolved, save_recipe
 from gsp_tf.training import Checkpoint, RetrievalEvaluation, SaveBest, StopOnNaN, epoch_of
 
 
@@ -60,7 +59,7 @@ def train_recipe(recipe, path, splits=None):
     """
     folder = RunFolder(path)
     folder.refuse_existing()
-    recipe = dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
+    recipe = resolved(recipe)
     with folder.training():
         splits = splits or load_splits(recipe)
         _train(recipe, folder, splits)
@@ -174,8 +173,9 @@ def _train(recipe, folder, splits, resume=False):
         first_epoch = None
         if recipe.initial_run is not None:
             start_from(recipe, learner.embedder)
-        elif recipe.pooling.adapt_batches:
-            adapt_prototypes(learner.embedder, initial_batches.take(recipe.pooling.adapt_batches))
+        elif recipe.training.adapt_batches:
+            first = initial_batches.take(recipe.training.adapt_batches)
+            adapt_prototypes(learner.embedder, first)
         _start(recipe, folder, splits, learner, evaluation, best, resume)
     _fit(recipe, folder, learner, trainer, train_with, batches, evaluation, best, first_epoch)
 

@@ -5,20 +5,9 @@ import warnings
 
 import keras
 
-from gsp_tf.experiment.poolings import ATTRIBUTED
+from gsp_tf._names import named
 
 _SMALLEST = 3
-_WEIGHING = (
-    "cbam",
-    "crow",
-    "delf",
-    "gsp",
-    "gsp_max",
-    "gsp_mean",
-    "optimal_transport",
-    "solar",
-    "weldon",
-)
 
 
 def facts_table(facts):
@@ -47,10 +36,11 @@ def note_small_map(recipe, learner):
         learner: its `MetricLearner`.
     """
     shape = _last_map(_network(learner))
-    if recipe.head.name == "pooling" and recipe.pooling.name not in _WEIGHING:
+    head, pooling = recipe.head, recipe.pooling.name
+    if head is None and not hasattr(named("pooling", pooling), "pooling_weights"):
         return
     if len(shape) == 3 and min(shape[:2]) < _SMALLEST:
-        what = recipe.pooling.name if recipe.head.name == "pooling" else recipe.head.name
+        what = pooling if head is None else head.name
         warnings.warn(
             f"The last map of {recipe.backbone.name} is {_times(shape[:2])} for images of "
             f"{recipe.data.image_size} pixels: {what} has hardly any places to choose from. Take "
@@ -139,12 +129,9 @@ def model_facts(recipe, weights=None):
         **_head_facts(recipe),
         "loss": _call(loss.name, loss.arguments),
     }
-    for name, part, arguments in (
-        ("miner", loss.miner, loss.miner_arguments),
-        ("wrapper", loss.wrapper, loss.wrapper_arguments),
-    ):
-        if part != "none":
-            facts[name] = _call(part, arguments)
+    for name, part in (("miner", recipe.miner), ("wrapper", recipe.loss_wrapper)):
+        if part is not None:
+            facts[name] = _call(part.name, part.arguments)
     if recipe.zero_shot.weight:
         facts["zero-shot loss"] = f"weight {recipe.zero_shot.weight}"
     if recipe.trainer == "ccp":
@@ -186,12 +173,9 @@ def backbone_bytes(learner):
 def _head_facts(recipe):
     head, pooling, embedding = recipe.head, recipe.pooling, recipe.embedding
     dimensions = f"{embedding.dim} dimensions"
-    if head.name != "pooling":
+    if head is not None:
         return {"head": _call(head.name, head.arguments), "embedding": dimensions}
-    arguments = dict(pooling.arguments)
-    if pooling.name in ATTRIBUTED:
-        for name in ("num_prototypes", "transport_ratio", "entropy_smoothing"):
-            arguments[name] = getattr(pooling, name)
+    arguments = pooling.arguments
     return {
         "pooling": _call(pooling.name, arguments) if arguments else pooling.name,
         "embedding": f"{dimensions}, mapped {embedding.position.replace('_', ' ')}",

@@ -2,7 +2,7 @@
 
 import keras
 
-from gsp_tf.experiment.optimizer import build_warmup_optimizer
+from gsp_tf.experiment._optimizer import build_warmup_optimizer
 from gsp_tf.training import MetricLearner
 
 

@@ -1,11 +1,11 @@
 """What is written beside an exported model, and the check of its files against that."""
 
-import dataclasses
 import json
 from pathlib import Path, PurePosixPath
 
 from gsp_tf._files import read_json, replace_text
 from gsp_tf.data import MAX_PIXELS
+from gsp_tf.recipe import recipe_values
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.metadata import versions
 from gsp_tf.serving.onnx_file import ONNX_PACKAGES
@@ -134,7 +134,7 @@ def _preprocessing(recipe, size, channels):
 
 
 def _without_folders(recipe):
-    fields = dataclasses.asdict(recipe)
+    fields = recipe_values(recipe)
     for section, name in _PATHS:
         if fields[section][name] is not None:
             fields[section][name] = Path(fields[section][name]).name

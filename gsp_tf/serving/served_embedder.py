@@ -3,10 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.experiment import ATTRIBUTED, POOLINGS
+from gsp_tf._names import names_with
 from gsp_tf.training import first_output
-
-WEIGHTED = tuple(name for name, layer in POOLINGS.items() if hasattr(layer, "pooling_weights"))
 
 
 class ServedEmbedder(keras.Model):
@@ -42,8 +40,8 @@ class ServedEmbedder(keras.Model):
     def __init__(self, embedder, attributes=False, pooling_weights=False):
         super().__init__(name="served_embedder")
         self.pooling = embedder.get_layer("pooling")
-        _check(attributes, "attributes", self.pooling, "attribute_maps", ATTRIBUTED)
-        _check(pooling_weights, "pooling weights", self.pooling, "pooling_weights", WEIGHTED)
+        _check(attributes, "attributes", self.pooling, "attribute_maps")
+        _check(pooling_weights, "pooling weights", self.pooling, "pooling_weights")
         self.embedder = embedder
         self.with_attributes = attributes
         self.with_pooling_weights = pooling_weights
@@ -63,9 +61,9 @@ class ServedEmbedder(keras.Model):
         return {name: ops.cast(output, "float32") for name, output in outputs.items()}
 
 
-def _check(wanted, what, pooling, method, accepted):
+def _check(wanted, what, pooling, method):
     if wanted and not hasattr(pooling, method):
         raise ValueError(
             f"{type(pooling).__name__}, the pooling of this run, has no {what}; these have: "
-            f"pooling.name={', '.join(accepted)}."
+            f"pooling.name={names_with('pooling', method)}."
         )

@@ -32,7 +32,7 @@ check-addons: $(INSTALLED) $(ADDONS)/.installed
 	$(VENV)/bin/python tools/addons/compare.py $(ADDONS)/reference.npz
 
 $(INSTALLED): requirements.txt setup.cfg pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, found " + sys.version)'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --upgrade pip
 	$(VENV)/bin/python -m pip install -r requirements.txt

@@ -61,7 +61,7 @@ def locked_folder(monkeypatch):
 
 HOLD = """
 import sys
-from gsp_tf._lock import locked
+from gsp_tf._files import locked
 
 with locked(sys.argv[1]):
     print("locked", flush=True)

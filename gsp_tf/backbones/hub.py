@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import keras
 
-from gsp_tf._extras import to_install
+from gsp_tf._console import to_install
 from gsp_tf.backbones.pixels import rgb_input
 from gsp_tf.backbones.registry import register
 from gsp_tf.layers import PixelNormalization

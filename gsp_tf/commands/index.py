@@ -25,7 +25,7 @@ def command(
         delete: Remove images by the paths of their files; before anything is added.
         verify: Compare the files of the index with their checksums, and change nothing.
     """
-    from gsp_tf._messages import counted
+    from gsp_tf._console import counted
     from gsp_tf.serving import Index, build_index, print_index, verify_index
 
     if verify:

@@ -2,7 +2,7 @@
 
 import sys
 
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
 
 
 def show_run(folder, recipe, splits):

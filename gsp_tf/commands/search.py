@@ -28,7 +28,7 @@ def command(
     """
     require_run(run)
     from gsp_tf import serving
-    from gsp_tf._messages import counted
+    from gsp_tf._console import counted
     from gsp_tf.serving import print_neighbours
 
     opened = serving.open_index(run, index, mapped)

@@ -36,7 +36,7 @@ def command(
         return _resume(resume, resumed_changes({**fields, **given}))
     recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
     from gsp_tf import experiment
-    from gsp_tf._lock import locked
+    from gsp_tf._files import locked
     from gsp_tf.experiment import data_facts, facts_table, model_facts, training_facts
 
     folder = experiment.RunFolder(path)
@@ -56,7 +56,7 @@ def command(
 
 def _resume(path, changes):
     from gsp_tf import experiment
-    from gsp_tf._lock import locked
+    from gsp_tf._files import locked
 
     folder = experiment.RunFolder(path)
     folder.require(folder.recipe_path)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gsp_tf.data.reduced_images import ReducedImages, reduce_images
     from gsp_tf.data.samplers import ClassBalancedSampler
     from gsp_tf.data.sop import load_sop
-    from gsp_tf.data.splits import split_classes
+    from gsp_tf.data.splits import halve_classes, protocol_classes, split_classes
     from gsp_tf.data.token_sets import synthetic_token_sets
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "evaluation_dataset",
     "find_images",
     "find_unreadable",
+    "halve_classes",
     "load_cars196",
     "load_cifar10",
     "load_cifar100",
@@ -75,6 +76,7 @@ __all__ = [
     "load_mnist",
     "load_omniglot",
     "load_sop",
+    "protocol_classes",
     "read_image",
     "read_rows",
     "reduce_images",

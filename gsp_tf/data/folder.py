@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data.formats import IMAGE_EXTENSIONS
 from gsp_tf.data.image_set import FileImages

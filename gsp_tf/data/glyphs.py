@@ -15,8 +15,8 @@ import PIL
 from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageFilter, ImageFont
 
+from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
-from gsp_tf._progress import show_progress
 from gsp_tf._typing import PathLike
 from gsp_tf.data.image_set import ArrayImages
 

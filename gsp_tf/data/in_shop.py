@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from gsp_tf._messages import bulleted
+from gsp_tf._console import bulleted
 from gsp_tf._typing import PathLike
 from gsp_tf.data.image_set import FileImages
 from gsp_tf.data.lists import labelled_files, read_table

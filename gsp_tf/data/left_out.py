@@ -4,7 +4,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 
-from gsp_tf._messages import bulleted, counted, listed
+from gsp_tf._console import bulleted, counted, listed
 from gsp_tf.data.decode import UnreadableImageError
 from gsp_tf.data.formats import missing_for
 

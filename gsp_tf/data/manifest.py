@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gsp_tf._messages import bulleted, counted
+from gsp_tf._console import bulleted, counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data.image_set import FileImages, ImageSet
 from gsp_tf.data.left_out import LeftOut

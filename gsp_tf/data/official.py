@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gsp_tf._messages import bulleted, counted
+from gsp_tf._console import bulleted, counted
 from gsp_tf.data.download import Remote, download_file
 from gsp_tf.data.image_set import FileImages, ImageSet
 from gsp_tf.data.left_out import LeftOut

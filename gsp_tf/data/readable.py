@@ -4,8 +4,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from gsp_tf._messages import bulleted, counted
-from gsp_tf._progress import show_progress
+from gsp_tf._console import bulleted, counted, show_progress
 from gsp_tf.data.decode import UnreadableImageError, check_image
 
 

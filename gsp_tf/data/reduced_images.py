@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
+from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
-from gsp_tf._progress import show_progress
 from gsp_tf.data.decode import UnreadableImageError, read_image
 from gsp_tf.data.image_set import FileImages, ImageSet
 from gsp_tf.data.readable import refusal

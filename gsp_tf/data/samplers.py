@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gsp_tf._messages import counted, listed
+from gsp_tf._console import counted, listed
 
 
 class ClassBalancedSampler:

@@ -1,13 +1,16 @@
-"""Covering radius: how well few points stand for all."""
+"""Covering radius: how well a few points represent all."""
 
 import operator
 
 import numpy as np
+from keras import ops
+from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation.checks import checked_embeddings
+from gsp_tf.evaluation.vectors import checked_embeddings
+from gsp_tf.ops import greedy_k_center
 
 
-def covering_radius_curve(points, num_centers):
+def covering_radius_curve(points: ArrayLike, num_centers: int) -> np.ndarray:
     """Covering radius of 1, 2, ..., `num_centers` greedily chosen centres.
 
     The radius of centres C is `max_i min_{c in C} ||x_i - c||`. The centres are those of
@@ -16,11 +19,11 @@ def covering_radius_curve(points, num_centers):
     most twice the best possible with as many centres (Gonzalez 1985).
 
     Args:
-        points: float array-like `(N, D)`.
-        num_centers: number of centres, 1 to N.
+        points: finite floats `(N, D)`.
+        num_centers: 1 to N.
 
     Returns:
-        float array `(num_centers,)` that never increases; 0 once every point is a centre.
+        floats `(num_centers,)` that never increase; 0 once every point is a centre.
 
     Raises:
         ValueError: for points that are not finite and `(N, D)`, or num_centers out of range.
@@ -37,11 +40,10 @@ def covering_radius_curve(points, num_centers):
             f"num_centers must be between 1 and {len(points)}, the number of points; "
             f"received {num_centers}."
         )
+    centers = ops.convert_to_numpy(greedy_k_center(points, points[:0], num_centers))
     distances = np.full(len(points), np.inf)
     radii = np.empty(num_centers)
-    farthest = 0
-    for step in range(num_centers):
-        distances = np.minimum(distances, np.linalg.norm(points - points[farthest], axis=1))
-        farthest = distances.argmax()
-        radii[step] = distances[farthest]
+    for step, center in enumerate(centers):
+        distances = np.minimum(distances, np.linalg.norm(points - points[center], axis=1))
+        radii[step] = distances.max()
     return radii

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from gsp_tf import backbones
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
 from gsp_tf.data import split_classes
 from gsp_tf.experiment.data import load_images
 from gsp_tf.experiment.folder import RunFolder

@@ -10,7 +10,6 @@ import tensorflow as tf
 from gsp_tf import data
 from gsp_tf._names import named
 from gsp_tf.data import ImageSet
-from gsp_tf.evaluation import halve_classes, protocol_classes
 from gsp_tf.recipe import DataRecipe, Recipe
 
 
@@ -229,7 +228,7 @@ def _halves(protocol, recipe):
         )
     images, listed = load_images(recipe)
     if not listed:
-        train, test = halve_classes(len(images.class_names))
+        train, test = data.halve_classes(len(images.class_names))
         return images.subset(train), images.subset(test), None
     _check_listed(recipe, listed, {"train"})
     if "validation" in listed:
@@ -256,7 +255,7 @@ def _check_listed(recipe, sets, needed):
 
 
 def _protocol_splits(protocol, training_half, test, gallery):
-    train, validation = protocol_classes(
+    train, validation = data.protocol_classes(
         protocol.name, len(training_half.class_names), protocol.fold or 0, protocol.num_folds
     )
     if protocol.name == "conventional":

@@ -5,7 +5,7 @@ import dataclasses
 import keras
 import numpy as np
 
-from gsp_tf._lock import locked
+from gsp_tf._files import locked
 from gsp_tf.evaluation import ensemble_metrics
 from gsp_tf.experiment.data import load_folds
 from gsp_tf.experiment.evaluate import evaluate_run, kept_embeddings

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf._files import replacing
-from gsp_tf._lock import locked
-from gsp_tf._progress import show_progress
+from gsp_tf._console import show_progress
+from gsp_tf._files import locked, replacing
 from gsp_tf.evaluation import class_wise_map, clustering_metrics, retrieval_metrics
 from gsp_tf.experiment.data import evaluation_batches, load_splits
 from gsp_tf.experiment.folder import RunFolder

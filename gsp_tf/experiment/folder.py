@@ -7,8 +7,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from gsp_tf._files import advising, read_json, replacing
-from gsp_tf._lock import locked
+from gsp_tf._files import advising, locked, read_json, replacing
 from gsp_tf.recipe import load_recipe, save_recipe
 
 

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.visual import display_name
 

@@ -162,7 +162,7 @@ class _Page:
         async with self._uploads:
             try:
                 content = await asyncio.wait_for(self._body(request), _SECONDS)
-            except (asyncio.TimeoutError, ClientDisconnect) as error:
+            except (TimeoutError, ClientDisconnect) as error:
                 raise HTTPException(408, "The file did not arrive.") from error
             return await self._work(self._exploration.search, content, name)
 

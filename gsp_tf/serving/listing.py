@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from gsp_tf._messages import bulleted
+from gsp_tf._console import bulleted
 from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
 
 

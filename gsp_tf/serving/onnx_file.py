@@ -8,7 +8,7 @@ import warnings
 import keras
 import numpy as np
 
-from gsp_tf._extras import to_install
+from gsp_tf._console import to_install
 
 _NAME = "model.onnx"
 ONNX_PACKAGES = ("tf2onnx", "onnx", "onnxruntime")

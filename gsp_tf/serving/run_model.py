@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from gsp_tf._progress import show_progress
+from gsp_tf._console import show_progress
 from gsp_tf.data import EncodedImages, FileImages
 from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.experiment import RunFolder, evaluation_batches, model_folders

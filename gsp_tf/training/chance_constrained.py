@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from gsp_tf.losses import PairLoss, ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
+from gsp_tf.training.distribute import broadcast_from_chief
 from gsp_tf.training.embedding import inference
 from gsp_tf.training.metric_learner import MetricLearner
 from gsp_tf.training.projection_learner import ProjectionLearner
 from gsp_tf.training.proxy_pool import ProxyPool
-from gsp_tf.training.workers import of_chief
 
 
 class ChanceConstrainedTrainer:
@@ -273,7 +273,7 @@ class _Alternation(keras.callbacks.Callback):
         centers = previous.reshape(num_classes, k, dim)
         chosen = greedy_k_center(candidates, centers, k).numpy()
         proxies = np.take_along_axis(candidates, chosen[:, :, None], axis=1)
-        proxies = of_chief(self.model.distribute_strategy, proxies)
+        proxies = broadcast_from_chief(self.model.distribute_strategy, proxies)
         self.model.embedding_loss.proxies.assign(proxies.reshape(-1, dim))
         self.radii = {
             "covering_radius_before": _radius(candidates, centers),

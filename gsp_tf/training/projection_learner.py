@@ -4,8 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf.training.distribute import divide_by_replicas
 from gsp_tf.training.metric_learner import MetricLearner
-from gsp_tf.training.replicas import share_of_replica
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -60,7 +60,7 @@ class ProjectionLearner(MetricLearner):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
         projection = 0.5 * self.projection_weight * self._square_distance()
-        return total + ops.cast(share_of_replica(projection), total.dtype)
+        return total + ops.cast(divide_by_replicas(projection), total.dtype)
 
     def _square_distance(self):
         return sum(

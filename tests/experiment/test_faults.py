@@ -10,8 +10,7 @@ from PIL import Image
 
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder
-from gsp_tf.training import Checkpoint, StopOnNaN
-from gsp_tf.training.checkpoint import epoch_of
+from gsp_tf.training import Checkpoint, StopOnNaN, epoch_of
 
 RECIPE = """
 name: faults

@@ -10,7 +10,7 @@ import pytest
 
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder
-from gsp_tf.training.checkpoint import epoch_of
+from gsp_tf.training import epoch_of
 
 RECIPE = """
 name: digits
@@ -337,7 +337,7 @@ def test_a_damaged_checkpoint_is_named(recipe, tmp_path, monkeypatch, capsys):
     for damage in (b"", b"PK\x03\x04 half a file"):
         folder.checkpoint_path.write_bytes(damage)
         assert run("train", "--resume", folder.path) == 1
-        assert "checkpoint.npz is damaged or no checkpoint" in capsys.readouterr().err
+        assert "checkpoint.npz is damaged, or is not a checkpoint" in capsys.readouterr().err
 
 
 def test_options_beside_resume_are_refused(tmp_path, capsys):

@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from gsp_tf.training import Checkpoint
-from gsp_tf.training.checkpoint import epoch_of
+from gsp_tf.training import Checkpoint, epoch_of
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
 
@@ -139,10 +138,10 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
         epoch_of(tmp_path / "none.npz")
     for content in (b"", b"text", json.dumps({"epoch": 1}).encode()):
         (tmp_path / "bad.npz").write_bytes(content)
-        with pytest.raises(ValueError, match="damaged or no checkpoint"):
+        with pytest.raises(ValueError, match="damaged, or is not a checkpoint"):
             epoch_of(tmp_path / "bad.npz")
     np.savez(tmp_path / "code.npz", state=np.array([{"epoch": 1}], dtype=object))
-    with pytest.raises(ValueError, match="damaged or no checkpoint"):
+    with pytest.raises(ValueError, match="damaged, or is not a checkpoint"):
         epoch_of(tmp_path / "code.npz")
 
 
@@ -153,5 +152,5 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path):
         arrays = dict(file)
     np.savez(path, **{**arrays, "variable_0": np.array([{"a": 1}], dtype=object)})
     assert epoch_of(path) == 1
-    with pytest.raises(ValueError, match="state.npz is damaged or no checkpoint.*pickle"):
+    with pytest.raises(ValueError, match="state.npz is damaged, or is not a checkpoint.*pickle"):
         fit(start(), Checkpoint(path, resume=True), first_epoch=1)

@@ -336,8 +336,6 @@ def test_refuses_an_optimizer_in_use():
 
 
 def test_refuses_an_optimizer_of_optimizers():
-    if not hasattr(keras.optimizers, "MultiOptimizer"):
-        pytest.skip("this Keras has none")
     several = keras.optimizers.MultiOptimizer(
         keras.optimizers.OptimizerMap(keras.optimizers.Adam(), {"first": keras.optimizers.SGD()})
     )

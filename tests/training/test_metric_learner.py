@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss, ZeroShotLoss
-from gsp_tf.training import MetricLearner, embed
-from gsp_tf.training.metric_learner import first_output
+from gsp_tf.training import MetricLearner, embed, first_output
 
 CLASSES = 4
 

@@ -3,7 +3,7 @@
 An evaluation with `torch.nn.functional` alone, in float64, written from the tables of the papers
 and from the state dicts of the packages `pretrainedmodels` and `torchvision`. It knows nothing of
 gsp_tf, whose tests compare its converted Keras models with the file and need no PyTorch for that.
-Where PyTorch is installed (the extra `[torch]`), the tests evaluate anew and compare whole maps.
+The tests also evaluate other weights with PyTorch and compare whole maps.
 
     python tools/backbones/reference.py tests/backbones/reference.npz
 """

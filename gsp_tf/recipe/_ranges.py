@@ -34,6 +34,8 @@ class Section:
             value = getattr(self, name)
             if not _fits(value, hint):
                 self.refuse(name, described(hint))
+            if hasattr(type(value), "_restrictions"):  # as parsed; a number again
+                object.__setattr__(self, name, type(value).__bases__[-1](value))
         self.check()
 
     def check(self) -> None:

@@ -6,9 +6,8 @@ from gsp_tf.experiment.run import train_recipe
 from gsp_tf.recipe import (
     BackboneRecipe,
     CCPRecipe,
+    ClassRecipe,
     DataRecipe,
-    LossRecipe,
-    PoolingRecipe,
     Recipe,
     TrainingRecipe,
 )
@@ -22,8 +21,8 @@ def recipe(**changes):
                 image_size=16, channels=1, split_fractions=(0.05, 0.03, 0.92), classes_per_batch=4
             ),
             "backbone": BackboneRecipe("conv4"),
-            "pooling": PoolingRecipe("gap"),
-            "loss": LossRecipe("contrastive"),
+            "pooling": ClassRecipe("gap"),
+            "loss": ClassRecipe("contrastive"),
             "trainer": "ccp",
             "ccp": CCPRecipe(proxies_per_class=2, pool_size=3, patience=1),
             "training": TrainingRecipe(epochs=5, steps_per_epoch=2, warmup_epochs=1),
@@ -50,7 +49,7 @@ def test_a_run_trains_by_ccp_and_reports_its_problems(tmp_path):
 
 def test_a_loss_with_proxies_of_its_own_is_refused(tmp_path):
     with pytest.raises(ValueError, match="takes a MetricLearner with a pair loss"):
-        train_recipe(recipe(loss=LossRecipe("proxy_nca")), tmp_path / "run")
+        train_recipe(recipe(loss=ClassRecipe("proxy_nca")), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

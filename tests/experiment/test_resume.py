@@ -25,9 +25,11 @@ data:
   min_crop_area: 0.5
 backbone: {{name: conv4}}
 embedding: {{dim: 8}}
-pooling: {{num_prototypes: 4, adapt_batches: 1}}
-loss: {{name: contrastive, miner: distance_weighted}}
+pooling: {{num_prototypes: 4}}
+loss: {{name: contrastive}}
+miner: {{name: distance_weighted}}
 training:
+  adapt_batches: 1
   epochs: 6
   steps_per_epoch: 4
   warmup_epochs: 2
@@ -36,10 +38,8 @@ training:
   schedule: {{name: plateau, patience: 1, min_delta: 0.5, cooldown: 0}}
 """
 MEMORY = """
-loss:
-  name: contrastive
-  wrapper: cross_batch_memory
-  wrapper_arguments: {capacity: 48, warmup_steps: 6}
+loss: {name: contrastive}
+loss_wrapper: {name: cross_batch_memory, capacity: 48, warmup_steps: 6}
 training: {epochs: 5, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
 """
 CCP = """

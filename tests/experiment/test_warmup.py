@@ -11,9 +11,9 @@ from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.experiment.warmup import warm_up
 from gsp_tf.recipe import (
     BackboneRecipe,
+    ClassRecipe,
     DataRecipe,
     EmbeddingRecipe,
-    PoolingRecipe,
     Recipe,
     TrainingRecipe,
 )
@@ -79,7 +79,7 @@ def warmed_up(path, **settings):
         data=DataRecipe(image_size=16),
         backbone=BackboneRecipe("conv4"),
         embedding=EmbeddingRecipe(dim=8),
-        pooling=PoolingRecipe(num_prototypes=4),
+        pooling=ClassRecipe(num_prototypes=4),
         training=training,
     )
     learner = build_learner(recipe, num_classes=3, channels=1)
@@ -170,7 +170,7 @@ def test_a_stop_in_the_warmup(recipe, tmp_path, monkeypatch):
 
 def test_divergence_in_the_warmup_ends_training(recipe, tmp_path):
     folder = RunFolder(tmp_path / "run")
-    options = ["--training.learning_rate", "1e30", "--loss.arguments.temperature", "1e-30"]
+    options = ["--training.learning_rate", "1e30", "--loss.temperature", "1e-30"]
     assert train(recipe, folder, *options) == 1
     metrics = folder.metrics()
     assert (metrics["status"], metrics["epochs"]) == ("diverged", 1)

@@ -12,9 +12,9 @@ def command(*, runs: str = "runs", epochs: int | None = None) -> int:
         runs: Folder for the demo's run folders.
         epochs: Epochs of each run; null as in the recipe.
     """
-    from gsp_tf.experiment import RunFolder, print_results, run_demo
+    from gsp_tf.experiment import print_results, run_demo
 
-    report, paths = run_demo(runs, epochs)
-    print_results(paths)
+    report, trained = run_demo(runs, epochs)
+    print_results(trained)
     print(f"Report: {report}")
-    return exit_code([RunFolder(path) for path in paths])
+    return exit_code(trained)

@@ -1,7 +1,5 @@
 """`gsp-tf evaluate`: a run evaluated again."""
 
-from gsp_tf.commands.results import show_run
-
 
 def command(run: str):
     """Evaluate a run again.
@@ -11,15 +9,8 @@ def command(run: str):
     Args:
         run: Run folder.
     """
-    from gsp_tf import experiment
+    from gsp_tf.experiment import open_run
 
-    folder = experiment.RunFolder(run)
-    folder.require(folder.recipe_path)
-    recipe = folder.recipe()
-    if recipe.protocol.is_ensemble:
-        splits = experiment.load_folds(recipe)
-        experiment.evaluate_ensemble(folder.path, splits)
-    else:
-        splits = experiment.load_splits(recipe)
-        experiment.evaluate_run(folder.path, splits)
-    show_run(folder, recipe, splits)
+    opened = open_run(run)
+    opened.evaluate()
+    opened.show()

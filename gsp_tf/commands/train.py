@@ -1,7 +1,7 @@
 """`gsp-tf train`: a training of a folder or a recipe, from its start or where it was stopped."""
 
 from gsp_tf.commands._recipes import recipe_of, resumed_changes
-from gsp_tf.commands.results import exit_code, show_run
+from gsp_tf.commands.results import exit_code
 
 
 def command(
@@ -33,38 +33,19 @@ def command(
     if resume is not None:
         others = {"recipes": recipes, "run": run, "skip": skip_unreadable, "same": deterministic}
         given = {name: value for name, value in others.items() if value}
-        return _resume(resume, resumed_changes({**fields, **given}))
-    recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
-    from gsp_tf import experiment
-    from gsp_tf._files import locked
-    from gsp_tf.experiment import data_facts, facts_table, model_facts, training_facts
+        changes = resumed_changes({**fields, **given})
+        from gsp_tf.experiment import open_run
 
-    folder = experiment.RunFolder(path)
-    folder.refuse_existing()
-    with locked(folder.path):
-        if recipe.protocol.is_ensemble:
-            train, splits = experiment.train_ensemble, experiment.load_folds(recipe)
+        trained = open_run(resume).resume(**changes)
+    else:
+        recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
+        from gsp_tf.experiment import load_splits, open_run
+
+        trained = open_run(path, recipe)
+        if images is not None:
+            trained.splits = load_splits(recipe, images)
         else:
-            train, splits = experiment.train_recipe, experiment.load_splits(recipe, images)
-        if images is None:
-            folds = splits if recipe.protocol.is_ensemble else [splits]
-            facts = data_facts(recipe, folds) | model_facts(recipe) | training_facts(recipe)
-            print(facts_table(facts), flush=True)
-        train(recipe, folder.path, splits)
-        return exit_code(show_run(folder, recipe, splits))
-
-
-def _resume(path, changes):
-    from gsp_tf import experiment
-    from gsp_tf._files import locked
-
-    folder = experiment.RunFolder(path)
-    folder.require(folder.recipe_path)
-    with locked(folder.path):
-        recipe = folder.recipe()
-        if recipe.protocol.is_ensemble:
-            resume, splits = experiment.resume_ensemble, experiment.load_folds(recipe)
-        else:
-            resume, splits = experiment.resume_run, experiment.load_splits(recipe)
-        resume(folder.path, splits, changes)
-        return exit_code(show_run(folder, folder.recipe(), splits))
+            print(trained.describe(), flush=True)
+        trained.train()
+    trained.show()
+    return exit_code([trained])

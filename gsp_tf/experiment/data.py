@@ -34,6 +34,11 @@ class Splits(NamedTuple):
         """Images that those of `validation` search; `None` if each searches the others."""
         return self.gallery if self.validation is self.test else None
 
+    @property
+    def searched(self) -> ImageSet:
+        """The images that results and reports show: the gallery, or the test images without one."""
+        return self.test if self.gallery is None else self.gallery
+
 
 def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
     """The images of a recipe, training and test images of disjoint classes.

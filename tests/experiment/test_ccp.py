@@ -60,7 +60,10 @@ def test_patience_of_training_is_refused():
             {"projection_weight": -1.0},
             "ccp.projection_weight must be a number of 0 or more and finite",
         ),
-        ({"max_projections": 0}, "ccp.max_projections must be null, or 1 or more, received 0"),
+        (
+            {"max_projections": 0},
+            "ccp.max_projections must be an integer of 1 or more, or null, received 0",
+        ),
     ],
 )
 def test_values_out_of_range_are_refused(arguments, message):

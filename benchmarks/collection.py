@@ -1,4 +1,4 @@
-"""What embedding and indexing a large collection costs for each image, on one core.
+"""Costs of embedding and indexing a large collection for each image, on one core.
 
 `.venv/bin/python benchmarks/collection.py` prints how many images of 500 x 375 pixels a core embeds
 with `BatchEmbedder`, and which share of the time goes into checking, decoding and the model (with
@@ -25,16 +25,20 @@ from pipeline import write_photographs
 from results import Ratio, Table, main
 
 from gsp_tf.data import FileImages, read_image
-from gsp_tf.experiment import RunFolder, build_learner
-from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.experiment import RunFolder, build_learner, evaluation_batches
 from gsp_tf.recipe import BackboneRecipe, DataRecipe, EmbeddingRecipe, EvaluationRecipe, Recipe
-from gsp_tf.serving import BatchEmbedder, EmbeddingsFolder
-from gsp_tf.serving.embeddings_folder import Shard
-from gsp_tf.serving.kinds import new_index
-from gsp_tf.serving.recall import NEIGHBOURS, choose_probes, exact_neighbours
+from gsp_tf.serving import (
+    BatchEmbedder,
+    EmbeddingsFolder,
+    Shard,
+    choose_probes,
+    exact_neighbours,
+    new_index,
+)
 from gsp_tf.training import inference
 
 KINDS = ("exact", "ivf_sq8", "ivf_pq")
+NEIGHBOURS = 10
 CLUSTER_SIZE = 50
 NOISE = 0.35
 TRAINING_POINTS = 65_536, 64  # at least, and for each list, as `build_index` takes them
@@ -135,7 +139,7 @@ def vectors(dim, sizes):
 
 
 def build(kind, dim, sizes, path):
-    """What an index costs, which is written to a file."""
+    """Costs of an index that is written to a file."""
     on_one_core()
     values, ids = vectors(dim, sizes), np.arange(sizes.vectors)
     index = new_index(kind, dim, len(values), faiss.METRIC_L2)
@@ -231,7 +235,7 @@ def _per_list(costs):
 
 
 def files(sizes):
-    """What a vector takes in Parquet."""
+    """Bytes of a vector in Parquet."""
     rows, count = [], 256 if sizes is QUICK else 4096
     for dim in sizes.dims:
         values = vectors(dim, sizes)[:count]

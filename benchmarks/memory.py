@@ -1,4 +1,4 @@
-"""What commands on a run hold in memory, by the number of its test images.
+"""Memory that commands on a run hold, by the number of its test images.
 
 `.venv/bin/python benchmarks/memory.py` trains a few steps on JPEG files of 500 x 375 pixels at 227
 pixels, with few and with 10,000 test images, evaluates the run again, embeds and indexes its
@@ -21,7 +21,7 @@ from results import Ratio, Table, main
 COMMAND = """
 import sys
 import keras
-from gsp_tf.backbones.registry import register
+from gsp_tf.backbones import register
 from gsp_tf.cli import main
 
 @register("one_convolution")

@@ -1,4 +1,4 @@
-"""What a whole training step costs with GSP in the place of average pooling.
+"""Costs of a whole training step with GSP in the place of average pooling.
 
 `.venv/bin/python benchmarks/training_step.py` prints time and peak memory of training steps (loss,
 gradient and update) of bn_inception at 227 pixels and of resnet50 at 224, with the recipes of
@@ -14,7 +14,7 @@ import tensorflow as tf
 from measure import in_fresh_processes, medians, peak_bytes, rounds
 from results import Ratio, Table, main
 
-from gsp_tf.experiment.model import build_learner
+from gsp_tf.experiment import build_learner
 from gsp_tf.recipe import load_recipe
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
@@ -45,13 +45,10 @@ def learner(setting, side):
     """The compiled learner of one side."""
     files = [EXPERIMENTS / "benchmarks/cub200.yaml", EXPERIMENTS / "methods/c2.yaml"]
     files += [EXPERIMENTS / "methods/gsp.yaml"] * (side != GAP)
-    recipe = load_recipe(files)
-    recipe.backbone.name = setting.backbone
-    recipe.backbone.weights = None
-    recipe.data.image_size = setting.side
-    recipe.training.jit_compile = setting.jit_compile
-    if side == GSP:
-        recipe.zero_shot.weight = 0.0
+    options = [f"--backbone.name={setting.backbone}", "--backbone.weights=null"]
+    options += [f"--data.image_size={setting.side}"]
+    options += [f"--training.jit_compile={setting.jit_compile}"]
+    recipe = load_recipe(files, options + ["--zero_shot.weight=0"] * (side == GSP))
     return build_learner(recipe, NUM_CLASSES, 3)
 
 

@@ -28,10 +28,7 @@ _FULL = {
 
 
 class DiskFullError(OSError):
-    """There is no room for a file: on the disk, in a quota or below a limit of file size.
-
-    `advice` says what is kept and how to continue; it follows the message.
-    """
+    """A disk, a quota or a limit of file size has no room; `advice` follows the message."""
 
     advice = ""
 
@@ -80,13 +77,10 @@ def _reason(error: BaseException) -> str | None:
 
 @contextlib.contextmanager
 def replacing(path: PathLike) -> Iterator[Path]:
-    """A temporary path for a file, which is renamed to `path` when the block ends well.
-
-    Whatever happens (an error, a full disk, a killed process), the disk holds the old file or the
-    new one. Several threads or processes may write the file at once: the last one to end wins. The
-    temporary path is in the hidden folder `.NAME.partial` beside the file. An error removes that
-    folder. A killed process leaves it to the next one that writes the file or locks its folder.
-    """
+    """A temporary path that becomes `path` if the block ends well; failures keep the old file."""
+    # The temporary path is in the hidden folder `.NAME.partial` beside the file. An error removes
+    # that folder; a killed process leaves it to the next one that writes the file or locks its
+    # folder. Several threads or processes may write the file at once: the last one to end wins.
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; expected a file to write.")
@@ -130,10 +124,7 @@ def hashing(path: PathLike) -> Iterator[HashingWriter]:
 
 @contextlib.contextmanager
 def new_folder(path: PathLike) -> Iterator[Path]:
-    """A temporary folder, which is renamed to `path` when the block ends well.
-
-    Whatever happens, the folder does not exist or is whole. It is written as in `replacing`.
-    """
+    """A temporary folder that becomes `path` if the block ends well, written as in `replacing`."""
     path = Path(path)
     refuse_existing(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,13 +150,9 @@ def remove_partial(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: PathLike) -> Iterator[None]:
-    """Keeps other processes and threads from writing a folder until the block ends.
-
-    The operating system holds the lock, on the file `.lock` in the folder, and releases it however
-    the process ends. The file stays. A thread that holds the lock may take it again, and anyone may
-    read. What a killed process was writing in the folder is removed. After an error, a folder that
-    was made for the lock and is still empty is removed too.
-    """
+    """Keeps other processes and threads from writing a folder until the block ends."""
+    # The operating system holds the lock, on the file `.lock`, and releases it however the process
+    # ends. The file stays. A thread that holds the lock may take it again, and anyone may read.
     folder = Path(folder)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -270,6 +257,11 @@ def _sync(path):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def cache_folder() -> Path:
+    """The folder for what can be computed again: `GSP_TF_CACHE`, else `~/.cache/gsp_tf`."""
+    return Path(os.environ.get("GSP_TF_CACHE") or "~/.cache/gsp_tf").expanduser()
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -32,8 +32,7 @@ from gsp_tf.layers import L2Normalization
 from gsp_tf.losses import ProxyNCALoss
 from gsp_tf.ops import greedy_k_center
 from gsp_tf.training import MetricLearner, embed
-from gsp_tf.visual import class_hulls
-from gsp_tf.visual.style import HIT, INK, MISS, prototype_colors, transparent_figure
+from gsp_tf.visual import HIT, INK, MISS, class_hulls, prototype_colors, transparent_figure
 
 SIZE = 32
 IMAGES_PER_CLASS = 64
@@ -66,7 +65,7 @@ def train(images, backbone, steps, seed):
 
 
 def local_features(network, images):
-    """Local features `(N, h, w, 2)` and labels of 64 images a class, the longest of length 1."""
+    """Local features `(N, h, w, 2)` and labels of 64 images per class, the longest of length 1."""
     turn = np.zeros(len(images), int)
     for label in np.unique(images.labels):
         turn[images.labels == label] = np.arange(np.sum(images.labels == label))

@@ -15,19 +15,16 @@ from matplotlib.patches import Rectangle
 from sweep import retrieval_rows, sweep, titled
 
 from gsp_tf.evaluation import foreground_share
-from gsp_tf.experiment import load_splits, place_maps
-from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.experiment import evaluation_batches, load_splits, place_maps
 from gsp_tf.recipe import load_recipe
-from gsp_tf.visual import overlay_weights
-from gsp_tf.visual.images import rgb
-from gsp_tf.visual.style import HIT, INK, transparent_figure
+from gsp_tf.visual import HIT, INK, overlay_weights, transparent_figure
 
 GAP, GSP, ZERO_SHOT, ALONE = "GAP", "GSP", "GSP + zero-shot", "GAP, tile alone"
 GSP_OPTIONS = [
     "--pooling.name=gsp",
     "--pooling.transport_ratio=0.25",
     "--pooling.entropy_smoothing=10",
-    "--pooling.adapt_batches=8",
+    "--training.adapt_batches=8",
 ]
 VARIANTS = {
     GAP: ("small_collage_pnca-gap", ["--pooling.name=gap"]),
@@ -119,7 +116,7 @@ def picture(rows, shown):
 
 def _draw_collage(axes, image, weights, mask):
     """A collage tinted by its pooling weights, the labelled tile framed."""
-    axes.imshow(overlay_weights(rgb(image), weights))
+    axes.imshow(overlay_weights(image, weights))
     ((row, column),) = np.argwhere(mask)
     height, width = np.array(image.shape[:2]) / mask.shape
     corner = column * width - 0.5, row * height - 0.5

@@ -16,10 +16,9 @@ from records import read, table, write
 from sweep import sweep, titled
 
 from gsp_tf.evaluation import embedding_density, retrieval_metrics, spectral_decay
-from gsp_tf.experiment import load_splits
-from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.experiment import evaluation_batches, load_splits
 from gsp_tf.training import embed
-from gsp_tf.visual.style import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
+from gsp_tf.visual import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
 ROOT = Path(__file__).parent.parent.parent
 CRT_RECIPE = str(ROOT / "experiments/small_collage_crt.yaml")
@@ -27,7 +26,7 @@ CRT_RECIPE = str(ROOT / "experiments/small_collage_crt.yaml")
 VARIANTS = {
     "baseline": (
         "small_collage_ms-gap",
-        ["--head", '{"name": "pooling", "arguments": {}}', "--loss.weights", "{}"],
+        ["--head=null", "--loss_weights={}", "--embedding.second_dim=null"],
     ),
     "CRT": ("small_collage_crt", []),
 }

@@ -1,4 +1,4 @@
-"""What moves the pooling weights of GSP away from the average in short runs on photographs.
+"""Causes that move the pooling weights of GSP away from the average in short runs on photographs.
 
 python experiments/studies/gsp_sharpness.py [--runs FOLDER] [--seeds "[0, 1, 2]"] [--jobs 2]
 
@@ -16,7 +16,7 @@ from jsonargparse import auto_cli
 from sweep import retrieval_rows, sweep, titled
 
 from gsp_tf.experiment import load_splits
-from gsp_tf.visual.overlay import weight_spread
+from gsp_tf.visual import weight_spread
 
 ROOT = Path(__file__).parents[2]
 DEFAULTS = "GSP, defaults"
@@ -24,10 +24,10 @@ VARIANTS = {
     "GAP": ("sharpness_gap", ["--pooling.name=gap"]),
     DEFAULTS: ("sharpness_defaults", []),
     "ε 20": ("sharpness_eps", ["--pooling.entropy_smoothing=20"]),
-    "adapt_batches 4": ("sharpness_adapt", ["--pooling.adapt_batches=4"]),
+    "adapt_batches 4": ("sharpness_adapt", ["--training.adapt_batches=4"]),
     "ε 20, adapt_batches 4": (
         "sharpness_both",
-        ["--pooling.entropy_smoothing=20", "--pooling.adapt_batches=4"],
+        ["--pooling.entropy_smoothing=20", "--training.adapt_batches=4"],
     ),
 }
 

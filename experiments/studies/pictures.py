@@ -1,9 +1,9 @@
-"""What the pictures of the studies share."""
+"""Parts that the pictures of the studies share."""
 
 from pathlib import Path
 
 from gsp_tf._files import replacing
-from gsp_tf.visual.style import INK, run_style
+from gsp_tf.visual import INK, run_style
 
 
 def draw_dots(axes, points, title):
@@ -40,7 +40,7 @@ def save(figure, path, dpi=150):
     Args:
         figure: matplotlib Figure.
         path: file to write; its folder is made.
-        dpi: pixels an inch.
+        dpi: pixels per inch.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,13 +6,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from gsp_tf.experiment import RunFolder, resume_run, train_recipe
-from gsp_tf.experiment.losses import complete_arguments
+from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.recipe import load_recipe
 
 
 def sweep(files, variants, seeds, runs, jobs=1):
-    """Train what has not been trained yet, and go on with what was stopped.
+    """Train what has not been trained yet, and continue what was stopped.
 
     Args:
         files: recipe files, as `gsp-tf train` takes them.
@@ -90,7 +89,6 @@ def _refuse_another(folder, recipe):
         recipe,
         name=found.name,
         data=replace(recipe.data, path=found.data.path),
-        loss=complete_arguments(recipe.loss),
     )
     if found != wanted:
         raise ValueError(
@@ -104,6 +102,6 @@ def _train(recipe, folder, threads):
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     if folder.recipe_path.exists():
-        resume_run(folder.path)
+        Run(folder.path).resume()
     else:
-        train_recipe(recipe, folder.path)
+        Run(folder.path, recipe).train()

@@ -1,30 +1,19 @@
 """`gsp-tf evaluate`: a run evaluated again."""
 
-from gsp_tf.commands.parsers import command_parser
-from gsp_tf.commands.results import show_run
-
-HELP = "Evaluate a run again."
+from gsp_tf.commands._recipes import require_run
 
 
-def parser():
-    """Its arguments."""
-    arguments = command_parser("Evaluate the best model of a run again and write its report.")
-    arguments.add_argument("run", type=str, help="Run folder.")
-    return arguments
+def command(run: str):
+    """Evaluate a run again.
 
+    The best model is evaluated, and the report is written.
 
-def run(options, parser):
-    """Its work; gives the exit code."""
-    from gsp_tf import experiment
+    Args:
+        run: Run folder.
+    """
+    require_run(run)
+    from gsp_tf.experiment import open_run
 
-    folder = experiment.RunFolder(options.run)
-    folder.require(folder.recipe_path)
-    recipe = folder.recipe()
-    if recipe.protocol.is_ensemble:
-        splits = experiment.load_folds(recipe)
-        experiment.evaluate_ensemble(folder.path, splits)
-    else:
-        splits = experiment.load_splits(recipe)
-        experiment.evaluate_run(folder.path, splits)
-    show_run(folder, recipe, splits)
-    return 0
+    opened = open_run(run)
+    opened.evaluate()
+    opened.show()

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from gsp_tf._console import counted
-from gsp_tf.data.image_set import ImageSet
+from gsp_tf.data.images.image_set import ImageSet
 
 Protocol = Literal["mlrc", "conventional", "ablation", "tuning"]
 
@@ -20,11 +20,11 @@ def split_classes(
     """Splits a set by class into train, validation and test.
 
     Classes are shuffled, and every group (super-class) is spread over the splits in proportion. A
-    split has at least two classes, which a small share takes from the largest.
+    split has at least two classes; a small fraction takes them from the largest split.
 
     Args:
         images: The set to split.
-        fractions: Shares of the classes for train, validation and test; they sum to 1.
+        fractions: Fractions of the classes for train, validation and test; they sum to 1.
         seed: Which of the possible splits.
 
     Returns:
@@ -32,8 +32,8 @@ def split_classes(
         each, in the order of the original classes.
 
     Raises:
-        ValueError: If the fractions are not three shares that sum to 1, or there are fewer than two
-            classes for every split.
+        ValueError: If the fractions are not three numbers that sum to 1, or if there are fewer than
+            two classes for every split.
 
     Example:
         >>> from gsp_tf.data import ArrayImages
@@ -44,7 +44,7 @@ def split_classes(
     fractions = tuple(float(fraction) for fraction in fractions)
     if len(fractions) != 3 or min(fractions) < 0 or not np.isclose(sum(fractions), 1):
         raise ValueError(
-            "fractions must be three shares (train, validation, test), none negative, that sum "
+            "fractions must be three numbers (train, validation, test), none negative, that sum "
             f"to 1; received {fractions}."
         )
     order = _stratified_order(images.groups, np.random.default_rng(seed))
@@ -151,7 +151,7 @@ def _class_counts(num_classes: int, fractions: Sequence[float]) -> np.ndarray:
 
 
 def _stratified_order(groups: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-    """Shuffles classes so that every stretch holds its share of each group."""
+    """Shuffles classes so that every stretch holds each group in proportion."""
     groups = np.asarray(groups)
     position = np.empty(len(groups))
     for group in np.unique(groups):

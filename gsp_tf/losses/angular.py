@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -26,11 +26,7 @@ class AngularLoss(PairLoss):
 
     Args:
         angle: α, in degrees, above 0 and not above 83.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Raises:
         ValueError: if the angle is out of range.
@@ -54,7 +50,7 @@ class AngularLoss(PairLoss):
             raise ValueError(f"angle must lie between 0 and 83 degrees, received {angle}.")
         self.angle = angle
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         square_tangent = math.tan(math.radians(self.angle)) ** 2
         scale = 4.0 * square_tangent
         counted = pairs.negatives > 0
@@ -77,9 +73,6 @@ class AngularLoss(PairLoss):
         has_negative = ops.any(counted, axis=1, keepdims=True)
         terms = ops.where(has_negative, ops.softplus(exponents), 0.0)
         return weighted_mean(ops.cast(terms, pairs.positives.dtype), pairs.positives)
-
-    def get_config(self):
-        return {**super().get_config(), "angle": self.angle}
 
 
 def _exponentials(exponents, counted):

@@ -6,7 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -15,7 +16,7 @@ class ArcFaceLoss(ProxyLoss):
 
     `L = -mean_i log( exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + Σ_{c≠y} exp(s cos θ_c)) )`.
     "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (CVPR 2019), eq. 3. Where
-    `θ_y + m` would exceed 180 degrees, `cos θ_y - m sin m` stands in for its cosine, as in the
+    `θ_y + m` would exceed 180 degrees, `cos θ_y - m sin m` takes the place of its cosine, as in the
     authors' code, so that the loss keeps growing with θ_y.
 
     Args:
@@ -24,11 +25,6 @@ class ArcFaceLoss(ProxyLoss):
         scale: s > 0.
 
     Weight: `proxies (num_classes, D)`, one for each class.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -50,7 +46,9 @@ class ArcFaceLoss(ProxyLoss):
         self.margin_degrees = margin_degrees
         self.scale = scale
 
-    def similarity_loss(self, labels, similarities, is_class=None):
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
         margin = math.radians(self.margin_degrees)
         square_sines = 1.0 - ops.square(similarities)
         # The sine has no finite slope where it is 0.
@@ -61,13 +59,6 @@ class ArcFaceLoss(ProxyLoss):
             math.cos(margin) * similarities - math.sin(margin) * sines,
             similarities - margin * math.sin(margin),
         )
-        own = of_own_class(labels, ops.shape(similarities)[1])
+        own = own_class_mask(labels, ops.shape(similarities)[1])
         logits = self.scale * ops.where(own, moved, similarities)
         return cross_entropy(labels, logits, is_class)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "margin_degrees": self.margin_degrees,
-            "scale": self.scale,
-        }

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -30,11 +30,7 @@ class BinomialDevianceLoss(PairLoss):
         positive_weight: β_1, factor of the positives' exponent.
         mean_over_pairs: one mean over all pairs, in place of the sum of one over the positives and
             one over the negatives.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -61,7 +57,7 @@ class BinomialDevianceLoss(PairLoss):
         self.positive_weight = positive_weight
         self.mean_over_pairs = mean_over_pairs
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         exponents = self.alpha * (pairs.similarities - self.margin)
         # A pair is positive or negative: one softplus serves both.
         terms = ops.softplus(
@@ -74,13 +70,3 @@ class BinomialDevianceLoss(PairLoss):
         if self.mean_over_pairs:
             return weighted_mean(terms, pairs.positives + pairs.negatives)
         return weighted_mean(terms, pairs.positives) + weighted_mean(terms, pairs.negatives)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "alpha": self.alpha,
-            "margin": self.margin,
-            "negative_weight": self.negative_weight,
-            "positive_weight": self.positive_weight,
-            "mean_over_pairs": self.mean_over_pairs,
-        }

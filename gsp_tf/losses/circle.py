@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,11 +20,7 @@ class CircleLoss(PairLoss):
     Args:
         margin: m, relaxation of the optimum.
         scale: γ.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -45,7 +41,7 @@ class CircleLoss(PairLoss):
         self.margin = margin
         self.scale = scale
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         similarities = pairs.similarities
         positive_factors = ops.stop_gradient(ops.relu(1.0 + self.margin - similarities))
         negative_factors = ops.stop_gradient(ops.relu(similarities + self.margin))
@@ -59,6 +55,3 @@ class CircleLoss(PairLoss):
             ops.any(pairs.positives > 0, axis=1), ops.any(pairs.negatives > 0, axis=1)
         )
         return weighted_mean(ops.softplus(positive + negative), complete)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "scale": self.scale}

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import mean_of_nonzero, weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import mean_of_nonzero, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -25,11 +25,7 @@ class ContrastiveLoss(PairLoss):
         positive_margin: m_p, distance below which a positive pair costs nothing.
         negative_margin: m_n, distance above which a negative pair costs nothing.
         mean_over_pairs: one mean over all pairs, those that cost nothing included.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -53,7 +49,7 @@ class ContrastiveLoss(PairLoss):
         self.negative_margin = negative_margin
         self.mean_over_pairs = mean_over_pairs
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         attraction = ops.relu(pairs.distances - self.positive_margin)
         repulsion = ops.relu(self.negative_margin - pairs.distances)
         if self.mean_over_pairs:
@@ -62,11 +58,3 @@ class ContrastiveLoss(PairLoss):
         return mean_of_nonzero(attraction, pairs.positives) + mean_of_nonzero(
             repulsion, pairs.negatives
         )
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "positive_margin": self.positive_margin,
-            "negative_margin": self.negative_margin,
-            "mean_over_pairs": self.mean_over_pairs,
-        }

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -21,11 +22,6 @@ class CosFaceLoss(ProxyLoss):
         scale: s > 0.
 
     Weight: `proxies (num_classes, D)`, one for each class.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -45,10 +41,9 @@ class CosFaceLoss(ProxyLoss):
         self.margin = margin
         self.scale = scale
 
-    def similarity_loss(self, labels, similarities, is_class=None):
-        own = of_own_class(labels, ops.shape(similarities)[1])
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
+        own = own_class_mask(labels, ops.shape(similarities)[1])
         cosines = ops.where(own, similarities - self.margin, similarities)
         return cross_entropy(labels, self.scale * cosines, is_class)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "scale": self.scale}

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -17,11 +17,7 @@ class CosineContrastiveLoss(PairLoss):
 
     Args:
         margin: m, similarity below which a negative pair costs nothing.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -42,10 +38,7 @@ class CosineContrastiveLoss(PairLoss):
         super().__init__(normalize, miner, name)
         self.margin = margin
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)
         repulsion = pairs.negatives * ops.relu(pairs.similarities - self.margin)
         return ops.mean(ops.sum(attraction + repulsion, axis=1))
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}

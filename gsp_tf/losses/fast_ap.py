@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -19,15 +19,12 @@ class FastAPLoss(PairLoss):
 
     Args:
         num_bins: L, intervals of the histogram; it has L + 1 bins.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
+        miner, name: as in `PairLoss`.
 
     Embeddings are always L2-normalised: the bins cover the distances of unit vectors.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
     Raises:
-        ValueError: if there is no interval.
+        ValueError: if `num_bins` is below 1.
 
     Example:
         >>> import numpy as np
@@ -44,7 +41,7 @@ class FastAPLoss(PairLoss):
             raise ValueError(f"num_bins must be at least 1, received {num_bins}.")
         self.num_bins = num_bins
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         places = pairs.squared_distances * (self.num_bins / 4.0)
         num_positives = ops.sum(pairs.positives, axis=1)
         precision = ops.zeros_like(num_positives)
@@ -60,8 +57,3 @@ class FastAPLoss(PairLoss):
         has_positive = num_positives > 0
         average = precision / ops.where(has_positive, num_positives, 1.0)
         return weighted_mean(1.0 - average, has_positive)
-
-    def get_config(self):
-        config = super().get_config()
-        del config["normalize"]
-        return {**config, "num_bins": self.num_bins}

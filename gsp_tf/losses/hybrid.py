@@ -4,13 +4,13 @@ from typing import Any
 
 import keras
 
+from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
-from gsp_tf.losses.weighted import WeightedLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class HybridLoss(WeightedLoss):
+class HybridLoss(LossLayer):
     """Multi-similarity among the samples plus Proxy-Anchor between samples and classes.
 
     `L = ℓ_m + λ ℓ_p`. "Multi-Head Deep Metric Learning Using Global and Local Representations"
@@ -30,11 +30,6 @@ class HybridLoss(WeightedLoss):
         proxy_alpha: α of ℓ_p.
 
     Weight: `proxies (num_classes, D)`, one for each class.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -60,6 +55,8 @@ class HybridLoss(WeightedLoss):
         if not proxy_weight >= 0:
             raise ValueError(f"proxy_weight must not be negative, received {proxy_weight}.")
         self.proxy_weight = proxy_weight
+        self.alpha, self.beta, self.base = alpha, beta, base
+        self.margin, self.proxy_alpha = margin, proxy_alpha
         self.multi_similarity = MultiSimilarityLoss(alpha, beta, base)
         self.proxy_anchor = ProxyAnchorLoss(
             num_classes, margin, proxy_alpha, dtype=self.dtype_policy, name="proxy_anchor"
@@ -77,14 +74,3 @@ class HybridLoss(WeightedLoss):
         return self.multi_similarity(labels, embeddings) + self.proxy_weight * self.proxy_anchor(
             labels, embeddings
         )
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "proxy_weight": self.proxy_weight,
-            "alpha": self.multi_similarity.alpha,
-            "beta": self.multi_similarity.beta,
-            "base": self.multi_similarity.base,
-            "margin": self.proxy_anchor.margin,
-            "proxy_alpha": self.proxy_anchor.alpha,
-        }

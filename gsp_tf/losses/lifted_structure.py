@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -19,16 +19,12 @@ class LiftedStructureLoss(PairLoss):
 
     With a miner the positives are the mined pairs, the negatives of i and of j those that were
     mined for i and for j, and a weight multiplies the term of its pair. A reference that is not of
-    the batch, such as one in a memory, is no anchor and nothing is mined for it: its negatives are
-    the anchors that have it among theirs.
+    the batch, such as one in a memory, is not an anchor and nothing is mined for it: its negatives
+    are the anchors that have it among theirs.
 
     Args:
         margin: m, a distance.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -47,7 +43,7 @@ class LiftedStructureLoss(PairLoss):
         super().__init__(normalize, miner, name)
         self.margin = margin
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         exponents = self.margin - pairs.distances
         of_anchor, anchor_has = self._negatives_of(exponents, pairs.negatives, axis=1)
         if pairs.references is pairs.anchors:
@@ -68,6 +64,3 @@ class LiftedStructureLoss(PairLoss):
     def _negatives_of(self, exponents, negatives, axis):
         """Log of the sum over the negatives along an axis, and whether there are any."""
         return log_sum_exp(exponents, negatives, axis), ops.any(negatives > 0, axis=axis)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}

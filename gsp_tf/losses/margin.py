@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -25,11 +25,7 @@ class MarginLoss(PairLoss):
         beta: β, the boundary, a distance.
         mean_over_pairs: the mean over all pairs, each counted once, those that cost nothing
             included.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -52,28 +48,14 @@ class MarginLoss(PairLoss):
         self.beta = beta
         self.mean_over_pairs = mean_over_pairs
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         return weighted_mean(*self.terms(pairs, self.beta))
 
-    def terms(self, pairs, beta):
-        """What every pair costs, and how much it counts in the mean.
+    def terms(self, pairs: Pairs, beta: float | Tensor) -> tuple[Tensor, Tensor]:
+        """The cost of every pair, and its weight in the mean.
 
-        Args:
-            pairs: `Pairs` of A anchors and R references.
-            beta: β, a number, or one for each anchor `(A, 1)`.
-
-        Returns:
-            terms `(2 A, R)`, those of positive pairs before those of negative ones, and their
-            weights, of the same shape.
-
-        Example:
-            >>> import numpy as np
-            >>> from gsp_tf.losses.pairs import Pairs
-            >>> x, labels = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
-            >>> loss = MarginLoss(margin=0.25)
-            >>> terms, weights = loss.terms(Pairs(x, x, labels, labels, exclude_self=True), 1.0)
-            >>> float(ops.sum(terms * weights))
-            0.75
+        Terms and weights are `(2 A, R)`, those of positive pairs before those of negative ones.
+        `beta` is a number, or one per anchor `(A, 1)`.
         """
         terms = ops.concatenate(
             [
@@ -89,11 +71,3 @@ class MarginLoss(PairLoss):
             [pairs.positives * num_negatives, pairs.negatives * num_positives]
         )
         return terms, ops.where(ops.not_equal(terms, 0), triplets, 0.0)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "margin": self.margin,
-            "beta": self.beta,
-            "mean_over_pairs": self.mean_over_pairs,
-        }

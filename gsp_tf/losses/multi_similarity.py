@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log1p_sum_exp
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import log1p_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -21,11 +21,7 @@ class MultiSimilarityLoss(PairLoss):
         alpha: α, scale of the positives.
         beta: β, scale of the negatives.
         base: λ, the similarity that is neither near nor far.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Raises:
         ValueError: if a scale is not positive.
@@ -53,16 +49,8 @@ class MultiSimilarityLoss(PairLoss):
         self.beta = beta
         self.base = base
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         shifted = pairs.similarities - self.base
         attraction = log1p_sum_exp(-self.alpha * shifted, pairs.positives) / self.alpha
         repulsion = log1p_sum_exp(self.beta * shifted, pairs.negatives) / self.beta
         return ops.mean(attraction + repulsion)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "base": self.base,
-        }

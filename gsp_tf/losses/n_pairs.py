@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,11 +20,7 @@ class NPairsLoss(PairLoss):
     `normalize=False`.
 
     Args:
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -38,7 +34,7 @@ class NPairsLoss(PairLoss):
     ) -> None:
         super().__init__(normalize, miner, name)
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         labels = pairs.anchor_labels
         first = ops.argmax(ops.cast(labels[:, None] == labels[None, :], "int32"), axis=1)
         is_anchor = first == ops.arange(ops.shape(labels)[0], dtype=first.dtype)

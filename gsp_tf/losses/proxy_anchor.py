@@ -5,8 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, of_own_class
-from gsp_tf.losses.reductions import log1p_sum_exp
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
+from gsp_tf.losses._reductions import log1p_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -23,11 +24,6 @@ class ProxyAnchorLoss(ProxyLoss):
         alpha: α > 0.
 
     Weight: `proxies (num_classes, D)`, one for each class.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -47,8 +43,10 @@ class ProxyAnchorLoss(ProxyLoss):
         self.margin = margin
         self.alpha = alpha
 
-    def similarity_loss(self, labels, similarities, is_class=None):
-        own = of_own_class(labels, ops.shape(similarities)[1])
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
+        own = own_class_mask(labels, ops.shape(similarities)[1])
         counted = ops.ones_like(own[0]) if is_class is None else is_class
         own, counted = (ops.cast(x, similarities.dtype) for x in (own, counted))
         attraction = log1p_sum_exp(-self.alpha * (similarities - self.margin), own, axis=0)
@@ -57,6 +55,3 @@ class ProxyAnchorLoss(ProxyLoss):
         return ops.sum(counted * attraction) / num_present + ops.sum(counted * repulsion) / ops.sum(
             counted
         )
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "alpha": self.alpha}

@@ -4,7 +4,8 @@ from typing import Any
 
 import keras
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -22,11 +23,6 @@ class ProxyNCALoss(ProxyLoss):
 
     Weight: `proxies (num_classes, D)`, one for each class.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = ProxyNCALoss(num_classes=2, temperature=1.0)
@@ -42,8 +38,7 @@ class ProxyNCALoss(ProxyLoss):
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def similarity_loss(self, labels, similarities, is_class=None):
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
         return cross_entropy(labels, 2.0 * similarities / self.temperature, is_class)
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}

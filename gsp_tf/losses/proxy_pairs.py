@@ -5,14 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.pair_wrapper import PairWrapper
-from gsp_tf.losses.weighted import WeightedLoss
+from gsp_tf.losses._pairs import PairLoss, PairWrapper
+from gsp_tf.losses._proxy import ProxyLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ProxyPairsLoss(PairWrapper, WeightedLoss):
-    """Any pair loss, with the samples as anchors and k learned proxies a class as references.
+class ProxyPairsLoss(PairWrapper):
+    """Any pair loss, with the samples as anchors and k learned proxies per class as references.
 
     `loss(batch, proxies) + batch_weight · loss(batch, batch)`. This is the objective of one problem
     of CCP (Gürbüz, thesis 2022, eq. 3.2.5; its projection is `ProjectionLearner`); the second term
@@ -25,11 +24,6 @@ class ProxyPairsLoss(PairWrapper, WeightedLoss):
         batch_weight: weight of the loss within the batch.
 
     Weight: `proxies (num_classes * k, D)`, class by class.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -49,21 +43,15 @@ class ProxyPairsLoss(PairWrapper, WeightedLoss):
         batch_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, **kwargs)
+        super().__init__(loss, num_classes, **kwargs)
         if proxies_per_class < 1:
             raise ValueError(f"A class needs at least 1 proxy, received {proxies_per_class}.")
         if not batch_weight >= 0:
             raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
-        self.hold(loss)
         self.proxies_per_class = proxies_per_class
         self.batch_weight = batch_weight
 
-    def build(self, labels_shape, embeddings_shape):
-        self.proxies = self.add_weight(
-            name="proxies",
-            shape=(self.num_classes * self.proxies_per_class, embeddings_shape[-1]),
-            initializer="he_normal",
-        )
+    build = ProxyLoss.build
 
     def call(self, labels, embeddings):
         proxy_labels = ops.repeat(ops.arange(self.num_classes), self.proxies_per_class)
@@ -71,10 +59,3 @@ class ProxyPairsLoss(PairWrapper, WeightedLoss):
         if self.batch_weight:
             total = total + self.batch_weight * self.loss(labels, embeddings)
         return total
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "proxies_per_class": self.proxies_per_class,
-            "batch_weight": self.batch_weight,
-        }

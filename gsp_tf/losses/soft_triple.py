@@ -5,13 +5,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class SoftTripleLoss(ProxyLoss):
-    """Cross-entropy over classes of several centres each, of which a sample leans to the nearest.
+    """Cross-entropy over classes of several centres each; a sample leans to the nearest centre.
 
     `S_ic = Σ_k softmax_k(x̂_iᵀŵ_ck / γ) x̂_iᵀŵ_ck`, and the cross-entropy of
     `λ (S_ic - δ [c = y_i])`, plus `τ Σ_c Σ_{s<t} ||ŵ_cs - ŵ_ct|| / (C K (K - 1))`, which merges
@@ -28,11 +29,6 @@ class SoftTripleLoss(ProxyLoss):
         margin: δ, a similarity.
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -61,13 +57,15 @@ class SoftTripleLoss(ProxyLoss):
                 "scale and gamma must be positive and tau not negative, "
                 f"received {scale}, {gamma} and {tau}."
             )
-        self.proxies_per_class = centers_per_class
+        self.centers_per_class = self.proxies_per_class = centers_per_class
         self.scale = scale
         self.gamma = gamma
         self.tau = tau
         self.margin = margin
 
-    def similarity_loss(self, labels, similarities, is_class=None):
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
         batch_size, num_proxies = ops.shape(similarities)
         num_classes = num_proxies // self.proxies_per_class
         similarities = ops.reshape(similarities, (batch_size, num_classes, self.proxies_per_class))
@@ -76,25 +74,15 @@ class SoftTripleLoss(ProxyLoss):
         else:
             shares = ops.softmax(similarities / self.gamma, axis=-1)
             relaxed = ops.sum(shares * similarities, axis=-1)
-        own = of_own_class(labels, num_classes)
+        own = own_class_mask(labels, num_classes)
         logits = self.scale * ops.where(own, relaxed - self.margin, relaxed)
         return cross_entropy(labels, logits, is_class) + self.tau * self._spread()
 
     def _spread(self):
-        """Distances between the centres of a class, as the loss has them."""
+        """Distances between the centres of a class, as the loss weighs them."""
         if self.tau == 0 or self.proxies_per_class == 1:
             return 0.0
         k = self.proxies_per_class
         centers = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
         # Each unordered pair of centres stands twice in the distance matrix.
         return 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "centers_per_class": self.proxies_per_class,
-            "scale": self.scale,
-            "gamma": self.gamma,
-            "tau": self.tau,
-            "margin": self.margin,
-        }

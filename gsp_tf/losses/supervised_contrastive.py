@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -18,11 +18,7 @@ class SupervisedContrastiveLoss(PairLoss):
 
     Args:
         temperature: T > 0.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -46,12 +42,9 @@ class SupervisedContrastiveLoss(PairLoss):
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         logits = pairs.similarities / self.temperature
         log_partition = log_sum_exp(logits, pairs.positives + pairs.negatives)[:, None]
         num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)
         shares = pairs.positives / ops.where(num_positives > 0, num_positives, 1.0)
         return weighted_mean(log_partition - logits, shares)
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.ops import fold_marked
 
 
@@ -25,11 +25,7 @@ class TripletLoss(PairLoss):
 
     Args:
         margin: m, a distance.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -48,7 +44,7 @@ class TripletLoss(PairLoss):
         super().__init__(normalize, miner, name)
         self.margin = margin
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         distances, positives, negatives = pairs.distances, pairs.positives, pairs.negatives
         fixed, reach = ops.stop_gradient(distances), distances + self.margin
         fixed_reach = ops.stop_gradient(reach)
@@ -68,6 +64,3 @@ class TripletLoss(PairLoss):
         num_active = ops.sum(ops.sum(as_positive, axis=1))
         total = ops.sum(ops.sum(as_positive * reach - as_negative * distances, axis=1))
         return total / ops.where(num_active > 0, num_active, 1.0)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}

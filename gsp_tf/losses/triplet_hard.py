@@ -3,10 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
-from gsp_tf.losses.triplet_distances import TripletDistance, check_distance, distances_named
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -22,11 +21,7 @@ class TripletHardLoss(PairLoss):
         margin: m, in units of the distance.
         distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
         soft: `log(1 + exp(max_p d_ap - min_n d_an))` in the place of the hinge, without a margin.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`; a miner chooses pairs but does not weigh them.
 
     Raises:
         ValueError: if the distance is none of these.
@@ -41,7 +36,7 @@ class TripletHardLoss(PairLoss):
     def __init__(
         self,
         margin: float = 1.0,
-        distance: TripletDistance = "euclidean",
+        distance: Distance = "euclidean",
         soft: bool = False,
         normalize: bool = True,
         miner: Miner | None = None,
@@ -53,7 +48,7 @@ class TripletHardLoss(PairLoss):
         self.distance = distance
         self.soft = soft
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         distances = distances_named(self.distance, pairs)
         is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
         farthest = ops.max(ops.where(is_positive, distances, 0.0), axis=1)
@@ -62,11 +57,3 @@ class TripletHardLoss(PairLoss):
         violation = ops.where(complete, farthest - nearest, 0.0)
         terms = ops.softplus(violation) if self.soft else ops.relu(self.margin + violation)
         return weighted_mean(terms, complete)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "margin": self.margin,
-            "distance": self.distance,
-            "soft": self.soft,
-        }

@@ -3,9 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.miners.miner import Miner
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.triplet_distances import TripletDistance, check_distance, distances_named
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
 from gsp_tf.ops import fold_marked
 
 
@@ -25,11 +24,7 @@ class TripletSemiHardLoss(PairLoss):
     Args:
         margin: m, in units of the distance.
         distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Raises:
         ValueError: if the distance is none of these.
@@ -44,7 +39,7 @@ class TripletSemiHardLoss(PairLoss):
     def __init__(
         self,
         margin: float = 1.0,
-        distance: TripletDistance = "euclidean",
+        distance: Distance = "euclidean",
         normalize: bool = True,
         miner: Miner | None = None,
         name: str = "triplet_semi_hard_loss",
@@ -54,7 +49,7 @@ class TripletSemiHardLoss(PairLoss):
         self.margin = margin
         self.distance = distance
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         distances = distances_named(self.distance, pairs)
         is_negative = pairs.negatives > 0
         has_negative = ops.any(is_negative, axis=1, keepdims=True)
@@ -77,12 +72,9 @@ class TripletSemiHardLoss(PairLoss):
             as_positive = ops.where(is_positive, weight, as_positive)
             return as_positive, as_negative + weight / num_equal * equal
 
-        # Terms that are not 0 are linear: the sum needs how often each pair stands in one.
+        # Terms that are not 0 are linear: the sum needs how often each pair is in one.
         none = ops.zeros_like(positives)
         as_positive, as_negative = fold_marked(positives > 0, choose, (none, none))
         terms = as_positive * (self.margin + distances) - as_negative * distances
         num_positives = ops.sum(positives)
         return ops.sum(ops.sum(terms, axis=1)) / ops.where(num_positives > 0, num_positives, 1.0)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "distance": self.distance}

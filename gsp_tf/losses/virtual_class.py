@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy_wrapper import ProxyWrapper
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._proxy import ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
 
@@ -21,11 +22,7 @@ class VirtualClass(ProxyWrapper):
 
     Weight: the `proxies` of the proxy loss.
 
-    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`;
-    a scalar.
-
-    Raises:
-        ValueError: if it is given no proxy loss.
+    Call: `loss(labels, embeddings, training=True)`.
 
     Example:
         >>> import numpy as np
@@ -37,7 +34,7 @@ class VirtualClass(ProxyWrapper):
         0.6931
     """
 
-    def augmented_loss(self, labels, embeddings):
+    def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
         unit = l2_normalize(embeddings)
         similarities = ops.matmul(unit, ops.transpose(l2_normalize(self.proxies)))
         virtual = ops.sum(ops.square(unit), axis=1, keepdims=True)

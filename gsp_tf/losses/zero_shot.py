@@ -5,14 +5,14 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gsp_tf.losses.weighted import WeightedLoss
+from gsp_tf.losses._layer import LossLayer
 from gsp_tf.ops import ridge_regression
 
-REDUCTIONS = ["mean", "sum_of_means"]
+_REDUCTIONS = ["mean", "sum_of_means"]
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ZeroShotLoss(WeightedLoss):
+class ZeroShotLoss(LossLayer):
     """How badly attributes of some classes predict the semantics of other classes.
 
     L_ZS, eq. 4.4 of the GSP paper (thesis, eq. 5.2.4). The classes of a batch are split in two
@@ -40,9 +40,6 @@ class ZeroShotLoss(WeightedLoss):
 
     Call: `loss(labels, attributes)`, labels `(B,)` or `(B, 1)`, attributes `(B, m)`; a scalar.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = ZeroShotLoss(num_classes=4, embedding_dim=8)
@@ -67,8 +64,8 @@ class ZeroShotLoss(WeightedLoss):
             raise ValueError(f"embedding_dim must be at least 1, received {embedding_dim}.")
         if not ridge > 0:
             raise ValueError(f"ridge must be positive, received {ridge}.")
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction must be one of {REDUCTIONS}, received {reduction!r}.")
+        if reduction not in _REDUCTIONS:
+            raise ValueError(f"reduction must be one of {_REDUCTIONS}, received {reduction!r}.")
         self.embedding_dim = embedding_dim
         self.ridge = ridge
         self.scale = scale
@@ -82,7 +79,7 @@ class ZeroShotLoss(WeightedLoss):
         )
 
     def call(self, labels, attributes):
-        in_second, num_classes_present = alternate_classes(labels)
+        in_second, num_classes_present = _alternate_classes(labels)
         second = ops.cast(in_second, attributes.dtype)[:, None]
         halves = ops.stack([1.0 - second, second])
         targets = ops.take(self.class_embeddings, labels, axis=0)
@@ -99,32 +96,9 @@ class ZeroShotLoss(WeightedLoss):
             total = ops.sum(sums / ops.maximum(ops.sum(halves[..., 0], axis=1), 1.0))
         return ops.where(num_classes_present > 1, total, 0.0)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "embedding_dim": self.embedding_dim,
-            "ridge": self.ridge,
-            "scale": self.scale,
-            "reduction": self.reduction,
-        }
 
-
-def alternate_classes(labels):
-    """Deal the classes of a batch out to two halves, in order of first appearance.
-
-    Args:
-        labels: integer tensor `(B,)`.
-
-    Returns:
-        boolean tensor `(B,)`, True for the samples of every second class, and the number of
-        classes in the batch, an int32 scalar.
-
-    Example:
-        >>> import numpy as np
-        >>> in_second, count = alternate_classes(np.array([7, 7, 2, 9, 2]))
-        >>> in_second.numpy().tolist(), int(count)
-        ([False, False, True, False, True], 3)
-    """
+def _alternate_classes(labels):
+    """Which samples `(B,)` are of every second class in order of first appearance; the count."""
     same = ops.equal(labels[:, None], labels[None, :])
     first = ops.argmax(ops.cast(same, "int32"), axis=1)
     is_first = ops.cast(

@@ -152,6 +152,13 @@ class MetricLearner(DistributedModel, keras.Model):
             )
         super().compile(optimizer=optimizer, loss=None, **kwargs)
 
+    def get_compile_config(self):
+        """As of `keras.Model`, with the optimizer that the learner has now."""
+        config = super().get_compile_config()
+        if config:
+            config["optimizer"] = keras.saving.serialize_keras_object(self.optimizer)
+        return config
+
     def compile_from_config(self, config):
         """Compile as the saved learner was; Keras leaves that to a model with its own `compile`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -251,9 +258,6 @@ def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
 
     Args:
         outputs: one tensor `(B, D)`, or several, the embeddings first.
-
-    Returns:
-        The embeddings `(B, D)`.
 
     Example:
         >>> first_output(["embeddings", "attributes"])

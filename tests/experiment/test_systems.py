@@ -2,7 +2,7 @@
 
 import pytest
 
-from gsp_tf.experiment import RunFolder, report_runs, train_recipe
+from gsp_tf.experiment import Run
 from gsp_tf.recipe import load_recipe
 
 RECIPE = """
@@ -17,17 +17,17 @@ training: {epochs: 2, steps_per_epoch: 60, learning_rate: 0.002}
 SYSTEMS = {
     "gsp": "pooling: {name: gsp, num_prototypes: 16}",
     "agrouping": """
-head: {name: attentive_grouping, arguments: {num_groups: 4, key_dim: 16}}
-loss: {name: proxy_nca, wrapper: grouped}
+head: {name: attentive_grouping, num_groups: 4, key_dim: 16}
+loss_wrapper: {name: grouped}
 """,
     "crt": """
-head:
-  name: coded_residual
-  arguments: {num_prototypes: [16, 16], second_dim: 96, hidden_dim: 32}
-loss: {name: multi_similarity, weights: {first: 1.0, second: 0.1}}
+embedding: {second_dim: 96}
+head: {name: coded_residual, num_prototypes: [16, 16], hidden_dim: 32}
+loss: {name: multi_similarity}
+loss_weights: {first: 1.0, second: 0.1}
 """,
     "multihead": """
-head: {name: global_local, arguments: {key_dim: 16}}
+head: {name: global_local, key_dim: 16}
 loss: {name: hybrid}
 """,
 }
@@ -38,13 +38,12 @@ PICTURES = {"gsp": "overlays", "agrouping": "overlays", "crt": "correlations"}
 def test_a_system_learns_classes_that_it_has_not_seen(name, tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE + SYSTEMS[name], encoding="utf-8")
-    folder = RunFolder(tmp_path / "run")
-    train_recipe(load_recipe(path, ["--name", name]), folder.path)
-    metrics = folder.metrics()
+    run = Run(tmp_path / "run", load_recipe(path, ["--name", name])).train()
+    metrics = run.folder.metrics()
     untrained, test = metrics["untrained"], metrics["test"]
     assert metrics["best_val_map_at_r"] > 1.5 * untrained["val_map_at_r"]
     chance = 39 / (test["num_queries"] - 1)
     assert test["precision_at_1"] > 60 * chance
-    page = report_runs([folder.path], folder.report_path, name).read_text("utf-8")
+    page = run.report().read_text("utf-8")
     assert f'<section id="{PICTURES.get(name, "overlays")}">' in page
     assert ("group 4" in page) == (name == "agrouping")

@@ -46,7 +46,7 @@ def start(units=2):
     return model(units)
 
 
-def test_going_on_is_not_stopping(tmp_path):
+def test_a_run_that_continues_has_the_numbers_of_one_that_never_stopped(tmp_path):
     path = tmp_path / "state.npz"
     whole = start()
     losses = fit(whole)["loss"]
@@ -83,7 +83,7 @@ def test_parts_keep_values_and_arrays(tmp_path):
         assert sum(name.startswith("array_") for name in file.files) == 2
 
 
-def test_keras_callbacks_go_on_waiting(tmp_path):
+def test_keras_callbacks_continue_to_wait(tmp_path):
     path = tmp_path / "state.npz"
 
     def callbacks(resume=False):
@@ -133,7 +133,7 @@ def test_a_write_that_fails_leaves_the_last_file(tmp_path, monkeypatch):
     assert path.read_bytes() == before and [f.name for f in tmp_path.iterdir()] == ["state.npz"]
 
 
-def test_what_is_no_checkpoint_is_refused(tmp_path):
+def test_what_is_not_a_checkpoint_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         epoch_of(tmp_path / "none.npz")
     for content in (b"", b"text", json.dumps({"epoch": 1}).encode()):

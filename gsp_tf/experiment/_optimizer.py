@@ -1,0 +1,100 @@
+"""The optimizers of a recipe."""
+
+import functools
+import re
+
+import keras
+from keras.optimizers import schedules
+
+from gsp_tf.recipe import ScheduleRecipe, TrainingRecipe
+from gsp_tf.training import (
+    idle_patterns,
+    with_learning_rate_multipliers,
+    with_weight_decay_exclusions,
+)
+
+_OPTIMIZERS = {
+    "adam": keras.optimizers.Adam,
+    "adamw": keras.optimizers.AdamW,
+    "sgd": functools.partial(keras.optimizers.SGD, momentum=0.9),
+}
+
+
+def build_optimizer(recipe: TrainingRecipe) -> keras.optimizers.Optimizer:
+    """The optimizer of training after the warm-up."""
+    return _optimizer(
+        recipe, _rate(recipe), recipe.learning_rate_multipliers, recipe.weight_decay_exclusions
+    )
+
+
+def build_warmup_optimizer(recipe: TrainingRecipe, variables: list) -> keras.optimizers.Optimizer:
+    """The optimizer of the warm-up: at a constant rate, for the variables that train in it."""
+    # Patterns that match none of the variables are those of the backbone.
+    multipliers, exclusions = recipe.learning_rate_multipliers, recipe.weight_decay_exclusions
+    idle = idle_patterns([*multipliers, *exclusions], variables)
+    return _optimizer(
+        recipe,
+        recipe.learning_rate * recipe.warmup_learning_rate_multiplier,
+        {pattern: factor for pattern, factor in multipliers.items() if pattern not in idle},
+        [pattern for pattern in exclusions if pattern not in idle],
+    )
+
+
+def _optimizer(recipe, rate, multipliers, exclusions):
+    moments = {} if recipe.optimizer == "sgd" else {"beta_2": recipe.beta_2}
+    optimizer = _OPTIMIZERS[recipe.optimizer](
+        rate,
+        weight_decay=recipe.weight_decay or None,
+        global_clipnorm=recipe.clip_norm,
+        **moments,
+    )
+    if multipliers:
+        optimizer = with_learning_rate_multipliers(optimizer, multipliers)
+    if exclusions and recipe.weight_decay:
+        optimizer = with_weight_decay_exclusions(optimizer, exclusions)
+    if recipe.precision == "mixed_float16":
+        return keras.optimizers.LossScaleOptimizer(optimizer)
+    return optimizer
+
+
+def _rate(recipe):
+    rate, schedule = recipe.learning_rate, recipe.schedule
+    if schedule.name == "step":
+        steps = schedule.decay_epochs * recipe.steps_per_epoch
+        return schedules.ExponentialDecay(rate, steps, schedule.decay_factor, staircase=True)
+    if schedule.name == "cosine":
+        steps = (recipe.epochs - recipe.warmup_epochs) * recipe.steps_per_epoch
+        return schedules.CosineDecay(rate, steps, alpha=(schedule.minimum or 0.0) / rate)
+    return rate
+
+
+def regularize(recipe: TrainingRecipe, variables: list) -> None:
+    """Give variables the L2 regulariser of a recipe, which Keras adds to the loss."""
+    if not recipe.l2_regularization:
+        return
+    idle = idle_patterns(recipe.weight_decay_exclusions, variables)
+    if idle:
+        raise ValueError(
+            f"training.weight_decay_exclusions {idle} match none of the trainable variables."
+        )
+    for variable in variables:
+        if not any(re.search(p, variable.path) for p in recipe.weight_decay_exclusions):
+            # Keras' L2 is the sum of squares, whose gradient is twice the weights.
+            variable.regularizer = keras.regularizers.L2(0.5 * recipe.l2_regularization)
+
+
+def plateau_callbacks(schedule: ScheduleRecipe, monitor: str) -> dict:
+    """The callback of the schedule plateau, by name; empty for the other schedules."""
+    if schedule.name != "plateau":
+        return {}
+    return {
+        "plateau": keras.callbacks.ReduceLROnPlateau(
+            monitor,
+            factor=schedule.decay_factor,
+            patience=schedule.patience,
+            mode="max",
+            min_delta=schedule.min_delta,
+            cooldown=schedule.cooldown,
+            min_lr=1e-6 if schedule.minimum is None else schedule.minimum,
+        )
+    }

@@ -1,0 +1,146 @@
+import functools
+
+import pytest
+from PIL import Image
+
+from gsp_tf import data
+
+load_manifest = functools.partial(data.load_manifest, min_images_per_class=1)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "my images").mkdir()
+    for name in ("a.png", "b.png", "my images/ç.png", "d.png", "e.png"):
+        Image.new("RGB", (4, 4), "red").save(tmp_path / name)
+    return tmp_path
+
+
+def write(folder, *lines, encoding="utf-8"):
+    path = folder / "list.csv"
+    path.write_text("\n".join(lines) + "\n", encoding=encoding)
+    return path
+
+
+def test_without_splits(folder):
+    path = write(
+        folder, "label,path", "zebra,a.png", f"Äpfel,{folder / 'b.png'}", "zebra,my images/ç.png"
+    )
+    sets = load_manifest(path)
+    assert list(sets) == ["all"]
+    images = sets["all"]
+    assert images.class_names == ("zebra", "Äpfel")
+    assert images.labels.tolist() == [0, 1, 0]
+    assert images.paths == tuple(str(folder / n) for n in ("a.png", "b.png", "my images/ç.png"))
+    assert images.image(2).shape == (4, 4, 3)
+
+
+def test_byte_order_mark_and_further_columns(folder):
+    path = write(folder, "path,label,note", "a.png,x,1", "b.png,y,2", encoding="utf-8-sig")
+    assert load_manifest(path, channels=1)["all"].image(0).shape == (4, 4, 1)
+
+
+def test_splits_have_their_own_labels(folder):
+    path = write(
+        folder, "path,label,split", "a.png,x,train", "b.png,y,train", "d.png,u,test", "e.png,v,test"
+    )
+    sets = load_manifest(path)
+    assert list(sets) == ["train", "test"]
+    assert sets["test"].class_names == ("u", "v")
+    assert sets["test"].labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["file,label", "a.png,x"], r"line 1: columns \['path'\] are missing.*'file,label'"),
+        ([""], r"columns \['path', 'label'\] are missing"),
+        (["path,label"], "lists no images"),
+        (["path,label,split", "a.png,x,dev"], "line 2: unknown split 'dev'; accepted are train"),
+        (["path,label,split", "a.png,x,all"], "line 2: unknown split 'all'"),
+        (["path,label,split", "a.png,x"], "line 2: unknown split ''"),
+        (["path,label", "a.png,x", "b.png, "], "line 3: the label is empty"),
+        (["path,label", "a.png,x", ",y"], "line 3: the path is empty"),
+        (["path,label", "a.png,x", "none.png,y"], r"line 3: there is no file .*none\.png"),
+        (["path,label", "a.png,x", "./a.png,y"], r"line 3: .*a\.png is already on line 2"),
+        (
+            ["path,label,split", "a.png,x,train", "b.png,x,test"],
+            "line 3: class 'x' is in split 'train' and in 'test'",
+        ),
+        (
+            ["path,label", "a.png,x", "b.png,x"],
+            r"two classes .* split 'all'.*received \['x'\]",
+        ),
+        (
+            ["path,label,split", "a.png,x,train", "b.png,y,train", "d.png,z,test"],
+            r"split 'test', of 1 image or more; received \['z'\]",
+        ),
+    ],
+)
+def test_errors_name_the_line(folder, lines, message):
+    with pytest.raises(ValueError, match=message):
+        load_manifest(write(folder, *lines))
+
+
+def test_problems_of_lines_files_and_classes_are_listed_at_once(folder):
+    (folder / "empty.png").touch()
+    lines = "gone.png,x", "lost.png,y", "empty.png,x", "a.png,y", "b.png,y"
+    path = write(folder, "path,label", *lines)
+    with pytest.raises(ValueError, match="cannot be used") as caught:
+        data.load_manifest(path)
+    for part in (
+        "line 2: there is no file",
+        "line 3: there is no file",
+        "1 of 3 files cannot be read",
+        "split 'all', of 2 images or more; received ['y']",
+        "1 class with fewer than 2 images: x (1)",
+    ):
+        assert part in str(caught.value)
+
+
+def test_small_classes_are_left_out(folder):
+    lines = "a.png,x", "b.png,y", "my images/ç.png,y", "d.png,z", "e.png,z"
+    path = write(folder, "path,label", *lines)
+    with pytest.warns(UserWarning, match=r"1 class with fewer than 2 images: x \(1\)"):
+        images = data.load_manifest(path)["all"]
+    assert images.class_names == ("y", "z") and images.labels.tolist() == [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="min_images_per_class must be 1 or more; received 0"):
+        data.load_manifest(path, min_images_per_class=0)
+
+
+def test_queries_and_gallery_keep_classes_of_one_image(folder):
+    lines = "a.png,x,query", "b.png,x,gallery", "d.png,y,query", "e.png,z,gallery"
+    sets = data.load_manifest(write(folder, "path,label,split", *lines))
+    assert sets["query"].class_names == sets["gallery"].class_names == ("x", "y", "z")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["path,label", "a.png,x", 'b.png,"y', "d.png,z"], "list.csv, line 3: unexpected end"),
+        (["path,label", 'a.png,"x" y', "d.png,z"], "list.csv, line 2: ',' expected after"),
+        (['path,"label', "a.png,x"], "list.csv, line 1: unexpected end.*ends with one"),
+    ],
+)
+def test_quotes_that_are_not_closed(folder, lines, message):
+    with pytest.raises(ValueError, match=message):
+        load_manifest(write(folder, *lines))
+
+
+def test_missing_manifest(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"list\.csv does not exist"):
+        load_manifest(tmp_path / "list.csv")
+
+
+def test_other_encodings_are_refused(folder):
+    with pytest.raises(ValueError, match="not a CSV file in UTF-8"):
+        load_manifest(write(folder, "path,label", "a.png,Ä", encoding="latin-1"))
+
+
+def test_unreadable_files(folder):
+    (folder / "empty.png").touch()
+    path = write(folder, "path,label", "a.png,x", "b.png,y", "empty.png,y")
+    with pytest.raises(ValueError, match=r"empty\.png: the file is empty"):
+        load_manifest(path)
+    with pytest.warns(UserWarning, match="1 of 3 files"):
+        assert len(load_manifest(path, skip_unreadable=True)["all"]) == 2

@@ -24,13 +24,16 @@ def rows():
     for package in packages:
         purpose = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8")))
         yield f"| `{package.name}` | {purpose.splitlines()[0]} | {count(package.rglob('*.py'))} |"
-    yield f"| modules of `gsp_tf` | recipes, the command line, files | {count((ROOT / 'gsp_tf').glob('*.py'))} |"
-    yield f"| all | | {count((ROOT / 'gsp_tf').rglob('*.py'))} |"
+    library = ROOT / "gsp_tf"
+    yield f"| outside of packages | The command line, names, files. | {count(library.glob('*.py'))} |"
+    yield f"| all | | {count(library.rglob('*.py'))} |"
     yield f"| `tests` | | {count((ROOT / 'tests').rglob('*.py'))} |"
 
 
 if __name__ == "__main__":
-    table = "\n".join(["| package | purpose | modules | lines |", "| --- | --- | --- | --- |", *rows()])
+    table = "\n".join(
+        ["| package | purpose | modules | lines |", "| --- | --- | --- | --- |", *rows()]
+    )
     text = PAGE.read_text("utf-8")
     text = re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{table}\n\n{END}", text, flags=re.DOTALL)
     PAGE.write_text(text, "utf-8")

@@ -25,7 +25,7 @@ def rows():
         purpose = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8")))
         yield f"| `{package.name}` | {purpose.splitlines()[0]} | {count(package.rglob('*.py'))} |"
     library = ROOT / "gsp_tf"
-    yield f"| outside of packages | The command line, names, files. | {count(library.glob('*.py'))} |"
+    yield f"| outside of packages | Command line, names, files. | {count(library.glob('*.py'))} |"
     yield f"| all | | {count(library.rglob('*.py'))} |"
     yield f"| `tests` | | {count((ROOT / 'tests').rglob('*.py'))} |"
 

@@ -19,7 +19,9 @@ class ProjectionLearner(MetricLearner):
 
     Its arguments are those of `MetricLearner`.
 
-    Weights, not trained: `projection_weight`, λ, which is 0 before `project_from_here`, and θ*.
+    Attributes:
+        projection_weight: λ, a weight that is not trained, 0 before `project_from_here`.
+        anchors: θ*, weights that are not trained either.
 
     Example:
         >>> import keras, numpy as np

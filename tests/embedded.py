@@ -27,7 +27,7 @@ data:
   split_fractions: [0.4, 0.3, 0.3]
 backbone: {{name: conv4}}
 embedding: {{dim: 8}}
-pooling: {{name: {pooling}, num_prototypes: 4}}
+pooling: {pooling}
 evaluation: {{batch_size: 16}}
 """
 
@@ -43,7 +43,7 @@ def save_digits(folder):
     return folder
 
 
-def save_run(path, images, seed=0, pooling="gap"):
+def save_run(path, images, seed=0, pooling="{name: gap}"):
     """A run folder with an untrained model."""
     file = path.with_suffix(".yaml")
     file.write_text(RECIPE.format(path=images, seed=seed, pooling=pooling), encoding="utf-8")

@@ -25,7 +25,9 @@ def images(tmp_path_factory):
 @pytest.fixture(scope="session")
 def run(tmp_path_factory, images):
     """Run folder of an untrained model with GSP of four prototypes, without an index."""
-    return save_run(tmp_path_factory.mktemp("runs") / "run", images, pooling="gsp")
+    return save_run(
+        tmp_path_factory.mktemp("runs") / "run", images, pooling="{name: gsp, num_prototypes: 4}"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,9 @@ def test_the_index_in_the_run_comes_first(run, model, index, monkeypatch):
 
 
 def test_an_index_of_another_model_is_refused(index, images, tmp_path):
-    other = RunModel(save_run(tmp_path / "other", images, seed=1, pooling="gsp"))
+    other = RunModel(
+        save_run(tmp_path / "other", images, seed=1, pooling="{name: gsp, num_prototypes: 4}")
+    )
     with pytest.raises(ValueError, match="do not belong together: the model"):
         open_searched(other, index)
     with pytest.raises(FileNotFoundError, match="index"):

@@ -1,11 +1,10 @@
-from typing import get_args
-
 import numpy as np
 import pytest
 from PIL import Image
 
+from gsp_tf._names import NAMES
 from gsp_tf.experiment import load_folds, load_splits
-from gsp_tf.recipe import CollageRecipe, DataName, DataRecipe, ProtocolRecipe, Recipe
+from gsp_tf.recipe import CollageRecipe, DataRecipe, ProtocolRecipe, Recipe, resolved
 
 
 @pytest.fixture
@@ -139,7 +138,7 @@ def test_the_images_of_mlrc_are_those_of_a_fold():
     ("arguments", "message"),
     [
         ({"num_folds": 1}, "protocol.num_folds must be 2 or more, received 1"),
-        ({"repeats": 0}, "protocol.repeats must be 1 or more, received 0"),
+        ({"repeats": 0}, "protocol.repeats must be an integer of 1 or more, received 0"),
         ({"fold": 4}, "protocol.fold must be null, or 0 to 3, received 4"),
         ({"fold": 1, "repeats": 2}, "protocol.repeats must be 1 with a fold, received 2"),
         (
@@ -160,10 +159,10 @@ def test_values_out_of_range_are_refused(arguments, message):
 @pytest.mark.parametrize("name", ["glyphs", "folder", "manifest", "in_shop"])
 def test_only_published_sets_are_downloaded(name):
     with pytest.raises(ValueError, match=f"data.download must be false with data.name={name}"):
-        DataRecipe(name, download=True)
+        resolved(Recipe(data=DataRecipe(name, download=True)))
 
 
-@pytest.mark.parametrize("name", [name for name in get_args(DataName) if name != "glyphs"])
+@pytest.mark.parametrize("name", [name for name in NAMES["data"] if name != "glyphs"])
 def test_every_data_set_needs_a_folder(name, tmp_path):
     protocol = ProtocolRecipe("fractions" if name == "cifar_collage" else "ablation")
     with pytest.raises(ValueError, match=f"data.path is needed for data.name={name}"):

@@ -26,10 +26,8 @@ training:
 pooling: {num_prototypes: 4, adapt_batches: 1}
 """
 MEMORY = """
-loss:
-  name: contrastive
-  wrapper: cross_batch_memory
-  wrapper_arguments: {capacity: 48, warmup_steps: 6}
+loss: {name: contrastive}
+loss_wrapper: {name: cross_batch_memory, capacity: 48, warmup_steps: 6}
 training: {epochs: 5, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
 """
 CCP = """

@@ -17,17 +17,17 @@ training: {epochs: 2, steps_per_epoch: 60, learning_rate: 0.002}
 SYSTEMS = {
     "gsp": "pooling: {name: gsp, num_prototypes: 16}",
     "agrouping": """
-head: {name: attentive_grouping, arguments: {num_groups: 4, key_dim: 16}}
-loss: {name: proxy_nca, wrapper: grouped}
+head: {name: attentive_grouping, num_groups: 4, key_dim: 16}
+loss_wrapper: {name: grouped}
 """,
     "crt": """
-head:
-  name: coded_residual
-  arguments: {num_prototypes: [16, 16], second_dim: 96, hidden_dim: 32}
-loss: {name: multi_similarity, weights: {first: 1.0, second: 0.1}}
+embedding: {second_dim: 96}
+head: {name: coded_residual, num_prototypes: [16, 16], hidden_dim: 32}
+loss: {name: multi_similarity}
+loss_weights: {first: 1.0, second: 0.1}
 """,
     "multihead": """
-head: {name: global_local, arguments: {key_dim: 16}}
+head: {name: global_local, key_dim: 16}
 loss: {name: hybrid}
 """,
 }

@@ -19,6 +19,7 @@ from gsp_tf.serving.embedding.folder import (
 from gsp_tf.serving.embedding.run_model import RunModel
 
 SHARD_SIZE = 4096
+_MOST_ATTEMPTS = 5
 FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 
 
@@ -76,6 +77,7 @@ def finish(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> None:
     if metadata.outcome is None:
         metadata = replace(metadata, outcome=_outcome(folder, metadata))
         metadata.write(folder.metadata_path)
+        forget_attempts(folder)
         remove_partial(folder.path)  # what a worker left that had already renamed its shard
     corrupt = folder.corrupt()
     if corrupt:
@@ -108,6 +110,23 @@ def _outcome(folder, metadata):
             f"No image can be read of {counted(len(corrupt), 'file')}; see {folder.corrupt_path}."
         )
     return Outcome(count, len(corrupt), (min(lengths), max(lengths)))
+
+
+def count_attempt(folder: EmbeddingsFolder, number: int) -> None:
+    """Counts that a worker begins a shard; refuses one that was begun too often, never written."""
+    path = folder.path / f".attempts-{number:05}"
+    attempts = int(path.read_text() or 0) if path.exists() else 0
+    if attempts >= _MOST_ATTEMPTS:
+        raise ValueError(
+            f"{attempts} workers were killed while they wrote it. Is there enough memory?"
+        )
+    path.write_text(str(attempts + 1))
+
+
+def forget_attempts(folder: EmbeddingsFolder) -> None:
+    """Removes the counts of attempts."""
+    for path in folder.path.glob(".attempts-*"):
+        path.unlink()
 
 
 def file_columns(images: Sequence[str | bytes | None]) -> dict[str, pa.Array]:

@@ -1,6 +1,5 @@
 """Embeddings of large collections by many workers, any of which may be killed."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,10 @@ from gsp_tf.serving.embedding._job import (
     FILE_COLUMNS,
     SHARD_SIZE,
     begin,
+    count_attempt,
     file_columns,
     finish,
+    forget_attempts,
     missing_shards,
 )
 from gsp_tf.serving.embedding._ray import ray_session
@@ -25,7 +26,6 @@ from gsp_tf.serving.embedding.run_model import RunModel
 
 _MOST_BLOCKS = 10_000
 _BATCH = 512
-_MOST_ATTEMPTS = 5
 
 
 def embed_collection(
@@ -84,12 +84,11 @@ def embed_collection(
     with locked(folder.path):
         images = ImageList(len(collection), collection.sha256)
         metadata = begin(folder, model, images, shard_size)
-        missing, attempts = missing_shards(folder, metadata), _Attempts(folder.path)
-        attempts.forget()
+        missing = missing_shards(folder, metadata)
+        forget_attempts(folder)
         if missing:
             run, out = str(model.folder.path.absolute()), str(folder.path.absolute())
             _embed(missing, (run, out, collection, cpus_per_worker), workers, cpus_per_worker)
-            attempts.forget()
         finish(folder, metadata)
     return folder
 
@@ -135,7 +134,7 @@ class _ShardEmbedder:
         if self.folder.shard_path(number).is_file():
             return ""
         try:
-            _Attempts(self.folder.path).count(number)
+            count_attempt(self.folder, number)
             self.folder.write_shard(number, self._shard(number))
         except (ValueError, OSError) as error:
             return f"Shard {number}: {error}"
@@ -163,25 +162,3 @@ class _ShardEmbedder:
             done = len(paths)
         columns = {name: pa.chunked_array(columns[name], kind) for name, kind in types.items()}
         return Shard(paths, labels, embeddings[:done], corrupt, columns)
-
-
-class _Attempts:
-    """How often workers have begun each shard, in a file for each."""
-
-    def __init__(self, folder):
-        self._folder = Path(folder)
-
-    def count(self, number):
-        """Counts an attempt; refuses a shard that was begun too often and never written."""
-        path = self._folder / f".attempts-{number:05}"
-        attempts = int(path.read_text() or 0) if path.exists() else 0
-        if attempts >= _MOST_ATTEMPTS:
-            raise ValueError(
-                f"{attempts} workers were killed while they wrote it. Is there enough memory?"
-            )
-        path.write_text(str(attempts + 1))
-
-    def forget(self):
-        """Removes the files."""
-        for path in self._folder.glob(".attempts-*"):
-            path.unlink()

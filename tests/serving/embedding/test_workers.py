@@ -27,7 +27,7 @@ from gsp_tf.serving import (
     embed_images,
 )
 from gsp_tf.serving.embedding import workers
-from gsp_tf.serving.embedding._job import finish
+from gsp_tf.serving.embedding._job import finish, forget_attempts
 from gsp_tf.serving.embedding._ray import ray_session
 
 SHARD_SIZE, NUM_SHARDS = 8, 11
@@ -303,7 +303,7 @@ def test_a_shard_that_kills_its_workers_is_not_tried_for_ever(
             with pytest.raises(Killed):
                 try_shard()
     assert "Shard 2: 5 workers were killed while they wrote it" in try_shard()
-    workers._Attempts(unfinished.path).forget()
+    forget_attempts(unfinished)
     assert try_shard() == "" and unfinished.shard_path(2).is_file()
 
 

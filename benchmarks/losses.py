@@ -13,8 +13,7 @@ from measure import in_fresh_processes, medians, peak_bytes, rounds
 from results import Ratio, Table, main
 
 from gsp_tf import losses
-from gsp_tf.ops import pairwise_distances
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import l2_normalize, pairwise_distances
 
 DIM = 128
 BATCH = 512

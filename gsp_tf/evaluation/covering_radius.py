@@ -4,16 +4,16 @@ import operator
 
 import numpy as np
 
+import gsp_tf
 from gsp_tf.evaluation.checks import checked_embeddings
 
 
 def covering_radius_curve(points, num_centers):
     """Covering radius of 1, 2, ..., `num_centers` greedily chosen centres.
 
-    The radius of centres C is `max_i min_{c in C} ||x_i - c||`. The centres are those of
-    `gsp_tf.ops.greedy_k_center` (Gürbüz, thesis 2022, Algorithm 2): the first point, then again and
-    again the point farthest from all centres so far, the lower index in a tie. The radius is at
-    most twice the best possible with as many centres (Gonzalez 1985).
+    The radius of centres C is `max_i min_{c in C} ||x_i - c||`. The centres are the first point and
+    those that `gsp_tf.ops.greedy_k_center` (Gürbüz, thesis 2022, Algorithm 2) chooses after it. The
+    radius is at most twice the best possible with as many centres (Gonzalez 1985).
 
     Args:
         points: float array-like `(N, D)`.
@@ -37,11 +37,11 @@ def covering_radius_curve(points, num_centers):
             f"num_centers must be between 1 and {len(points)}, the number of points; "
             f"received {num_centers}."
         )
+    # By its full name, so that only this function needs TensorFlow.
+    centers = gsp_tf.ops.greedy_k_center(points, points[:0], num_centers).numpy()
     distances = np.full(len(points), np.inf)
     radii = np.empty(num_centers)
-    farthest = 0
-    for step in range(num_centers):
-        distances = np.minimum(distances, np.linalg.norm(points - points[farthest], axis=1))
-        farthest = distances.argmax()
-        radii[step] = distances[farthest]
+    for step, center in enumerate(centers):
+        distances = np.minimum(distances, np.linalg.norm(points - points[center], axis=1))
+        radii[step] = distances.max()
     return radii

@@ -17,7 +17,7 @@ class GeneralizedSumMaxPooling(GeneralizedSumPooling):
     Args, input, output and methods are those of `GeneralizedSumPooling`, the weights and maps too.
 
     Raises:
-        ValueError: if a parameter is out of range or the input is neither a map nor a set.
+        ValueError: if a parameter is out of range.
 
     Example:
         >>> import numpy as np

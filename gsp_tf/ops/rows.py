@@ -1,9 +1,13 @@
-"""Counting what lies below a threshold, row by row."""
+"""Comparisons within the rows of a matrix, in little memory and without a gradient."""
+
+from collections.abc import Callable
 
 from keras import ops
 
+from gsp_tf._typing import Tensor
 
-def weight_below(values, weights, thresholds):
+
+def weight_below(values: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
     """Sum of the weights of the values strictly below each threshold.
 
     `Σ_j w_j [v_j < t_k]` for every row. One row is compared at a time, so the memory is that of one
@@ -31,7 +35,7 @@ def weight_below(values, weights, thresholds):
     return ops.map(of_row, rows)
 
 
-def smallest_above(values, candidates, thresholds):
+def smallest_above(values: Tensor, candidates: Tensor, thresholds: Tensor) -> Tensor:
     """Smallest value above each threshold, row by row.
 
     One row is compared at a time, as in `weight_below`. No gradient flows.
@@ -59,7 +63,7 @@ def smallest_above(values, candidates, thresholds):
     return ops.map(of_row, (values, thresholds))
 
 
-def weight_at(values, candidates, targets, weights):
+def weight_at(values: Tensor, candidates: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     """Give the weight of each target to the candidates of just that value, in equal shares.
 
     One row is compared at a time, as in `weight_below`. No gradient flows.
@@ -86,3 +90,50 @@ def weight_at(values, candidates, targets, weights):
         return ops.matmul(weights / ops.maximum(ops.sum(equal, axis=1), 1.0), equal)
 
     return ops.map(of_row, (rows[0], ops.convert_to_tensor(candidates), *rows[1:]))
+
+
+def fold_marked(
+    marked: Tensor, step: Callable[..., tuple[Tensor, ...]], state: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    """Change a state by the marked entries of a matrix, from the left, one of each row at a time.
+
+    As many steps as the fullest row has marks, of what `step` does on all rows at once: for a few
+    marks a row that is far less than a step for each column. No gradient flows.
+
+    Args:
+        marked: boolean tensor `(rows, columns)`.
+        step: function from `columns`, int32 `(rows, 1)`, the column of the mark of each row,
+            `is_mark`, boolean `(rows, columns)`, True there, and the tensors of the state, to their
+            next values. A row without a further mark has an `is_mark` of False and any column.
+        state: tuple of tensors.
+
+    Returns:
+        tuple of tensors, the last state.
+
+    Example:
+        >>> marked = ops.convert_to_tensor([[True, False, True], [False, False, False]])
+        >>> def count(columns, is_mark, total):
+        ...     return (total + ops.cast(is_mark, "int32"),)
+        >>> fold_marked(marked, count, (ops.zeros((2, 3), "int32"),))[0].numpy().tolist()
+        [[1, 0, 1], [0, 0, 0]]
+    """
+    num_columns = ops.shape(marked)[1]
+    positions = ops.arange(num_columns, dtype="int32")[None, :]
+
+    def next_after(columns):
+        is_next = ops.logical_and(marked, positions > columns)
+        return ops.min(
+            ops.where(is_next, positions, num_columns), axis=1, keepdims=True, initial=num_columns
+        )
+
+    def body(columns, *state):
+        is_mark = positions == columns
+        state = step(ops.minimum(columns, num_columns - 1), is_mark, *state)
+        return next_after(columns), *map(ops.stop_gradient, state)
+
+    first = next_after(ops.full((ops.shape(marked)[0], 1), -1, dtype="int32"))
+    state = tuple(ops.stop_gradient(ops.convert_to_tensor(x)) for x in state)
+    _, *state = ops.while_loop(
+        lambda columns, *_: ops.any(columns < num_columns), body, (first, *state)
+    )
+    return tuple(state)

@@ -25,8 +25,7 @@ from gsp_tf.experiment.optimizer import build_optimizer
 from gsp_tf.losses import ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center
 from gsp_tf.recipe import load_recipe
-from gsp_tf.training import ProjectionLearner, ProxyPool
-from gsp_tf.training.embedding import inference
+from gsp_tf.training import ProjectionLearner, ProxyPool, inference
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 SETS = {"cub200": 100, "sop": 11_318}

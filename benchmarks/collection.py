@@ -32,7 +32,7 @@ from gsp_tf.serving import BatchEmbedder, EmbeddingsFolder
 from gsp_tf.serving.embeddings_folder import Shard
 from gsp_tf.serving.kinds import new_index
 from gsp_tf.serving.recall import NEIGHBOURS, choose_probes, exact_neighbours
-from gsp_tf.training.embedding import inference
+from gsp_tf.training import inference
 
 KINDS = ("exact", "ivf_sq8", "ivf_pq")
 CLUSTER_SIZE = 50

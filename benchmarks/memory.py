@@ -21,7 +21,7 @@ from results import Ratio, Table, main
 COMMAND = """
 import sys
 import keras
-from gsp_tf.backbones.registry import register
+from gsp_tf.backbones import register
 from gsp_tf.cli import main
 
 @register("one_convolution")

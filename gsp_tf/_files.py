@@ -1,4 +1,4 @@
-"""Writing files that are never seen half-written."""
+"""Files that no reader ever sees half-written, and folders that one process writes at a time."""
 
 import contextlib
 import errno
@@ -10,11 +10,15 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
-LOCK_NAME = ".lock"
+from gsp_tf._typing import PathLike
+
+_LOCK_NAME = ".lock"
 _PARTIAL = ".partial"
 _FULL = {
     errno.ENOSPC: "the disk is full",
@@ -24,17 +28,7 @@ _FULL = {
 
 
 class DiskFullError(OSError):
-    """There is no room for a file: on the disk, in a quota or below a limit of file size.
-
-    Attributes:
-        advice: what is kept and how to continue; follows the message.
-
-    Example:
-        >>> raise DiskFullError("model.keras cannot be written: the disk is full.")
-        Traceback (most recent call last):
-            ...
-        gsp_tf._files.DiskFullError: model.keras cannot be written: the disk is full.
-    """
+    """A disk, a quota or a limit of file size has no room; `advice` follows the message."""
 
     advice = ""
 
@@ -43,24 +37,8 @@ class DiskFullError(OSError):
 
 
 @contextlib.contextmanager
-def advising(advice):
-    """Say what is kept and how to continue if there is no room for a file in the block.
-
-    Errors of other libraries that are about a full disk become `DiskFullError` too.
-
-    Args:
-        advice: function that gives a str when it is needed.
-
-    Returns:
-        context manager.
-
-    Example:
-        >>> with advising(lambda: "Free some space and start again."):
-        ...     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "model.keras")
-        Traceback (most recent call last):
-            ...
-        gsp_tf._files.DiskFullError: model.keras cannot be written: the disk is full. Free some ...
-    """
+def advising(advice: Callable[[], str]) -> Iterator[None]:
+    """Adds `advice()` to errors about a full disk, also to those that other libraries raise."""
     try:
         yield
     except DiskFullError as error:
@@ -74,20 +52,8 @@ def advising(advice):
         raise found from error
 
 
-def full_disk(error):
-    """What an error of any library says of a full disk.
-
-    Args:
-        error: exception.
-
-    Returns:
-        `DiskFullError`; `None` if the error is about something else.
-
-    Example:
-        >>> print(full_disk(RuntimeError("{{node SaveV2}} logs/a; No space left on device")))
-        The disk is full: logs/a; No space left on device.
-        >>> full_disk(ValueError("epochs must be 1 or more"))
-    """
+def full_disk(error: BaseException) -> DiskFullError | None:
+    """The `DiskFullError` that an error of any library amounts to; `None` for other errors."""
     if isinstance(error, DiskFullError):
         return error
     reason = _reason(error)
@@ -100,8 +66,8 @@ def full_disk(error):
     return DiskFullError(f"{reason[0].upper()}{reason[1:]}: {line}.")
 
 
-def _reason(error):
-    """What an error says of a full disk, `None` if it says nothing; most libraries quote it."""
+def _reason(error: BaseException) -> str | None:
+    """What an error says about a full disk, or `None`; most libraries quote the system's text."""
     text = str(error).lower()
     for code, reason in _FULL.items():
         if getattr(error, "errno", None) == code or os.strerror(code).lower() in text:
@@ -110,32 +76,11 @@ def _reason(error):
 
 
 @contextlib.contextmanager
-def replacing(path):
-    """A place for a file, from which it is moved to its path when the block ends well.
-
-    Whatever happens - an error, a full disk, a killed process - the file is the old one or the new
-    one, on the disk. Several threads or processes may write the file at once: the last one to end
-    wins. The place is in the hidden folder `.NAME.partial` beside the file. An error removes that
-    folder. A killed process leaves it to the next one that writes the file, or locks its folder.
-
-    Args:
-        path: file to write; replaced in one step if it exists.
-
-    Returns:
-        context manager that gives a `pathlib.Path` of the same name.
-
-    Raises:
-        DiskFullError: if there is no room for it.
-        IsADirectoryError: if it is a folder.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     with replacing(Path(folder) / "note.txt") as temporary:
-        ...         _ = temporary.write_text("hello")
-        ...     [file.name for file in Path(folder).iterdir()]
-        ['note.txt']
-    """
+def replacing(path: PathLike) -> Iterator[Path]:
+    """A temporary path that becomes `path` if the block ends well; failures keep the old file."""
+    # The temporary path is in the hidden folder `.NAME.partial` beside the file. An error removes
+    # that folder; a killed process leaves it to the next one that writes the file or locks its
+    # folder. Several threads or processes may write the file at once: the last one to end wins.
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; expected a file to write.")
@@ -147,21 +92,7 @@ def replacing(path):
 
 
 class HashingWriter(io.BufferedWriter):
-    """A binary file that is written from its start to its end, with a checksum.
-
-    Args:
-        path: file to write.
-
-    Attributes:
-        size: number of bytes that were given to it.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder, HashingWriter(f"{folder}/a.txt") as file:
-        ...     _ = file.write(b"hello")
-        ...     file.size, file.sha256[:8]
-        (5, '2cf24dba')
-    """
+    """A binary file, written from start to end, that counts and hashes the bytes it is given."""
 
     def __init__(self, path):
         super().__init__(io.FileIO(path, "w"))
@@ -170,72 +101,30 @@ class HashingWriter(io.BufferedWriter):
 
     @property
     def sha256(self):
-        """SHA-256 of what was given to it, in 64 hexadecimal digits."""
+        """SHA-256 of the bytes so far, in 64 hexadecimal digits."""
         return self._digest.hexdigest()
 
     def seekable(self):
-        """Whether a part can be written again: no."""
+        """Always false: no part can be written a second time."""
         return False
 
     def write(self, data):
-        """Write bytes; gives their number."""
+        """Writes bytes and returns their number."""
         self._digest.update(data)
         self.size += memoryview(data).nbytes
         return super().write(data)
 
 
 @contextlib.contextmanager
-def hashing(path):
-    """A file to write that takes the place of another one when the block ends well.
-
-    As `replacing`, for what is written through a file object: its size and checksum are those of
-    the bytes that were meant, and the file has them all.
-
-    Args:
-        path: file to write; replaced in one step if it exists.
-
-    Returns:
-        context manager that gives a `HashingWriter`.
-
-    Raises:
-        DiskFullError: if there is no room for it.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     with hashing(Path(folder) / "note.txt") as file:
-        ...         _ = file.write(b"hello")
-        ...     file.size, (Path(folder) / "note.txt").read_bytes()
-        (5, b'hello')
-    """
+def hashing(path: PathLike) -> Iterator[HashingWriter]:
+    """As `replacing`, but yields a `HashingWriter`, which knows the size and checksum."""
     with replacing(path) as temporary, HashingWriter(temporary) as file:
         yield file
 
 
 @contextlib.contextmanager
-def new_folder(path):
-    """A place for a new folder, which is moved to its path when the block ends well.
-
-    Whatever happens, the folder is not there or it is whole. The place is as that of `replacing`.
-
-    Args:
-        path: folder to make; the folder that it goes into is made if needed.
-
-    Returns:
-        context manager that gives the `pathlib.Path` of an empty folder.
-
-    Raises:
-        DiskFullError: if there is no room for it.
-        FileExistsError: if something of that name exists, before or after the block.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     with new_folder(Path(folder) / "notes") as temporary:
-        ...         _ = (temporary / "note.txt").write_text("hello")
-        ...     [file.name for file in (Path(folder) / "notes").iterdir()]
-        ['note.txt']
-    """
+def new_folder(path: PathLike) -> Iterator[Path]:
+    """A temporary folder that becomes `path` if the block ends well, written as in `replacing`."""
     path = Path(path)
     refuse_existing(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -250,22 +139,8 @@ def new_folder(path):
         _sync(path.parent)
 
 
-def remove_partial(folder):
-    """Remove what processes that were killed were writing into a folder.
-
-    What a living process writes is left: it has locked the place it writes to.
-
-    Args:
-        folder: `pathlib.Path` of the folder.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     (Path(folder) / ".note.txt.partial").mkdir()
-        ...     remove_partial(Path(folder))
-        ...     list(Path(folder).iterdir())
-        []
-    """
+def remove_partial(folder: Path) -> None:
+    """Removes what killed processes were writing into a folder; living processes keep theirs."""
     for place in folder.glob(f".*{_PARTIAL}"):
         with contextlib.suppress(OSError):  # somebody else's
             lock = _claimed(place)
@@ -274,8 +149,38 @@ def remove_partial(folder):
 
 
 @contextlib.contextmanager
-def _partial(path):
-    """A path in a hidden folder beside a file, which this process has locked and then removes."""
+def locked(folder: PathLike) -> Iterator[None]:
+    """Keeps other processes and threads from writing a folder until the block ends."""
+    # The operating system holds the lock, on the file `.lock`, and releases it however the process
+    # ends. The file stays. A thread that holds the lock may take it again, and anyone may read.
+    folder = Path(folder)
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder.resolve() / _LOCK_NAME, is_singleton=True)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise BlockingIOError(
+            f"Another process is writing {folder}. Wait until it has ended, or choose another "
+            "folder."
+        ) from error
+    try:
+        remove_partial(folder)
+        yield
+    except BaseException:
+        if made and folder.is_dir() and [path.name for path in folder.iterdir()] == [_LOCK_NAME]:
+            (folder / _LOCK_NAME).unlink()
+            with contextlib.suppress(OSError):  # another process has made something in it
+                for path in made:
+                    path.rmdir()
+        raise
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def _partial(path: Path) -> Iterator[Path]:
+    """A path in a hidden folder beside a file, which is locked and in the end removed."""
     for number in itertools.count():
         place = path.with_name(f".{path.name}{f'.{number}' if number else ''}{_PARTIAL}")
         try:
@@ -302,12 +207,12 @@ def _partial(path):
         _remove(place, lock)
 
 
-def _claimed(place):
+def _claimed(place: Path) -> FileLock | None:
     """The lock of a hidden folder, made if needed and emptied; `None` if another writer has it."""
     while True:
         with contextlib.suppress(FileExistsError):  # `exist_ok` is wrong about one just removed
             place.mkdir()
-        lock = FileLock(place / LOCK_NAME)
+        lock = FileLock(place / _LOCK_NAME)
         try:
             lock.acquire(blocking=False)
         except Timeout:
@@ -321,7 +226,7 @@ def _claimed(place):
 
 
 def _is_no_folder(place):
-    """Whether something other than a folder has a name."""
+    """Whether a name belongs to something other than a folder."""
     try:
         return not stat.S_ISDIR(place.lstat().st_mode)
     except FileNotFoundError:
@@ -332,21 +237,21 @@ def _empty(place):
     for written in place.iterdir():
         if written.is_dir() and not written.is_symlink():
             shutil.rmtree(written, ignore_errors=True)
-        elif written.name != LOCK_NAME:
+        elif written.name != _LOCK_NAME:
             written.unlink(missing_ok=True)
 
 
 def _remove(place, lock):
-    """Remove a hidden folder, the lock last, so that nobody takes what is not removed yet."""
+    """Removes a hidden folder, its lock last: until then no other writer can claim it."""
     with contextlib.suppress(OSError):  # another writer has made it again, or it cannot be removed
         _empty(place)
-        (place / LOCK_NAME).unlink(missing_ok=True)
+        (place / _LOCK_NAME).unlink(missing_ok=True)
         place.rmdir()
     lock.release()
 
 
 def _sync(path):
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Waits until a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -354,26 +259,13 @@ def _sync(path):
         os.close(descriptor)
 
 
-def read_json(path):
-    """Read a file that holds a JSON object.
+def cache_folder() -> Path:
+    """The folder for what can be computed again: `GSP_TF_CACHE`, else `~/.cache/gsp_tf`."""
+    return Path(os.environ.get("GSP_TF_CACHE") or "~/.cache/gsp_tf").expanduser()
 
-    Args:
-        path: `pathlib.Path` of the file.
 
-    Returns:
-        dict.
-
-    Raises:
-        ValueError: naming the file, if it holds anything else.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "a.json"
-        ...     replace_text(path, '{"count": 3}')
-        ...     read_json(path)
-        {'count': 3}
-    """
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a file that holds a JSON object; any other content is a ValueError with its name."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -385,36 +277,14 @@ def read_json(path):
     return value
 
 
-def refuse_existing(path):
-    """Refuse a name that is taken.
-
-    Args:
-        path: file or folder.
-
-    Raises:
-        FileExistsError: if it exists, be it a link to nowhere.
-
-    Example:
-        >>> refuse_existing("no/such/file")
-    """
+def refuse_existing(path: PathLike) -> None:
+    """Raises `FileExistsError` for a name that exists, even as a broken link."""
     if os.path.lexists(path):
         raise FileExistsError(f"{path} exists. Choose another name, or remove it.")
 
 
-def replace_text(path, text):
-    """Write a text file under a temporary name beside it, then rename it.
-
-    Args:
-        path: file to write; replaced in one step if it exists.
-        text: its new content, written as UTF-8.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     replace_text(Path(folder) / "note.txt", "hello")
-        ...     (Path(folder) / "note.txt").read_text()
-        'hello'
-    """
+def replace_text(path: PathLike, text: str) -> None:
+    """Writes a text file as UTF-8, in one step as `replacing`."""
     with replacing(path) as temporary:
         # A file name that is not Unicode reaches a text as lone surrogates.
         temporary.write_text(text, encoding="utf-8", errors="replace")

@@ -12,28 +12,13 @@ _SIGNALS = [
 
 
 class Interruption:
-    """Ends a command that receives SIGINT, SIGTERM or SIGHUP, with one line and no traceback.
+    """Ends a command that receives SIGINT, SIGTERM or SIGHUP, with one line and no traceback."""
 
-    Where the command has something to complete or to remove, within `raising`, a signal raises
-    `KeyboardInterrupt`. Everywhere else, while programs are imported and while the process shuts
-    down, it ends the process at once with 128 + the number of the signal. A signal that the process
-    was started to ignore, as by `nohup`, is ignored.
-
-    Args:
-        for_good: whether to handle signals after the block too, because the process ends with it.
-
-    Attributes:
-        received: the first signal that was received, `None` before.
-        stderr: file descriptor that the line is written to.
-
-    Example:
-        >>> with Interruption() as interruption, interruption.raising():
-        ...     try:
-        ...         signal.raise_signal(signal.SIGTERM)
-        ...     except KeyboardInterrupt:
-        ...         print(interruption.code)
-        143
-    """
+    # Within `raising`, where the command has something to complete or to remove, a signal raises
+    # KeyboardInterrupt. Everywhere else, while programs are imported and while the process shuts
+    # down, it ends the process at once with 128 + its number. A signal that the process was
+    # started to ignore, as by `nohup`, is ignored. With `for_good` signals are handled after the
+    # block too, because the process ends with it.
 
     def __init__(self, for_good=False):
         self.received, self.stderr = None, 2
@@ -56,15 +41,15 @@ class Interruption:
 
     @property
     def code(self):
-        """The exit code of an interrupted command; 130 if it was not a signal."""
+        """The exit code of an interrupted command: 130 without a signal."""
         return 128 + (self.received or signal.SIGINT)
 
     def raising(self, raises=True):
-        """Block in which a signal raises `KeyboardInterrupt`, or in which none does."""
+        """A block in which signals raise `KeyboardInterrupt`, or in which none does."""
         return _Raising(self, raises)
 
     def write(self, line):
-        """Write a line to stderr, if there still is one."""
+        """Writes a line to stderr, if it is still open."""
         with contextlib.suppress(OSError):
             os.write(self.stderr, f"{line}\n".encode(errors="replace"))
 
@@ -76,7 +61,7 @@ class Interruption:
         os._exit(self.code)
 
     def _unraisable(self, unraisable):
-        """Repeat a signal that was lost, because it came where no exception can be raised."""
+        """Repeats a signal that came where no exception can be raised."""
         if self.received and issubclass(unraisable.exc_type, KeyboardInterrupt):
             threading.Timer(0.1, os.kill, (os.getpid(), self.received)).start()
         else:
@@ -84,7 +69,7 @@ class Interruption:
 
 
 class _Raising:
-    """The block of `Interruption.raising`, which a signal finds either entered or not."""
+    """The block of `Interruption.raising`; a signal finds it entered or not, never halfway."""
 
     def __init__(self, interruption, raises):
         self._interruption, self._raises = interruption, raises

@@ -8,25 +8,12 @@ from pathlib import Path
 
 
 def import_lazily(package):
-    """Let a package import what it exports when it is first used.
-
-    The package writes its imports under `if TYPE_CHECKING:`, where editors and the documentation
-    find them, and calls this function after them. A name that is a function and a module, such as
-    `gsp_tf.serving.search`, is the function.
-
-    Args:
-        package: `__name__` of the package.
-
-    Example:
-        >>> import gsp_tf.experiment
-        >>> gsp_tf.experiment.Comparison.__module__
-        'gsp_tf.experiment.comparison'
-    """
+    """Lets a package import what it exports, listed under `if TYPE_CHECKING:`, on first use."""
     sys.modules[package].__class__ = _LazyPackage
 
 
 class _LazyPackage(types.ModuleType):
-    """A package that imports a name when it is asked for it."""
+    """A package that imports a name on first use."""
 
     def __getattr__(self, name):
         origin = _origins(self).get(name)
@@ -49,7 +36,7 @@ class _LazyPackage(types.ModuleType):
 
 
 def _origins(package):
-    """dict from the names that the package imports under `if TYPE_CHECKING:` to their modules."""
+    """The module of each name that the package imports under `if TYPE_CHECKING:`."""
     if "_imports" not in vars(package):
         source = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
         vars(package)["_imports"] = {

@@ -11,21 +11,17 @@ _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 class QuietTensorFlow:
-    """Finder of modules that imports TensorFlow without what it logs, unless its level is 0.
+    """Finder of modules that imports TensorFlow without its log, unless its level is 0."""
 
-    TensorFlow writes the first lines before it knows of the environment variable
-    `TF_CPP_MIN_LOG_LEVEL`; so stderr is kept while it is imported, and shown if that fails.
-
-    Args:
-        interruption: `Interruption`; a signal ends the process at once while TensorFlow is
-            imported, and writes its line to the true stderr.
-    """
+    # TensorFlow writes its first lines before it reads `TF_CPP_MIN_LOG_LEVEL`. So stderr is kept
+    # while it is imported, and shown if the import fails. A signal during the import ends the
+    # process at once and writes its line to the true stderr.
 
     def __init__(self, interruption):
         self._interruption = interruption
 
     def install(self):
-        """Silence TensorFlow, if it is not imported yet and nobody asked for its log."""
+        """Silences TensorFlow, unless it is imported already or its log is wanted."""
         if os.environ.setdefault(_LEVEL, "3") != "0" and "tensorflow" not in sys.modules:
             sys.meta_path.insert(0, self)
 

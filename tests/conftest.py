@@ -1,15 +1,18 @@
 import contextlib
 import errno
 import gc
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from runs import recipe_of_digits, run_command, write_digits
 
 # The same cases in every run; others with `--hypothesis-profile explore --hypothesis-seed N`.
 # A slow machine is no failure.
@@ -61,7 +64,7 @@ def locked_folder(monkeypatch):
 
 HOLD = """
 import sys
-from gsp_tf._lock import locked
+from gsp_tf._files import locked
 
 with locked(sys.argv[1]):
     print("locked", flush=True)
@@ -89,3 +92,38 @@ def oracle():
         return dict(np.load(ORACLES / f"{name}.npz"))
 
     return load
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory):
+    """Scikit-learn's handwritten digits as a folder of PNG files, 20 of each class."""
+    return write_digits(tmp_path_factory.mktemp("handwritten digits"))
+
+
+@pytest.fixture(scope="session")
+def write_recipe(tmp_path_factory, digits):
+    """Function that writes a recipe on the digits, some of its sections replaced."""
+
+    def write(sections=""):
+        path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
+        path.write_text(recipe_of_digits(digits, sections), encoding="utf-8")
+        return path
+
+    return write
+
+
+GSP = """
+pooling: {num_prototypes: 4, adapt_batches: 1}
+zero_shot: {weight: 0.1, embedding_dim: 8}
+training: {epochs: 2, steps_per_epoch: 8}
+evaluation: {clustering: true}
+"""
+
+
+@pytest.fixture(scope="session")
+def trained(write_recipe, tmp_path_factory):
+    """A finished run with GSP, to be read or copied: `path`, `recipe` file, what was printed."""
+    path, recipe = tmp_path_factory.mktemp("runs") / "run", write_recipe(GSP)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert run_command("train", recipe, "--run", path, "--seed", "3") == 0
+    return SimpleNamespace(path=path, recipe=recipe, printed=printed.getvalue())

@@ -1,5 +1,7 @@
 """Miniature copies of published data sets in their official layouts."""
 
+import gzip
+
 import numpy as np
 import scipy.io
 from PIL import Image
@@ -132,3 +134,43 @@ def write_cifar100(folder):
             for i in range(100)
         )
         (root / f"{name}.bin").write_bytes(content)
+
+
+TEN_NAMES = [
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+]
+
+
+def write_cifar10(folder):
+    """Six images of each class, of colour (number of the file, class, 9)."""
+    root = folder / "cifar-10-batches-bin"
+    root.mkdir(parents=True)
+    (root / "batches.meta.txt").write_text("\n".join(TEN_NAMES) + "\n\n")
+    for i, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+        content = b"".join(cifar_record(label, colour=(i, label, 9)) for label in range(10))
+        (root / f"{name}.bin").write_bytes(content)
+
+
+def write_mnist(folder):
+    """Twenty training and ten test images; row i % 28 of image i is i + 1."""
+    for name, start, stop in (("train", 0, 20), ("t10k", 20, 30)):
+        numbers = np.arange(start, stop)
+        pixels = np.zeros((len(numbers), 28, 28), np.uint8)
+        pixels[np.arange(len(numbers)), numbers % 28] = numbers[:, None] + 1
+        write_idx(folder / f"{name}-images-idx3-ubyte.gz", pixels)
+        write_idx(folder / f"{name}-labels-idx1-ubyte.gz", numbers % 10)
+
+
+def write_idx(path, array):
+    """An array of bytes in the format of MNIST."""
+    header = bytes((0, 0, 8, array.ndim)) + np.array(array.shape, ">i4").tobytes()
+    path.write_bytes(gzip.compress(header + array.astype(np.uint8).tobytes()))

@@ -107,7 +107,7 @@ def measure(features, labels, prototypes):
         "relative error": errors.mean() / spread,
         "P@1 of GAP (%)": precision(averages, labels),
         "P@1 of PCC (%)": precision(combinations, labels),
-        "prototypes a class": active.sum(axis=1).mean(),
+        "prototypes per class": active.sum(axis=1).mean(),
         "prototypes of several classes (%)": 100 * (active.sum(axis=0) > 1).mean(),
         "overlapping hulls (%)": 100 * hull_overlap(prototypes[held], classes),
     }

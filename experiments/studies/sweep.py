@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from gsp_tf.experiment import RunFolder, resume_run, train_recipe
+from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
@@ -104,6 +104,6 @@ def _train(recipe, folder, threads):
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     if folder.recipe_path.exists():
-        resume_run(folder.path)
+        Run(folder.path).resume()
     else:
-        train_recipe(recipe, folder.path)
+        Run(folder.path, recipe).train()

@@ -1,13 +1,12 @@
 """The first ten classes of CIFAR-100, where the papers have the ten of CIFAR-10."""
 
 from gsp_tf.data import ArrayImages, load_cifar100
-from gsp_tf.data.cifar100 import COUNTS
 
 CLASSES = 10
 TRAINING_SHARE = 5 / 6
 
 
-def ten_classes(folder, counts=COUNTS):
+def ten_classes(folder, counts=None):
     """Training and test images of ten classes, `ArrayImages` of the same classes.
 
     Args:

@@ -1,15 +1,15 @@
 """Backbones: from images to a map of local features, by name."""
 
 from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
-    applications,
-    bn_inception,
-    conv4,
-    googlenet,
-    hub,
-    resnet_cifar,
+    _applications,
+    _bn_inception,
+    _conv4,
+    _googlenet,
+    _hub,
+    _resnet_cifar,
 )
-from gsp_tf.backbones.convert import Conversion, convert_weights
-from gsp_tf.backbones.frozen import freeze_batch_normalization
+from gsp_tf.backbones.conversion import Conversion, convert_weights
+from gsp_tf.backbones.freezing import freeze_batch_normalization
 from gsp_tf.backbones.registry import (
     create,
     keras_cache,

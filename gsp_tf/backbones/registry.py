@@ -2,24 +2,36 @@
 
 import os
 import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import keras
 
-_BUILDERS = {}
+from gsp_tf._typing import PathLike
+
+InputShape: TypeAlias = tuple[int | None, int | None, int]
+"""Height and width of images in pixels, `None` if they are not known, and channels."""
 
 
 @dataclass(frozen=True)
 class _Entry:
-    build: Any
+    build: Callable[..., keras.Model]
     intermediate: str | None
-    pretrained: tuple
-    weights_file: Any
+    pretrained: tuple[str, ...]
+    weights_file: Callable[[int], str] | None
 
 
-def register(name, intermediate=None, pretrained=(), weights_file=None):
+_BUILDERS: dict[str, _Entry] = {}
+
+
+def register(
+    name: str,
+    intermediate: str | None = None,
+    pretrained: Iterable[str] = (),
+    weights_file: Callable[[int], str] | None = None,
+) -> Callable[[Callable], Callable]:
     """Make a function that builds a backbone known by a name.
 
     Args:
@@ -27,18 +39,19 @@ def register(name, intermediate=None, pretrained=(), weights_file=None):
         intermediate: name of the layer whose output is the intermediate map; `None` if there is
             none.
         pretrained: names of the weights that the function loads itself, in a second argument
-            `weights`, which is `None` for fresh ones; empty if it has no such argument.
+            `weights`, which is `None` for fresh ones; empty if it does not have that argument.
         weights_file: function from the side of the images to the name of the file of `pretrained`
             in the cache of Keras; `None` if they are elsewhere.
 
     Returns:
-        decorator for `build(input_shape) -> keras.Model`, from images with pixels in [0, 255] to
+        Decorator for `build(input_shape) -> keras.Model`, from images with pixels in [0, 255] to
         the last feature map.
 
     Raises:
         ValueError: if the name is taken.
 
     Example:
+        >>> import keras
         >>> @register("identity")
         ... def identity(input_shape):
         ...     images = keras.Input(input_shape)
@@ -57,12 +70,17 @@ def register(name, intermediate=None, pretrained=(), weights_file=None):
     return decorate
 
 
-def create(name, input_shape=(None, None, 3), weights=None, intermediate=False):
+def create(
+    name: str,
+    input_shape: InputShape = (None, None, 3),
+    weights: PathLike | None = None,
+    intermediate: bool = False,
+) -> keras.Model:
     """Build a backbone.
 
     Args:
         name: one of `names()`.
-        input_shape: `(H, W, channels)` of the images; H and W may be `None` for most.
+        input_shape: `(H, W, channels)` of the images; most backbones take any H and W.
         weights: `None` for fresh ones, the name of weights that come with the backbone
             ("imagenet" for those of keras.applications, which downloads them), or the path of a
             `.weights.h5` file of this backbone, such as `gsp-tf convert-weights` writes.
@@ -70,9 +88,9 @@ def create(name, input_shape=(None, None, 3), weights=None, intermediate=False):
             it.
 
     Returns:
-        Keras model from images `(B, H, W, channels)`, pixels in [0, 255], to features
-        `(B, H', W', C)`, or to tokens `(B, n, C)` for a vision transformer. With `intermediate` to
-        the list of the earlier features and the last ones.
+        Model from images `(B, H, W, channels)`, pixels in [0, 255], to features `(B, H', W', C)`,
+        or to tokens `(B, n, C)` for a vision transformer. With `intermediate` to the list of the
+        earlier features and the last ones.
 
     Raises:
         ValueError: if there is no backbone of that name, it has no intermediate map or no weights
@@ -94,12 +112,13 @@ def create(name, input_shape=(None, None, 3), weights=None, intermediate=False):
     if intermediate and entry.intermediate is None:
         known = ", ".join(key for key in names() if _BUILDERS[key].intermediate)
         raise ValueError(f"Backbone {name!r} has no intermediate map, those that do are {known}.")
-    path = _given_path(name, weights, entry.pretrained)
-    if path is None and weights is not None:
+    if weights in entry.pretrained:
         model = _build_pretrained(name, input_shape, weights)
-    else:
+    elif weights is None:
         model = entry.build(input_shape)
-    if path is not None:
+    else:
+        path = _checked_path(name, weights)
+        model = entry.build(input_shape)
         _load(model, path)
     if intermediate:
         outputs = [model.get_layer(entry.intermediate).output, model.output]
@@ -107,25 +126,11 @@ def create(name, input_shape=(None, None, 3), weights=None, intermediate=False):
     return model
 
 
-def _build_pretrained(name, input_shape, weights):
-    try:
-        return _entry(name).build(input_shape, weights)
-    except (ValueError, OSError, ImportError):
-        raise
-    except Exception as error:  # Keras raises this one itself for a download that failed
-        place = weights_path(name, input_shape[0])
-        start = "Start" if place is None else f"Put the file at {place}, or start"
-        raise OSError(
-            f"The weights {weights!r} of backbone {name!r} cannot be downloaded ({error}). "
-            f"{start} from random weights: --backbone.weights null."
-        ) from error
-
-
-def names():
+def names() -> list[str]:
     """Names of the registered backbones, sorted.
 
     Returns:
-        list of str.
+        The names.
 
     Example:
         >>> {"bn_inception", "conv4", "googlenet", "resnet20", "resnet50"} <= set(names())
@@ -134,14 +139,14 @@ def names():
     return sorted(_BUILDERS)
 
 
-def pretrained(name):
+def pretrained(name: str) -> tuple[str, ...]:
     """Names of the weights that come with a backbone, downloaded when `create` asks for them.
 
     Args:
         name: one of `names()`.
 
     Returns:
-        tuple of str.
+        The names.
 
     Raises:
         ValueError: if there is no backbone of that name.
@@ -153,7 +158,7 @@ def pretrained(name):
     return _entry(name).pretrained
 
 
-def weights_path(name, side):
+def weights_path(name: str, side: int) -> Path | None:
     """Where Keras keeps the weights of `pretrained` once they are downloaded.
 
     Args:
@@ -161,7 +166,7 @@ def weights_path(name, side):
         side: side of the images in pixels; some networks have weights for each.
 
     Returns:
-        `pathlib.Path`, or `None` if they are not in the cache of Keras. `KERAS_HOME` moves it.
+        The path, or `None` if they are not in the cache of Keras. `KERAS_HOME` moves it.
 
     Raises:
         ValueError: if there is no backbone of that name.
@@ -171,16 +176,14 @@ def weights_path(name, side):
         'mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_128_no_top.h5'
     """
     weights_file = _entry(name).weights_file
-    if weights_file is None:
-        return None
-    return keras_cache() / weights_file(side)
+    return None if weights_file is None else keras_cache() / weights_file(side)
 
 
-def keras_cache():
+def keras_cache() -> Path:
     """Folder in which Keras keeps the weights that it downloads.
 
     Returns:
-        `pathlib.Path`.
+        Its path.
 
     Example:
         >>> keras_cache().name
@@ -195,33 +198,39 @@ def _entry(name):
     return _BUILDERS[name]
 
 
-def _given_path(name, weights, pretrained):
-    """The path that `weights` is, or `None` if it is none."""
-    if weights is None or weights in pretrained:
-        return None
+def _build_pretrained(name, input_shape, weights):
+    try:
+        return _entry(name).build(input_shape, weights)
+    except (ValueError, OSError, ImportError):
+        raise
+    except Exception as error:  # Keras raises a plain Exception for a download that failed
+        place = weights_path(name, input_shape[0])
+        start = "Start" if place is None else f"Put the file at {place}, or start"
+        raise OSError(
+            f"The weights {weights!r} of backbone {name!r} cannot be downloaded ({error}). "
+            f"{start} from random weights: --backbone.weights null."
+        ) from error
+
+
+def _checked_path(name, weights):
     path = Path(weights)
     if not path.name.endswith(".weights.h5"):
-        accepted = [
-            "None",
-            *(f'"{known}"' for known in pretrained),
-            "the path of a .weights.h5 file",
-        ]
-        raise ValueError(
-            f"weights of backbone {name!r} must be {' or '.join(accepted)}, received {weights!r}."
-        )
+        known = [f'"{known}"' for known in _entry(name).pretrained]
+        accepted = " or ".join(["None", *known, "the path of a .weights.h5 file"])
+        raise ValueError(f"weights of backbone {name!r} must be {accepted}, received {weights!r}.")
     if not path.is_file():
         raise FileNotFoundError(f"There is no weights file {path}.")
     return path
 
 
 def _load(model, path):
-    """Load weights; what Keras warns that it would leave fresh is refused."""
+    """Loads weights; refuses what Keras would leave fresh with a warning."""
     try:
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always", UserWarning)
             model.load_weights(path)
         reason = str(notes[0].message) if notes else None
-    except Exception as error:  # a file that is no such HDF5 may raise anything
+    except Exception as error:  # a file that is not such an HDF5 file may raise anything
         reason = str(error) or type(error).__name__
     if reason is not None:
         reason = " ".join(reason.split())[:300]

@@ -22,9 +22,9 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    from gsp_tf.experiment import RunFolder, print_results, run_demo
+    from gsp_tf.experiment import print_results, run_demo
 
-    report, paths = run_demo(options.runs, options.epochs)
-    print_results(paths)
+    report, runs = run_demo(options.runs, options.epochs)
+    print_results(runs)
     print(f"Report: {report}")
-    return exit_code([RunFolder(path) for path in paths])
+    return exit_code(runs)

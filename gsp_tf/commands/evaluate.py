@@ -1,7 +1,6 @@
 """`gsp-tf evaluate`: a run evaluated again."""
 
 from gsp_tf.commands.parsers import command_parser
-from gsp_tf.commands.results import show_run
 
 HELP = "Evaluate a run again."
 
@@ -15,16 +14,9 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    from gsp_tf import experiment
+    from gsp_tf.experiment import open_run
 
-    folder = experiment.RunFolder(options.run)
-    folder.require(folder.recipe_path)
-    recipe = folder.recipe()
-    if recipe.protocol.is_ensemble:
-        splits = experiment.load_folds(recipe)
-        experiment.evaluate_ensemble(folder.path, splits)
-    else:
-        splits = experiment.load_splits(recipe)
-        experiment.evaluate_run(folder.path, splits)
-    show_run(folder, recipe, splits)
+    run = open_run(options.run)
+    run.evaluate()
+    run.show()
     return 0

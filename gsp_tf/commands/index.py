@@ -42,7 +42,7 @@ def parser():
 
 def run(options, parser):
     """Its work; gives the exit code."""
-    from gsp_tf._messages import counted
+    from gsp_tf._console import counted
     from gsp_tf.serving import Index, build_index, print_index, verify_index
 
     if options.verify:

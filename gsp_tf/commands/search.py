@@ -38,7 +38,7 @@ def run(options, parser):
     """Its work; gives the exit code."""
     require_run(options.run)
     from gsp_tf import serving
-    from gsp_tf._messages import counted
+    from gsp_tf._console import counted
     from gsp_tf.serving import print_neighbours
 
     index = serving.open_index(options.run, options.index, options.mapped)

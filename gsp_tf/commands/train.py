@@ -1,7 +1,7 @@
 """`gsp-tf train`: a training of a folder or a recipe, from its start or where it was stopped."""
 
 from gsp_tf.commands.parsers import recipe_of, recipe_parser, resumed_changes
-from gsp_tf.commands.results import exit_code, show_run
+from gsp_tf.commands.results import exit_code
 
 HELP = "Train on a folder of photographs, or as a recipe says."
 
@@ -25,38 +25,19 @@ def parser(files):
 def run(options, parser):
     """Its work; gives the exit code."""
     if options.resume is not None:
-        return _resume(options.resume, resumed_changes(options, parser))
-    recipe, path, images = recipe_of(options, parser)
-    from gsp_tf import experiment
-    from gsp_tf._lock import locked
-    from gsp_tf.experiment import data_facts, facts_table, model_facts, training_facts
+        changes = resumed_changes(options, parser)
+        from gsp_tf.experiment import open_run
 
-    folder = experiment.RunFolder(path)
-    folder.refuse_existing()
-    with locked(folder.path):
-        if recipe.protocol.is_ensemble:
-            train, splits = experiment.train_ensemble, experiment.load_folds(recipe)
-        else:
-            train, splits = experiment.train_recipe, experiment.load_splits(recipe, images)
+        run = open_run(options.resume).resume(**changes)
+    else:
+        recipe, path, images = recipe_of(options, parser)
+        from gsp_tf.experiment import load_splits, open_run
+
+        run = open_run(path, recipe)
+        if images is not None:
+            run.splits = load_splits(recipe, images)
         if options.folder is None:
-            folds = splits if recipe.protocol.is_ensemble else [splits]
-            facts = data_facts(recipe, folds) | model_facts(recipe) | training_facts(recipe)
-            print(facts_table(facts), flush=True)
-        train(recipe, folder.path, splits)
-        return exit_code(show_run(folder, recipe, splits))
-
-
-def _resume(path, changes):
-    from gsp_tf import experiment
-    from gsp_tf._lock import locked
-
-    folder = experiment.RunFolder(path)
-    folder.require(folder.recipe_path)
-    with locked(folder.path):
-        recipe = folder.recipe()
-        if recipe.protocol.is_ensemble:
-            resume, splits = experiment.resume_ensemble, experiment.load_folds(recipe)
-        else:
-            resume, splits = experiment.resume_run, experiment.load_splits(recipe)
-        resume(folder.path, splits, changes)
-        return exit_code(show_run(folder, folder.recipe(), splits))
+            print(run.describe(), flush=True)
+        run.train()
+    run.show()
+    return exit_code([run])

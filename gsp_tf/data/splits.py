@@ -1,13 +1,17 @@
-"""Class-disjoint splits: models are evaluated on classes that training never saw."""
+"""Class-disjoint splits and protocols: models are evaluated on classes that training never saw."""
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 
-from gsp_tf._messages import counted
-from gsp_tf.data.image_set import ImageSet
+from gsp_tf._console import counted
+from gsp_tf.data.images.image_set import ImageSet
+
+Protocol = Literal["mlrc", "conventional", "ablation", "tuning"]
 
 _FEWEST_CLASSES = 2
+_TRAINING_SHARE = {"ablation": 2 / 3, "tuning": 4 / 5}
 
 
 def split_classes(
@@ -16,11 +20,11 @@ def split_classes(
     """Splits a set by class into train, validation and test.
 
     Classes are shuffled, and every group (super-class) is spread over the splits in proportion. A
-    split has at least two classes, which a small share takes from the largest.
+    split has at least two classes; a small fraction takes them from the largest split.
 
     Args:
         images: The set to split.
-        fractions: Shares of the classes for train, validation and test; they sum to 1.
+        fractions: Fractions of the classes for train, validation and test; they sum to 1.
         seed: Which of the possible splits.
 
     Returns:
@@ -28,8 +32,8 @@ def split_classes(
         each, in the order of the original classes.
 
     Raises:
-        ValueError: If the fractions are not three shares that sum to 1, or there are fewer than two
-            classes for every split.
+        ValueError: If the fractions are not three numbers that sum to 1, or if there are fewer than
+            two classes for every split.
 
     Example:
         >>> from gsp_tf.data import ArrayImages
@@ -40,7 +44,7 @@ def split_classes(
     fractions = tuple(float(fraction) for fraction in fractions)
     if len(fractions) != 3 or min(fractions) < 0 or not np.isclose(sum(fractions), 1):
         raise ValueError(
-            "fractions must be three shares (train, validation, test), none negative, that sum "
+            "fractions must be three numbers (train, validation, test), none negative, that sum "
             f"to 1; received {fractions}."
         )
     order = _stratified_order(images.groups, np.random.default_rng(seed))
@@ -49,6 +53,85 @@ def split_classes(
         images.subset(np.sort(classes)) if len(classes) else None
         for classes in np.split(order, np.cumsum(counts)[:2])
     )
+
+
+def halve_classes(num_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first half of the classes, to train and validate on, and the second, to test on.
+
+    Args:
+        num_classes: at least 2; the test half of an odd number has one class more.
+
+    Returns:
+        the classes of the training half and of the test half, integers in order.
+
+    Raises:
+        ValueError: if there are fewer than two classes.
+
+    Example:
+        >>> halve_classes(5)
+        (array([0, 1]), array([2, 3, 4]))
+    """
+    if num_classes < 2:
+        raise ValueError(f"Two halves need at least two classes; received {num_classes}.")
+    return tuple(np.split(np.arange(num_classes), [num_classes // 2]))
+
+
+def protocol_classes(
+    protocol: Protocol, num_classes: int, fold: int = 0, num_folds: int = 4
+) -> tuple[np.ndarray, np.ndarray]:
+    """The classes of the training half that train, and those that choose the model.
+
+    - `mlrc`: the classes are cut into folds; one fold validates, the others train ("A Metric
+      Learning Reality Check", Musgrave et al., ECCV 2020; Gürbüz, thesis 2022, sections 3.3.2.1 and
+      5.3.4.1).
+    - `conventional`: all classes train and none is left to validate; the test half chooses the
+      model, which is to tune on the test set (the same sections).
+    - `ablation`: the first 2/3 train, the last 1/3 validates (section 3.3.2.1).
+    - `tuning`: the first 4/5 train, the last 1/5 validates (section 5.3.4.1).
+
+    The parts are stretches of the classes in their order, as are the halves; the papers say how
+    many classes they have, not which.
+
+    Args:
+        protocol: one of these names.
+        num_classes: number of classes of the training half.
+        fold: fold of `mlrc` that validates, from 0.
+        num_folds: number of folds of `mlrc`.
+
+    Returns:
+        the classes that train and those that validate, the latter empty for `conventional`.
+
+    Raises:
+        ValueError: for an unknown protocol, a fold that does not exist, or too few classes for two
+            of them in each part.
+
+    Example:
+        >>> protocol_classes("mlrc", 8, fold=1)
+        (array([0, 1, 4, 5, 6, 7]), array([2, 3]))
+        >>> protocol_classes("ablation", 6)
+        (array([0, 1, 2, 3]), array([4, 5]))
+    """
+    if protocol not in get_args(Protocol):
+        raise ValueError(f"protocol must be one of {get_args(Protocol)}; received {protocol!r}.")
+    classes = np.arange(num_classes)
+    if protocol == "conventional":
+        parts = classes, classes[:0]
+    elif protocol == "mlrc":
+        if num_folds < 2 or not 0 <= fold < num_folds:
+            raise ValueError(
+                "fold must be one of 0 to num_folds - 1, of at least two folds; received "
+                f"fold={fold} and num_folds={num_folds}."
+            )
+        validation = np.array_split(classes, num_folds)[fold]
+        parts = np.setdiff1d(classes, validation), validation
+    else:
+        parts = np.split(classes, [round(_TRAINING_SHARE[protocol] * num_classes)])
+    if len(parts[0]) < 2 or (len(parts[1]) < 2 and protocol != "conventional"):
+        raise ValueError(
+            f"{protocol} needs at least two classes to train and two to validate on; the "
+            f"{num_classes} classes of the training half give {len(parts[0])} and {len(parts[1])}."
+        )
+    return tuple(parts)
 
 
 def _class_counts(num_classes: int, fractions: Sequence[float]) -> np.ndarray:
@@ -68,7 +151,7 @@ def _class_counts(num_classes: int, fractions: Sequence[float]) -> np.ndarray:
 
 
 def _stratified_order(groups: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-    """Shuffles classes so that every stretch holds its share of each group."""
+    """Shuffles classes so that every stretch holds each group in proportion."""
     groups = np.asarray(groups)
     position = np.empty(len(groups))
     for group in np.unique(groups):

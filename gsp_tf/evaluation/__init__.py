@@ -1,28 +1,27 @@
-"""Retrieval, clustering and geometry of embeddings; needs neither TensorFlow nor a model."""
+"""Retrieval, clustering and geometry of embeddings.
+
+None of it needs a model, and only `covering_radius_curve` needs a backend of Keras.
+"""
 
 from typing import TYPE_CHECKING
 
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
-    from gsp_tf.evaluation.class_average import class_wise_map
     from gsp_tf.evaluation.clustering import clustering_metrics
     from gsp_tf.evaluation.covering_radius import covering_radius_curve
-    from gsp_tf.evaluation.density import embedding_density
     from gsp_tf.evaluation.ensemble import ensemble_metrics
+    from gsp_tf.evaluation.exact_search import ExactSearch, all_but, nearest_neighbours
     from gsp_tf.evaluation.foreground import foreground_share
-    from gsp_tf.evaluation.hull_overlap import hull_overlap
-    from gsp_tf.evaluation.protocol import halve_classes, protocol_classes
+    from gsp_tf.evaluation.geometry import embedding_density, hull_overlap, spectral_decay
     from gsp_tf.evaluation.prototypes import (
         PrototypePartition,
         average_pooling_error,
         prototype_partition,
     )
-    from gsp_tf.evaluation.retrieval import retrieval_metrics
-    from gsp_tf.evaluation.search import ExactSearch, all_but, nearest_neighbours
+    from gsp_tf.evaluation.retrieval import class_wise_map, retrieval_metrics
     from gsp_tf.evaluation.search_space import SearchSpace
-    from gsp_tf.evaluation.spectrum import spectral_decay
+    from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
     from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
 __all__ = [
@@ -39,10 +38,8 @@ __all__ = [
     "embedding_density",
     "ensemble_metrics",
     "foreground_share",
-    "halve_classes",
     "hull_overlap",
     "nearest_neighbours",
-    "protocol_classes",
     "prototype_partition",
     "retrieval_metrics",
     "spectral_decay",

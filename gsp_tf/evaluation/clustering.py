@@ -1,14 +1,15 @@
 """Agreement of k-means clusters with classes."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import pair_confusion_matrix
 
-from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
 
 
-def clustering_metrics(embeddings, labels, seed=0):
+def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) -> dict[str, float]:
     """NMI, AMI and pairwise F1 of as many k-means clusters as there are classes.
 
     With classes Y, clusters C, mutual information I and entropy H: NMI = 2 I(Y; C) / (H(Y) + H(C)),
@@ -20,20 +21,20 @@ def clustering_metrics(embeddings, labels, seed=0):
 
     k-means is scikit-learn's: it starts from k-means++, which finds well-separated classes where
     the random start of faiss merges some. It clusters the embeddings as they are: normalise them
-    first if distances are to be between directions. It warns, with a `ConvergenceWarning`, of fewer
-    different embeddings than classes.
+    first to compare directions. It warns, with a `ConvergenceWarning`, if there are fewer different
+    embeddings than classes.
 
     Args:
-        embeddings: float array-like `(N, D)`.
-        labels: integer array-like `(N,)` or `(N, 1)`.
-        seed: integer, the random seed of k-means; the same seed gives the same clusters.
+        embeddings: floats `(N, D)`.
+        labels: integers `(N,)` or `(N, 1)`.
+        seed: random seed of k-means; the same seed gives the same clusters.
 
     Returns:
-        dict: `nmi` and `f1` in [0, 1], and `ami`, at most 1 and about 0 for clusters by chance; all
-        are 1 where clusters and classes are the same partition, as for a single class.
+        `nmi` and `f1` in [0, 1], and `ami`, at most 1 and about 0 for clusters by chance; all are 1
+        where clusters and classes are the same partition, as for a single class.
 
     Raises:
-        ValueError: for embeddings that are not finite and `(N, D)`, or not one label an embedding.
+        ValueError: for embeddings that are not finite and `(N, D)`, or not one label per embedding.
         TypeError: for labels that are not integers.
 
     Example:

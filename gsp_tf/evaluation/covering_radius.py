@@ -1,26 +1,29 @@
-"""Covering radius: how well few points stand for all."""
+"""Covering radius: how well a few points represent all."""
 
 import operator
 
 import numpy as np
+from keras import ops
+from numpy.typing import ArrayLike
 
-import gsp_tf
-from gsp_tf.evaluation.checks import checked_embeddings
+from gsp_tf.evaluation.vectors import checked_embeddings
+from gsp_tf.ops import greedy_k_center
 
 
-def covering_radius_curve(points, num_centers):
+def covering_radius_curve(points: ArrayLike, num_centers: int) -> np.ndarray:
     """Covering radius of 1, 2, ..., `num_centers` greedily chosen centres.
 
-    The radius of centres C is `max_i min_{c in C} ||x_i - c||`. The centres are the first point and
-    those that `gsp_tf.ops.greedy_k_center` (Gürbüz, thesis 2022, Algorithm 2) chooses after it. The
-    radius is at most twice the best possible with as many centres (Gonzalez 1985).
+    The radius of centres C is `max_i min_{c in C} ||x_i - c||`. The centres are those of
+    `gsp_tf.ops.greedy_k_center` (Gürbüz, thesis 2022, Algorithm 2): the first point, then again and
+    again the point farthest from all centres so far, the lower index in a tie. The radius is at
+    most twice the best possible with as many centres (Gonzalez 1985).
 
     Args:
-        points: float array-like `(N, D)`.
-        num_centers: number of centres, 1 to N.
+        points: finite floats `(N, D)`.
+        num_centers: 1 to N.
 
     Returns:
-        float array `(num_centers,)` that never increases; 0 once every point is a centre.
+        floats `(num_centers,)` that never increase; 0 once every point is a centre.
 
     Raises:
         ValueError: for points that are not finite and `(N, D)`, or num_centers out of range.
@@ -37,8 +40,7 @@ def covering_radius_curve(points, num_centers):
             f"num_centers must be between 1 and {len(points)}, the number of points; "
             f"received {num_centers}."
         )
-    # By its full name, so that only this function needs TensorFlow.
-    centers = gsp_tf.ops.greedy_k_center(points, points[:0], num_centers).numpy()
+    centers = ops.convert_to_numpy(greedy_k_center(points, points[:0], num_centers))
     distances = np.full(len(points), np.inf)
     radii = np.empty(num_centers)
     for step, center in enumerate(centers):

@@ -1,39 +1,48 @@
-"""Ensembles of models by concatenated embeddings, every choice of one model a fold."""
+"""Ensembles of models by concatenated embeddings, one model chosen from every fold."""
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
-from gsp_tf.evaluation.ensemble_ranking import EnsembleRanking
+from gsp_tf.evaluation._ensemble_ranking import EnsembleRanking
 from gsp_tf.evaluation.retrieval import check_labelled, checked_recall_at, count_positives
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
 
 
 def ensemble_metrics(
-    queries, query_labels, references=None, reference_labels=None, recall_at=(1, 2, 4, 8)
-):
+    queries: Sequence[Sequence[ArrayLike]],
+    query_labels: ArrayLike,
+    references: Sequence[Sequence[ArrayLike]] | None = None,
+    reference_labels: ArrayLike | None = None,
+    recall_at: Sequence[int] = (1, 2, 4, 8),
+) -> dict:
     """Retrieval metrics of the models of several folds, alone and with embeddings concatenated.
 
-    With r models a fold there are r^F ways to choose one model of each of the F folds ("A Metric
-    Learning Reality Check", Musgrave et al., ECCV 2020: F = 4). For each of them `separated` is the
-    mean over its F models, `concatenated` the metrics of their embeddings side by side.
+    With r models per fold there are r^F ways to choose one model of each of the F folds ("A Metric
+    Learning Reality Check", Musgrave et al., ECCV 2020: F = 4). By definition, without references,
+    the metrics of a choice are
 
-    Every model's distances are computed once; `EnsembleRanking` says how the concatenations are
-    ranked by them. Time: F r matrix products in D dimensions and rankings, and r^F rankings of the
-    references that can be near in a concatenation, few where the models of a fold agree; memory:
-    half a GiB of distances. Distances equal in float32 rank in the order of the references.
+        separated = mean(retrieval_metrics(model, labels) for model in choice)
+        concatenated = retrieval_metrics(np.concatenate(choice, axis=1), labels)
+
+    with choice in `itertools.product(*queries)`. The same numbers are found in a fraction of the
+    time: every model's distances are computed once, and a concatenation ranks only the references
+    that can be near in it, few where the models of a fold agree. Memory: half a GiB of distances.
+    Distances equal in float32 rank in the order of the references.
 
     Args:
-        queries: for each fold a list of the embeddings of its models, float arrays `(Q, D)`.
-        query_labels: integer array `(Q,)`.
-        references: as `queries`, arrays `(N, D)`; None searches the other queries.
-        reference_labels: integer array `(N,)`.
+        queries: for each fold the embeddings of its models, floats `(Q, D)`.
+        query_labels: integers `(Q,)`.
+        references: as `queries`, floats `(N, D)`; None searches the other queries.
+        reference_labels: integers `(N,)`.
         recall_at: the K of Recall@K.
 
     Returns:
-        dict with, for `separated` and `concatenated`, a dict of two dicts from metric to float:
-        `mean` and `std` (sample standard deviation, `None` for a single choice) over the choices;
-        `choices`, their number; `num_queries` and `num_skipped`.
+        for `separated` and `concatenated`, a dict of two dicts from metric to float: `mean` and
+        `std` (sample standard deviation, `None` for a single choice) over the choices; `choices`,
+        their number; `num_queries` and `num_skipped`.
 
     Raises:
         ValueError: as `retrieval_metrics`, and if a fold has no model or shapes do not fit.
@@ -55,7 +64,7 @@ def ensemble_metrics(
         reference_folds = _checked_folds(references, "references")
         size = len(reference_folds[0][0])
         reference_labels = checked_labels(reference_labels, size, "reference_labels")
-        dims = [[[x.shape[1] for x in fold] for fold in of] for of in (folds, reference_folds)]
+        dims = [[[x.shape[1] for x in fold] for fold in part] for part in (folds, reference_folds)]
         if dims[0] != dims[1]:
             raise ValueError(
                 "queries and references must be of the same models; received models of "
@@ -82,6 +91,7 @@ def ensemble_metrics(
 
 
 def _checked_folds(folds, name):
+    """The embeddings of each fold's models as arrays that have as many rows."""
     folds = [
         [checked_embeddings(model, f"{name}[{f}][{r}]") for r, model in enumerate(fold)]
         for f, fold in enumerate(folds)
@@ -100,10 +110,11 @@ def _checked_folds(folds, name):
 
 
 def _over_choices(metrics):
+    """Mean and sample standard deviation of each metric."""
     values = {name: [choice[name] for choice in metrics] for name in metrics[0]}
     return {
-        "mean": {name: float(np.mean(of)) for name, of in values.items()},
+        "mean": {name: float(np.mean(v)) for name, v in values.items()},
         "std": {
-            name: float(np.std(of, ddof=1)) if len(of) > 1 else None for name, of in values.items()
+            name: float(np.std(v, ddof=1)) if len(v) > 1 else None for name, v in values.items()
         },
     }

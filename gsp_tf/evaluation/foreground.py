@@ -1,15 +1,16 @@
 """How much of the pooling weight of an image falls on its foreground."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def foreground_share(weights, masks):
+def foreground_share(weights: ArrayLike, masks: ArrayLike) -> np.ndarray:
     """Share of each image's pooling weight that falls on its foreground.
 
-    What Fig. 3b of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023,
-    shows, as a number: `Σ_j w_j a_j / Σ_j w_j`, where a_j is the share of the area of place j that
-    is foreground. Average pooling gives the share of the image's area, a pooling that looks at
-    nothing else gives 1.
+    A number for what Fig. 3b of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
+    Learning", ICCV 2023, shows: `Σ_j w_j a_j / Σ_j w_j`, where a_j is the share of the area of
+    place j that is foreground. Average pooling gives the share of the image's area; a pooling that
+    looks at the foreground alone gives 1.
 
     Args:
         weights: non-negative floats `(B, H, W)`, such as `GeneralizedSumPooling.pooling_weights`;

@@ -4,21 +4,22 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
 
-from gsp_tf.evaluation.checks import checked_embeddings
+from gsp_tf.evaluation.vectors import checked_embeddings
 
-BLOCK_NUMBERS = 2**22
+_BLOCK_NUMBERS = 2**22
 
 
 class PrototypePartition(NamedTuple):
     """Partition of the local features of images by their nearest prototype.
 
     Attributes:
-        assignments: int array `(B, H, W)` or `(B, n)`, index of the prototype of each feature.
-        distances: float64 array of the same shape, distance of each feature to its prototype.
-        histograms: float64 array `(B, m)`, share of an image's features that each prototype has;
-            each row sums to 1.
+        assignments: integers `(B, H, W)` or `(B, n)`, index of the prototype of each feature.
+        distances: float64 of the same shape, distance of each feature to its prototype.
+        histograms: float64 `(B, m)`, share of an image's features that each prototype has; each
+            row sums to 1.
     """
 
     assignments: np.ndarray
@@ -26,21 +27,18 @@ class PrototypePartition(NamedTuple):
     histograms: np.ndarray
 
 
-def prototype_partition(features, prototypes):
+def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> PrototypePartition:
     """Assigns every local feature of images to its nearest prototype.
 
-    Feature f_j belongs to the prototype `argmin_i ||f_j - ω_i||`; of equally near ones, up to
-    rounding, to that of the lowest index. The largest of the distances is the covering radius δ of
+    Feature f_j belongs to the prototype `argmin_i ||f_j - ω_i||`; a tie, up to rounding, goes to
+    the lowest index. The largest of the distances is the covering radius δ of
     the prototypes. The histograms solve the transport problem of Gürbüz, thesis 2022, eq. 4.2.5,
     and the assignments are its solution, eq. 4.2.6. Distances are taken of blocks of images, never
     of all features to all prototypes at once.
 
     Args:
-        features: float array-like, local features `(B, H, W, C)` or a set of them `(B, n, C)`.
-        prototypes: float array-like `(m, C)`.
-
-    Returns:
-        `PrototypePartition`.
+        features: floats, local features `(B, H, W, C)` or a set of them `(B, n, C)`.
+        prototypes: floats `(m, C)`.
 
     Raises:
         ValueError: if the features or the prototypes are not finite, or their shapes do not fit.
@@ -57,7 +55,7 @@ def prototype_partition(features, prototypes):
     sets = features.reshape(len(features), -1, features.shape[-1])
     assignments = np.empty(sets.shape[:2], int)
     distances = np.empty(sets.shape[:2])
-    block = max(1, BLOCK_NUMBERS // math.prod(sets.shape[1:]))
+    block = max(1, _BLOCK_NUMBERS // math.prod(sets.shape[1:]))
     for start in range(0, len(sets), block):
         part = slice(start, start + block)
         points = sets[part].reshape(-1, sets.shape[-1]).astype(np.float64)
@@ -72,7 +70,9 @@ def prototype_partition(features, prototypes):
     )
 
 
-def average_pooling_error(features, prototypes, histograms):
+def average_pooling_error(
+    features: ArrayLike, prototypes: ArrayLike, histograms: ArrayLike
+) -> np.ndarray:
     """How far global average pooling is from a convex combination of prototypes.
 
     `||(1/n) Σ_j f_j - Σ_i p_i ω_i||` for each image. With the histograms p of
@@ -81,12 +81,12 @@ def average_pooling_error(features, prototypes, histograms):
     4.2.1).
 
     Args:
-        features: float array-like, local features `(B, H, W, C)` or a set of them `(B, n, C)`.
-        prototypes: float array-like ω `(m, C)`.
-        histograms: float array-like p `(B, m)`, weights of the prototypes for each image.
+        features: floats, local features `(B, H, W, C)` or a set of them `(B, n, C)`.
+        prototypes: floats ω `(m, C)`.
+        histograms: floats p `(B, m)`, weights of the prototypes for each image.
 
     Returns:
-        float64 array `(B,)`.
+        float64 `(B,)`.
 
     Raises:
         ValueError: if an argument is not finite, or their shapes do not fit.

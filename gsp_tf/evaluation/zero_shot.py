@@ -1,12 +1,19 @@
-"""Zero-shot prediction: what attributes of some classes tell of other classes."""
+"""Zero-shot prediction: what attributes of some classes tell about other classes."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation.checks import checked_embeddings, checked_labels
-from gsp_tf.evaluation.normalization import unit_vectors
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
 
 
-def zero_shot_prediction(attributes, labels, class_embeddings, num_splits=1000, ridge=0.05, seed=0):
+def zero_shot_prediction(
+    attributes: ArrayLike,
+    labels: ArrayLike,
+    class_embeddings: ArrayLike,
+    num_splits: int = 1000,
+    ridge: float = 0.05,
+    seed: int = 0,
+) -> dict[str, float]:
     """Accuracy of predicting classes from attributes by a regression fitted on other classes.
 
     Cross-batch zero-shot prediction of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
@@ -15,19 +22,19 @@ def zero_shot_prediction(attributes, labels, class_embeddings, num_splits=1000, 
     is fitted, `A = argmin Σ_i ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`. It predicts `A z` for each
     class of the other half from the mean z of its images, and the class is found if its own υ is
     the nearest of that half; then the halves change places. The paper's υ are the means of the
-    classes' embeddings. With one right answer a class, this accuracy is MAP@R.
+    classes' embeddings. With one right answer per class, this accuracy is MAP@R.
 
     Args:
         attributes: floats `(N, m)`, z.
         labels: integers `(N,)`, each a row of `class_embeddings`; every class has an image.
         class_embeddings: floats `(C, D)`, υ.
-        num_splits: how many times the classes are halved at random; with an odd C one half holds a
+        num_splits: how many times the classes are halved at random; with an odd C one half has one
             class more.
         ridge: weight of the penalty of the regression, > 0.
         seed: seed of the halves.
 
     Returns:
-        dict of floats, means over classes and splits: `euclidean` and `cosine`, the accuracies with
+        means over classes and splits: `euclidean` and `cosine`, the accuracies with
         the nearest embedding by Euclidean distance and by cosine similarity, and `chance`, that of
         guessing among the classes of the half.
 
@@ -68,18 +75,18 @@ def zero_shot_prediction(attributes, labels, class_embeddings, num_splits=1000, 
 
 
 class _Classes:
-    """What the regressions of all halves need, summed up class by class.
+    """Sums over each class that the regressions of all halves need.
 
     With X the attributes and Y the class embeddings of the images of one half, the prediction for z
-    is `Yᵀ X (Xᵀ X + ridge I)^-1 z`. Both rules compare it with every embedding by a dot product
-    alone, so that of the embeddings their products are all that is needed.
+    is `Yᵀ X (Xᵀ X + ridge I)^-1 z`. Both rules compare it with every embedding by a dot product, so
+    the products of the embeddings are enough.
     """
 
     def __init__(self, attributes, labels, class_embeddings, ridge):
-        of_class = [attributes[labels == label] for label in range(len(class_embeddings))]
-        self.grams = np.stack([z.T @ z for z in of_class])
-        self.sums = np.stack([z.sum(axis=0) for z in of_class])
-        self.means = np.stack([z.mean(axis=0) for z in of_class])
+        by_class = [attributes[labels == label] for label in range(len(class_embeddings))]
+        self.grams = np.stack([z.T @ z for z in by_class])
+        self.sums = np.stack([z.sum(axis=0) for z in by_class])
+        self.means = np.stack([z.mean(axis=0) for z in by_class])
         self.penalty = ridge * np.eye(attributes.shape[1])
         embeddings = class_embeddings.astype(np.float64)
         self.products = embeddings @ embeddings.T

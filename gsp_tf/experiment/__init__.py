@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
+    from gsp_tf.experiment._embeddings import check_test_images, fingerprint
     from gsp_tf.experiment.check import check_recipe
     from gsp_tf.experiment.choices import choices_text, choose_recipe
     from gsp_tf.experiment.comparison import Comparison
@@ -16,27 +17,22 @@ if TYPE_CHECKING:
         load_splits,
     )
     from gsp_tf.experiment.demo import run_demo
-    from gsp_tf.experiment.ensemble import (
-        evaluate_ensemble,
-        model_folders,
-        resume_ensemble,
-        train_ensemble,
-    )
+    from gsp_tf.experiment.ensemble import Ensemble, open_run
     from gsp_tf.experiment.errors import reason
-    from gsp_tf.experiment.evaluate import check_test_images, evaluate_run, fingerprint
     from gsp_tf.experiment.folder import RunFolder
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
-    from gsp_tf.experiment.place_maps import attributes_of_head, maps_of_head, place_maps
+    from gsp_tf.experiment.places import attributes_of_head, maps_of_head, place_maps
     from gsp_tf.experiment.poolings import ATTRIBUTED, POOLINGS
     from gsp_tf.experiment.report import report_runs
-    from gsp_tf.experiment.run import resume_run, train_recipe
-    from gsp_tf.experiment.summary import data_facts, facts_table, model_facts, training_facts
+    from gsp_tf.experiment.run import Run
     from gsp_tf.experiment.table import print_results
 
 __all__ = [
     "ATTRIBUTED",
     "POOLINGS",
     "Comparison",
+    "Ensemble",
+    "Run",
     "RunFolder",
     "Splits",
     "attributes_of_head",
@@ -46,29 +42,19 @@ __all__ = [
     "check_test_images",
     "choices_text",
     "choose_recipe",
-    "data_facts",
-    "evaluate_ensemble",
-    "evaluate_run",
     "evaluation_batches",
-    "facts_table",
     "features_model",
     "fingerprint",
     "load_folds",
     "load_images",
     "load_splits",
     "maps_of_head",
-    "model_facts",
-    "model_folders",
+    "open_run",
     "place_maps",
     "print_results",
     "reason",
     "report_runs",
-    "resume_ensemble",
-    "resume_run",
     "run_demo",
-    "train_ensemble",
-    "train_recipe",
-    "training_facts",
 ]
 
 import_lazily(__name__)

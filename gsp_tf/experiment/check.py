@@ -9,15 +9,9 @@ import keras
 import tensorflow as tf
 
 from gsp_tf import backbones
-from gsp_tf.experiment.ccp import ccp_trainer
-from gsp_tf.experiment.data import load_folds, load_splits
-from gsp_tf.experiment.errors import reason
-from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.initial import start_from
-from gsp_tf.experiment.losses import complete_arguments
-from gsp_tf.experiment.model import build_learner
-from gsp_tf.experiment.run import check_splits, training_batches
-from gsp_tf.experiment.summary import (
+from gsp_tf._typing import PathLike
+from gsp_tf.data import ImageSet
+from gsp_tf.experiment._facts import (
     backbone_bytes,
     data_facts,
     facts_table,
@@ -26,42 +20,45 @@ from gsp_tf.experiment.summary import (
     note_small_map,
     training_facts,
 )
+from gsp_tf.experiment._initial import start_from
+from gsp_tf.experiment._training import ccp_trainer, check_splits, training_batches
+from gsp_tf.experiment.data import load_folds, load_splits
+from gsp_tf.experiment.errors import reason
+from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.losses import complete_arguments
+from gsp_tf.experiment.model import build_learner
+from gsp_tf.recipe import Recipe
 
 _HOST = "storage.googleapis.com"  # of the weights of keras.applications
 
 
 class Check(NamedTuple):
-    """What a recipe would run, and what it lacks.
+    """What a recipe would run, and what it lacks."""
 
-    Args:
-        facts: dict from what it is about to a line of text.
-        missing: list of str, a message for each obstacle; empty if training can begin.
-    """
+    facts: dict[str, str]  # from the name of a fact to a line of text
+    missing: list[str]  # a message for each obstacle; empty if training can begin
 
-    facts: dict
-    missing: list
-
-    def text(self):
-        """All of it, to be printed."""
+    def text(self) -> str:
+        """The facts, and what is missing, as lines of text."""
         title = f"Missing ({len(self.missing)}):" if self.missing else "Nothing is missing."
         return "\n".join(
             [facts_table(self.facts), "", title, *(f"- {message}" for message in self.missing)]
         )
 
 
-def check_recipe(recipe, path, images=None):
+def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None) -> Check:
     """Load the data of a recipe, build its model and compute the loss of its first batch.
 
-    Nothing is trained, written or downloaded. An obstacle does not hide the others: what does not
-    depend on it is looked at all the same.
+    Nothing is trained, written or downloaded. An obstacle does not hide the others: everything that
+    does not depend on it is checked too.
 
     Args:
         recipe: `gsp_tf.recipe.Recipe`.
         path: run folder that training would create.
-        images: what `load_images` gives for its data, if it is loaded already.
+        images: the images that `load_images` gives for its data, if they are loaded already.
 
     Returns:
-        `Check`.
+        `Check`: dict `facts`, list of str `missing`, and both as `text()`.
 
     Example:
         >>> from gsp_tf.recipe import BackboneRecipe, DataRecipe, Recipe

@@ -9,8 +9,9 @@ import numpy as np
 from PIL import Image
 
 from gsp_tf import backbones
-from gsp_tf._messages import counted
-from gsp_tf.data import split_classes
+from gsp_tf._console import counted
+from gsp_tf._typing import PathLike
+from gsp_tf.data import FileImages, split_classes
 from gsp_tf.experiment.data import load_images
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.recipe import (
@@ -40,7 +41,13 @@ _PRETRAINED = (  # the first one of these whose weights are there
 )
 
 
-def choose_recipe(path, images=None, backbone=None, weights=None, initial_run=None):
+def choose_recipe(
+    path: PathLike,
+    images: FileImages | None = None,
+    backbone: str | None = None,
+    weights: str | None = None,
+    initial_run: PathLike | None = None,
+) -> Recipe:
     """A recipe that fits a folder of photographs: `gsp-tf train FOLDER`.
 
     Batches have at most as many classes as train. Training images are mirrored and cropped. The
@@ -50,7 +57,7 @@ def choose_recipe(path, images=None, backbone=None, weights=None, initial_run=No
     gives the same recipe.
 
     Args:
-        path: folder, one folder of photographs a class.
+        path: folder with one folder of photographs per class.
         images: what `gsp_tf.data.load_folder` gives for it, if that is loaded. Otherwise it is
             read, without files that cannot be read and classes of a single image.
         backbone: name of the network; `None` chooses one.
@@ -92,7 +99,7 @@ def choose_recipe(path, images=None, backbone=None, weights=None, initial_run=No
     if initial_run is not None:
         initial = RunFolder.open(initial_run).recipe()
         backbone, weights = initial.backbone.name, initial.backbone.weights
-    side = median_side(images)
+    side = _median_side(images)
     network, weights, image_size = _network(backbone, weights, side)
     per_batch, per_class = _batch(np.bincount(train.labels))
     passes = len(train) / (per_batch * per_class)
@@ -132,7 +139,7 @@ def choose_recipe(path, images=None, backbone=None, weights=None, initial_run=No
     )
 
 
-def choices_text(recipe, images):
+def choices_text(recipe: Recipe, images: FileImages) -> str:
     """What was chosen for a folder of photographs, and why, in nine lines.
 
     Args:
@@ -153,7 +160,7 @@ def choices_text(recipe, images):
         classes = "{} train, {} choose the best model, {} test it unseen".format(
             *(len(part.class_names) for part in parts)
         )
-    side = median_side(images)
+    side = _median_side(images)
     decoded = ""
     if side >= 4 * data.image_size and data.cache is None:
         decoded = "; --data.cache FOLDER keeps reduced copies, which are read faster"
@@ -184,15 +191,8 @@ def choices_text(recipe, images):
     return "\n".join(f"{name:{width}}  {line}" for name, line in lines.items())
 
 
-def median_side(images):
-    """Median shorter side of photographs, of a sample of them.
-
-    Args:
-        images: `gsp_tf.data.FileImages`.
-
-    Returns:
-        int, in pixels.
-    """
+def _median_side(images):
+    """Median shorter side of photographs in pixels, from a sample of them."""
     chosen = np.linspace(0, len(images) - 1, min(_SAMPLE, len(images))).astype(int)
     sides = []
     for index in chosen:

@@ -5,10 +5,12 @@ import io
 import itertools
 import statistics
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from gsp_tf._files import replace_text
+from gsp_tf._typing import PathLike
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.visual import display_name
 
@@ -19,17 +21,11 @@ _MARK = "†"
 
 
 class Cell(NamedTuple):
-    """A metric over runs, in percent.
-
-    Args:
-        mean: its mean.
-        std: sample standard deviation, `None` for a single value.
-        interrupted: whether the training of a run was interrupted.
-    """
+    """A metric over runs, in percent."""
 
     mean: float
-    std: float | None
-    interrupted: bool = False
+    std: float | None  # sample standard deviation; None for a single value
+    interrupted: bool = False  # whether the training of a run was interrupted
 
     def __str__(self):
         deviation = "" if self.std is None else f" ± {self.std:.2f}"
@@ -37,17 +33,11 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """What a column of the table is about.
+    """The subject of a column."""
 
-    Args:
-        dataset: name of the data set, with the protocol where the runs have several.
-        dimension: dimension of the embedding, such as "512D".
-        metric: name of the metric, such as "MAP@R".
-    """
-
-    dataset: str
-    dimension: str
-    metric: str
+    dataset: str  # with the protocol where the runs have several
+    dimension: str  # such as "512D"
+    metric: str  # such as "MAP@R"
 
 
 class Comparison:
@@ -55,13 +45,13 @@ class Comparison:
 
     A method is the name of a recipe. Runs of one method on one data set are its seeds: the cell is
     their mean and sample standard deviation. A run of protocol mlrc gives two results, the mean of
-    its models and the concatenation of one model a fold; with repeats a single run of it has a
-    deviation of its own, over every choice of models. The best Recall@1 of several
-    conventional runs is shown too: the thesis reports it (Gürbüz 2022, section 5.3.4.1). A run
-    whose training was interrupted counts with its best model until then, and is marked.
+    its models and the concatenation of one model per fold; with repeats a single run of it has a
+    deviation of its own, over every choice of models. The best Recall@1 of several conventional
+    runs is shown too: the thesis reports it (Gürbüz 2022, section 5.3.4.1). A run whose training
+    was interrupted counts with its best model until then, and is marked.
 
     Args:
-        paths: run folders, of `train_recipe` or `train_ensemble`.
+        paths: folders of `Run` or `Ensemble`.
         skip: whether to leave out what cannot be compared, rather than to raise.
 
     Attributes:
@@ -79,60 +69,26 @@ class Comparison:
         ValueError: A comparison needs a run folder, received none.
     """
 
-    def __init__(self, paths, skip=False):
+    def __init__(self, paths: Sequence[PathLike], skip: bool = False):
         self.skipped = []
-
-        def refuse(error):
-            if not skip:
-                raise error
-            self.skipped.append(str(error))
-
-        runs = []
-        for path in paths:
-            try:
-                runs.append(_Run(path))
-            except (OSError, ValueError) as error:
-                refuse(error)
+        self._skip = skip
+        runs = [run for path in paths if (run := self._result(path)) is not None]
         if not runs:
             reasons = "".join(f"\n  {reason}" for reason in self.skipped)
             raise ValueError(f"A comparison needs a run folder, received none.{reasons}")
-        several = len({run.protocol for run in runs}) > 1
-        paths = defaultdict(set)
-        for run in runs:
-            paths[run.dataset].add(run.path_of_data)
+        _name_datasets(runs)
+        datasets = list(dict.fromkeys(run.dataset for run in runs))
         values = defaultdict(lambda: defaultdict(list))
-        test_classes, seeds = {}, set()
         self._interrupted = defaultdict(list)
-        for run in runs:
-            dataset = run.dataset if len(paths[run.dataset]) == 1 else run.path_of_data
-            dataset += f", {run.protocol}" if several else ""
-            classes = test_classes.setdefault(dataset, (run.test_classes, run.path))
-            if classes[0] != run.test_classes:
-                refuse(
-                    ValueError(
-                        f"{run.path} and {classes[1]} have different test classes, so that one "
-                        f"column ({dataset}) cannot hold both."
-                    )
-                )
-                continue
-            key = (run.method, dataset, run.seed)
-            if key in seeds:
-                refuse(
-                    ValueError(
-                        f"{run.path} is a second run of {run.method!r} on {dataset} with seed "
-                        f"{run.seed}; the runs of a method need different seeds."
-                    )
-                )
-                continue
-            seeds.add(key)
+        for run in self._comparable(runs):
             if run.interrupted:
                 self._interrupted[run.method].append(str(run.path))
             for (dimension, metric), cell in run.results().items():
-                values[run.method][Column(dataset, dimension, metric)].append(cell)
+                values[run.method][Column(run.dataset, dimension, metric)].append(cell)
         for row in values.values():
             for column in [c for c in row if c.metric == "R@1" and len(row[c]) > 1]:
                 row[column._replace(metric=_BEST)].append(max(row[column]))
-        datasets, metrics = list(test_classes), _metric_order(runs)
+        metrics = _metric_order(runs)
         self.columns = sorted(
             {column for row in values.values() for column in row},
             key=lambda c: (
@@ -146,7 +102,41 @@ class Comparison:
             for method, row in values.items()
         }
 
-    def markdown(self):
+    def _refuse(self, error):
+        if not self._skip:
+            raise error
+        self.skipped.append(str(error))
+
+    def _result(self, path):
+        """The results of a run folder; `None` if it has none and is left out."""
+        try:
+            return _Result(path)
+        except (OSError, ValueError) as error:
+            self._refuse(error)
+
+    def _comparable(self, runs):
+        """The runs but those with other test classes or the seed of one before."""
+        test_classes, seeds = {}, set()
+        for run in runs:
+            first = test_classes.setdefault(run.dataset, run)
+            key = (run.method, run.dataset, run.seed)
+            if first.test_classes != run.test_classes:
+                reason = (
+                    f"{run.path} and {first.path} have different test classes, so that one column "
+                    f"({run.dataset}) cannot hold both."
+                )
+            elif key in seeds:
+                reason = (
+                    f"{run.path} is a second run of {run.method!r} on {run.dataset} with seed "
+                    f"{run.seed}; the runs of a method need different seeds."
+                )
+            else:
+                seeds.add(key)
+                yield run
+                continue
+            self._refuse(ValueError(reason))
+
+    def markdown(self) -> str:
         """The table as Markdown, `mean ± deviation` in percent."""
         header = ["method", *(" ".join(column) for column in self.columns)]
         lines = [header, ["---"] + ["---:"] * len(self.columns)]
@@ -154,7 +144,7 @@ class Comparison:
         table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
         return table + (f"\n{self._footnote()}\n" if self._interrupted else "")
 
-    def csv(self):
+    def csv(self) -> str:
         """The table as CSV: each mean, each deviation, and how many runs were interrupted."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -167,7 +157,7 @@ class Comparison:
             writer.writerow([method, *values, len(self._interrupted.get(method, ()))])
         return text.getvalue()
 
-    def latex(self):
+    def latex(self) -> str:
         """The table as LaTeX, for the package booktabs."""
         lines = [f"\\begin{{tabular}}{{l{'c' * len(self.columns)}}}", "\\toprule"]
         for depth in (1, 2):
@@ -191,15 +181,8 @@ class Comparison:
             lines.append(f"\\multicolumn{{{1 + len(self.columns)}}}{{l}}{{{note}}} \\\\")
         return "\n".join([*lines, "\\end{tabular}", ""])
 
-    def write(self, folder):
-        """Write `table.md`, `table.csv` and `table.tex`.
-
-        Args:
-            folder: where to; made if it is missing.
-
-        Returns:
-            list of the `pathlib.Path` written.
-        """
+    def write(self, folder: PathLike) -> list[Path]:
+        """Write `table.md`, `table.csv` and `table.tex` in a folder; returns their paths."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         texts = {"md": self.markdown(), "csv": self.csv(), "tex": self.latex()}
@@ -217,13 +200,13 @@ class Comparison:
         return [str(row[column]) if column in row else "–" for column in self.columns]
 
 
-class _Run:
-    """What a table needs of a run folder."""
+class _Result:
+    """The parts of a run folder that a table needs."""
 
     def __init__(self, path):
         folder = RunFolder(path)
         folder.require(folder.recipe_path)
-        recipe, self._metrics = folder.recipe(), folder.metrics()
+        recipe, metrics = folder.recipe(), folder.metrics()
         self.path = folder.path
         self.method, self.seed = recipe.name, recipe.seed
         self.protocol = recipe.protocol.name
@@ -231,13 +214,12 @@ class _Run:
         self._dim = recipe.embedding.dim
         self._num_folds = recipe.protocol.num_folds
         self._is_ensemble = recipe.protocol.is_ensemble
-        result = self._metrics.get("ensemble" if self._is_ensemble else "test")
-        status = self._metrics.get("status", "not known")
+        self._result = metrics.get("ensemble" if self._is_ensemble else "test")
+        status = metrics.get("status", "not known")
         self.interrupted = status == "interrupted"
-        if result is None or not (folder.is_trained() or self.interrupted):
+        if self._result is None or not (folder.is_trained() or self.interrupted):
             raise ValueError(f"{self.path} has no final results yet: its status is {status!r}.")
-        self.test_classes = self._metrics.get("test_classes")
-        self._result = result
+        self.test_classes = metrics.get("test_classes")
 
     def metrics(self):
         """Names of the metrics to show, and what the papers call them."""
@@ -267,8 +249,19 @@ class _Run:
         }
 
 
+def _name_datasets(runs):
+    """Tell data sets of one name apart by their paths, and protocols where there are several."""
+    several = len({run.protocol for run in runs}) > 1
+    paths = defaultdict(set)
+    for run in runs:
+        paths[run.dataset].add(run.path_of_data)
+    for run in runs:
+        name = run.dataset if len(paths[run.dataset]) == 1 else run.path_of_data
+        run.dataset = name + (f", {run.protocol}" if several else "")
+
+
 def _names_of_data(recipe):
-    """What a table calls a data set, and what if another one is called so too."""
+    """The name of a data set in a table, and its name if another data set has the first one."""
     name = full = recipe.name
     if recipe.name in ("folder", "manifest"):
         path = Path(recipe.path)
@@ -297,12 +290,12 @@ def _over_runs(cells):
 
 
 def _groups(keys):
-    """Neighbouring equal keys and how many they are."""
+    """Neighbouring equal keys, each with their number."""
     return [(key, len(list(equal))) for key, equal in itertools.groupby(keys)]
 
 
 def _rules(counts):
-    """Rules under groups of columns, the first column being that of the methods."""
+    """Rules under groups of columns; the methods have the first column."""
     rules, start = [], 2
     for count in counts:
         rules.append(f"\\cmidrule(lr){{{start}-{start + count - 1}}}")

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from gsp_tf import data
 from gsp_tf.data import ImageSet
-from gsp_tf.evaluation import halve_classes, protocol_classes
 
 
 class Splits(NamedTuple):
@@ -28,6 +27,11 @@ class Splits(NamedTuple):
     def validation_gallery(self):
         """Images that those of `validation` search; `None` if each searches the others."""
         return self.gallery if self.validation is self.test else None
+
+    @property
+    def searched(self) -> ImageSet:
+        """The images that results and reports show: the gallery, or the test images without one."""
+        return self.test if self.gallery is None else self.gallery
 
 
 def load_splits(recipe, images=None):
@@ -254,7 +258,7 @@ def _halves(protocol, recipe):
         )
     images, listed = load_images(recipe)
     if not listed:
-        train, test = halve_classes(len(images.class_names))
+        train, test = data.halve_classes(len(images.class_names))
         return images.subset(train), images.subset(test), None
     _check_listed(recipe, listed, {"train"})
     if "validation" in listed:
@@ -281,7 +285,7 @@ def _check_listed(recipe, sets, needed):
 
 
 def _protocol_splits(protocol, training_half, test, gallery):
-    train, validation = protocol_classes(
+    train, validation = data.protocol_classes(
         protocol.name, len(training_half.class_names), protocol.fold or 0, protocol.num_folds
     )
     if protocol.name == "conventional":

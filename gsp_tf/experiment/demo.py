@@ -4,37 +4,36 @@ from datetime import datetime
 from importlib import resources
 from pathlib import Path
 
-from gsp_tf.experiment.data import load_splits
+from gsp_tf._typing import PathLike
 from gsp_tf.experiment.report import report_runs
-from gsp_tf.experiment.run import train_recipe
+from gsp_tf.experiment.run import Run
 from gsp_tf.recipe import load_recipe
 
 _GAP = ["--name", "GAP", "--pooling.name", "gap", "--zero_shot.weight", "0"]
 
 
-def run_demo(runs, epochs=None):
+def run_demo(runs: PathLike, epochs: int | None = None) -> tuple[Path, list[Run]]:
     """Train the demo's recipe with GAP and with GSP, and write one report about both.
 
     Args:
         runs: folder in which a folder for this demo is made.
-        epochs: epochs of each run, `None` as in the recipe.
+        epochs: epochs of each run; `None` takes those of the recipe.
 
     Returns:
-        path of the report, and the run folders: two, or one if the first was interrupted.
+        the path of the report, and the runs: two, or one if the first was interrupted.
     """
     folder = Path(runs) / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
     length = [] if epochs is None else ["--training.epochs", str(epochs)]
-    paths = []
     with resources.as_file(resources.files("gsp_tf") / "recipes" / "demo.yaml") as path:
         recipes = [load_recipe(path, [*_GAP, *length]), load_recipe(path, length)]
-    splits = load_splits(recipes[0])
+    trained = []
     for recipe in recipes:
         print(f"Training {recipe.name}", flush=True)
-        run = train_recipe(recipe, folder / recipe.name.lower(), splits)
-        paths.append(run.path)
-        if run.metrics()["status"] == "interrupted":
+        run = Run(folder / recipe.name.lower(), recipe)
+        if trained:
+            run.splits = trained[0].splits
+        trained.append(run.train())
+        if run.status == "interrupted":
             break
-    report = report_runs(
-        paths, folder / "report.html", "GAP and GSP on collages of unseen letters", splits
-    )
-    return report, paths
+    title = "GAP and GSP on collages of unseen letters"
+    return report_runs(trained, folder / "report.html", title), trained

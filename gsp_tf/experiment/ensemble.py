@@ -1,215 +1,242 @@
 """The models of the MLRC protocol, one for each fold and repeat, and their ensembles."""
 
 import dataclasses
+import functools
+from pathlib import Path
+from typing import Self
 
 import keras
 import numpy as np
 
-from gsp_tf._lock import locked
+from gsp_tf._files import locked
+from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ensemble_metrics
-from gsp_tf.experiment.data import load_folds
-from gsp_tf.experiment.evaluate import evaluate_run, kept_embeddings
+from gsp_tf.experiment.comparison import Comparison
+from gsp_tf.experiment.data import Splits, load_folds
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.run import resume_run, train_recipe
-from gsp_tf.recipe import save_recipe
+from gsp_tf.experiment.report import report_runs
+from gsp_tf.experiment.run import Run
+from gsp_tf.experiment.table import print_results
+from gsp_tf.recipe import Recipe, save_recipe
 
 
-def model_folders(folder):
-    """The run folders of the models of a protocol run.
+def open_run(path: PathLike, recipe: Recipe | None = None) -> Run:
+    """The run of a folder, or a new run of a recipe.
 
     Args:
-        folder: `RunFolder` of the protocol.
+        path: the run folder.
+        recipe: the recipe to train in a new folder. `None` opens the folder of an earlier run.
 
     Returns:
-        list with, for each fold, the list of `RunFolder` of its repeats.
+        `Run`, or `Ensemble` if the recipe trains a model for each fold (protocol.name=mlrc).
+
+    Raises:
+        FileExistsError: if there is a recipe, and the folder exists.
+        FileNotFoundError: if there is no recipe, and the folder is not a run folder.
 
     Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from gsp_tf.recipe import ProtocolRecipe, Recipe
-        >>> with TemporaryDirectory() as path:
-        ...     recipe = Recipe(protocol=ProtocolRecipe("mlrc", num_folds=2))
-        ...     folder = RunFolder.create(f"{path}/run", recipe)
-        ...     [[model.path.name for model in fold] for fold in model_folders(folder)]
+        >>> from gsp_tf.recipe import ProtocolRecipe
+        >>> open_run("no/such/run", Recipe(protocol=ProtocolRecipe("mlrc"))).folder.path.name
+        'run'
+    """
+    run = Run(path, recipe)
+    return Ensemble(path, recipe) if run.recipe.protocol.is_ensemble else run
+
+
+class Ensemble(Run):
+    """The runs of protocol mlrc, a model for each fold and repeat, and their concatenations.
+
+    The models are runs of their own in folders of this one, each with a seed of its own. They may
+    be trained elsewhere, each with its protocol.fold, if they lie where `model_folders` says.
+
+    Args:
+        path: the folder.
+        recipe: as of `Run`.
+
+    Attributes:
+        folder: `RunFolder`. Its metrics hold what `ensemble_metrics` gives, once all models are
+            evaluated.
+        recipe: the recipe.
+        folds: list of `Splits`, one for each fold, with the same test images.
+
+    Raises:
+        FileExistsError: as `Run`.
+        FileNotFoundError: as `Run`.
+
+    Example:
+        >>> from gsp_tf.recipe import ProtocolRecipe
+        >>> ensemble = Ensemble("no/such/run", Recipe(protocol=ProtocolRecipe("mlrc", num_folds=2)))
+        >>> [[model.path.name for model in repeats] for repeats in ensemble.model_folders]
         [['fold-0-repeat-0'], ['fold-1-repeat-0']]
     """
-    protocol = folder.recipe().protocol
-    return [
-        [RunFolder(folder.path / f"fold-{fold}-repeat-{r}") for r in range(protocol.repeats)]
-        for fold in range(protocol.num_folds)
-    ]
 
+    @functools.cached_property
+    def folds(self) -> list[Splits]:
+        return load_folds(self.recipe)
 
-def train_ensemble(recipe, path, folds=None):
-    """Train a model for each fold and repeat of protocol mlrc, and evaluate their ensembles.
+    @property
+    def model_folders(self) -> list[list[RunFolder]]:
+        """The folders of the models: for each fold, those of its repeats."""
+        protocol, path = self.recipe.protocol, self.folder.path
+        return [
+            [RunFolder(path / f"fold-{fold}-repeat-{r}") for r in range(protocol.repeats)]
+            for fold in range(protocol.num_folds)
+        ]
 
-    The models are runs of their own in folders of this one, each with a seed of its own. A run that
-    was stopped continues with `resume_ensemble`.
+    @property
+    def models(self) -> list[list[Run]]:
+        """The runs of the models: for each fold, those of its repeats."""
+        return [
+            [self._model(model.path, fold) for model in repeats]
+            for fold, repeats in enumerate(self.model_folders)
+        ]
 
-    Args:
-        recipe: `gsp_tf.recipe.Recipe` with protocol.name=mlrc and no fold.
-        path: folder to create.
-        folds: what `load_folds` gives for the recipe, if it is loaded already.
+    def _model(self, path, fold, recipe=None):
+        model = Run(path, recipe)
+        model.splits = self.folds[fold]
+        return model
 
-    Returns:
-        `RunFolder`; its metrics hold the `status` and, once all models are there, what
-        `ensemble_metrics` gives.
+    @property
+    def status(self) -> str | None:
+        """As of `Run`; "diverged" if that is how the training of a model ended."""
+        status = super().status
+        models = [model for repeats in self.model_folders for model in repeats]
+        diverged = any(model.metrics().get("status") == "diverged" for model in models)
+        return "diverged" if status == "finished" and diverged else status
 
-    Raises:
-        BlockingIOError: if another process is writing the folder.
-        FileExistsError: if the folder exists.
-        ValueError: if the data or the recipe cannot be used.
-    """
-    RunFolder(path).refuse_existing()
-    with RunFolder(path).training():
-        folds = folds or load_folds(recipe)
-        folder = RunFolder.create(path, recipe)
+    def train(self) -> Self:
+        """Train a model for each fold and repeat, and evaluate their ensembles; as `Run.train`."""
+        self.folder.refuse_existing()
+        with self.folder.training():
+            self.folds  # noqa: B018  (images that cannot be used are refused before all else)
+            self.folder.start(self.recipe)
+            try:
+                self._train_models()
+            finally:
+                if not any(model.path.exists() for fold in self.model_folders for model in fold):
+                    self.folder.recipe_path.unlink()
+                    self.folder.metrics_path.unlink(missing_ok=True)
+        return self
+
+    def resume(self, **changes: int | None) -> Self:
+        """Continue a protocol run that was stopped, or give its models more epochs.
+
+        Args:
+            changes: as of `Run.resume`, for every model.
+
+        Returns:
+            this ensemble.
+
+        Raises:
+            BlockingIOError: if another process is writing the folder.
+            ValueError: as `Run.resume`.
+        """
+        with self.folder.training():
+            self.recipe = self.folder.recipe()
+            if changes:
+                training = dataclasses.replace(self.recipe.training, **changes)
+                self.recipe = dataclasses.replace(self.recipe, training=training)
+                save_recipe(self.recipe, self.folder.recipe_path)
+                self.folder.update_metrics(without=["ensemble"])
+            if "ensemble" not in self.folder.metrics():
+                self._train_models()
+        return self
+
+    def _train_models(self):
+        self.folder.update_metrics(status="running")
+        status = "failed"
         try:
-            return _train_models(folder, folds)
+            if self._all_trained():
+                self.evaluate()
+                status = "finished"
+            else:
+                status = "interrupted"
+        except KeyboardInterrupt:
+            status = "interrupted"
+            raise
         finally:
-            models = [model.path for repeats in model_folders(folder) for model in repeats]
-            if not any(model.exists() for model in models):
-                folder.recipe_path.unlink()
-                folder.metrics_path.unlink(missing_ok=True)
+            self.folder.update_metrics(status=status)
 
-
-def resume_ensemble(path, folds=None, changes=None):
-    """Go on with a protocol run that was stopped, or give its models more epochs.
-
-    Args:
-        path: folder of `train_ensemble`.
-        folds: what `load_folds` gives for its recipe, if it is loaded already.
-        changes: as for `resume_run`, of every model.
-
-    Returns:
-        `RunFolder`, as `train_ensemble`.
-
-    Raises:
-        BlockingIOError: if another process is writing the folder.
-        FileNotFoundError: if the folder is not a run folder.
-        ValueError: as `resume_run`.
-
-    Example:
-        >>> resume_ensemble("no/such/run")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
-    """
-    folder = RunFolder(path)
-    folder.require(folder.recipe_path)
-    with folder.training():
-        recipe = folder.recipe()
-        if changes:
-            training = dataclasses.replace(recipe.training, **changes)
-            recipe = dataclasses.replace(recipe, training=training)
-            save_recipe(recipe, folder.recipe_path)
-            folder.update_metrics(without=["ensemble"])
-        if "ensemble" in folder.metrics():
-            return folder
-        return _train_models(folder, folds or load_folds(recipe))
-
-
-def _train_models(folder, folds):
-    recipe = folder.recipe()
-    changes = {"epochs": recipe.training.epochs, "patience": recipe.training.patience}
-    folder.update_metrics(status="running")
-    status = "failed"
-    try:
-        for f, repeats in enumerate(model_folders(folder)):
-            for r, model in enumerate(repeats):
-                print(f"Training fold {f}, repeat {r}", flush=True)
-                if model.recipe_path.exists():
-                    resume_run(model.path, folds[f], changes)
+    def _all_trained(self):
+        """Train the models one after another; stop at one that is interrupted."""
+        training = self.recipe.training
+        for fold, repeats in enumerate(self.model_folders):
+            for repeat, folder in enumerate(repeats):
+                print(f"Training fold {fold}, repeat {repeat}", flush=True)
+                if folder.recipe_path.exists():
+                    model = self._model(folder.path, fold)
+                    model.resume(epochs=training.epochs, patience=training.patience)
                 else:
-                    train_recipe(_model_recipe(recipe, f, r), model.path, folds[f])
+                    self._model(folder.path, fold, self._model_recipe(fold, repeat)).train()
                 keras.backend.clear_session()
-                if not model.is_trained():
-                    status = "interrupted"
-                    return folder
-        evaluate_ensemble(folder.path, folds)
-        status = "finished"
-    except KeyboardInterrupt:
-        status = "interrupted"
-        raise
-    finally:
-        folder.update_metrics(status=status)
-    return folder
+                if not folder.is_trained():
+                    return False
+        return True
 
+    def _model_recipe(self, fold, repeat):
+        recipe = self.recipe
+        seeds = np.random.SeedSequence([recipe.seed, fold, repeat])
+        return dataclasses.replace(
+            recipe,
+            name=f"{recipe.name}, fold {fold}, repeat {repeat}",
+            seed=int(seeds.generate_state(1)[0]),
+            protocol=dataclasses.replace(recipe.protocol, fold=fold, repeats=1),
+        )
 
-def _model_recipe(recipe, fold, repeat):
-    seeds = np.random.SeedSequence([recipe.seed, fold, repeat])
-    return dataclasses.replace(
-        recipe,
-        name=f"{recipe.name}, fold {fold}, repeat {repeat}",
-        seed=int(seeds.generate_state(1)[0]),
-        protocol=dataclasses.replace(recipe.protocol, fold=fold, repeats=1),
-    )
+    def evaluate(self) -> dict:
+        """Evaluate the trained models and their concatenations; writes `metrics.json`.
 
+        Returns:
+            dict of `ensemble_metrics`.
 
-def evaluate_ensemble(path, folds=None):
-    """Evaluate the trained models of a protocol run and their concatenations.
+        Raises:
+            BlockingIOError: if another process is writing the folder.
+            FileNotFoundError: if a model is missing.
+            ValueError: as `Run.evaluate`, and if the training of a model has not come to its end.
+        """
+        with locked(self.folder.path):
+            models = self.models
+            for model in (model for repeats in models for model in repeats):
+                folder = model.folder
+                folder.require(folder.model_path)
+                if not folder.is_trained():
+                    raise ValueError(
+                        f"{folder.path} is not trained to its end; continue with "
+                        f"gsp-tf train --resume {self.folder.path}"
+                    )
+                if "test" not in folder.metrics():
+                    model.evaluate()
+            embedded = [[model.test_embeddings() for model in repeats] for repeats in models]
+            first = embedded[0][0]
+            references = [[model.references for model in repeats] for repeats in embedded]
+            metrics = ensemble_metrics(
+                [[model.queries for model in repeats] for repeats in embedded],
+                first.query_labels,
+                None if first.references is None else references,
+                first.reference_labels,
+                self.recipe.evaluation.recall_at,
+            )
+            self.folder.update_metrics(
+                status="finished",
+                test_classes=models[0][0].folder.metrics()["test_classes"],
+                num_classes={
+                    "train": [len(splits.train.class_names) for splits in self.folds],
+                    "validation": [len(splits.validation.class_names) for splits in self.folds],
+                    "test": len(self.folds[0].test.class_names),
+                },
+                ensemble=metrics,
+            )
+        return metrics
 
-    Writes `metrics.json`. The models may have been trained elsewhere, each with its protocol.fold,
-    if they lie where `model_folders` says.
+    def report(self) -> Path:
+        """Write the page about the first model of each fold, and return its path."""
+        shown = [repeats[0] for repeats in self.models]
+        return report_runs(shown, self.folder.report_path, self.recipe.name)
 
-    Args:
-        path: folder of `train_ensemble`.
-        folds: what `load_folds` gives for its recipe, if it is loaded already.
-
-    Returns:
-        dict of `ensemble_metrics`.
-
-    Raises:
-        BlockingIOError: if another process is writing the folder.
-        FileNotFoundError: if a model is missing.
-        ValueError: as `evaluate_run`, and if the training of a model has not come to its end.
-
-    Example:
-        >>> evaluate_ensemble("no/such/run")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
-    """
-    folder = RunFolder(path)
-    folder.require(folder.recipe_path)
-    with locked(folder.path):
-        return _evaluate(folder, folds)
-
-
-def _evaluate(folder, folds):
-    recipe = folder.recipe()
-    folds = folds or load_folds(recipe)
-    models = [[RunFolder.open(m.path) for m in repeats] for repeats in model_folders(folder)]
-    for splits, repeats in zip(folds, models, strict=True):
-        for model in repeats:
-            if not model.is_trained():
-                raise ValueError(
-                    f"{model.path} is not trained to its end; continue with "
-                    f"gsp-tf train --resume {folder.path}"
-                )
-            if "test" not in model.metrics():
-                evaluate_run(model.path, splits)
-    embedded = [
-        [kept_embeddings(model, model.recipe(), folds[f]) for model in repeats]
-        for f, repeats in enumerate(models)
-    ]
-    first = embedded[0][0]
-    metrics = ensemble_metrics(
-        [[model.queries for model in repeats] for repeats in embedded],
-        first.query_labels,
-        None
-        if first.references is None
-        else [[model.references for model in repeats] for repeats in embedded],
-        first.reference_labels,
-        recipe.evaluation.recall_at,
-    )
-    folder.update_metrics(
-        status="finished",
-        test_classes=models[0][0].metrics()["test_classes"],
-        num_classes={
-            "train": [len(splits.train.class_names) for splits in folds],
-            "validation": [len(splits.validation.class_names) for splits in folds],
-            "test": len(folds[0].test.class_names),
-        },
-        ensemble=metrics,
-    )
-    return metrics
+    def show(self):
+        """Print the results of all models and of their ensembles, and write the page."""
+        if "ensemble" not in self.folder.metrics():
+            return
+        print_results([model for repeats in self.models for model in repeats])
+        print(Comparison([self.folder.path]).markdown())
+        print(f"Report: {self.report()}")

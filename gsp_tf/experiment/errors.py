@@ -1,16 +1,13 @@
-"""What is said about an error of TensorFlow."""
+"""The line of an error of TensorFlow that says what happened."""
 
 from gsp_tf._files import full_disk
 
 
-def reason(error):
+def reason(error: BaseException) -> str:
     """The line of an error that says what happened.
 
     Args:
-        error: exception; of one of TensorFlow, the line of the exception behind it.
-
-    Returns:
-        str.
+        error: any exception. An error of TensorFlow gives the line of the exception behind it.
 
     Example:
         >>> import tensorflow as tf

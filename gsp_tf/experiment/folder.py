@@ -6,10 +6,14 @@ import json
 import shutil
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
-from gsp_tf._files import advising, read_json, replacing
-from gsp_tf._lock import locked
-from gsp_tf.recipe import load_recipe, save_recipe
+from gsp_tf._files import advising, locked, read_json, replacing
+from gsp_tf._typing import PathLike
+from gsp_tf.recipe import Recipe, load_recipe, save_recipe
+
+if TYPE_CHECKING:
+    from gsp_tf.training import MetricLearner
 
 
 class RunFolder:
@@ -28,7 +32,7 @@ class RunFolder:
         'runs/gsp/metrics.json'
     """
 
-    def __init__(self, path):
+    def __init__(self, path: PathLike):
         self.path = Path(path)
         self.recipe_path = self.path / "recipe.yaml"
         self.model_path = self.path / "model.keras"
@@ -40,16 +44,16 @@ class RunFolder:
         self.report_path = self.path / "report.html"
 
     @classmethod
-    def create(cls, path, recipe):
-        """A new folder with the recipe in it; refuses one that is there already."""
+    def create(cls, path: PathLike, recipe: Recipe) -> Self:
+        """Make a new folder with the recipe in it; refuses a folder that exists."""
         folder = cls(path)
         folder.refuse_existing()
-        folder.path.mkdir(parents=True, exist_ok=True)
         folder.start(recipe)
         return folder
 
-    def start(self, recipe):
+    def start(self, recipe: Recipe):
         """Write the recipe; metrics and logs that an earlier start left are removed."""
+        self.path.mkdir(parents=True, exist_ok=True)
         save_recipe(recipe, self.recipe_path)
         self.metrics_path.unlink(missing_ok=True)
         shutil.rmtree(self.logs_path, ignore_errors=True)
@@ -63,27 +67,27 @@ class RunFolder:
             )
 
     def _is_empty(self):
-        """Whether nothing is there but what a process that was killed was just writing."""
+        """Whether the folder holds nothing but files that a killed process was writing."""
         return self.path.is_dir() and all(p.name.startswith(".") for p in self.path.iterdir())
 
     @classmethod
-    def open(cls, path):
-        """An existing folder; refuses one without a recipe or a model, and says which."""
+    def open(cls, path: PathLike) -> Self:
+        """Open a folder; refuses one without a recipe or a model, and says which is missing."""
         folder = cls(path)
         folder.require(folder.recipe_path, folder.model_path)
         return folder
 
-    def require(self, *files):
+    def require(self, *files: Path):
         """Raise `FileNotFoundError` if the folder lacks one of its files, and say which."""
         for file in files:
             if not file.is_file():
                 raise FileNotFoundError(f"{self.path} is not a run folder: it has no {file.name}.")
 
-    def recipe(self):
+    def recipe(self) -> Recipe:
         """The resolved recipe."""
         return load_recipe(self.recipe_path)
 
-    def learner(self, compile=True):
+    def learner(self, compile: bool = True) -> "MetricLearner":
         """The best learner, with its weights and, compiled, its optimizer's state."""
         import keras  # here, so that TensorFlow is not loaded for the other files
 
@@ -91,7 +95,7 @@ class RunFolder:
 
         with open(self.model_path, "rb") as file:
             if not zipfile.is_zipfile(file):
-                raise ValueError(f"{self.model_path} is damaged: it is no .keras archive.")
+                raise ValueError(f"{self.model_path} is damaged: it is not a .keras archive.")
         try:
             learner = keras.models.load_model(self.model_path, compile=compile)
         except Exception as error:  # a configuration that does not fit may raise anything
@@ -100,11 +104,11 @@ class RunFolder:
                 f"{' '.join(str(error).split())[:300] or type(error).__name__}"
             ) from error
         if not isinstance(learner, MetricLearner):
-            raise ValueError(f"{self.model_path} holds no MetricLearner.")
+            raise ValueError(f"{self.model_path} does not hold a MetricLearner.")
         return learner
 
-    def history(self):
-        """Columns of `history.csv`: dict from name to list of float, one value an epoch."""
+    def history(self) -> dict[str, list[float]]:
+        """Columns of `history.csv`: one value per epoch."""
         if not self.history_path.exists():
             return {}
         with open(self.history_path, newline="", encoding="utf-8") as file:
@@ -117,10 +121,10 @@ class RunFolder:
     @contextlib.contextmanager
     def training(self):
         """Lock the folder; an error of a full disk says how to continue with the run."""
-        with advising(self._how_to_go_on), locked(self.path):
+        with advising(self._how_to_continue), locked(self.path):
             yield
 
-    def _how_to_go_on(self):
+    def _how_to_continue(self):
         if not self.recipe_path.exists():
             return ""
         return (
@@ -128,8 +132,8 @@ class RunFolder:
             f"gsp-tf train --resume {self.path}"
         )
 
-    def cut_history(self, epochs):
-        """Keep the first epochs of `history.csv`: those that training continues after."""
+    def cut_history(self, epochs: int):
+        """Keep the first epochs of `history.csv`, after which training continues."""
         if not epochs or not self.history_path.exists():
             self.history_path.unlink(missing_ok=True)
             return
@@ -137,13 +141,13 @@ class RunFolder:
         with replacing(self.history_path) as temporary:
             temporary.write_bytes(b"".join(lines[: 1 + epochs]))
 
-    def metrics(self):
-        """What `metrics.json` holds; empty if the run has not come to it."""
+    def metrics(self) -> dict:
+        """The content of `metrics.json`; empty if there is no such file yet."""
         if not self.metrics_path.exists():
             return {}
         return read_json(self.metrics_path)
 
-    def is_trained(self):
+    def is_trained(self) -> bool:
         """Whether training came to its end, by itself or because the loss was not finite."""
         return self.metrics().get("status") in ("finished", "diverged")
 
@@ -154,7 +158,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def updating_metrics(self, without=(), **entries):
-        """Update `metrics.json` when the block ends well: what it is about is written by then."""
+        """Update `metrics.json` if the block ends without an error."""
         kept = {name: value for name, value in self.metrics().items() if name not in without}
         with replacing(self.metrics_path) as temporary:
             temporary.write_text(json.dumps({**kept, **entries}, indent=2) + "\n", "utf-8")

@@ -1,55 +1,50 @@
 """The report page of runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
+from gsp_tf._typing import PathLike
 from gsp_tf.data import central_window, resize_window
-from gsp_tf.experiment.data import load_splits
-from gsp_tf.experiment.evaluate import kept_embeddings
-from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
 
+if TYPE_CHECKING:
+    from gsp_tf.experiment.run import Run
 
-def report_runs(paths, report_path, title, splits=None):
+
+def report_runs(runs: "Sequence[Run]", path: PathLike, title: str) -> Path:
     """Write one page about runs with the same test images.
 
-    The embeddings are those that `evaluate_run` has kept; a run without them is embedded. Only the
+    The embeddings are those that the evaluation has kept; a run without them is embedded. Only the
     images that the page shows are read. Where the test images are queries and a gallery, the
     pictures are of the gallery.
 
     Args:
-        paths: run folders.
-        report_path: file to write.
+        runs: the runs.
+        path: file to write.
         title: heading of the page.
-        splits: what `load_splits` gives for the runs' recipes, if it is loaded already.
 
     Returns:
-        pathlib.Path of the page.
+        the path of the page.
 
     Raises:
-        FileNotFoundError: if a folder is not a run folder.
+        FileNotFoundError: if a run has no model yet.
         ValueError: if the runs were not evaluated on the same images.
 
     Example:
-        >>> report_runs(["no/such/run"], "report.html", "One run")
+        >>> from gsp_tf.experiment import Run
+        >>> report_runs([Run("no/such/run")], "report.html", "One run")
         Traceback (most recent call last):
             ...
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
-    folders = [RunFolder.open(path) for path in paths]
-    recipes = [folder.recipe() for folder in folders]
-    _check_same_images(recipes)
-    splits = splits or load_splits(recipes[0])
-    test = splits.test if splits.gallery is None else splits.gallery
-    images = _ViewedImages(recipes[0], test)
-    runs = [
-        _summarize(folder, recipe, splits, images)
-        for folder, recipe in zip(folders, recipes, strict=True)
-    ]
-    return write_report(Path(report_path), title, runs)
+    _check_same_images([run.recipe for run in runs])
+    images = _ViewedImages(runs[0].recipe, runs[0].splits.searched)
+    return write_report(Path(path), title, [_summarize(run, images) for run in runs])
 
 
 class _ViewedImages:
@@ -102,20 +97,20 @@ def _check_same_images(recipes):
 
 
 def _test_half(protocol):
-    """What of a protocol decides the test images."""
+    """The part of a protocol that decides the test images."""
     return protocol.name if protocol.name in ("fractions", "tuning") else "halves"
 
 
-def _summarize(folder, recipe, splits, images):
-    kept = kept_embeddings(folder, recipe, splits)
+def _summarize(run, images):
+    kept = run.test_embeddings()
     embeddings, labels = kept.queries, kept.query_labels
     if kept.references is not None:
         embeddings, labels = kept.references, kept.reference_labels
-    metrics = folder.metrics()
+    metrics = run.folder.metrics()
     return RunSummary(
-        name=recipe.name,
+        name=run.recipe.name,
         metrics=metrics.get("test", {}),
-        history=folder.history(),
+        history=run.folder.history(),
         images=images,
         labels=labels,
         class_names=images.images.class_names,
@@ -123,9 +118,9 @@ def _summarize(folder, recipe, splits, images):
         pooling_weights=_by_image(kept.examples, kept.weights),
         correlations=_by_image(kept.examples, kept.correlations),
         paths=images.paths,
-        recipe=recipe_text(recipe),
+        recipe=recipe_text(run.recipe),
         projections=metrics.get("projections", []),
-        notes=_notes(recipe, metrics, images.images),
+        notes=_notes(run.recipe, metrics, images.images),
     )
 
 

@@ -1,24 +1,24 @@
 """Results of runs as a table in the terminal."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf._messages import counted
-from gsp_tf.experiment.folder import RunFolder
+from gsp_tf._console import counted
 from gsp_tf.visual import display_name
+
+if TYPE_CHECKING:
+    from gsp_tf.experiment.run import Run
 
 _COLUMNS = ("precision_at_1", "r_precision", "map_at_r")
 _OF_CLASSES = ("nmi", "ami", "f1", "class_wise_map_at_r")
 
 
-def print_results(paths):
-    """Print the test metrics of runs, in percent.
-
-    Args:
-        paths: run folders with results.
-    """
-    folders = [RunFolder(path) for path in paths]
-    results = [folder.metrics() for folder in folders]
+def print_results(runs: "Sequence[Run]"):
+    """Print the test metrics of evaluated runs as one table, in percent."""
+    results = [run.folder.metrics() for run in runs]
     first = results[0]["test"]
     recalls = [name for name in first if name.startswith("recall_at_") and name != "recall_at_1"]
     counts = results[0]["num_classes"]
@@ -29,7 +29,7 @@ def print_results(paths):
     columns = [*_COLUMNS, *recalls, *(name for name in _OF_CLASSES if name in first)]
     for name in columns:
         table.add_column(display_name(name).replace("Recall", "R"), justify="right")
-    for folder, result in zip(folders, results, strict=True):
+    for run, result in zip(runs, results, strict=True):
         values = [result["test"][name] for name in columns]
-        table.add_row(folder.recipe().name, *(f"{100 * value:.2f}" for value in values))
+        table.add_row(run.recipe.name, *(f"{100 * value:.2f}" for value in values))
     Console().print(table)

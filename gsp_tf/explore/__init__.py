@@ -1,6 +1,6 @@
 """A local page on which a trained model is explored in the browser, from the extra `[explore]`."""
 
-from gsp_tf._extras import to_install
+from gsp_tf._console import to_install
 
 try:
     import starlette  # noqa: F401

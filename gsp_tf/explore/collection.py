@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
 from gsp_tf.data import FileImages, ImageSet, find_unreadable
 from gsp_tf.evaluation import ExactSearch
 from gsp_tf.experiment import check_test_images, evaluation_batches, load_splits, reason

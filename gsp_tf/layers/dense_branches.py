@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from gsp_tf._config import constructor_config
 from gsp_tf.layers.local_features import check_loss_weights, check_pair
 from gsp_tf.ops import similarity_consistency
 
@@ -40,6 +41,7 @@ class DenseBranches(keras.layers.Layer):
         super().__init__(**kwargs)
         check_pair(embedding_dim=embedding_dim)
         check_loss_weights(consistency_weight=consistency_weight)
+        self.embedding_dim = tuple(embedding_dim)
         self.consistency_weight = consistency_weight
         self.first, self.second = (
             keras.layers.Dense(dim, use_bias=False, dtype=self.dtype_policy, name=name)
@@ -60,8 +62,4 @@ class DenseBranches(keras.layers.Layer):
         return tuple((input_shape[0], branch.units) for branch in (self.first, self.second))
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "embedding_dim": (self.first.units, self.second.units),
-            "consistency_weight": self.consistency_weight,
-        }
+        return {**super().get_config(), **constructor_config(self)}

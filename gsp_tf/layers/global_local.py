@@ -210,6 +210,7 @@ class _Head(LocalFeatureLayer):
 
     def __init__(self, dim, attention, **kwargs):
         super().__init__(**kwargs)
+        self.dim = dim
         self.attention = attention
         self.whitening = keras.layers.Dense(dim, dtype=self.dtype_policy, name="whitening")
 

@@ -1,11 +1,11 @@
 """What layers on local features share."""
 
-import inspect
 from typing import Any, Literal, TypeAlias
 
 import keras
 from keras import ops
 
+from gsp_tf._config import constructor_config
 from gsp_tf._typing import Tensor
 
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
@@ -83,15 +83,7 @@ class LocalFeatureLayer(keras.layers.Layer):
         return len(shape) == 4 and self.data_format == "channels_first"
 
     def get_config(self):
-        """The arguments of the constructor, which are attributes of the same names."""
-        config = super().get_config()
-        for parameter in inspect.signature(type(self)).parameters.values():
-            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-                value = getattr(self, parameter.name)
-                if isinstance(value, keras.initializers.Initializer):
-                    value = keras.initializers.serialize(value)
-                config[parameter.name] = value
-        return config
+        return {**super().get_config(), **constructor_config(self)}
 
 
 def at_positions(values, positions):

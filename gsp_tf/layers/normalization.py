@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._config import constructor_config
 from gsp_tf.ops import l2_normalize, lipschitz_normalize
 
 
@@ -104,7 +105,7 @@ class PixelNormalization(keras.layers.Layer):
         return input_shape
 
     def get_config(self):
-        return {**super().get_config(), "mean": self.mean, "std": self.std, "bgr": self.bgr}
+        return {**super().get_config(), **constructor_config(self)}
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -1,5 +1,14 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
+from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._proxy import ProxyLoss
+from gsp_tf.losses._reductions import (
+    log1p_sum_exp,
+    log_sum_exp,
+    mean_of_nonzero,
+    weighted_mean,
+)
 from gsp_tf.losses.angular import AngularLoss
 from gsp_tf.losses.arc_face import ArcFaceLoss
 from gsp_tf.losses.binomial_deviance import BinomialDevianceLoss
@@ -18,7 +27,6 @@ from gsp_tf.losses.margin import MarginLoss
 from gsp_tf.losses.miners import (
     DistanceWeightedMiner,
     HardNegativeMiner,
-    Miner,
     MultiSimilarityMiner,
     SemiHardNegativeMiner,
 )
@@ -26,8 +34,6 @@ from gsp_tf.losses.multi_level_distance_regularization import MultiLevelDistance
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
 from gsp_tf.losses.n_pairs import NPairsLoss
 from gsp_tf.losses.normalized_softmax import NormalizedSoftmaxLoss
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.proxy import ProxyLoss
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
 from gsp_tf.losses.proxy_nca import ProxyNCALoss
 from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
@@ -58,6 +64,7 @@ __all__ = [
     "HardNegativeMiner",
     "HybridLoss",
     "LiftedStructureLoss",
+    "LossLayer",
     "MarginLoss",
     "Miner",
     "MultiLevelDistanceRegularization",
@@ -66,6 +73,7 @@ __all__ = [
     "NPairsLoss",
     "NormalizedSoftmaxLoss",
     "PairLoss",
+    "Pairs",
     "ProxyAnchorLoss",
     "ProxyLoss",
     "ProxyNCALoss",
@@ -79,6 +87,10 @@ __all__ = [
     "TripletSemiHardLoss",
     "VirtualClass",
     "ZeroShotLoss",
+    "log1p_sum_exp",
+    "log_sum_exp",
+    "mean_of_nonzero",
     "prototype_diversity",
     "similarity_consistency",
+    "weighted_mean",
 ]

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -25,11 +25,7 @@ class AngularLoss(PairLoss):
 
     Args:
         angle: α, in degrees, above 0 and not above 83.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Raises:
         ValueError: if the angle is out of range.
@@ -41,7 +37,13 @@ class AngularLoss(PairLoss):
         0.002
     """
 
-    def __init__(self, angle=40.0, normalize=True, miner=None, name="angular_loss"):
+    def __init__(
+        self,
+        angle: float = 40.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "angular_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         if not 0 < angle <= 83:
             raise ValueError(f"angle must lie between 0 and 83 degrees, received {angle}.")
@@ -70,9 +72,6 @@ class AngularLoss(PairLoss):
         has_negative = ops.any(counted, axis=1, keepdims=True)
         terms = ops.where(has_negative, ops.softplus(exponents), 0.0)
         return weighted_mean(ops.cast(terms, pairs.positives.dtype), pairs.positives)
-
-    def get_config(self):
-        return {**super().get_config(), "angle": self.angle}
 
 
 def _exponentials(exponents, counted):

@@ -1,11 +1,12 @@
 """ArcFace (Deng et al., CVPR 2019)."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -24,11 +25,6 @@ class ArcFaceLoss(ProxyLoss):
 
     Weight: `proxies (num_classes, D)`, one for each class.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = ArcFaceLoss(num_classes=2, scale=2.0)
@@ -38,7 +34,9 @@ class ArcFaceLoss(ProxyLoss):
         0.895
     """
 
-    def __init__(self, num_classes, margin_degrees=28.6, scale=64.0, **kwargs):
+    def __init__(
+        self, num_classes: int, margin_degrees: float = 28.6, scale: float = 64.0, **kwargs: Any
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not 0 <= margin_degrees <= 180:
             raise ValueError(f"margin_degrees must lie in 0 to 180, received {margin_degrees}.")
@@ -58,13 +56,6 @@ class ArcFaceLoss(ProxyLoss):
             math.cos(margin) * similarities - math.sin(margin) * sines,
             similarities - margin * math.sin(margin),
         )
-        own = of_own_class(labels, ops.shape(similarities)[1])
+        own = own_class_mask(labels, ops.shape(similarities)[1])
         logits = self.scale * ops.where(own, moved, similarities)
         return cross_entropy(labels, logits, is_class)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "margin_degrees": self.margin_degrees,
-            "scale": self.scale,
-        }

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -29,11 +29,7 @@ class BinomialDevianceLoss(PairLoss):
         positive_weight: β_1, factor of the positives' exponent.
         mean_over_pairs: one mean over all pairs, in place of the sum of one over the positives and
             one over the negatives.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -44,15 +40,15 @@ class BinomialDevianceLoss(PairLoss):
 
     def __init__(
         self,
-        alpha=2.0,
-        margin=0.5,
-        negative_weight=25.0,
-        positive_weight=1.0,
-        mean_over_pairs=False,
-        normalize=True,
-        miner=None,
-        name="binomial_deviance_loss",
-    ):
+        alpha: float = 2.0,
+        margin: float = 0.5,
+        negative_weight: float = 25.0,
+        positive_weight: float = 1.0,
+        mean_over_pairs: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "binomial_deviance_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.alpha = alpha
         self.margin = margin
@@ -73,13 +69,3 @@ class BinomialDevianceLoss(PairLoss):
         if self.mean_over_pairs:
             return weighted_mean(terms, pairs.positives + pairs.negatives)
         return weighted_mean(terms, pairs.positives) + weighted_mean(terms, pairs.negatives)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "alpha": self.alpha,
-            "margin": self.margin,
-            "negative_weight": self.negative_weight,
-            "positive_weight": self.positive_weight,
-            "mean_over_pairs": self.mean_over_pairs,
-        }

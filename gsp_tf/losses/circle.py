@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -19,11 +19,7 @@ class CircleLoss(PairLoss):
     Args:
         margin: m, relaxation of the optimum.
         scale: γ.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -32,7 +28,14 @@ class CircleLoss(PairLoss):
         0.693
     """
 
-    def __init__(self, margin=0.4, scale=80.0, normalize=True, miner=None, name="circle_loss"):
+    def __init__(
+        self,
+        margin: float = 0.4,
+        scale: float = 80.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "circle_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
         self.scale = scale
@@ -51,6 +54,3 @@ class CircleLoss(PairLoss):
             ops.any(pairs.positives > 0, axis=1), ops.any(pairs.negatives > 0, axis=1)
         )
         return weighted_mean(ops.softplus(positive + negative), complete)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "scale": self.scale}

@@ -1,17 +1,19 @@
 """Margin-based loss with learned boundaries of the classes (Wu et al., ICCV 2017)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._pairs import Miner, Pairs
+from gsp_tf.losses._reductions import weighted_mean
 from gsp_tf.losses.margin import MarginLoss
-from gsp_tf.losses.pairs import Pairs
-from gsp_tf.losses.reductions import weighted_mean
-from gsp_tf.losses.weighted import WeightedLoss
 from gsp_tf.ops import l2_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ClassMarginLoss(WeightedLoss):
+class ClassMarginLoss(LossLayer):
     """The margin-based loss with a learned boundary β_y for each class.
 
     `[α + d_ap - β_y]_+ + [α + β_y - d_an]_+ + ν β_y` over all triplets of an anchor of class y, a
@@ -33,15 +35,9 @@ class ClassMarginLoss(WeightedLoss):
         shared_beta: one boundary for all classes.
         mean_over_pairs: the mean over all pairs, each counted once, those that cost nothing
             included.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs, such as `DistanceWeightedMiner()`; `None` takes all.
+        normalize, miner: as in `PairLoss`.
 
     Weight: `betas (num_classes,)`, or `(1,)` if they share one.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -53,22 +49,22 @@ class ClassMarginLoss(WeightedLoss):
 
     def __init__(
         self,
-        num_classes,
-        margin=0.2,
-        beta=1.2,
-        nu=0.0,
-        shared_beta=False,
-        mean_over_pairs=False,
-        normalize=True,
-        miner=None,
-        **kwargs,
-    ):
+        num_classes: int,
+        margin: float = 0.2,
+        beta: float = 1.2,
+        nu: float = 0.0,
+        shared_beta: bool = False,
+        mean_over_pairs: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not nu >= 0:
             raise ValueError(f"nu must not be negative, received {nu}.")
-        self.nu = nu
-        self.normalize = normalize
-        self.shared_beta = shared_beta
+        self.margin, self.beta, self.nu = margin, beta, nu
+        self.shared_beta, self.mean_over_pairs = shared_beta, mean_over_pairs
+        self.normalize, self.miner = normalize, miner
         self.margin_loss = MarginLoss(margin, beta, mean_over_pairs, normalize, miner)
         self.seed_generator = self.margin_loss.seed_generator
 
@@ -76,7 +72,7 @@ class ClassMarginLoss(WeightedLoss):
         self.betas = self.add_weight(
             name="betas",
             shape=(1 if self.shared_beta else self.num_classes,),
-            initializer=keras.initializers.Constant(self.margin_loss.beta),
+            initializer=keras.initializers.Constant(self.beta),
         )
 
     def call(self, labels, embeddings):
@@ -87,21 +83,8 @@ class ClassMarginLoss(WeightedLoss):
         total = weighted_mean(terms, counted)
         if self.nu:
             sizes = ops.sum(pairs.positives, axis=1), ops.sum(pairs.negatives, axis=1)
-            is_mean = self.margin_loss.mean_over_pairs
-            num_costs = sizes[0] + sizes[1] if is_mean else sizes[0] * sizes[1]
+            num_costs = sizes[0] + sizes[1] if self.mean_over_pairs else sizes[0] * sizes[1]
             num_terms = ops.sum(ops.sum(counted, axis=1))
             mean = ops.sum(num_costs * betas[:, 0]) / ops.where(num_terms > 0, num_terms, 1.0)
             total = total + self.nu * ops.where(num_terms > 0, mean, 0.0)
         return total
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "margin": self.margin_loss.margin,
-            "beta": self.margin_loss.beta,
-            "nu": self.nu,
-            "shared_beta": self.shared_beta,
-            "mean_over_pairs": self.margin_loss.mean_over_pairs,
-            "normalize": self.normalize,
-            "miner": keras.saving.serialize_keras_object(self.margin_loss.miner),
-        }

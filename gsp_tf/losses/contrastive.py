@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import mean_of_nonzero, weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import mean_of_nonzero, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -24,11 +24,7 @@ class ContrastiveLoss(PairLoss):
         positive_margin: m_p, distance below which a positive pair costs nothing.
         negative_margin: m_n, distance above which a negative pair costs nothing.
         mean_over_pairs: one mean over all pairs, those that cost nothing included.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -40,13 +36,13 @@ class ContrastiveLoss(PairLoss):
 
     def __init__(
         self,
-        positive_margin=0.0,
-        negative_margin=0.5,
-        mean_over_pairs=False,
-        normalize=True,
-        miner=None,
-        name="contrastive_loss",
-    ):
+        positive_margin: float = 0.0,
+        negative_margin: float = 0.5,
+        mean_over_pairs: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "contrastive_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
@@ -61,11 +57,3 @@ class ContrastiveLoss(PairLoss):
         return mean_of_nonzero(attraction, pairs.positives) + mean_of_nonzero(
             repulsion, pairs.negatives
         )
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "positive_margin": self.positive_margin,
-            "negative_margin": self.negative_margin,
-            "mean_over_pairs": self.mean_over_pairs,
-        }

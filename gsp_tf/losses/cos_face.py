@@ -1,9 +1,11 @@
 """CosFace (Wang et al., CVPR 2018)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,11 +22,6 @@ class CosFaceLoss(ProxyLoss):
 
     Weight: `proxies (num_classes, D)`, one for each class.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = CosFaceLoss(num_classes=2, scale=2.0)
@@ -34,7 +31,9 @@ class CosFaceLoss(ProxyLoss):
         0.241
     """
 
-    def __init__(self, num_classes, margin=0.35, scale=64.0, **kwargs):
+    def __init__(
+        self, num_classes: int, margin: float = 0.35, scale: float = 64.0, **kwargs: Any
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not scale > 0:
             raise ValueError(f"scale must be positive, received {scale}.")
@@ -42,9 +41,6 @@ class CosFaceLoss(ProxyLoss):
         self.scale = scale
 
     def similarity_loss(self, labels, similarities, is_class=None):
-        own = of_own_class(labels, ops.shape(similarities)[1])
+        own = own_class_mask(labels, ops.shape(similarities)[1])
         cosines = ops.where(own, similarities - self.margin, similarities)
         return cross_entropy(labels, self.scale * cosines, is_class)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "scale": self.scale}

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses._pairs import Miner, PairLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -16,11 +16,7 @@ class CosineContrastiveLoss(PairLoss):
 
     Args:
         margin: m, similarity below which a negative pair costs nothing.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -31,7 +27,13 @@ class CosineContrastiveLoss(PairLoss):
 
     sums_over_references = True
 
-    def __init__(self, margin=0.5, normalize=True, miner=None, name="cosine_contrastive_loss"):
+    def __init__(
+        self,
+        margin: float = 0.5,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "cosine_contrastive_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
 
@@ -39,6 +41,3 @@ class CosineContrastiveLoss(PairLoss):
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)
         repulsion = pairs.negatives * ops.relu(pairs.similarities - self.margin)
         return ops.mean(ops.sum(attraction + repulsion, axis=1))
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}

@@ -1,19 +1,19 @@
 """Cross-batch memory (Wang et al., CVPR 2020)."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
 
-from gsp_tf.losses.loss_layer import LossLayer
-from gsp_tf.losses.pair_wrapper import PairWrapper
-from gsp_tf.losses.pairs import Pairs
+from gsp_tf.losses._pairs import PairLoss, Pairs, PairWrapper
 from gsp_tf.ops import l2_normalize
 
-BLOCK = 4096
+_BLOCK = 4096
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class CrossBatchMemory(PairWrapper, LossLayer):
+class CrossBatchMemory(PairWrapper):
     """A pair loss between a batch and the embeddings of the last batches (XBM).
 
     `loss(batch, memory) + batch_weight · loss(batch, batch)`. The memory is a ring of the last
@@ -38,8 +38,7 @@ class CrossBatchMemory(PairWrapper, LossLayer):
     Weights, not trained: `memory (capacity, D)`, `memory_labels (capacity,)`, and the scalars
     `num_enqueued` and `num_steps`.
 
-    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)` from 0 to 2^31 - 1,
-    embeddings `(B, D)`; a scalar.
+    Call: `loss(labels, embeddings, training=True)`, labels from 0 to 2^31 - 1.
 
     Raises:
         ValueError: if an argument or a label is out of range, or a batch is larger than the memory,
@@ -58,16 +57,21 @@ class CrossBatchMemory(PairWrapper, LossLayer):
     num_classes = 2**31  # what the labels in the memory hold
 
     def __init__(
-        self, loss, capacity, warmup_steps=0, batch_weight=0.0, start_full=False, **kwargs
-    ):
-        super().__init__(**kwargs)
+        self,
+        loss: PairLoss,
+        capacity: int,
+        warmup_steps: int = 0,
+        batch_weight: float = 0.0,
+        start_full: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(loss, **kwargs)
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1, received {capacity}.")
         if warmup_steps < 0:
             raise ValueError(f"warmup_steps must not be negative, received {warmup_steps}.")
         if not batch_weight >= 0:
             raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
-        self.hold(loss)
         self.capacity = capacity
         self.warmup_steps = warmup_steps
         self.batch_weight = batch_weight
@@ -125,7 +129,7 @@ class CrossBatchMemory(PairWrapper, LossLayer):
         num_filled = ops.cast(ops.minimum(self.num_enqueued, self.capacity), "int32")
         # A loss that is a sum over the references goes faster in blocks that stay in the cache.
         in_blocks = self.loss.sums_over_references and self.loss.miner is None
-        size = BLOCK if in_blocks else self.capacity
+        size = _BLOCK if in_blocks else self.capacity
         total = 0.0
         for start in range(0, self.capacity, size):
             stop = min(start + size, self.capacity)
@@ -134,12 +138,3 @@ class CrossBatchMemory(PairWrapper, LossLayer):
             pairs = Pairs(anchors, memory[start:stop], labels, memory_labels[start:stop], mask=mask)
             total = total + self.loss.mined_loss(pairs)
         return total
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "capacity": self.capacity,
-            "warmup_steps": self.warmup_steps,
-            "batch_weight": self.batch_weight,
-            "start_full": self.start_full,
-        }

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -18,12 +18,9 @@ class FastAPLoss(PairLoss):
 
     Args:
         num_bins: L, intervals of the histogram; it has L + 1 bins.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
+        miner, name: as in `PairLoss`.
 
     Embeddings are always L2-normalised: the bins cover the distances of unit vectors.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
 
     Raises:
         ValueError: if there is no interval.
@@ -35,7 +32,9 @@ class FastAPLoss(PairLoss):
         0.5
     """
 
-    def __init__(self, num_bins=10, miner=None, name="fast_ap_loss"):
+    def __init__(
+        self, num_bins: int = 10, miner: Miner | None = None, name: str = "fast_ap_loss"
+    ) -> None:
         super().__init__(normalize=True, miner=miner, name=name)
         if num_bins < 1:
             raise ValueError(f"num_bins must be at least 1, received {num_bins}.")
@@ -57,8 +56,3 @@ class FastAPLoss(PairLoss):
         has_positive = num_positives > 0
         average = precision / ops.where(has_positive, num_positives, 1.0)
         return weighted_mean(1.0 - average, has_positive)
-
-    def get_config(self):
-        config = super().get_config()
-        del config["normalize"]
-        return {**config, "num_bins": self.num_bins}

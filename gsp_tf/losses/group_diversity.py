@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.inputs import embeddings_of_numbers
+from gsp_tf._config import constructor_config
+from gsp_tf.losses._inputs import as_float_tensor
 from gsp_tf.ops import l2_normalize
 
 
@@ -38,7 +39,13 @@ class GroupDiversityLoss(keras.losses.Loss):
         25.0
     """
 
-    def __init__(self, alpha=2.0, margin=0.5, weight=25.0, name="group_diversity_loss"):
+    def __init__(
+        self,
+        alpha: float = 2.0,
+        margin: float = 0.5,
+        weight: float = 25.0,
+        name: str = "group_diversity_loss",
+    ) -> None:
         super().__init__(name=name)
         self.alpha = alpha
         self.margin = margin
@@ -47,7 +54,7 @@ class GroupDiversityLoss(keras.losses.Loss):
     def __call__(self, labels, embeddings, sample_weight=None):
         if sample_weight is not None:
             raise ValueError("GroupDiversityLoss takes no sample_weight.")
-        embeddings = embeddings_of_numbers(embeddings)
+        embeddings = as_float_tensor(embeddings)
         if len(embeddings.shape) != 3 or embeddings.shape[1] is None:
             raise ValueError(
                 "GroupDiversityLoss takes embeddings (B, groups, D), "
@@ -62,9 +69,4 @@ class GroupDiversityLoss(keras.losses.Loss):
         return ops.mean(ops.sum(pairs * terms, axis=(1, 2))) / num_pairs
 
     def get_config(self):
-        return {
-            "name": self.name,
-            "alpha": self.alpha,
-            "margin": self.margin,
-            "weight": self.weight,
-        }
+        return constructor_config(self)

@@ -1,11 +1,13 @@
 """The objective of grouped embeddings (Xu et al., TPAMI 2022)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._pairs import PairLoss
 from gsp_tf.losses.group_diversity import GroupDiversityLoss
-from gsp_tf.losses.loss_layer import LossLayer
-from gsp_tf.losses.pair import PairLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -47,8 +49,15 @@ class GroupedLoss(LossLayer):
         1.0
     """
 
-    def __init__(self, loss, num_groups, diversity_weight=0.02, diversity=None, **kwargs):
-        super().__init__(loss, **kwargs)
+    def __init__(
+        self,
+        loss: PairLoss | LossLayer,
+        num_groups: int,
+        diversity_weight: float = 0.02,
+        diversity: GroupDiversityLoss | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(inner=loss, **kwargs)
         if not isinstance(loss, (PairLoss, LossLayer)):
             raise ValueError(
                 "GroupedLoss takes a pair loss such as ContrastiveLoss() or a loss layer such as "
@@ -64,9 +73,14 @@ class GroupedLoss(LossLayer):
         self.num_groups = num_groups
         self.diversity_weight = diversity_weight
         self.diversity = diversity
-        self.group_losses = one_for_each_group(loss, num_groups)
+        self.group_losses = _one_per_group(loss, num_groups)
         if isinstance(loss, PairLoss):
             self.seed_generator = loss.seed_generator
+
+    @property
+    def loss(self):
+        """The loss of the first group."""
+        return self.group_losses[0]
 
     def build(self, labels_shape, embeddings_shape):
         group_shape = (embeddings_shape[0], self._group_dim(embeddings_shape))
@@ -92,40 +106,9 @@ class GroupedLoss(LossLayer):
             )
         return dim // self.num_groups
 
-    def get_config(self):
-        serialize = keras.saving.serialize_keras_object
-        return {
-            **super().get_config(),
-            "loss": serialize(self.group_losses[0]),
-            "num_groups": self.num_groups,
-            "diversity_weight": self.diversity_weight,
-            "diversity": serialize(self.diversity),
-        }
 
-    @classmethod
-    def from_config(cls, config):
-        parts = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("loss", "diversity")
-        }
-        return cls(**{**config, **parts})
-
-
-def one_for_each_group(loss, num_groups):
-    """Losses of the groups: copies of a loss with weights, a loss without any itself.
-
-    Args:
-        loss: a pair loss or a loss layer.
-        num_groups: number of groups.
-
-    Returns:
-        list of losses, the given one first.
-
-    Example:
-        >>> from gsp_tf.losses import ProxyNCALoss
-        >>> [loss.name for loss in one_for_each_group(ProxyNCALoss(5, name="proxy_nca"), 3)]
-        ['proxy_nca', 'proxy_nca_1', 'proxy_nca_2']
-    """
+def _one_per_group(loss, num_groups):
+    """Losses of the groups: copies of a loss with weights, a loss without any itself."""
     if not isinstance(loss, LossLayer):
         return [loss] * num_groups
     config = loss.get_config()

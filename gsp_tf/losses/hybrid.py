@@ -1,14 +1,16 @@
 """The hybrid loss of multi-head embeddings (Ebrahimpour, Qian, Beach)."""
 
+from typing import Any
+
 import keras
 
+from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
-from gsp_tf.losses.weighted import WeightedLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class HybridLoss(WeightedLoss):
+class HybridLoss(LossLayer):
     """Multi-similarity among the samples plus Proxy-Anchor between samples and classes.
 
     `L = ℓ_m + λ ℓ_p`. "Multi-Head Deep Metric Learning Using Global and Local Representations"
@@ -29,11 +31,6 @@ class HybridLoss(WeightedLoss):
 
     Weight: `proxies (num_classes, D)`, one for each class.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = HybridLoss(num_classes=2)
@@ -45,19 +42,21 @@ class HybridLoss(WeightedLoss):
 
     def __init__(
         self,
-        num_classes,
-        proxy_weight=0.03,
-        alpha=2.0,
-        beta=50.0,
-        base=1.0,
-        margin=0.1,
-        proxy_alpha=32.0,
-        **kwargs,
-    ):
+        num_classes: int,
+        proxy_weight: float = 0.03,
+        alpha: float = 2.0,
+        beta: float = 50.0,
+        base: float = 1.0,
+        margin: float = 0.1,
+        proxy_alpha: float = 32.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not proxy_weight >= 0:
             raise ValueError(f"proxy_weight must not be negative, received {proxy_weight}.")
         self.proxy_weight = proxy_weight
+        self.alpha, self.beta, self.base = alpha, beta, base
+        self.margin, self.proxy_alpha = margin, proxy_alpha
         self.multi_similarity = MultiSimilarityLoss(alpha, beta, base)
         self.proxy_anchor = ProxyAnchorLoss(
             num_classes, margin, proxy_alpha, dtype=self.dtype_policy, name="proxy_anchor"
@@ -75,14 +74,3 @@ class HybridLoss(WeightedLoss):
         return self.multi_similarity(labels, embeddings) + self.proxy_weight * self.proxy_anchor(
             labels, embeddings
         )
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "proxy_weight": self.proxy_weight,
-            "alpha": self.multi_similarity.alpha,
-            "beta": self.multi_similarity.beta,
-            "base": self.multi_similarity.base,
-            "margin": self.proxy_anchor.margin,
-            "proxy_alpha": self.proxy_anchor.alpha,
-        }

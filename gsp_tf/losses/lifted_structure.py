@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -23,11 +23,7 @@ class LiftedStructureLoss(PairLoss):
 
     Args:
         margin: m, a distance.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -36,7 +32,13 @@ class LiftedStructureLoss(PairLoss):
         2.301
     """
 
-    def __init__(self, margin=1.0, normalize=True, miner=None, name="lifted_structure_loss"):
+    def __init__(
+        self,
+        margin: float = 1.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "lifted_structure_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
 
@@ -61,6 +63,3 @@ class LiftedStructureLoss(PairLoss):
     def _negatives_of(self, exponents, negatives, axis):
         """Log of the sum over the negatives along an axis, and whether there are any."""
         return log_sum_exp(exponents, negatives, axis), ops.any(negatives > 0, axis=axis)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}

@@ -3,8 +3,9 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -24,11 +25,7 @@ class MarginLoss(PairLoss):
         beta: β, the boundary, a distance.
         mean_over_pairs: the mean over all pairs, each counted once, those that cost nothing
             included.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -39,13 +36,13 @@ class MarginLoss(PairLoss):
 
     def __init__(
         self,
-        margin=0.2,
-        beta=1.2,
-        mean_over_pairs=False,
-        normalize=True,
-        miner=None,
-        name="margin_loss",
-    ):
+        margin: float = 0.2,
+        beta: float = 1.2,
+        mean_over_pairs: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "margin_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
         self.beta = beta
@@ -54,25 +51,11 @@ class MarginLoss(PairLoss):
     def pairs_loss(self, pairs):
         return weighted_mean(*self.terms(pairs, self.beta))
 
-    def terms(self, pairs, beta):
+    def terms(self, pairs: Pairs, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         """What every pair costs, and how much it counts in the mean.
 
-        Args:
-            pairs: `Pairs` of A anchors and R references.
-            beta: β, a number, or one for each anchor `(A, 1)`.
-
-        Returns:
-            terms `(2 A, R)`, those of positive pairs before those of negative ones, and their
-            weights, of the same shape.
-
-        Example:
-            >>> import numpy as np
-            >>> from gsp_tf.losses.pairs import Pairs
-            >>> x, labels = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
-            >>> loss = MarginLoss(margin=0.25)
-            >>> terms, weights = loss.terms(Pairs(x, x, labels, labels, exclude_self=True), 1.0)
-            >>> float(ops.sum(terms * weights))
-            0.75
+        Terms and weights are `(2 A, R)`, those of positive pairs before those of negative ones.
+        `beta` is a number, or one per anchor `(A, 1)`.
         """
         terms = ops.concatenate(
             [
@@ -88,11 +71,3 @@ class MarginLoss(PairLoss):
             [pairs.positives * num_negatives, pairs.negatives * num_positives]
         )
         return terms, ops.where(ops.not_equal(terms, 0), triplets, 0.0)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "margin": self.margin,
-            "beta": self.beta,
-            "mean_over_pairs": self.mean_over_pairs,
-        }

@@ -1,15 +1,17 @@
 """Multi-level distance regularisation (Kim and Park, AAAI 2021)."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
-from gsp_tf.losses.loss_layer import LossLayer
-from gsp_tf.losses.pair_wrapper import PairWrapper
+from gsp_tf.losses._pairs import PairLoss, PairWrapper
 from gsp_tf.ops import pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class MultiLevelDistanceRegularization(PairWrapper, LossLayer):
+class MultiLevelDistanceRegularization(PairWrapper):
     """A pair loss, and a pull of all distances of the batch to a few learned levels (MLDR).
 
     `L + w mean_{i≠j} min_l |(d_ij - μ) / σ - s_l|` with Euclidean distances d of the embeddings as
@@ -26,11 +28,8 @@ class MultiLevelDistanceRegularization(PairWrapper, LossLayer):
     Weights: `levels (number of levels,)`, trained; the scalars `mean`, `deviation` and
     `num_updates`, not trained.
 
-    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`;
-    a scalar. Only training moves the running mean and deviation.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    Call: `loss(labels, embeddings, training=True)`. Only training moves the running mean and
+    deviation.
 
     Example:
         >>> import numpy as np
@@ -44,13 +43,18 @@ class MultiLevelDistanceRegularization(PairWrapper, LossLayer):
     momentum = 0.9
     normalize = False
 
-    def __init__(self, loss, weight=1.0, levels=(-3.0, 0.0, 3.0), **kwargs):
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        loss: PairLoss,
+        weight: float = 1.0,
+        levels: Sequence[float] = (-3.0, 0.0, 3.0),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(loss, **kwargs)
         if not weight >= 0:
             raise ValueError(f"weight must not be negative, received {weight}.")
         if not len(levels):
             raise ValueError("levels must hold at least one level, received none.")
-        self.hold(loss)
         self.weight = weight
         self.initial_levels = tuple(map(float, levels))
 
@@ -92,7 +96,8 @@ class MultiLevelDistanceRegularization(PairWrapper, LossLayer):
 
     def get_config(self):
         return {
-            **super().get_config(),
+            **keras.layers.Layer.get_config(self),
+            "loss": keras.saving.serialize_keras_object(self.loss),
             "weight": self.weight,
-            "levels": self.initial_levels,
+            "levels": self.initial_levels,  # the attribute of that name is the trained weight
         }

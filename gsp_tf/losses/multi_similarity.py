@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log1p_sum_exp
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import log1p_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,11 +20,7 @@ class MultiSimilarityLoss(PairLoss):
         alpha: α, scale of the positives.
         beta: β, scale of the negatives.
         base: λ, the similarity that is neither near nor far.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Raises:
         ValueError: if a scale is not positive.
@@ -38,13 +34,13 @@ class MultiSimilarityLoss(PairLoss):
 
     def __init__(
         self,
-        alpha=2.0,
-        beta=50.0,
-        base=0.5,
-        normalize=True,
-        miner=None,
-        name="multi_similarity_loss",
-    ):
+        alpha: float = 2.0,
+        beta: float = 50.0,
+        base: float = 0.5,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "multi_similarity_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         if not (alpha > 0 and beta > 0):
             raise ValueError(f"alpha and beta must be positive, received {alpha} and {beta}.")
@@ -57,11 +53,3 @@ class MultiSimilarityLoss(PairLoss):
         attraction = log1p_sum_exp(-self.alpha * shifted, pairs.positives) / self.alpha
         repulsion = log1p_sum_exp(self.beta * shifted, pairs.negatives) / self.beta
         return ops.mean(attraction + repulsion)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "base": self.base,
-        }

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -19,11 +19,7 @@ class NPairsLoss(PairLoss):
     `normalize=False`.
 
     Args:
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -32,7 +28,9 @@ class NPairsLoss(PairLoss):
         0.088
     """
 
-    def __init__(self, normalize=True, miner=None, name="n_pairs_loss"):
+    def __init__(
+        self, normalize: bool = True, miner: Miner | None = None, name: str = "n_pairs_loss"
+    ) -> None:
         super().__init__(normalize, miner, name)
 
     def pairs_loss(self, pairs):

@@ -1,8 +1,10 @@
 """Normalised softmax (Zhai and Wu, BMVC 2019)."""
 
+from typing import Any
+
 import keras
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -18,11 +20,6 @@ class NormalizedSoftmaxLoss(ProxyLoss):
 
     Weight: `proxies (num_classes, D)`, one for each class.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = NormalizedSoftmaxLoss(num_classes=2, temperature=1.0)
@@ -32,7 +29,7 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         0.313
     """
 
-    def __init__(self, num_classes, temperature=0.05, **kwargs):
+    def __init__(self, num_classes: int, temperature: float = 0.05, **kwargs: Any) -> None:
         super().__init__(num_classes, **kwargs)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")
@@ -40,6 +37,3 @@ class NormalizedSoftmaxLoss(ProxyLoss):
 
     def similarity_loss(self, labels, similarities, is_class=None):
         return cross_entropy(labels, similarities / self.temperature, is_class)
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}

@@ -1,10 +1,12 @@
 """Proxy-Anchor (Kim et al., CVPR 2020)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, of_own_class
-from gsp_tf.losses.reductions import log1p_sum_exp
+from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
+from gsp_tf.losses._reductions import log1p_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -22,11 +24,6 @@ class ProxyAnchorLoss(ProxyLoss):
 
     Weight: `proxies (num_classes, D)`, one for each class.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = ProxyAnchorLoss(num_classes=2, alpha=2.0)
@@ -36,7 +33,9 @@ class ProxyAnchorLoss(ProxyLoss):
         0.552
     """
 
-    def __init__(self, num_classes, margin=0.1, alpha=32.0, **kwargs):
+    def __init__(
+        self, num_classes: int, margin: float = 0.1, alpha: float = 32.0, **kwargs: Any
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if not alpha > 0:
             raise ValueError(f"alpha must be positive, received {alpha}.")
@@ -44,7 +43,7 @@ class ProxyAnchorLoss(ProxyLoss):
         self.alpha = alpha
 
     def similarity_loss(self, labels, similarities, is_class=None):
-        own = of_own_class(labels, ops.shape(similarities)[1])
+        own = own_class_mask(labels, ops.shape(similarities)[1])
         counted = ops.ones_like(own[0]) if is_class is None else is_class
         own, counted = (ops.cast(x, similarities.dtype) for x in (own, counted))
         attraction = log1p_sum_exp(-self.alpha * (similarities - self.margin), own, axis=0)
@@ -53,6 +52,3 @@ class ProxyAnchorLoss(ProxyLoss):
         return ops.sum(counted * attraction) / num_present + ops.sum(counted * repulsion) / ops.sum(
             counted
         )
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "alpha": self.alpha}

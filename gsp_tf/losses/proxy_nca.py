@@ -1,8 +1,10 @@
 """ProxyNCA++ (Teh, DeVries, Taylor, ECCV 2020)."""
 
+from typing import Any
+
 import keras
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,11 +22,6 @@ class ProxyNCALoss(ProxyLoss):
 
     Weight: `proxies (num_classes, D)`, one for each class.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = ProxyNCALoss(num_classes=2, temperature=1.0)
@@ -34,7 +31,7 @@ class ProxyNCALoss(ProxyLoss):
         0.127
     """
 
-    def __init__(self, num_classes, temperature=0.11, **kwargs):
+    def __init__(self, num_classes: int, temperature: float = 0.11, **kwargs: Any) -> None:
         super().__init__(num_classes, **kwargs)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")
@@ -42,6 +39,3 @@ class ProxyNCALoss(ProxyLoss):
 
     def similarity_loss(self, labels, similarities, is_class=None):
         return cross_entropy(labels, 2.0 * similarities / self.temperature, is_class)
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}

@@ -1,14 +1,16 @@
 """A pair loss between samples and learned proxies."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair_wrapper import PairWrapper
-from gsp_tf.losses.weighted import WeightedLoss
+from gsp_tf.losses._pairs import PairLoss, PairWrapper
+from gsp_tf.losses._proxy import ProxyLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ProxyPairsLoss(PairWrapper, WeightedLoss):
+class ProxyPairsLoss(PairWrapper):
     """Any pair loss, with the samples as anchors and k learned proxies a class as references.
 
     `loss(batch, proxies) + batch_weight · loss(batch, batch)`. This is the objective of one problem
@@ -23,11 +25,6 @@ class ProxyPairsLoss(PairWrapper, WeightedLoss):
 
     Weight: `proxies (num_classes * k, D)`, class by class.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss
@@ -38,22 +35,23 @@ class ProxyPairsLoss(PairWrapper, WeightedLoss):
         0.0
     """
 
-    def __init__(self, loss, num_classes, proxies_per_class=1, batch_weight=0.0, **kwargs):
-        super().__init__(num_classes, **kwargs)
+    def __init__(
+        self,
+        loss: PairLoss,
+        num_classes: int,
+        proxies_per_class: int = 1,
+        batch_weight: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(loss, num_classes, **kwargs)
         if proxies_per_class < 1:
             raise ValueError(f"A class needs at least 1 proxy, received {proxies_per_class}.")
         if not batch_weight >= 0:
             raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
-        self.hold(loss)
         self.proxies_per_class = proxies_per_class
         self.batch_weight = batch_weight
 
-    def build(self, labels_shape, embeddings_shape):
-        self.proxies = self.add_weight(
-            name="proxies",
-            shape=(self.num_classes * self.proxies_per_class, embeddings_shape[-1]),
-            initializer="he_normal",
-        )
+    build = ProxyLoss.build
 
     def call(self, labels, embeddings):
         proxy_labels = ops.repeat(ops.arange(self.num_classes), self.proxies_per_class)
@@ -61,10 +59,3 @@ class ProxyPairsLoss(PairWrapper, WeightedLoss):
         if self.batch_weight:
             total = total + self.batch_weight * self.loss(labels, embeddings)
         return total
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "proxies_per_class": self.proxies_per_class,
-            "batch_weight": self.batch_weight,
-        }

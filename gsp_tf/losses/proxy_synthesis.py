@@ -1,11 +1,13 @@
 """Proxy synthesis (Gu, Ko, Kim, AAAI 2021)."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy_wrapper import ProxyWrapper
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
 
@@ -31,11 +33,7 @@ class ProxySynthesis(ProxyWrapper):
 
     Weight: the `proxies` of the proxy loss.
 
-    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`;
-    a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    Call: `loss(labels, embeddings, training=True)`.
 
     Example:
         >>> import numpy as np
@@ -45,7 +43,14 @@ class ProxySynthesis(ProxyWrapper):
         True
     """
 
-    def __init__(self, proxy_loss, alpha=0.4, ratio=1.0, seed=None, **kwargs):
+    def __init__(
+        self,
+        proxy_loss: ProxyLoss,
+        alpha: float = 0.4,
+        ratio: float = 1.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(proxy_loss, **kwargs)
         if not alpha > 0:
             raise ValueError(f"alpha must be positive, received {alpha}.")
@@ -57,30 +62,21 @@ class ProxySynthesis(ProxyWrapper):
         self.seed_generator = keras.random.SeedGenerator(seed)
 
     def augmented_loss(self, labels, embeddings):
-        rate = symmetric_beta(self.alpha, self.seed_generator)
+        rate = _symmetric_beta(self.alpha, self.seed_generator)
         return self.mixed_loss(labels, embeddings, ops.cast(rate, self.compute_dtype))
 
-    def mixed_loss(self, labels, embeddings, rate):
-        """Loss with synthetic classes of a given mixing rate λ.
-
-        Args:
-            labels: int32 tensor `(B,)`.
-            embeddings: float tensor `(B, D)`.
-            rate: λ, scalar in [0, 1].
-
-        Returns:
-            scalar.
-        """
+    def mixed_loss(self, labels: Tensor, embeddings: Tensor, rate: float | Tensor) -> Tensor:
+        """Loss, a scalar, of int32 labels with synthetic classes of the mixing rate λ in [0, 1]."""
         k = self.proxy_loss.proxies_per_class
         samples = l2_normalize(embeddings)
         proxies = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
-        partners, synthetic_labels, is_class = synthetic_classes(labels, self.num_classes)
+        partners, synthetic_labels, is_class = _synthetic_classes(labels, self.num_classes)
         own, other = (ops.take(proxies, x, axis=0) for x in (labels, ops.take(labels, partners)))
         mixed_samples = l2_normalize(
             rate * samples + (1.0 - rate) * ops.take(samples, partners, axis=0)
         )
         mixed_proxies = l2_normalize(rate * own + (1.0 - rate) * other)
-        kept = _share(self.ratio, ops.shape(labels)[0])
+        kept = _count(self.ratio, ops.shape(labels)[0])
         samples = ops.concatenate([samples, mixed_samples[:kept]])
         proxies = ops.concatenate([proxies, mixed_proxies[:kept]])
         similarities = ops.matmul(
@@ -92,32 +88,12 @@ class ProxySynthesis(ProxyWrapper):
             ops.concatenate([ops.ones((self.num_classes,), "bool"), is_class[:kept]]),
         )
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "alpha": self.alpha,
-            "ratio": self.ratio,
-            "seed": self.seed,
-        }
 
+def _synthetic_classes(labels, num_classes):
+    """Partners of the samples, labels of the mixtures, and whether C + i is a class, `(B,)` each.
 
-def synthetic_classes(labels, num_classes):
-    """Which samples are mixed, and to what classes.
-
-    Args:
-        labels: int32 tensor `(B,)`.
-        num_classes: C.
-
-    Returns:
-        the index `(B,)` of the next sample of another class, in a circle; the label `(B,)` of each
-        mixture, C plus the first sample with the same two classes, or the sample's own if there is
-        no other class; and whether C + i is a class, boolean `(B,)`.
-
-    Example:
-        >>> import numpy as np
-        >>> partners, mixed, is_class = synthetic_classes(np.array([0, 0, 1], "int32"), 2)
-        >>> partners.numpy().tolist(), mixed.numpy().tolist(), is_class.numpy().tolist()
-        ([2, 2, 0], [2, 2, 4], [True, False, True])
+    The partner is the next sample of another class, in a circle. The label of a mixture is C plus
+    the first sample with the same two classes, or the sample's own if there is only one class.
     """
     labels = ops.convert_to_tensor(labels)
     batch_size = ops.shape(labels)[0]
@@ -135,23 +111,12 @@ def synthetic_classes(labels, num_classes):
     return partners, ops.where(has_partner, num_classes + first, labels), is_class
 
 
-def symmetric_beta(alpha, seed):
+def _symmetric_beta(alpha, seed):
     """Draw a number from Beta(α, α), with operations that XLA has.
 
     `λ = (1 + c sqrt((1 - q) / (q + (1 - q) c²))) / 2` with `q = U^(1/α)` and `c = cos(2πV)`, where
     U and V are uniform in [0, 1]. Then `c sqrt(2α (1/q - 1))` has Student's t distribution of 2α
     degrees of freedom ("Polar Generation of Random Variates with the t-Distribution", Bailey 1994).
-
-    Args:
-        alpha: α > 0.
-        seed: integer or `keras.random.SeedGenerator`.
-
-    Returns:
-        float scalar in [0, 1].
-
-    Example:
-        >>> 0.0 <= float(symmetric_beta(0.4, seed=0)) <= 1.0
-        True
     """
     uniform = keras.random.uniform((2,), seed=seed)
     q, cosine = uniform[0] ** (1.0 / alpha), ops.cos(2.0 * math.pi * uniform[1])
@@ -159,7 +124,7 @@ def symmetric_beta(alpha, seed):
     return 0.5 + 0.5 * ops.clip(balance, -1.0, 1.0)
 
 
-def _share(ratio, batch_size):
+def _count(ratio, batch_size):
     if isinstance(batch_size, int):
         return round(ratio * batch_size)
     return ops.cast(ops.round(ratio * ops.cast(batch_size, "float32")), "int32")

@@ -1,9 +1,11 @@
 """SoftTriple (Qian et al., ICCV 2019)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy import ProxyLoss, cross_entropy, of_own_class
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
@@ -27,11 +29,6 @@ class SoftTripleLoss(ProxyLoss):
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = SoftTripleLoss(num_classes=2, centers_per_class=1, scale=2.0, margin=0.0)
@@ -43,14 +40,14 @@ class SoftTripleLoss(ProxyLoss):
 
     def __init__(
         self,
-        num_classes,
-        centers_per_class=10,
-        scale=20.0,
-        gamma=0.1,
-        tau=0.2,
-        margin=0.01,
-        **kwargs,
-    ):
+        num_classes: int,
+        centers_per_class: int = 10,
+        scale: float = 20.0,
+        gamma: float = 0.1,
+        tau: float = 0.2,
+        margin: float = 0.01,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if centers_per_class < 1:
             raise ValueError(f"centers_per_class must be at least 1, received {centers_per_class}.")
@@ -59,7 +56,7 @@ class SoftTripleLoss(ProxyLoss):
                 "scale and gamma must be positive and tau not negative, "
                 f"received {scale}, {gamma} and {tau}."
             )
-        self.proxies_per_class = centers_per_class
+        self.centers_per_class = self.proxies_per_class = centers_per_class
         self.scale = scale
         self.gamma = gamma
         self.tau = tau
@@ -74,7 +71,7 @@ class SoftTripleLoss(ProxyLoss):
         else:
             shares = ops.softmax(similarities / self.gamma, axis=-1)
             relaxed = ops.sum(shares * similarities, axis=-1)
-        own = of_own_class(labels, num_classes)
+        own = own_class_mask(labels, num_classes)
         logits = self.scale * ops.where(own, relaxed - self.margin, relaxed)
         return cross_entropy(labels, logits, is_class) + self.tau * self._spread()
 
@@ -86,13 +83,3 @@ class SoftTripleLoss(ProxyLoss):
         centers = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
         # Each unordered pair of centres stands twice in the distance matrix.
         return 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "centers_per_class": self.proxies_per_class,
-            "scale": self.scale,
-            "gamma": self.gamma,
-            "tau": self.tau,
-            "margin": self.margin,
-        }

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -17,11 +17,7 @@ class SupervisedContrastiveLoss(PairLoss):
 
     Args:
         temperature: T > 0.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -34,8 +30,12 @@ class SupervisedContrastiveLoss(PairLoss):
     """
 
     def __init__(
-        self, temperature=0.1, normalize=True, miner=None, name="supervised_contrastive_loss"
-    ):
+        self,
+        temperature: float = 0.1,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "supervised_contrastive_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")
@@ -47,6 +47,3 @@ class SupervisedContrastiveLoss(PairLoss):
         num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)
         shares = pairs.positives / ops.where(num_positives > 0, num_positives, 1.0)
         return weighted_mean(log_partition - logits, shares)
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.ops import fold_marked
+from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf.losses._rows import fold_marked
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -24,11 +24,7 @@ class TripletLoss(PairLoss):
 
     Args:
         margin: m, a distance.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -37,7 +33,13 @@ class TripletLoss(PairLoss):
         0.537
     """
 
-    def __init__(self, margin=0.1, normalize=True, miner=None, name="triplet_loss"):
+    def __init__(
+        self,
+        margin: float = 0.1,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "triplet_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
 
@@ -61,6 +63,3 @@ class TripletLoss(PairLoss):
         num_active = ops.sum(ops.sum(as_positive, axis=1))
         total = ops.sum(ops.sum(as_positive * reach - as_negative * distances, axis=1))
         return total / ops.where(num_active > 0, num_active, 1.0)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}

@@ -3,9 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.reductions import weighted_mean
-from gsp_tf.losses.triplet_distances import check_distance, distances_named
+from gsp_tf.losses._pairs import Distance, Miner, PairLoss, check_distance, distances_named
+from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -21,11 +20,7 @@ class TripletHardLoss(PairLoss):
         margin: m, in units of the distance.
         distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
         soft: `log(1 + exp(max_p d_ap - min_n d_an))` in the place of the hinge, without a margin.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`; a miner chooses pairs but does not weigh them.
 
     Raises:
         ValueError: if the distance is none of these.
@@ -39,13 +34,13 @@ class TripletHardLoss(PairLoss):
 
     def __init__(
         self,
-        margin=1.0,
-        distance="euclidean",
-        soft=False,
-        normalize=True,
-        miner=None,
-        name="triplet_hard_loss",
-    ):
+        margin: float = 1.0,
+        distance: Distance = "euclidean",
+        soft: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "triplet_hard_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         check_distance(distance)
         self.margin = margin
@@ -61,11 +56,3 @@ class TripletHardLoss(PairLoss):
         violation = ops.where(complete, farthest - nearest, 0.0)
         terms = ops.softplus(violation) if self.soft else ops.relu(self.margin + violation)
         return weighted_mean(terms, complete)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "margin": self.margin,
-            "distance": self.distance,
-            "soft": self.soft,
-        }

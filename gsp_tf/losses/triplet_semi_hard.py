@@ -3,9 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.pair import PairLoss
-from gsp_tf.losses.triplet_distances import check_distance, distances_named
-from gsp_tf.ops import fold_marked
+from gsp_tf.losses._pairs import Distance, Miner, PairLoss, check_distance, distances_named
+from gsp_tf.losses._rows import fold_marked
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -24,11 +23,7 @@ class TripletSemiHardLoss(PairLoss):
     Args:
         margin: m, in units of the distance.
         distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs; `None` takes all.
-        name: name of the loss.
-
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`; a scalar.
+        normalize, miner, name: as in `PairLoss`.
 
     Raises:
         ValueError: if the distance is none of these.
@@ -42,12 +37,12 @@ class TripletSemiHardLoss(PairLoss):
 
     def __init__(
         self,
-        margin=1.0,
-        distance="euclidean",
-        normalize=True,
-        miner=None,
-        name="triplet_semi_hard_loss",
-    ):
+        margin: float = 1.0,
+        distance: Distance = "euclidean",
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "triplet_semi_hard_loss",
+    ) -> None:
         super().__init__(normalize, miner, name)
         check_distance(distance)
         self.margin = margin
@@ -82,6 +77,3 @@ class TripletSemiHardLoss(PairLoss):
         terms = as_positive * (self.margin + distances) - as_negative * distances
         num_positives = ops.sum(positives)
         return ops.sum(ops.sum(terms, axis=1)) / ops.where(num_positives > 0, num_positives, 1.0)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "distance": self.distance}

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses.proxy_wrapper import ProxyWrapper
+from gsp_tf.losses._proxy import ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
 
@@ -21,11 +21,7 @@ class VirtualClass(ProxyWrapper):
 
     Weight: the `proxies` of the proxy loss.
 
-    Call: `loss(labels, embeddings, training=True)`, labels `(B,)` or `(B, 1)`, embeddings `(B, D)`;
-    a scalar.
-
-    Raises:
-        ValueError: if it is given no proxy loss.
+    Call: `loss(labels, embeddings, training=True)`.
 
     Example:
         >>> import numpy as np

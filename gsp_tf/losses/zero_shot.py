@@ -1,16 +1,18 @@
 """The zero-shot prediction loss of GSP (Gürbüz, Şener, Alatan, ICCV 2023, section 4.3)."""
 
+from typing import Any, Literal
+
 import keras
 from keras import ops
 
-from gsp_tf.losses.weighted import WeightedLoss
+from gsp_tf.losses._layer import LossLayer
 from gsp_tf.ops import ridge_regression
 
-REDUCTIONS = ["mean", "sum_of_means"]
+_REDUCTIONS = ["mean", "sum_of_means"]
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ZeroShotLoss(WeightedLoss):
+class ZeroShotLoss(LossLayer):
     """How badly attributes of some classes predict the semantics of other classes.
 
     L_ZS, eq. 4.4 of the GSP paper (thesis, eq. 5.2.4). The classes of a batch are split in two
@@ -38,9 +40,6 @@ class ZeroShotLoss(WeightedLoss):
 
     Call: `loss(labels, attributes)`, labels `(B,)` or `(B, 1)`, attributes `(B, m)`; a scalar.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = ZeroShotLoss(num_classes=4, embedding_dim=8)
@@ -52,15 +51,21 @@ class ZeroShotLoss(WeightedLoss):
     normalize = False
 
     def __init__(
-        self, num_classes, embedding_dim, ridge=0.05, scale=9.5, reduction="mean", **kwargs
-    ):
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        ridge: float = 0.05,
+        scale: float = 9.5,
+        reduction: Literal["mean", "sum_of_means"] = "mean",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
         if embedding_dim < 1:
             raise ValueError(f"embedding_dim must be at least 1, received {embedding_dim}.")
         if not ridge > 0:
             raise ValueError(f"ridge must be positive, received {ridge}.")
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction must be one of {REDUCTIONS}, received {reduction!r}.")
+        if reduction not in _REDUCTIONS:
+            raise ValueError(f"reduction must be one of {_REDUCTIONS}, received {reduction!r}.")
         self.embedding_dim = embedding_dim
         self.ridge = ridge
         self.scale = scale
@@ -74,7 +79,7 @@ class ZeroShotLoss(WeightedLoss):
         )
 
     def call(self, labels, attributes):
-        in_second, num_classes_present = alternate_classes(labels)
+        in_second, num_classes_present = _alternate_classes(labels)
         second = ops.cast(in_second, attributes.dtype)[:, None]
         halves = ops.stack([1.0 - second, second])
         targets = ops.take(self.class_embeddings, labels, axis=0)
@@ -91,31 +96,12 @@ class ZeroShotLoss(WeightedLoss):
             total = ops.sum(sums / ops.maximum(ops.sum(halves[..., 0], axis=1), 1.0))
         return ops.where(num_classes_present > 1, total, 0.0)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "embedding_dim": self.embedding_dim,
-            "ridge": self.ridge,
-            "scale": self.scale,
-            "reduction": self.reduction,
-        }
 
-
-def alternate_classes(labels):
+def _alternate_classes(labels):
     """Deal the classes of a batch out to two halves, in order of first appearance.
 
-    Args:
-        labels: integer tensor `(B,)`.
-
-    Returns:
-        boolean tensor `(B,)`, True for the samples of every second class, and the number of
-        classes in the batch, an int32 scalar.
-
-    Example:
-        >>> import numpy as np
-        >>> in_second, count = alternate_classes(np.array([7, 7, 2, 9, 2]))
-        >>> in_second.numpy().tolist(), int(count)
-        ([False, False, True, False, True], 3)
+    Returns a boolean tensor `(B,)`, True for the samples of every second class, and the number of
+    classes in the batch.
     """
     same = ops.equal(labels[:, None], labels[None, :])
     first = ops.argmax(ops.cast(same, "int32"), axis=1)

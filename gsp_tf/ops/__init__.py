@@ -12,7 +12,6 @@ from gsp_tf.ops.pooling import (
     masked_softmax,
 )
 from gsp_tf.ops.regularizers import prototype_diversity, similarity_consistency
-from gsp_tf.ops.rows import fold_marked, smallest_above, weight_at, weight_below
 from gsp_tf.ops.transport import balanced_transport, check_transport, partial_transport
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "average_weights",
     "balanced_transport",
     "check_transport",
-    "fold_marked",
     "generalized_mean",
     "generalized_sum_pooling",
     "greedy_k_center",
@@ -33,8 +31,5 @@ __all__ = [
     "prototype_diversity",
     "ridge_regression",
     "similarity_consistency",
-    "smallest_above",
     "solve_positive_definite",
-    "weight_at",
-    "weight_below",
 ]

@@ -31,8 +31,7 @@ def pairwise_distances(
 
     Args:
         x: float tensor `(..., a, D)`.
-        y: float tensor `(..., b, D)`; `x` itself if `None`, a row of which is no near pair with
-            itself.
+        y: float tensor `(..., b, D)`; `x` itself if `None`; a row and itself are not a near pair.
         squared: return squared distances.
         where: True for the pairs `(..., a, b)` whose distances are used, broadcast; near ones
             among the others do not call for float64.

@@ -115,12 +115,12 @@ def generalized_sum_pooling(
         transport_ratio: μ in (0, 1], the fraction of the mass of the features to transport.
         entropy_smoothing: ε > 0, inverse strength of the smoothing.
         solver: "newton" or "fixed_point", as for `partial_transport`.
-        mask: optional boolean tensor `(B, n)`, False for features that are not there: their weight
-            is 0, they get no gradient, and n counts the rest.
+        mask: optional boolean tensor `(B, n)`, False for absent features: their weight is 0, they
+            get no gradient, and n counts the rest.
 
     Returns:
-        pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)`, of which each row of the last two
-        sums to 1; float64 if an input is, else float32.
+        pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)`; each row of the last two sums
+        to 1; float64 if an input is, else float32.
 
     Raises:
         ValueError: if μ, ε or the solver is out of range.

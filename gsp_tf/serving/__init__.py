@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from gsp_tf.serving.embed import embed_images
     from gsp_tf.serving.embed_collection import embed_collection
     from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
-    from gsp_tf.serving.export import export_run
-    from gsp_tf.serving.export_metadata import verify_export
+    from gsp_tf.serving.export import ExportMetadata, export_run, verify_export
     from gsp_tf.serving.index import Index, build_index, verify_index
     from gsp_tf.serving.run_model import RunModel
     from gsp_tf.serving.search import Neighbour, distance_name, open_index, search, write_neighbours
@@ -21,6 +20,7 @@ __all__ = [
     "BatchEmbedder",
     "Collection",
     "EmbeddingsFolder",
+    "ExportMetadata",
     "Index",
     "Neighbour",
     "RunModel",

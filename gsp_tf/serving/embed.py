@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from gsp_tf._files import advising
-from gsp_tf._lock import locked
+from gsp_tf._files import advising, locked
 from gsp_tf.data import find_unreadable
 from gsp_tf.serving.decodable import NOT_DECODED, embed_decodable
 from gsp_tf.serving.embedding_job import SHARD_SIZE, begin, finish, warn_of_corrupt

@@ -1,7 +1,7 @@
 """Embeddings of large collections by many workers, any of which may be killed."""
 
-from gsp_tf._lock import locked
-from gsp_tf._progress import show_progress
+from gsp_tf._console import show_progress
+from gsp_tf._files import locked
 from gsp_tf.serving.collection import Collection
 from gsp_tf.serving.embedding_job import SHARD_SIZE, begin, finish, warn_of_corrupt
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder

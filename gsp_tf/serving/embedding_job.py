@@ -2,8 +2,8 @@
 
 import warnings
 
+from gsp_tf._console import bulleted, counted
 from gsp_tf._files import remove_partial
-from gsp_tf._messages import bulleted, counted
 from gsp_tf.serving.metadata import VERSIONED, versions
 
 SHARD_SIZE = 4096

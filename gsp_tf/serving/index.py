@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gsp_tf._messages import counted, listed
+from gsp_tf._console import counted, listed
 from gsp_tf.evaluation import SearchSpace, checked_embeddings
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.embeddings_folder import EmbeddingsFolder

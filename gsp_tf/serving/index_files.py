@@ -9,8 +9,7 @@ import faiss
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsp_tf._files import hashing
-from gsp_tf._lock import locked
+from gsp_tf._files import hashing, locked
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.embeddings_folder import read_table
 from gsp_tf.serving.kinds import is_of_kind

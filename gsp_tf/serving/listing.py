@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from gsp_tf._messages import bulleted
+from gsp_tf._console import bulleted
 from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
 
 
@@ -95,8 +95,8 @@ def _in_folder(folder):
     images = find_images(folder, left_out)
     if not images:
         accepted = ", ".join(IMAGE_EXTENSIONS)
-        raise left_out.refusal(folder, [f"there are no images in it; accepted are {accepted}"])
-    left_out.warn(folder, stacklevel=5)
+        left_out.problems.append(f"there are no images in it; accepted are {accepted}")
+    left_out.report(folder, stacklevel=5)
     found = []
     for path in images:
         parents = Path(path).relative_to(folder).parts[:-1]

@@ -5,7 +5,7 @@ import logging
 import os
 import tempfile
 
-from gsp_tf._extras import to_install
+from gsp_tf._console import to_install
 
 _LONGEST = 40  # of the 107 characters of the path of a socket, to which Ray adds up to 62
 _OBJECT_STORE = 100_000_000  # bytes; what workers read and write does not pass through it

@@ -4,10 +4,10 @@ import functools
 
 import numpy as np
 
-from gsp_tf._progress import show_progress
+from gsp_tf._console import show_progress
 from gsp_tf.data import EncodedImages, FileImages
 from gsp_tf.evaluation import checked_embeddings
-from gsp_tf.experiment import RunFolder, evaluation_batches, model_folders
+from gsp_tf.experiment import Ensemble, RunFolder, evaluation_batches
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.training import embed, first_output, inference
 
@@ -38,7 +38,7 @@ class RunModel:
         folder.require(folder.recipe_path)
         self.recipe = folder.recipe()
         if self.recipe.protocol.is_ensemble:
-            models = [str(model.path) for repeats in model_folders(folder) for model in repeats]
+            models = [str(m.path) for repeats in Ensemble(path).model_folders for m in repeats]
             raise ValueError(
                 f"{path} holds the models of several folds; name the run folder of one of them: "
                 f"{', '.join(models)}."

@@ -4,7 +4,7 @@ import os
 
 from rich.cells import cell_len, set_cell_size
 
-from gsp_tf._messages import counted
+from gsp_tf._console import counted
 from gsp_tf.serving.recall import describe_recall
 
 

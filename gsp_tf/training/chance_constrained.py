@@ -1,24 +1,30 @@
 """CCP: training by alternating proxy problems (Gürbüz, thesis, METU 2022, chapter 3)."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
+import tensorflow as tf
 
 from gsp_tf.losses import PairLoss, ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
+from gsp_tf.training.distribute import broadcast_from_chief
 from gsp_tf.training.embedding import inference
+from gsp_tf.training.metric_learner import MetricLearner
 from gsp_tf.training.projection_learner import ProjectionLearner
-from gsp_tf.training.workers import of_chief
+from gsp_tf.training.proxy_pool import ProxyPool
 
 
 class ChanceConstrainedTrainer:
     """Trains an embedder by a series of proxy problems, each a projection of the last solution.
 
     Thesis, Algorithm 1: θ* are the weights at the start, and ρ* are k random images of each class,
-    embedded. Draw a pool of b images a class, embed them with θ*, choose k of each class as its
+    embedded. Draw a pool of b images per class, embed them with θ*, choose k of each class as its
     proxies by greedy k-center against ρ* (Algorithm 2), train θ and the proxies with a pair loss
     between samples and proxies plus `(λ/2) ||θ - θ*||²` (eq. 3.2.11) until validation MAP@R has not
-    risen for some evaluations. The best θ and proxies become θ* and ρ*. Repeat, and end when a
-    problem brings nothing.
+    risen for some evaluations. The best θ and proxies become θ* and ρ*. Repeat until a problem
+    does not improve the result.
 
     Args:
         learner: compiled `MetricLearner` with a pair loss. Its embedder is trained, with copies of
@@ -30,8 +36,8 @@ class ChanceConstrainedTrainer:
         patience: evaluations without a better MAP@R after which a problem ends.
         batch_weight: weight of the same loss within the batch, as in the authors' code; 0 is the
             thesis' equation.
-        max_projections: problems at most, 1 for a single one with proxies that stand for their
-            classes; `None` for no limit.
+        max_projections: largest number of problems; 1 trains with a single choice of proxies, and
+            `None` sets no limit.
         monitor: metric to follow in the logs; larger is better.
 
     Attributes:
@@ -69,14 +75,14 @@ class ChanceConstrainedTrainer:
 
     def __init__(
         self,
-        learner,
-        proxies_per_class=8,
-        pool_size=12,
-        projection_weight=2e-4,
-        patience=3,
-        batch_weight=0.1,
-        max_projections=None,
-        monitor="val_map_at_r",
+        learner: MetricLearner,
+        proxies_per_class: int = 8,
+        pool_size: int = 12,
+        projection_weight: float = 2e-4,
+        patience: int = 3,
+        batch_weight: float = 0.1,
+        max_projections: int | None = None,
+        monitor: str = "val_map_at_r",
     ):
         if not isinstance(learner.embedding_loss, PairLoss):
             raise ValueError(
@@ -112,7 +118,13 @@ class ChanceConstrainedTrainer:
         self.projections = []
         self._alternation = None
 
-    def fit(self, batches, pool, callbacks=(), **kwargs):
+    def fit(
+        self,
+        batches: tf.data.Dataset,
+        pool: ProxyPool,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Train; at the end the embedder has its best weights.
 
         Args:
@@ -140,20 +152,12 @@ class ChanceConstrainedTrainer:
         callbacks = [count, *callbacks, self._alternation]
         return self.learner.fit(batches, callbacks=callbacks, **{"shuffle": False, **kwargs})
 
-    def state(self):
-        """What a `Checkpoint` keeps of the problems, between two epochs of `fit`.
-
-        Returns:
-            dict of JSON values and NumPy arrays.
-        """
+    def state(self) -> dict:
+        """What a `Checkpoint` keeps between two epochs of `fit`: JSON values and NumPy arrays."""
         return {"projections": self.projections, **self._alternation.state()}
 
-    def restore(self, state):
-        """Go on from a dict of `state`, once `fit` has begun.
-
-        Args:
-            state: dict that `state` gave.
-        """
+    def restore(self, state: dict):
+        """Continue from a dict of `state`, once `fit` has begun."""
         self.projections = list(state["projections"])
         self._alternation.restore(state)
 
@@ -178,7 +182,7 @@ class ChanceConstrainedTrainer:
 
 
 class _Alternation(keras.callbacks.Callback):
-    """Ends a problem when it brings no more, and sets the next one."""
+    """Ends a problem that no longer improves, and begins the next one."""
 
     saved = ("steps", "waited", "value", "best_value", "solution", "best_solution", "radii")
 
@@ -236,7 +240,7 @@ class _Alternation(keras.callbacks.Callback):
         self._go_to(self.best_solution)
 
     def _end_problem(self):
-        """Go back to the problem's best weights, write down what it brought, tell if it is best."""
+        """Restore the problem's best weights and record them; whether they are the best of all."""
         if self.solution is None:
             return False
         self._go_to(self.solution)
@@ -269,7 +273,7 @@ class _Alternation(keras.callbacks.Callback):
         centers = previous.reshape(num_classes, k, dim)
         chosen = greedy_k_center(candidates, centers, k).numpy()
         proxies = np.take_along_axis(candidates, chosen[:, :, None], axis=1)
-        proxies = of_chief(self.model.distribute_strategy, proxies)
+        proxies = broadcast_from_chief(self.model.distribute_strategy, proxies)
         self.model.embedding_loss.proxies.assign(proxies.reshape(-1, dim))
         self.radii = {
             "covering_radius_before": _radius(candidates, centers),

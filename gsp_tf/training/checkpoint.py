@@ -1,13 +1,16 @@
 """All that training needs to continue after it was stopped, in one file."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Protocol
 
 import keras
 import numpy as np
 
 from gsp_tf._files import replacing
-from gsp_tf.training.workers import is_chief
+from gsp_tf._typing import PathLike
+from gsp_tf.training.distribute import is_chief
 
 _KERAS_STATE = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
@@ -15,25 +18,34 @@ _KERAS_STATE = {
 }
 
 
+class _Part(Protocol):
+    """A part of training that a `Checkpoint` saves, with a state of JSON values and arrays."""
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
 class Checkpoint(keras.callbacks.Callback):
     """Saves the state of training before every epoch, or continues from such a file.
 
-    What is saved: the variables of the model and its losses, random seeds and memories included,
-    those of the optimizer, and what the given parts are in the middle of. The file is written under
-    a temporary name and renamed; it holds arrays and JSON, no code.
+    The state is that of the model and its losses, random seeds and memories included, of the
+    optimizer, and of the given parts. The file is written under a temporary name and renamed; it
+    holds arrays and JSON, and no code. The first of several workers writes it, and all read it.
 
-    To continue, build the same model, and call `fit` with the epoch of the file as
-    `initial_epoch` and batches from there on. In the first epoch the state is restored,
-    after all callbacks have begun. Of several workers the first one writes the file, and all read
-    it.
+    To continue, build the same model, and call `fit` with the epoch of the file as `initial_epoch`
+    and batches from there on. The state is restored in the first epoch, after all callbacks have
+    begun.
 
     Args:
         path: file to write, ending in ".npz".
-        parts: dict from name to a part with `state()`, a dict of JSON values and NumPy arrays, and
-            `restore(state)`; or to a Keras `EarlyStopping` or `ReduceLROnPlateau`.
+        parts: further parts of training by name: each has `state()`, a dict of JSON values and
+            NumPy arrays, and `restore(state)`, or is a Keras `EarlyStopping` or
+            `ReduceLROnPlateau`.
         resume: whether to restore the file's state first.
 
     Example:
+        >>> import keras, numpy as np
         >>> from tempfile import TemporaryDirectory
         >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
         >>> model.compile("adam", "mse")
@@ -45,13 +57,18 @@ class Checkpoint(keras.callbacks.Callback):
         2
     """
 
-    def __init__(self, path, parts=None, resume=False):
+    def __init__(
+        self,
+        path: PathLike,
+        parts: Mapping[str, _Part | keras.callbacks.Callback] | None = None,
+        resume: bool = False,
+    ):
         super().__init__()
         self.path = Path(path)
         self.parts = parts or {}
         self._restores_next = resume
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         if self._restores_next:
             self._restore(epoch)
             self._restores_next = False
@@ -60,7 +77,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _save(self, epoch):
         arrays = {
-            f"variable_{i}": _of_numpy(keras.ops.convert_to_numpy(variable))
+            f"variable_{i}": _plain(keras.ops.convert_to_numpy(variable))
             for i, variable in enumerate(self._variables())
         }
         numbers = {}
@@ -104,17 +121,24 @@ class Checkpoint(keras.callbacks.Callback):
         return [*self.model.variables, *optimizer.variables]
 
 
-def epoch_of(path):
+def epoch_of(path: PathLike) -> int:
     """The epoch that a checkpoint was saved before.
 
     Args:
         path: file of a `Checkpoint`.
 
     Returns:
-        int.
+        Its number, from 0.
 
     Raises:
-        ValueError: if the file is damaged.
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file is damaged or is not a checkpoint.
+
+    Example:
+        >>> epoch_of("no/such.npz")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: ...no/such.npz...
     """
     try:
         with np.load(path) as file:
@@ -126,7 +150,7 @@ def epoch_of(path):
 
 
 def _damaged(path, error):
-    return ValueError(f"{path} is damaged or no checkpoint: {error}")
+    return ValueError(f"{path} is damaged, or is not a checkpoint: {error}")
 
 
 def _read_state(file, array):
@@ -136,7 +160,7 @@ def _read_state(file, array):
     )
 
 
-def _of_numpy(array):
+def _plain(array):
     """The array in a type of NumPy's own, which can be loaded without another package."""
     return array.astype("float32") if array.dtype.kind == "V" else array
 

@@ -1,20 +1,28 @@
 """Embeddings of a whole data set."""
 
+from collections.abc import Callable, Iterable
+
 import keras
 import numpy as np
 import tensorflow as tf
 
+from gsp_tf._typing import Tensor
 from gsp_tf.training.metric_learner import first_output
 
+Batches = Iterable[tuple[Tensor, Tensor]]
+"""Batches of images and labels, a `tf.data.Dataset` or another iterable; or a pair of arrays."""
 
-def embed(embedder, dataset):
+
+def embed(
+    embedder: keras.Model | Callable[[Tensor], Tensor], dataset: Batches
+) -> tuple[np.ndarray, np.ndarray]:
     """Embeddings and labels of every image of a data set, in its order.
 
     Args:
-        embedder: Keras model from images to embeddings `(B, D)` (or to embeddings and attributes),
-            or the result of `inference(embedder)`, which is traced once for many data sets.
-        dataset: finite `tf.data.Dataset`, or any iterable, of `(images (B, H, W, C), labels (B,))`;
-            or a pair of arrays, images `(N, H, W, C)` and labels `(N,)`.
+        embedder: model from images to embeddings `(B, D)`, the first of its outputs; or the result
+            of `inference(embedder)`, which is traced once for many data sets.
+        dataset: finite batches of `(images (B, H, W, C), labels (B,))`, or a pair of arrays, images
+            `(N, H, W, C)` and labels `(N,)`.
 
     Returns:
         float32 array `(N, D)` and integer array `(N,)`.
@@ -24,7 +32,7 @@ def embed(embedder, dataset):
         TypeError: if the labels are not integers.
 
     Example:
-        >>> import keras
+        >>> import keras, numpy as np, tensorflow as tf
         >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
         >>> data = tf.data.Dataset.from_tensor_slices((np.ones((5, 4)), np.arange(5))).batch(2)
         >>> embeddings, labels = embed(model, data)
@@ -41,27 +49,8 @@ def embed(embedder, dataset):
     return np.concatenate(embeddings).astype("float32"), np.concatenate(labels)
 
 
-def labelled_batches(dataset):
-    """Batches of images and labels.
-
-    Args:
-        dataset: iterable of `(images, labels)`, which is returned as it is, or a pair of arrays.
-
-    Returns:
-        iterable of `(images, labels)`, the labels integer tensors.
-
-    Raises:
-        ValueError: for an array without labels, or arrays of different lengths.
-        TypeError: for labels that are not integers.
-
-    Example:
-        >>> [labels.shape for _, labels in labelled_batches((np.ones((70, 4)), np.arange(70)))]
-        [TensorShape([32]), TensorShape([32]), TensorShape([6])]
-        >>> labelled_batches(np.ones((70, 4)))
-        Traceback (most recent call last):
-            ...
-        ValueError: Labels are needed: pass (images, labels), two arrays, or a data set of such ...
-    """
+def labelled_batches(dataset: Batches) -> Batches:
+    """The data set, or batches of a pair of arrays; refuses an array without labels."""
     if isinstance(dataset, tuple) and len(dataset) == 2 and hasattr(dataset[0], "__array__"):
         images, labels = dataset[0], np.asarray(dataset[1])
         if labels.dtype.kind not in "iu":
@@ -71,7 +60,7 @@ def labelled_batches(dataset):
             )
         if len(images) != len(labels):
             raise ValueError(
-                f"images and labels must be as many; received {len(images)} and {len(labels)}."
+                f"images and labels must be equally many; received {len(images)} and {len(labels)}."
             )
         return tf.data.Dataset.from_tensor_slices((images, labels)).batch(32)
     if hasattr(dataset, "__array__"):
@@ -82,17 +71,17 @@ def labelled_batches(dataset):
     return dataset
 
 
-def inference(embedder):
+def inference(embedder: keras.Model) -> Callable[[Tensor], tf.Tensor]:
     """The embedder's forward pass in inference mode, embeddings only, traced once for all batches.
 
     Args:
-        embedder: Keras model from images to embeddings (or to embeddings and attributes).
+        embedder: model from images to embeddings, the first of its outputs.
 
     Returns:
-        function from images `(B, H, W, C)` to float32 embeddings `(B, D)`.
+        Function from images `(B, H, W, C)` to float32 embeddings `(B, D)`.
 
     Example:
-        >>> import keras
+        >>> import keras, numpy as np
         >>> forward = inference(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
         >>> forward(np.ones((3, 4), "float32")).shape
         TensorShape([3, 2])

@@ -1,10 +1,16 @@
 """An embedder and its losses as one Keras model."""
 
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
 import keras
 from keras import ops
 
-from gsp_tf.training.distributed_model import DistributedModel
-from gsp_tf.training.replicas import of_all_replicas, share_of_replica
+from gsp_tf._typing import Tensor
+from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_replicas
+
+_Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""A function or `keras.losses.Loss` of labels and outputs, or a loss layer."""
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,20 +26,21 @@ class MetricLearner(DistributedModel, keras.Model):
     and load with it. `call` gives what the embedder gives; inference uses its first output. The
     logs have the value of each loss, as `name_loss`.
 
-    Made within the scope of a `tf.distribute` strategy, its losses see the batch of all replicas.
+    If the learner is made within the scope of a `tf.distribute` strategy, its losses see the batch
+    of all replicas.
 
     Args:
-        embedder: Keras model from images to embeddings `(B, D)`, or to several outputs `(B, ...)`,
-            the embeddings first: a list or a dict.
-        loss: `loss(labels, embeddings) -> scalar`, a `keras.losses.Loss` or a loss layer. Or a dict
-            from names to losses, one for each output of the embedder: its key where the outputs are
-            a dict, else in their order; `None` for an output without a loss.
-        attribute_loss: optional `loss(labels, attributes) -> scalar` of the second output, such as
-            `ZeroShotLoss`. With `loss` it makes the losses "embedding" and "attribute".
+        embedder: model from images to embeddings `(B, D)`, or to several outputs `(B, ...)`, the
+            embeddings first: a list or a dict.
+        loss: `loss(labels, embeddings) -> scalar`, a `keras.losses.Loss` or a loss layer. Or losses
+            by name, one for each output of the embedder: its key where the outputs are a dict, else
+            in their order; `None` for an output without a loss.
+        attribute_loss: loss of the labels and the second output, such as `ZeroShotLoss`. With
+            `loss` it makes the losses "embedding" and "attribute".
         attribute_weight: λ in [0, 1]: the weights 1 - λ and λ of these.
-        loss_weights: optional dict from names of losses to weights, 1 for those left out. The name
-            "regularizers" has the losses that layers add themselves, such as diversity and
-            consistency of `CodedResidualBranches`.
+        loss_weights: weights of losses by name, 1 for those left out. The name "regularizers" is
+            that of the losses that layers add themselves, such as diversity and consistency of
+            `CodedResidualBranches`.
 
     Attributes:
         named_losses: dict from names to losses.
@@ -69,12 +76,12 @@ class MetricLearner(DistributedModel, keras.Model):
 
     def __init__(
         self,
-        embedder,
-        loss,
-        attribute_loss=None,
-        attribute_weight=0.1,
-        loss_weights=None,
-        **kwargs,
+        embedder: keras.Model,
+        loss: _Loss | Mapping[str, _Loss | None],
+        attribute_loss: _Loss | None = None,
+        attribute_weight: float = 0.1,
+        loss_weights: Mapping[str, float] | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         if not 0.0 <= attribute_weight <= 1.0:
@@ -101,12 +108,12 @@ class MetricLearner(DistributedModel, keras.Model):
             self.build(embedder.input_shape)
 
     @property
-    def embedding_loss(self):
+    def embedding_loss(self) -> _Loss:
         """The loss of the first output, the embeddings."""
         return next(iter(self.named_losses.values()))
 
     @property
-    def attribute_loss(self):
+    def attribute_loss(self) -> _Loss | None:
         """The loss named "attribute", or `None`."""
         return self.named_losses.get("attribute")
 
@@ -123,11 +130,16 @@ class MetricLearner(DistributedModel, keras.Model):
     def call(self, images, training=None):
         return self.embedder(images, training=training)
 
-    def compile(self, optimizer="adam", loss=None, **kwargs):
-        """As `keras.Model.compile`, without a loss: the learner brings its own.
+    def compile(
+        self,
+        optimizer: keras.optimizers.Optimizer | str = "adam",
+        loss: None = None,
+        **kwargs: Any,
+    ) -> None:
+        """As `keras.Model.compile`, without a loss: the learner was made with its own.
 
         Args:
-            optimizer: Keras optimizer or its name.
+            optimizer: optimizer or its name.
             loss: must be `None`.
             kwargs: further arguments of `keras.Model.compile`, such as `jit_compile`.
 
@@ -140,6 +152,13 @@ class MetricLearner(DistributedModel, keras.Model):
             )
         super().compile(optimizer=optimizer, loss=None, **kwargs)
 
+    def get_compile_config(self):
+        """As of `keras.Model`, with the optimizer that the learner has now."""
+        config = super().get_compile_config()
+        if config:
+            config["optimizer"] = keras.saving.serialize_keras_object(self.optimizer)
+        return config
+
     def compile_from_config(self, config):
         """Compile as the saved learner was; Keras leaves that to a model with its own `compile`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -151,10 +170,10 @@ class MetricLearner(DistributedModel, keras.Model):
             raise ValueError("MetricLearner takes no sample_weight: its losses compare samples.")
         if y is None:
             raise ValueError("MetricLearner needs labels: give fit (image, label) batches.")
-        y = of_all_replicas(y)
+        y = all_gather(y)
         total = 0.0
         for name, (loss, output) in self._losses_of(y_pred).items():
-            output = of_all_replicas(output)
+            output = all_gather(output)
             value = _value(loss, y, output, training)
             tracker = getattr(self, f"{name}_loss_tracker")
             tracker.update_state(value, sample_weight=ops.shape(output)[0])
@@ -162,7 +181,7 @@ class MetricLearner(DistributedModel, keras.Model):
         for regularizer in self.losses:
             weighted = self.loss_weights["regularizers"] * ops.sum(regularizer)
             total = total + ops.cast(weighted, total.dtype)
-        return share_of_replica(total)
+        return divide_by_replicas(total)
 
     def _losses_of(self, outputs):
         """Pairs of loss and output of the embedder, by name."""
@@ -234,14 +253,14 @@ def _value(loss, labels, inputs, training):
     return loss(labels, inputs)
 
 
-def first_output(outputs):
+def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
     """The embeddings among what an embedder gives: its only output, or the first of several.
 
     Args:
-        outputs: tensor `(B, D)`, or a list or dict of several, the embeddings first.
+        outputs: one tensor `(B, D)`, or several, the embeddings first.
 
     Returns:
-        `(B, D)`.
+        The embeddings `(B, D)`.
 
     Example:
         >>> first_output(["embeddings", "attributes"])

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf.training.distribute import divide_by_replicas
 from gsp_tf.training.metric_learner import MetricLearner
-from gsp_tf.training.replicas import share_of_replica
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -47,24 +47,20 @@ class ProjectionLearner(MetricLearner):
             for i, variable in enumerate(self.embedder.trainable_variables)
         ]
 
-    def project_from_here(self, projection_weight):
-        """Make the embedder's weights as they are θ*.
-
-        Args:
-            projection_weight: λ from now on.
-        """
+    def project_from_here(self, projection_weight: float):
+        """Make the embedder's present weights θ*, with λ = `projection_weight` from now on."""
         for anchor, variable in zip(self.anchors, self.embedder.trainable_variables, strict=True):
             anchor.assign(variable)
         self.projection_weight.assign(projection_weight)
 
-    def distance_moved(self):
-        """||θ - θ*||, a float."""
+    def distance_moved(self) -> float:
+        """||θ - θ*||."""
         return float(np.sqrt(ops.convert_to_numpy(self._square_distance())))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         total = super().compute_loss(x, y, y_pred, sample_weight, training)
         projection = 0.5 * self.projection_weight * self._square_distance()
-        return total + ops.cast(share_of_replica(projection), total.dtype)
+        return total + ops.cast(divide_by_replicas(projection), total.dtype)
 
     def _square_distance(self):
         return sum(

@@ -1,7 +1,11 @@
 """The images that CCP chooses its proxies from."""
 
-import numpy as np
+from collections.abc import Callable, Sequence
 
+import numpy as np
+import tensorflow as tf
+
+from gsp_tf._typing import Tensor
 from gsp_tf.training.embedding import embed
 
 
@@ -14,7 +18,7 @@ class ProxyPool:
     Args:
         labels: integers `(N,)`, the class of every image, 0 to C - 1, each at least once.
         load: function from image indices, an integer array `(n,)`, to a `tf.data.Dataset` of
-            batches `(images, labels)` of just these images, in this order.
+            batches `(images, labels)` of exactly these images, in this order.
         seed: seed of the draws.
 
     Raises:
@@ -30,7 +34,12 @@ class ProxyPool:
         ((2, 2, 4), [[0, 1], [2, 3]])
     """
 
-    def __init__(self, labels, load, seed=0):
+    def __init__(
+        self,
+        labels: Sequence[int] | np.ndarray,
+        load: Callable[[np.ndarray], tf.data.Dataset],
+        seed: int = 0,
+    ):
         labels = np.asarray(labels)
         self.num_classes = int(labels.max()) + 1
         counts = np.bincount(labels, minlength=self.num_classes)
@@ -43,10 +52,12 @@ class ProxyPool:
         self._load = load
         self._rng = np.random.default_rng(seed)
 
-    def draw(self, forward, images_per_class):
+    def draw(
+        self, forward: Callable[[Tensor], Tensor], images_per_class: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Embeddings of b images of every class.
 
-        A class with fewer images gives all it has, and some of them again.
+        A class with fewer images gives all of them, and some of them again.
 
         Args:
             forward: function from images to embeddings, such as `inference(embedder)`.
@@ -59,12 +70,12 @@ class ProxyPool:
         embeddings, _ = embed(forward, self._load(indices.reshape(-1)))
         return embeddings.reshape(*indices.shape, -1), indices
 
-    def state(self):
+    def state(self) -> dict:
         """Where the random draws are, a dict of JSON values."""
         return self._rng.bit_generator.state
 
-    def restore(self, state):
-        """Go on from a dict of `state`."""
+    def restore(self, state: dict):
+        """Continue from a dict of `state`."""
         self._rng.bit_generator.state = state
 
     def _draw(self, members, count):

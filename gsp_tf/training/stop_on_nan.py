@@ -6,14 +6,16 @@ from contextlib import ExitStack, contextmanager
 import keras
 from keras import ops, tree
 
+from gsp_tf.training._keras import layers_within
+
 
 class StopOnNaN(keras.callbacks.Callback):
     """Stops training when the loss is NaN or infinite, and says where the first such value arose.
 
-    That is the first of these that holds a NaN or an infinity, in the batch whose loss did: the
-    inputs or the labels, a weight before the step (the gradient of an earlier step was not finite),
-    the output of a layer, in the order in which they run, the loss. It is found by one more forward
-    pass over that batch, with the weights from before its step.
+    It names the first of these that is not finite, in the batch of that loss: the inputs or the
+    labels, a weight before the step (the gradient of an earlier step was not finite), the output of
+    a layer, in the order in which they run, the loss. It finds this by one more forward pass over
+    the batch, with the weights from before its step.
 
     For that the callback keeps the last batch and a second copy of the trainable weights. With
     several replicas or `steps_per_execution` above 1 it keeps neither and names no place. The
@@ -25,7 +27,7 @@ class StopOnNaN(keras.callbacks.Callback):
             embedder/dense", or `None`.
 
     Example:
-        >>> import numpy as np
+        >>> import keras, numpy as np
         >>> from keras import ops
         >>> log = keras.layers.Activation(ops.log, name="log")
         >>> model = keras.Sequential([keras.Input((1,)), log])
@@ -40,13 +42,13 @@ class StopOnNaN(keras.callbacks.Callback):
 
     def __init__(self):
         super().__init__()
-        self.diverged_at = None
-        self.diverged_in = None
+        self.diverged_at: tuple[int, int] | None = None
+        self.diverged_in: str | None = None
         self._epoch = 0
         self._step = None
         self._weights = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         model = self.model
         if isinstance(model.train_function, _KeepsBatch):  # of a fit that was interrupted
             model.train_function = model.train_function.train_function
@@ -54,19 +56,19 @@ class StopOnNaN(keras.callbacks.Callback):
         if model.steps_per_execution == 1 and getattr(strategy, "num_replicas_in_sync", 1) == 1:
             self._step = model.train_function = _KeepsBatch(model.train_function)
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict | None = None) -> None:
         if self._step is not None:
             self.model.train_function = self._step.train_function
         self._step = self._weights = None
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._epoch = epoch
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         if self._step is not None:
             self._weights = _values(self.model)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         loss = (logs or {}).get("loss")
         if loss is None or math.isfinite(loss) or self.diverged_at is not None:
             return
@@ -136,7 +138,7 @@ def _watched(model):
         return run
 
     with ExitStack() as stack:
-        for layer in model._flatten_layers(include_self=False):
+        for layer in layers_within(model):
             layer.call = watched(layer, layer.call)
             stack.callback(delattr, layer, "call")
         yield found

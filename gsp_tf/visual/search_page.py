@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
-from gsp_tf._progress import show_progress
 from gsp_tf.data import UnreadableImageError, read_image
 from gsp_tf.visual.images import jpeg_uri, png_uri, thumbnail
 from gsp_tf.visual.templates import page_template

@@ -36,6 +36,9 @@ def expected_intermediate(name, side):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_shapes_of_known_and_unknown_sizes(name):
+    known = backbones.create(name, (43, 131, 3))
+    sides = tuple(expected_side(name, side) for side in (43, 131))
+    assert known.output_shape == (None, *sides, 1024)
     anything = backbones.create(name, intermediate=True)
     assert anything.name == name
     assert anything.output_shape == [
@@ -44,8 +47,6 @@ def test_shapes_of_known_and_unknown_sizes(name):
     ]
     for size in ((224, 224), (15, 16), (64, 97), (43, 131)):
         last = tuple(expected_side(name, side) for side in size)
-        known = backbones.create(name, (*size, 3))
-        assert known.output_shape == (None, *last, 1024), size
         earlier, features = anything(images_like((1, *size, 3)))
         assert features.shape == (1, *last, 1024), size
         if name == "googlenet":
@@ -53,23 +54,12 @@ def test_shapes_of_known_and_unknown_sizes(name):
         assert earlier.shape == (1, *last, INTERMEDIATE[name]), size
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_intermediate_map_is_the_same_network(name):
-    both = backbones.create(name, (64, 64, 3), intermediate=True)
-    alone = backbones.create(name, (64, 64, 3))
-    alone.set_weights(both.get_weights())
-    images = images_like((2, 64, 64, 3))
-    np.testing.assert_array_equal(both(images)[1], alone(images))
-
-
-def test_parameter_counts():
-    # Of the PyTorch networks without classifiers, with their running statistics.
-    assert backbones.create("bn_inception").count_params() == 10_290_272
+def test_parameters_and_layer_names_are_those_of_the_state_dict():
+    # Without classifiers, with their running statistics.
+    model = backbones.create("bn_inception")
+    assert model.count_params() == 10_290_272
     assert backbones.create("googlenet").count_params() == 5_614_464
-
-
-def test_layer_names_are_those_of_the_state_dict():
-    names = {layer.name for layer in backbones.create("bn_inception").layers}
+    names = {layer.name for layer in model.layers}
     for prefix in ("conv1_7x7_s2", "inception_3a_1x1", "inception_4e_double_3x3_2"):
         assert {prefix, f"{prefix}_bn"} <= names
     assert {"inception_5b_pool_proj", "inception_5b_output"} <= names
@@ -92,11 +82,18 @@ def test_a_pixel_by_hand(name, expected):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_grey_images_are_colour_images_of_equal_channels(name):
-    grey, colour = (backbones.create(name, (32, 32, channels)) for channels in (1, 3))
-    grey.set_weights(colour.get_weights())
+def test_one_network_with_two_maps_and_for_grey_images(name):
+    both, colour, grey = (
+        backbones.create(name, (32, 32, 3), intermediate=True),
+        backbones.create(name, (32, 32, 3)),
+        backbones.create(name, (32, 32, 1)),
+    )
+    for model in (both, grey):
+        model.set_weights(colour.get_weights())
     images = images_like((2, 32, 32, 1))
-    np.testing.assert_array_equal(grey(images), colour(np.repeat(images, 3, axis=-1)))
+    features = colour(np.repeat(images, 3, axis=-1))
+    np.testing.assert_array_equal(both(np.repeat(images, 3, axis=-1))[1], features)
+    np.testing.assert_array_equal(grey(images), features)
 
 
 @pytest.mark.parametrize("name", NAMES)

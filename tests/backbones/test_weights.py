@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from gsp_tf import backbones
-from gsp_tf.experiment import build_learner
+from gsp_tf.experiment import build_learner, place_maps
 from gsp_tf.experiment.model import build_embedder
-from gsp_tf.experiment.place_maps import place_maps
 from gsp_tf.recipe import BackboneRecipe, DataRecipe, PoolingRecipe, Recipe, load_recipe
 
 LOAD_IN_ANOTHER_PROCESS = """

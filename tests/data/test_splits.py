@@ -44,8 +44,8 @@ def test_zero_fraction_gives_none():
 
 
 @pytest.mark.parametrize("fractions", [(0.5, 0.5), (0.5, 0.1, 0.1), (1.2, -0.2, 0.0)])
-def test_fractions_must_be_shares(fractions):
-    with pytest.raises(ValueError, match="three shares.*received"):
+def test_fractions_must_sum_to_one(fractions):
+    with pytest.raises(ValueError, match="three numbers.*received"):
         split_classes(images_of(["x"] * 6), fractions)
 
 
@@ -63,7 +63,7 @@ def test_too_few_classes():
         (4, (0.9, 0.0, 0.1), [2, 0, 2]),
     ],
 )
-def test_a_small_share_is_two_classes(num_classes, fractions, expected):
+def test_a_small_fraction_is_two_classes(num_classes, fractions, expected):
     parts = split_classes(images_of(["x"] * num_classes), fractions)
     assert [len(part.class_names) if part else 0 for part in parts] == expected
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.evaluation import density, embedding_density
+from gsp_tf.evaluation import embedding_density, geometry
 
 
 def by_definition(embeddings, labels, distance=lambda a, b: np.linalg.norm(a - b)):
@@ -61,7 +61,7 @@ def test_equals_definition(seed, classes, dim):
 
 
 def test_refuses_another_distance():
-    with pytest.raises(ValueError, match='must be "euclidean" or "cosine", received'):
+    with pytest.raises(ValueError, match='must be "euclidean" or "cosine"; received'):
         embedding_density([[1, 0], [0, 1], [-1, 0]], [4, 4, 2], distance="l1")
 
 
@@ -115,7 +115,7 @@ def test_blocks_bound_the_memory_and_change_nothing(monkeypatch):
     embeddings = np.random.default_rng(0).normal(size=(2600, 3))
     labels = np.arange(2600) < 2500
     whole = embedding_density(embeddings, labels.astype(int))
-    monkeypatch.setattr(density, "WORKING_MEMORY_MIB", 2)
+    monkeypatch.setattr(geometry, "_WORKING_MEMORY_MIB", 2)
     tracemalloc.start()
     blocks = embedding_density(embeddings, labels.astype(int))
     peak = tracemalloc.get_traced_memory()[1]

@@ -135,7 +135,7 @@ def test_blocks_change_nothing(monkeypatch, entries):
     rng = np.random.default_rng(0)
     embeddings, labels = rng.normal(size=(101, 5)), rng.integers(0, 9, 101)
     whole = retrieval_metrics(embeddings, labels)
-    monkeypatch.setattr(retrieval, "BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(retrieval, "_BLOCK_ENTRIES", entries)
     assert retrieval_metrics(embeddings, labels) == pytest.approx(whole, abs=1e-12)
 
 
@@ -178,14 +178,15 @@ def test_cosine_ignores_length():
     assert retrieval_metrics(unit, labels) == pytest.approx(cosine)
 
 
-def test_memory_stays_bounded():
-    # One class of 6000: R = 5999, so that all retrieved indices at once would take 288 MB.
-    embeddings = np.random.default_rng(0).normal(size=(6000, 2)).astype(np.float32)
+def test_memory_stays_bounded(monkeypatch):
+    # One class of 2000: R = 1999, so that all retrieved indices at once would take 32 MB.
+    monkeypatch.setattr(retrieval, "_BLOCK_ENTRIES", 1 << 16)
+    embeddings = np.random.default_rng(0).normal(size=(2000, 2)).astype(np.float32)
     tracemalloc.start()
-    retrieval_metrics(embeddings, np.zeros(6000, int))
+    retrieval_metrics(embeddings, np.zeros(2000, int))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 80e6
+    assert peak < 8e6
 
 
 X, Y = np.zeros((4, 2)), np.array([0, 0, 1, 1])

@@ -1,41 +1,29 @@
 import keras
 import pytest
 
-from gsp_tf.experiment import RunFolder, report_runs
-from gsp_tf.experiment.run import train_recipe
-from gsp_tf.recipe import (
-    BackboneRecipe,
-    CCPRecipe,
-    DataRecipe,
-    LossRecipe,
-    PoolingRecipe,
-    Recipe,
-    TrainingRecipe,
-)
+from gsp_tf.experiment import Run
+from gsp_tf.recipe import CCPRecipe, LossRecipe, Recipe, TrainingRecipe, load_recipe
 from gsp_tf.training import ProjectionLearner
 
-
-def recipe(**changes):
-    return Recipe(
-        **{
-            "data": DataRecipe(
-                image_size=16, channels=1, split_fractions=(0.05, 0.03, 0.92), classes_per_batch=4
-            ),
-            "backbone": BackboneRecipe("conv4"),
-            "pooling": PoolingRecipe("gap"),
-            "loss": LossRecipe("contrastive"),
-            "trainer": "ccp",
-            "ccp": CCPRecipe(proxies_per_class=2, pool_size=3, patience=1),
-            "training": TrainingRecipe(epochs=5, steps_per_epoch=2, warmup_epochs=1),
-            **changes,
-        }
-    )
+CCP = """
+data:
+  image_size: 16
+  channels: 1
+  split_fractions: [0.05, 0.03, 0.92]
+  classes_per_batch: 4
+trainer: ccp
+loss: {name: contrastive}
+ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
+training: {epochs: 5, steps_per_epoch: 2, warmup_epochs: 1}
+"""
 
 
-def test_a_run_trains_by_ccp_and_reports_its_problems(tmp_path):
-    folder = train_recipe(recipe(), tmp_path / "run")
-    metrics, history = folder.metrics(), folder.history()
-    assert metrics["status"] == "finished"
+def test_a_run_trains_by_ccp_and_reports_its_problems(write_recipe, tmp_path):
+    run = Run(tmp_path / "run", load_recipe(write_recipe(CCP)))
+    run.splits = run.splits._replace(test=run.splits.test.subset(range(60)))
+    run.train()
+    metrics, history = run.folder.metrics(), run.folder.history()
+    assert run.status == "finished"
     assert history["projection"][0] == 0 and set(history["projection"][1:]) >= {1.0}
     problems = metrics["projections"]
     assert sum(problem["steps"] for problem in problems) == 2 * (len(history["loss"]) - 1)
@@ -43,20 +31,21 @@ def test_a_run_trains_by_ccp_and_reports_its_problems(tmp_path):
         max(history["val_map_at_r"][1:])
     )
     keras.backend.clear_session()
-    assert isinstance(RunFolder.open(tmp_path / "run").learner(), ProjectionLearner)
-    page = report_runs([tmp_path / "run"], tmp_path / "report.html", "CCP").read_text("utf-8")
+    assert isinstance(run.learner, ProjectionLearner)
+    page = run.report().read_text("utf-8")
     assert page.count('<th scope="row">Problem') == len(problems)
 
 
-def test_a_loss_with_proxies_of_its_own_is_refused(tmp_path):
+def test_a_loss_with_proxies_of_its_own_is_refused(write_recipe, tmp_path):
+    recipe = load_recipe(write_recipe(CCP), ["--loss.name", "proxy_nca"])
     with pytest.raises(ValueError, match="takes a MetricLearner with a pair loss"):
-        train_recipe(recipe(loss=LossRecipe("proxy_nca")), tmp_path / "run")
+        Run(tmp_path / "run", recipe).train()
     assert not (tmp_path / "run").exists()
 
 
 def test_patience_of_training_is_refused():
     with pytest.raises(ValueError, match="training.patience must be null with trainer=ccp"):
-        recipe(training=TrainingRecipe(patience=3))
+        Recipe(trainer="ccp", loss=LossRecipe("contrastive"), training=TrainingRecipe(patience=3))
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@ import shutil
 import numpy as np
 import pytest
 from PIL import Image
+from runs import run_command as run
 
 from gsp_tf import backbones
-from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder, choose_recipe
 
 
@@ -26,12 +26,6 @@ def photographs(tmp_path, monkeypatch):
         return tmp_path / "my_images"
 
     return write
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as exit:
-        main([str(argument) for argument in arguments])
-    return exit.value.code
 
 
 def cache(name, side, tmp_path):

@@ -7,14 +7,12 @@ import re
 import pytest
 from faults import kill_while_writing, largest_file
 from PIL import Image
+from runs import run_command
 
-from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder
-from gsp_tf.training import Checkpoint, StopOnNaN
-from gsp_tf.training.checkpoint import epoch_of
+from gsp_tf.training import Checkpoint, StopOnNaN, epoch_of
 
-RECIPE = """
-name: faults
+JPEG = """
 data:
   name: folder
   path: {path}
@@ -24,9 +22,6 @@ data:
   split_fractions: [0.4, 0.3, 0.3]
   classes_per_batch: 4
   images_per_class: 4
-backbone: {{name: conv4}}
-embedding: {{dim: 8}}
-pooling: {{name: gap}}
 training: {{epochs: 3, steps_per_epoch: 12}}
 """
 
@@ -42,17 +37,14 @@ def images(tmp_path, digits):
 
 
 @pytest.fixture
-def run(tmp_path, images, capfd):
+def run(tmp_path, images, write_recipe, capfd):
     """Function that trains with options: the exit code, what was said, and the folder."""
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE.format(path=images), encoding="utf-8")
+    recipe = write_recipe(JPEG.format(path=images))
     folder = RunFolder(tmp_path / "run")
 
     def train(*options, resume=False):
         what = ["--resume", folder.path] if resume else [recipe, "--run", folder.path]
-        with pytest.raises(SystemExit) as exit:
-            main([str(argument) for argument in ["train", *what, *options]])
-        return exit.value.code, capfd.readouterr().err, folder
+        return run_command("train", *what, *options), capfd.readouterr().err, folder
 
     return train
 
@@ -66,7 +58,7 @@ def truncate(path, size):
     "fault",
     ["missing", "truncated", pytest.param("not an image", marks=pytest.mark.evidence)],
 )
-def test_a_file_that_breaks_while_training_is_named_and_the_run_goes_on_when_mended(
+def test_a_file_that_breaks_while_training_is_named_and_the_run_continues_when_mended(
     fault, run, images, monkeypatch
 ):
     whole = {path: path.read_bytes() for path in images.glob("*/*.jpg")}

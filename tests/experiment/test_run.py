@@ -1,66 +1,53 @@
 import json
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from dataclasses import replace
 
-import keras
 import numpy as np
 import pytest
 from PIL import Image
+from runs import run_command
 
-from gsp_tf import training
-from gsp_tf.cli import main
 from gsp_tf.evaluation import class_wise_map, clustering_metrics
-from gsp_tf.experiment import Comparison, RunFolder, evaluate, load_splits, place_maps, report_runs
-from gsp_tf.experiment.evaluate import embed_test_images
+from gsp_tf.experiment import (
+    Comparison,
+    Run,
+    RunFolder,
+    _embeddings,
+    _training,
+    check_recipe,
+    place_maps,
+)
 from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
 SECTIONS = ("notes", "metrics", "curves", "overlays", "gallery", "maps", "recipes")
-
-
-RECIPE = """
-name: digits
-data:
-  name: folder
-  path: {path}
-  channels: 1
-  image_size: 16
-  split_fractions: [0.4, 0.3, 0.3]
-  classes_per_batch: 4
-  images_per_class: 4
-backbone: {{name: conv4}}
-embedding: {{dim: 8}}
-pooling: {{num_prototypes: 4, adapt_batches: 1}}
-zero_shot: {{weight: 0.1, embedding_dim: 8}}
-training: {{epochs: 2, steps_per_epoch: 8}}
-"""
+SHORT = ["--training.epochs", "1", "--training.steps_per_epoch", "2"]
 
 
 @pytest.fixture
-def recipe(tmp_path, digits):
-    """Path of a small recipe on the digits."""
-    path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE.format(path=digits), encoding="utf-8")
-    return path
+def copied(trained, tmp_path):
+    """A copy of the trained run, to be changed."""
+    return RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
 
 
-def run(*arguments):
-    """Exit code of a command in this process."""
-    with pytest.raises(SystemExit) as exit:
-        main([str(argument) for argument in arguments])
-    return exit.value.code
+@pytest.fixture
+def manifest(digits, tmp_path):
+    """Function that writes a manifest; `split` gives that of the i-th file of a class, or none."""
+
+    def write(split):
+        rows = ["path,label,split"]
+        for position, folder in enumerate(sorted(digits.iterdir())):
+            for i, path in enumerate(sorted(folder.iterdir())):
+                rows += [f"{path},{folder.name},{split(position, i)}"] if split(position, i) else []
+        (tmp_path / "images.csv").write_text("\n".join(rows), encoding="utf-8")
+        return ["--data.name", "manifest", "--data.path", tmp_path / "images.csv"]
+
+    return write
 
 
-def test_train_then_evaluate(recipe, tmp_path, capsys):
-    folder = RunFolder(tmp_path / "run")
-    assert run("train", recipe, "--run", folder.path, "--seed", "3") == 0
-    output = capsys.readouterr().out
-    assert "3 unseen classes" in output and str(folder.report_path) in output
+def test_a_trained_run(trained):
+    folder = RunFolder(trained.path)
+    assert "3 unseen classes" in trained.printed and str(folder.report_path) in trained.printed
     assert sorted(path.name for path in folder.path.iterdir()) == [
         ".lock",
         "checkpoint.npz",
@@ -73,10 +60,11 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
         "test_embeddings.npz",
     ]
     assert list(folder.logs_path.rglob("*tfevents*"))
-    given = load_recipe(recipe, ["--seed", "3"])
-    assert folder.recipe() == replace(given, loss=complete_arguments(given.loss))
+    given = load_recipe(trained.recipe, ["--seed", "3"])
+    given.loss = complete_arguments(given.loss)
+    assert folder.recipe() == given
     metrics = folder.metrics()
-    assert metrics["status"] == "finished" and metrics["epochs"] == 2
+    assert metrics["status"] == Run(folder.path).status == "finished" and metrics["epochs"] == 2
     assert metrics["num_classes"] == {"train": 4, "validation": 3, "test": 3}
     assert metrics["test"]["num_queries"] == 60
     history = folder.history()
@@ -84,265 +72,77 @@ def test_train_then_evaluate(recipe, tmp_path, capsys):
     assert len(history["loss"]) == 2
     best = max(metrics["untrained"]["val_map_at_r"], *history["val_map_at_r"])
     assert metrics["best_val_map_at_r"] == pytest.approx(best)
-    page = folder.report_path.read_text("utf-8")
+
+
+def test_its_page(trained):
+    page = RunFolder(trained.path).report_path.read_text("utf-8")
     for section in SECTIONS:
         assert f'id="{section}' in page, section
     assert "Ziffer" in page and not re.search(r'(src|href)="http', page)
-
-    folder.metrics_path.rename(tmp_path / "first.json")
-    assert run("evaluate", folder.path) == 0
-    first = json.loads((tmp_path / "first.json").read_text())["test"]
-    assert folder.metrics()["test"] == pytest.approx(first, abs=1e-6)
-
-
-def test_test_images_are_embedded_once(recipe, tmp_path, monkeypatch, capsys):
-    embedded = []
-
-    def embed(model, batches):
-        embedded.append(model)
-        return training.embed(model, batches)
-
-    monkeypatch.setattr(evaluate, "embed", embed)
-    folder = RunFolder(tmp_path / "run")
-    assert run("train", recipe, "--run", folder.path, "--training.epochs", "1") == 0
-    assert len(embedded) == 1
-    splits = load_splits(folder.recipe())
-    kept = evaluate.kept_embeddings(folder, folder.recipe(), splits)
-    again = evaluate.embed_test_images(folder, folder.recipe(), splits)
-    assert len(embedded) == 2
-    for name in kept._fields:
-        expected = getattr(again, name)
-        if expected is None:
-            assert getattr(kept, name) is None
-        else:
-            np.testing.assert_allclose(getattr(kept, name), expected, atol=1e-6)
-    spread = folder.metrics()["pooling_weights"]
+    assert "The model was chosen by these same images" not in page
+    spread = RunFolder(trained.path).metrics()["pooling_weights"]
     assert 0 < spread["min"] < 1 < spread["max"] and spread["std"] > 0
-    shown = f"{spread['min']:.2f} to {spread['max']:.2f} times the average"
-    assert f"Pooling weights: {shown}" in capsys.readouterr().out
-    assert f"{spread['min']:.2f} and {spread['max']:.2f} times" in folder.report_path.read_text(
-        "utf-8"
-    )
-
-    class_0 = splits.test.subset([0])
-    fewer = splits._replace(test=class_0)
-    monkeypatch.setattr(evaluate, "_check_test_classes", lambda *_: None)
-    assert len(evaluate.kept_embeddings(folder, folder.recipe(), fewer).queries) == len(class_0)
-    folder.embeddings_path.write_bytes(b"PK")
-    with pytest.raises(ValueError, match="test_embeddings.npz is damaged; gsp-tf evaluate"):
-        report_runs([folder.path], folder.report_path, "x", splits)
-    assert run("evaluate", folder.path) == 0
-    assert len(embedded) == 4
+    shown = f"Pooling weights: {spread['min']:.2f} to {spread['max']:.2f} times the average"
+    assert shown in trained.printed
+    assert f"{spread['min']:.2f} and {spread['max']:.2f} times" in page
 
 
-def test_clusters_and_classes_are_evaluated_where_the_recipe_says_so(recipe, tmp_path, capsys):
-    folder = RunFolder(tmp_path / "run")
-    options = ["--evaluation.clustering", "true", "--training.epochs", "1"]
-    assert run("train", recipe, "--run", folder.path, *options) == 0
-    assert "NMI" in capsys.readouterr().out
-    test = folder.metrics()["test"]
-    splits = load_splits(folder.recipe())
-    embeddings, labels, *_ = embed_test_images(folder, folder.recipe(), splits)
-    expected = clustering_metrics(embeddings, labels)
-    assert {name: test[name] for name in expected} == pytest.approx(expected, abs=1e-6)
-    by_class = class_wise_map(embeddings, labels)
-    assert test["class_wise_map_at_r"] == pytest.approx(by_class.mean(), abs=1e-6)
-    page = folder.report_path.read_text("utf-8")
-    for name in ("NMI", "F1", "class-wise MAP@R"):
-        assert f'<th scope="col">{name}</th>' in page
-    assert "digits" in Comparison([folder.path]).markdown()
-
-
-def test_clusters_are_of_queries_and_gallery_together(recipe, digits, tmp_path):
-    rows = ["path,label,split"]
-    for number, folder in enumerate(sorted(digits.iterdir())[:6]):
-        for place, path in enumerate(sorted(folder.iterdir())):
-            split = "train" if number < 3 else "query" if place < 8 else "gallery"
-            rows.append(f"{path},{number},{split}")
-    manifest = tmp_path / "manifest.csv"
-    manifest.write_text("\n".join(rows), encoding="utf-8")
-    folder = RunFolder(tmp_path / "run")
-    options = ["--data.name", "manifest", "--data.path", manifest, "--training.epochs", "1"]
-    options += ["--data.classes_per_batch", "3", "--evaluation.clustering", "true"]
-    options += ["--protocol.name", "conventional"]
-    assert run("train", recipe, "--run", folder.path, *options) == 0
-    queries, labels, gallery, gallery_labels, *_ = embed_test_images(
-        folder, folder.recipe(), load_splits(folder.recipe())
-    )
-    assert (len(queries), len(gallery)) == (24, 36)
-    together = np.concatenate([queries, gallery]), np.concatenate([labels, gallery_labels])
-    test = folder.metrics()["test"]
-    assert test["nmi"] == pytest.approx(clustering_metrics(*together)["nmi"], abs=1e-6)
-    by_class = class_wise_map(queries, labels, gallery, gallery_labels)
-    assert test["class_wise_map_at_r"] == pytest.approx(by_class.mean(), abs=1e-6)
-
-
-def test_splits_are_disjoint_and_the_model_has_pooling_weights(recipe, tmp_path):
-    folder = RunFolder(tmp_path / "run")
-    assert run("train", recipe, "--run", folder.path, "--training.epochs", "1") == 0
-    splits = load_splits(folder.recipe())
-    names = [set(images.class_names) for images in splits[:3]]
+def test_its_splits_are_disjoint_and_its_model_has_pooling_weights(trained):
+    run = Run(trained.path)
+    names = [set(images.class_names) for images in run.splits[:3]]
     assert not (names[0] & names[1] or names[0] & names[2] or names[1] & names[2])
-    maps = place_maps(folder.learner().embedder, np.zeros((2, 16, 16, 1), "float32"))
+    maps = place_maps(run.learner.embedder, np.zeros((2, 16, 16, 1), "float32"))
     assert maps.correlations is None
     np.testing.assert_allclose(maps.weights.sum((1, 2)), [[1], [1]], rtol=1e-5)
 
 
-def test_the_seed_decides_the_initial_weights(recipe, tmp_path):
-    untrained = []
-    for name, seed in (("first", 1), ("second", 1), ("third", 2)):
-        options = ["--seed", seed, "--training.epochs", "1", "--training.steps_per_epoch", "1"]
-        assert run("train", recipe, "--run", tmp_path / name, *options) == 0
-        untrained.append(RunFolder(tmp_path / name).metrics()["untrained"])
-    assert untrained[0] == untrained[1] != untrained[2]
+def test_its_clusters_and_classes_are_evaluated(trained):
+    test = RunFolder(trained.path).metrics()["test"]
+    embeddings, labels, *_ = Run(trained.path).test_embeddings()
+    expected = clustering_metrics(embeddings, labels)
+    assert {name: test[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+    by_class = class_wise_map(embeddings, labels)
+    assert test["class_wise_map_at_r"] == pytest.approx(by_class.mean(), abs=1e-6)
+    page = RunFolder(trained.path).report_path.read_text("utf-8")
+    for name in ("NMI", "F1", "class-wise MAP@R"):
+        assert f'<th scope="col">{name}</th>' in page
+    assert "NMI" in trained.printed and "digits" in Comparison([trained.path]).markdown()
 
 
-def test_collages_of_a_folder(digits, recipe, tmp_path):
-    turned = tmp_path / "turned"
-    for folder in digits.iterdir():
-        for quarters in range(3):
-            (turned / f"{folder.name} {quarters}").mkdir(parents=True)
-            for path in sorted(folder.iterdir())[:6]:
-                picture = Image.open(path).rotate(90 * quarters)
-                picture.save(turned / f"{folder.name} {quarters}" / path.name)
-    options = ["--data.path", turned, "--data.collage.grid", "2", "--training.epochs", "1"]
-    assert run("train", recipe, "--run", tmp_path / "run", *options) == 0
-    counts = RunFolder(tmp_path / "run").metrics()["num_classes"]
-    assert sum(counts.values()) == 24
+def test_evaluation_keeps_the_embeddings_for_the_report(copied, monkeypatch):
+    run = Run(copied.path)
+    again = _embeddings.embed_test_images(run)
+    embed = _embeddings.embed
+    monkeypatch.setattr(_embeddings, "embed", None)
+    run.report()
+    kept = run.test_embeddings()
+    for name, expected in again._asdict().items():
+        if expected is None:
+            assert getattr(kept, name) is None
+        else:
+            np.testing.assert_allclose(getattr(kept, name), expected, atol=1e-6)
+    monkeypatch.setattr(_embeddings, "embed", embed)
+    class_0 = run.splits.test.subset([0])
+    monkeypatch.setattr(_embeddings, "check_test_classes", lambda *_: None)
+    fewer = Run(copied.path)
+    fewer.splits = run.splits._replace(test=class_0)
+    assert len(fewer.test_embeddings().queries) == len(class_0)
+    copied.embeddings_path.write_bytes(b"PK")
+    with pytest.raises(ValueError, match="test_embeddings.npz is damaged; gsp-tf evaluate"):
+        run.report()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--pooling.name", "gap", "--zero_shot.weight", "0", "--training.jit_compile", "true"],
-        ["--loss.name", "contrastive", "--training.precision", "mixed_bfloat16"],
-        ["--training.precision", "mixed_float16", "--training.optimizer", "sgd"],
-        [
-            *("--embedding.position", "after_pooling", "--training.optimizer", "adamw"),
-            *("--training.weight_decay", "0.01", "--training.clip_norm", "10"),
-            *("--training.weight_decay_exclusions", "[batch_normalization]"),
-            *("--training.schedule.name", "cosine"),
-        ],
-        [
-            *("--training.schedule.name", "plateau", "--training.patience", "3"),
-            *("--training.warmup_epochs", "1", "--training.precision", "mixed_float16"),
-            *("--training.learning_rate_multipliers", "{proxies: 100, conv2d: 0.5}"),
-        ],
-    ],
-)
-def test_variants(recipe, tmp_path, options):
-    options = [*options, "--training.epochs", "2", "--training.steps_per_epoch", "3"]
-    code = run("train", recipe, "--run", tmp_path / "run", *options)
-    assert code == 0
-    assert RunFolder(tmp_path / "run").metrics()["status"] == "finished"
-
-
-def test_manifest_with_splits(digits, recipe, tmp_path):
-    rows = ["path,label,split"]
-    for position, folder in enumerate(sorted(digits.iterdir())):
-        split = ("train", "validation", "test")[0 if position < 4 else 1 + position % 2]
-        rows += [f"{path},{folder.name},{split}" for path in sorted(folder.iterdir())]
-    manifest = tmp_path / "images.csv"
-    manifest.write_text("\n".join(rows), encoding="utf-8")
-    options = ["--data.name", "manifest", "--data.path", manifest, "--training.epochs", "1"]
-    assert run("train", recipe, "--run", tmp_path / "run", *options) == 0
-    assert RunFolder(tmp_path / "run").metrics()["num_classes"]["train"] == 4
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--pooling.transport_ration", "0.2"], "--pooling.transport_ration"),
-        (["--training.epochs", "many"], "training.epochs"),
-        (["--pooling.name", "attention"], "pooling.name"),
-        (["--pooling.transport_ratio", "0"], "transport_ratio must lie in (0, 1], received 0"),
-        (["--backbone.name", "vgg"], "Unknown backbone 'vgg', known are bn_inception, conv4"),
-        (["--pooling.name", "gap"], "zero_shot.weight > 0 needs the attributes"),
-        (["--data.path", "no/such/folder"], "no/such/folder"),
-        (["--data.path", "null"], "data.path is needed for data.name=folder"),
-        (["--data.split_fractions", "[0.5, 0.0, 0.5]"], "three positive shares"),
-        (["--data.split_fractions", "[0.5, 0.1, 0.1]"], "three positive shares"),
-        (["--data.split_fractions", "[0.5, 0.5]"], "data.split_fractions"),
-        (["--data.image_size", "0"], "data.image_size must be 1 or more, received 0"),
-        (["--data.collage.grid", "-1"], "data.collage.grid must be 0 or more, received -1"),
-        (["--training.epochs", "0"], "training.epochs must be 1 or more, received 0"),
-        (["--training.steps_per_epoch", "0"], "training.steps_per_epoch must be 1 or more"),
-        (["--training.learning_rate", ".nan"], "training.learning_rate must be positive"),
-        (
-            ["--training.learning_rate_multipliers", "{'(': 2}"],
-            "must be a regular expression, received '('",
-        ),
-        (["--training.learning_rate_multipliers", "{centres: 2}"], "['centres'] match none"),
-        (["--training.schedule.name", "linear"], "training.schedule.name"),
-        (["--embedding.dim", "0"], "embedding.dim must be 1 or more, received 0"),
-        (["--pooling.transport_ratio", ".nan"], "transport_ratio must lie in (0, 1], received nan"),
-        (
-            ["--pooling.num_prototypes", "0"],
-            "num_prototypes must be an integer",
-        ),
-        (["--zero_shot.weight", "2"], "zero_shot.weight must be between 0 and 1, received 2"),
-        (["--evaluation.recall_at", "[0]"], "evaluation.recall_at must be integers of 1 or more"),
-        (["--evaluation.batch_size", "0"], "evaluation.batch_size must be 1 or more, received 0"),
-        (["--seed", "-1"], "seed must be 0 to 2^32 - 1, received -1"),
-        (["--loss.arguments.temperature", "0.0"], "temperature must be positive, received 0.0"),
-        (["--data.classes_per_batch", "9"], "9"),
-        (["--config", "no/such/recipe.yaml"], "no/such/recipe.yaml"),
-    ],
-)
-def test_bad_recipes_are_refused_and_leave_nothing(recipe, tmp_path, capsys, options, message):
-    assert run("train", recipe, "--run", tmp_path / "run", *options) == 1
-    error = capsys.readouterr().err
-    assert error.count("gsp-tf: error:") == 1 and message in error
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"pooling: null\n", b"training: {epochs: null}\n", b"\xff\xfe\x00", b"- a list\n", b"x: [1\n"],
-)
-def test_a_recipe_file_that_is_no_recipe(tmp_path, capsys, content):
-    path = tmp_path / "recipe.yaml"
-    path.write_bytes(content)
-    assert run("train", path, "--run", tmp_path / "run") == 1
-    assert "gsp-tf: error:" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("name", ["", "../escape", ".hidden", "a\\b"])
-def test_the_name_of_a_run_is_no_path(recipe, capsys, name):
-    assert run("train", recipe, "--name", name) == 1
-    assert "name must be the name of a folder" in capsys.readouterr().err
-
-
-def test_a_recipe_file_with_an_unknown_key(tmp_path, capsys):
-    path = tmp_path / "recipe.yaml"
-    path.write_text("pooling:\n  sharpness: 3\n")
-    assert run("train", path, "--run", tmp_path / "run") == 1
-    assert "sharpness" in capsys.readouterr().err
-
-
-def test_an_existing_run_folder_is_left_as_it_is(recipe, tmp_path, capsys):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "mine.txt").write_text("precious")
-    assert run("train", recipe, "--run", folder) == 1
-    assert f"The run folder {folder} exists" in capsys.readouterr().err
-    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
-
-
-def test_evaluate_refuses_what_is_no_run_folder(tmp_path, capsys):
-    assert run("evaluate", tmp_path) == 1
-    assert "is not a run folder: it has no recipe.yaml" in capsys.readouterr().err
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory, digits):
-    """A finished run, to be copied and damaged."""
-    folder = tmp_path_factory.mktemp("finished")
-    path = folder / "recipe.yaml"
-    path.write_text(RECIPE.format(path=digits), encoding="utf-8")
-    assert run("train", path, "--run", folder / "run", "--training.epochs", "1") == 0
-    return folder / "run"
+def test_evaluate_completes_a_run_that_was_killed(copied):
+    expected = copied.metrics()["test"]
+    copied.metrics_path.unlink()
+    copied.report_path.unlink()
+    copied.embeddings_path.write_bytes(b"PK")
+    with open(copied.history_path, "a") as history:
+        history.write("2,0.5")
+    assert run_command("evaluate", copied.path) == 0
+    assert copied.metrics()["test"] == pytest.approx(expected, abs=1e-6)
+    assert copied.report_path.exists()
+    assert len(copied.history()["loss"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -364,171 +164,257 @@ def finished(tmp_path_factory, digits):
         ),
     ],
 )
-def test_evaluate_refuses_a_damaged_run(finished, tmp_path, capsys, file, change, message):
-    folder = shutil.copytree(finished, tmp_path / "run")
-    (folder / file).write_bytes(change((folder / file).read_bytes()))
-    assert run("evaluate", folder) == 1
+def test_evaluate_refuses_a_damaged_run(copied, capsys, file, change, message):
+    file = copied.path / file
+    file.write_bytes(change(file.read_bytes()))
+    assert run_command("evaluate", copied.path) == 1
     error = capsys.readouterr().err
     assert error.count("gsp-tf: error:") == 1 and re.search(message, error)
 
 
-def test_evaluate_completes_a_run_that_was_killed(finished, tmp_path):
-    folder = RunFolder(shutil.copytree(finished, tmp_path / "run"))
-    expected = folder.metrics()["test"]
-    folder.metrics_path.unlink()
-    folder.report_path.unlink()
-    with open(folder.history_path, "a") as history:
-        history.write("1,0.5")
-    assert run("evaluate", folder.path) == 0
-    assert folder.metrics()["test"] == pytest.approx(expected, abs=1e-6)
-    assert folder.report_path.exists()
-    assert len(folder.history()["loss"]) == 1
+def test_evaluate_refuses_a_folder_without_a_run(tmp_path, capsys):
+    assert run_command("evaluate", tmp_path) == 1
+    assert "is not a run folder: it has no recipe.yaml" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("split", ["validation", "test"])
-def test_a_split_without_two_images_of_a_class_is_refused_at_once(
-    digits, recipe, tmp_path, capsys, split
-):
-    rows = ["path,label,split"]
-    for position, folder in enumerate(sorted(digits.iterdir())):
-        name = ("train", "validation", "test")[0 if position < 4 else 1 + position % 2]
-        paths = sorted(folder.iterdir())[: 1 if name == split else None]
-        rows += [f"{path},{folder.name},{name}" for path in paths]
-    manifest = tmp_path / "images.csv"
-    manifest.write_text("\n".join(rows), encoding="utf-8")
-    options = ["--data.name", "manifest", "--data.path", manifest]
-    options += ["--data.min_images_per_class", "1"]
-    assert run("train", recipe, "--run", tmp_path / "run", *options) == 1
-    error = capsys.readouterr().err
-    assert f"each of the {split} classes" in error and "Ziffer" in error
-    assert not (tmp_path / "run").exists()
+def test_the_seed_decides_the_initial_weights_and_the_batches(trained, tmp_path):
+    found = []
+    for seed in ("1", "1", "2"):
+        recipe = load_recipe(trained.recipe, ["--seed", seed])
+        training = _training.Training(Run(tmp_path / "run", recipe))
+        kernel = training.learner.embedder.get_weights()[0]
+        found.append((kernel, next(iter(training.first_batches))[0].numpy()))
+    for first, second, third in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, second)
+        assert not np.array_equal(first, third)
 
 
-def in_shop(digits, tmp_path, gallery_from):
-    """Manifest of five training classes, and of queries and gallery of the others."""
-    rows = ["path,label,split"]
-    for position, folder in enumerate(sorted(digits.iterdir())):
-        for i, path in enumerate(sorted(folder.iterdir())):
-            is_gallery = i >= 8 if gallery_from == "all" else position >= gallery_from
-            split = "train" if position < 5 else ("gallery" if is_gallery else "query")
-            rows.append(f"{path},{folder.name},{split}")
-    manifest = tmp_path / "images.csv"
-    manifest.write_text("\n".join(rows), encoding="utf-8")
-    return manifest
+@pytest.mark.parametrize(
+    "options",
+    [
+        [
+            *("--pooling.name", "gap", "--zero_shot.weight", "0", "--loss.name", "contrastive"),
+            *("--training.precision", "mixed_bfloat16"),
+        ],
+        [
+            *("--embedding.position", "after_pooling", "--training.optimizer", "adamw"),
+            *("--training.weight_decay", "0.01", "--training.clip_norm", "10"),
+            *("--training.weight_decay_exclusions", "[batch_normalization]"),
+            *("--training.schedule.name", "cosine", "--training.precision", "mixed_float16"),
+        ],
+        [
+            *("--training.schedule.name", "plateau", "--training.patience", "3"),
+            *("--training.warmup_epochs", "1", "--training.precision", "mixed_float16"),
+            *("--training.learning_rate_multipliers", "{proxies: 100, conv2d: 0.5}"),
+            *("--training.optimizer", "sgd"),
+        ],
+    ],
+)
+def test_variants(trained, tmp_path, options):
+    options = [*options, "--training.steps_per_epoch", "2"]
+    run = Run(tmp_path / "run", load_recipe(trained.recipe, options)).train()
+    assert run.status == "finished" and "test" in run.folder.metrics()
 
 
 @pytest.mark.parametrize("protocol", ["conventional", "ablation"])
-def test_queries_search_a_gallery(digits, recipe, tmp_path, protocol):
-    manifest = in_shop(digits, tmp_path, "all")
-    options = ["--data.name", "manifest", "--data.path", manifest, "--protocol.name", protocol]
-    options += ["--data.classes_per_batch", "3", "--evaluation.recall_at", "[1, 10]"]
-    folder = RunFolder(tmp_path / "run")
-    assert run("train", recipe, "--run", folder.path, *options) == 0
-    metrics, history = folder.metrics(), folder.history()
-    assert metrics["test"]["num_queries"] == 40 and metrics["num_classes"]["test"] == 5
-    page = folder.report_path.read_text("utf-8")
-    if protocol == "conventional":
+def test_queries_search_a_gallery(manifest, write_recipe, tmp_path, protocol):
+    parts = ("query", "gallery")
+    options = manifest(lambda position, i: "train" if position < 5 else parts[i >= 8])
+    options += ["--data.classes_per_batch", "3", "--evaluation.recall_at", "[1, 10]", *SHORT]
+    options += ["--protocol.name", protocol, "--evaluation.clustering", "true"]
+    run = Run(tmp_path / "run", load_recipe(write_recipe(), list(map(str, options)))).train()
+    metrics, history = run.folder.metrics(), run.folder.history()
+    queries, labels, gallery, gallery_labels, *_ = run.test_embeddings()
+    assert (len(queries), len(gallery)) == (40, 60) and metrics["num_classes"]["test"] == 5
+    together = np.concatenate([queries, gallery]), np.concatenate([labels, gallery_labels])
+    nmi = clustering_metrics(*together)["nmi"]
+    assert metrics["test"]["nmi"] == pytest.approx(nmi, abs=1e-6)
+    by_class = class_wise_map(queries, labels, gallery, gallery_labels)
+    assert metrics["test"]["class_wise_map_at_r"] == pytest.approx(by_class.mean(), abs=1e-6)
+    is_chosen_by_test = protocol == "conventional"
+    page = run.report().read_text("utf-8")
+    assert ("The model was chosen by these same images" in page) == is_chosen_by_test
+    if is_chosen_by_test:
         best = max(metrics["untrained"]["val_recall_at_1"], *history["val_recall_at_1"])
         assert metrics["best_val_recall_at_1"] == pytest.approx(best)
         assert metrics["test"]["recall_at_1"] == pytest.approx(best)
-        assert "The model was chosen by these same images" in page
-    else:
-        assert "The model was chosen by these same images" not in page
 
 
-def test_a_gallery_of_other_classes_is_refused_at_once(digits, recipe, tmp_path, capsys):
-    manifest = in_shop(digits, tmp_path, 8)
-    options = ["--data.name", "manifest", "--data.path", manifest, "--protocol.name", "ablation"]
-    options += ["--data.classes_per_batch", "3"]
-    assert run("train", recipe, "--run", tmp_path / "run", *options) == 1
-    assert "none of the 60 queries is of a class of the 40 gallery" in capsys.readouterr().err
+def test_collages_of_a_folder(digits, trained, tmp_path):
+    for folder in digits.iterdir():
+        for quarters in range(3):
+            turned = tmp_path / "turned" / f"{folder.name} {quarters}"
+            turned.mkdir(parents=True)
+            for path in sorted(folder.iterdir())[:6]:
+                Image.open(path).rotate(90 * quarters).save(turned / path.name)
+    options = ["--data.path", str(tmp_path / "turned"), "--data.collage.grid", "2"]
+    check = check_recipe(load_recipe(trained.recipe, options), tmp_path / "run")
+    counts = [check.facts[name].split()[3] for name in ("train", "validation", "test")]
+    assert not check.missing and sum(map(int, counts)) == 24
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pooling.transport_ration", "0.2"], "--pooling.transport_ration"),
+        (["--training.epochs", "many"], "training.epochs"),
+        (["--pooling.name", "attention"], "pooling.name"),
+        (["--data.split_fractions", "[0.5, 0.0, 0.5]"], "three positive shares"),
+        (["--data.split_fractions", "[0.5, 0.1, 0.1]"], "three positive shares"),
+        (["--data.split_fractions", "[0.5, 0.5]"], "data.split_fractions"),
+        (["--data.image_size", "0"], "data.image_size must be 1 or more, received 0"),
+        (["--data.collage.grid", "-1"], "data.collage.grid must be 0 or more, received -1"),
+        (["--training.epochs", "0"], "training.epochs must be 1 or more, received 0"),
+        (["--training.steps_per_epoch", "0"], "training.steps_per_epoch must be 1 or more"),
+        (["--training.learning_rate", ".nan"], "training.learning_rate must be positive"),
+        (["--training.schedule.name", "linear"], "training.schedule.name"),
+        (["--embedding.dim", "0"], "embedding.dim must be 1 or more, received 0"),
+        (["--zero_shot.weight", "2"], "zero_shot.weight must be between 0 and 1, received 2"),
+        (["--evaluation.recall_at", "[0]"], "evaluation.recall_at must be integers of 1 or more"),
+        (["--evaluation.batch_size", "0"], "evaluation.batch_size must be 1 or more, received 0"),
+        (["--seed", "-1"], "seed must be 0 to 2^32 - 1, received -1"),
+        *((["--name", name], "name must be the name") for name in ("", "../up", ".hidden", "a\\b")),
+    ],
+)
+def test_a_bad_recipe_is_refused_when_it_is_read(trained, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_recipe(trained.recipe, options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pooling.transport_ratio", "0"], "transport_ratio must lie in (0, 1], received 0"),
+        (["--pooling.transport_ratio", ".nan"], "transport_ratio must lie in (0, 1], received nan"),
+        (["--pooling.num_prototypes", "0"], "num_prototypes must be an integer"),
+        (["--backbone.name", "vgg"], "Unknown backbone 'vgg', known are bn_inception, conv4"),
+        (["--pooling.name", "gap"], "zero_shot.weight > 0 needs the attributes"),
+        (["--data.path", "no/such/folder"], "no/such/folder"),
+        (["--data.path", "null"], "data.path is needed for data.name=folder"),
+        (
+            ["--training.learning_rate_multipliers", "{'(': 2}"],
+            "must be a regular expression, received '('",
+        ),
+        (["--training.learning_rate_multipliers", "{centres: 2}"], "['centres'] match none"),
+        (["--loss.arguments.temperature", "0.0"], "temperature must be positive, received 0.0"),
+        (["--data.classes_per_batch", "9"], "must be at most 4, received 9: 4 classes train of 10"),
+    ],
+)
+def test_a_bad_recipe_is_refused_before_training_and_leaves_nothing(
+    trained, tmp_path, options, message
+):
+    with pytest.raises((ValueError, OSError), match=re.escape(message)):
+        Run(tmp_path / "run", load_recipe(trained.recipe, options)).train()
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("skip", [False, True])
-def test_unreadable_files(recipe, tmp_path, digits, capsys, skip):
-    broken = tmp_path / "images"
-    for folder in digits.iterdir():
-        (broken / folder.name).mkdir(parents=True)
-        for path in folder.iterdir():
-            (broken / folder.name / path.name).write_bytes(path.read_bytes())
-    first = sorted(next(iter(sorted(broken.iterdir()))).iterdir())[0]
-    first.write_bytes(first.read_bytes()[:60])
-    options = ["--data.path", broken, "--training.epochs", "1"]
-    options += ["--skip-unreadable"] if skip else []
-    assert run("train", recipe, "--run", tmp_path / "run", *options) == (0 if skip else 1)
-    error = capsys.readouterr().err
-    assert ("1" in error) if skip else (first.name in error)
-    assert (tmp_path / "run").exists() == skip
-
-
-def test_a_class_with_a_single_image_is_named(recipe, tmp_path, digits, capsys):
-    lonely = tmp_path / "images"
-    for folder in digits.iterdir():
-        (lonely / folder.name).mkdir(parents=True)
-        for path in sorted(folder.iterdir())[:1]:
-            (lonely / folder.name / path.name).write_bytes(path.read_bytes())
-    assert run("train", recipe, "--run", tmp_path / "run", "--data.path", lonely) == 1
-    error = capsys.readouterr().err
-    assert "classes with fewer than 2 images: Ziffer" in error
+@pytest.mark.parametrize(
+    "content",
+    [b"pooling: null\n", b"training: {epochs: null}\n", b"\xff\xfe\x00", b"- a list\n", b"x: [1\n"],
+)
+def test_a_damaged_recipe_file_is_refused(tmp_path, capsys, content):
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content)
+    assert run_command("train", path, "--run", tmp_path / "run") == 1
+    assert capsys.readouterr().err.count("gsp-tf: error:") == 1
     assert not (tmp_path / "run").exists()
 
 
-def test_a_loss_that_is_not_finite_keeps_the_last_good_model(recipe, tmp_path, capsys):
+def test_a_recipe_file_with_an_unknown_key(tmp_path, capsys):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("pooling:\n  sharpness: 3\n")
+    assert run_command("train", path, "--run", tmp_path / "run") == 1
+    assert "sharpness" in capsys.readouterr().err
+    assert run_command("train", tmp_path / "no.yaml", "--run", tmp_path / "run") == 1
+    assert "no.yaml" in capsys.readouterr().err
+
+
+def test_an_existing_run_folder_is_left_as_it_is(trained, tmp_path, capsys):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("precious")
+    assert run_command("train", trained.recipe, "--run", folder) == 1
+    assert f"The run folder {folder} exists" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("lonely", ["validation", "test"])
+def test_a_split_without_two_images_of_a_class_is_refused(manifest, write_recipe, tmp_path, lonely):
+    def split(position, i):
+        name = ("train", "validation", "test")[0 if position < 4 else 1 + position % 2]
+        return None if name == lonely and i else name
+
+    options = [*map(str, manifest(split)), "--data.min_images_per_class", "1"]
+    with pytest.raises(ValueError, match=f"each of the {lonely} classes .*Ziffer"):
+        Run(tmp_path / "run", load_recipe(write_recipe(), options)).train()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_gallery_of_other_classes_is_refused(manifest, write_recipe, tmp_path):
+    parts = 5 * ["train"] + 3 * ["query"] + 2 * ["gallery"]
+    options = manifest(lambda position, i: parts[position])
+    options += ["--protocol.name", "ablation", "--data.classes_per_batch", "3"]
+    with pytest.raises(ValueError, match="none of the 60 queries is of a class of the 40 gallery"):
+        Run(tmp_path / "run", load_recipe(write_recipe(), list(map(str, options)))).train()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_class_with_a_single_image_is_named(write_recipe, tmp_path, digits):
+    for folder in digits.iterdir():
+        (tmp_path / "images" / folder.name).mkdir(parents=True)
+        shutil.copy(sorted(folder.iterdir())[0], tmp_path / "images" / folder.name)
+    recipe = load_recipe(write_recipe(), ["--data.path", str(tmp_path / "images")])
+    with pytest.raises(ValueError, match="classes with fewer than 2 images: Ziffer"):
+        Run(tmp_path / "run", recipe).train()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("warmup", [0, 2])
+def test_a_loss_that_is_not_finite_keeps_the_last_good_model(
+    write_recipe, tmp_path, capsys, warmup
+):
     folder = RunFolder(tmp_path / "run")
     options = ["--training.learning_rate", "1e30", "--loss.arguments.temperature", "1e-30"]
-    assert run("train", recipe, "--run", folder.path, *options) == 1
+    options += ["--training.epochs", "3", "--training.warmup_epochs", warmup]
+    assert run_command("train", write_recipe(), "--run", folder.path, *options) == 1
     assert "the loss was not finite" in capsys.readouterr().err
     metrics = folder.metrics()
-    assert metrics["status"] == "diverged" and metrics["diverged_at"][0] == 0
-    assert all(np.isfinite(w).all() for w in folder.learner().get_weights())
-    assert metrics["test"]["num_queries"] == 60
+    assert (metrics["status"], metrics["epochs"]) == ("diverged", 1)
+    assert metrics["diverged_at"][0] == 0 and not folder.checkpoint_path.exists()
+    learner = folder.learner()
+    assert all(np.isfinite(w).all() for w in learner.get_weights())
+    assert learner.embedder.trainable_weights and metrics["test"]["num_queries"] == 60
     assert "Training diverged" in folder.report_path.read_text("utf-8")
 
 
-def test_the_demo(tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def short_demo(monkeypatch):
+    """The demo trains for a few steps on small collages."""
+    small = ["--training.steps_per_epoch", "3", "--data.image_size", "36"]
+
     def shorter(path, options):
-        return load_recipe(path, [*options, "--training.steps_per_epoch", "25"])
+        return load_recipe(path, [*options, *small])
 
     monkeypatch.setattr("gsp_tf.experiment.demo.load_recipe", shorter)
-    assert run("demo", "--runs", tmp_path, "--epochs", "1") == 0
+
+
+def test_the_demo(short_demo, tmp_path, capsys):
+    assert run_command("demo", "--runs", tmp_path, "--epochs", "1") == 0
     output = capsys.readouterr().out
     (folder,) = tmp_path.iterdir()
     assert f"Report: {folder / 'report.html'}" in output and "unseen classes" in output
     assert sorted(path.name for path in folder.iterdir()) == ["gap", "gsp", "report.html"]
     for name in ("gap", "gsp"):
         metrics = RunFolder(folder / name).metrics()
-        assert metrics["epochs"] == 1 and metrics["best_val_map_at_r"] > 0.005
+        assert metrics["epochs"] == 1 and metrics["best_val_map_at_r"] > 0
 
 
-def test_an_interrupted_demo_does_not_start_its_second_training(tmp_path, monkeypatch):
+def test_an_interrupted_demo_does_not_start_its_second_training(short_demo, tmp_path, monkeypatch):
     def interrupt(*arguments, **keywords):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("keras.Model.fit", interrupt)
-    assert run("demo", "--runs", tmp_path) == 130
+    assert run_command("demo", "--runs", tmp_path) == 130
     (folder,) = tmp_path.iterdir()
     assert sorted(path.name for path in folder.iterdir()) == ["gap", "report.html"]
-
-
-def test_a_stopped_run_is_usable(recipe, tmp_path):
-    folder = RunFolder(tmp_path / "run")
-    command = [sys.executable, "-m", "gsp_tf.cli", "train", str(recipe), "--run", str(folder.path)]
-    process = subprocess.Popen(
-        [*command, "--training.epochs", "5000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        # A test suite that runs in the background may have been told to ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    while len(folder.history().get("loss", ())) < 2:
-        assert process.poll() is None
-        time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    process.communicate()
-    assert process.returncode == 130
-    metrics = folder.metrics()
-    assert metrics["status"] == "interrupted" and metrics["epochs"] >= 2
-    assert "interrupted after" in folder.report_path.read_text("utf-8")
-    assert run("evaluate", folder.path) == 0
-    assert isinstance(folder.learner(), keras.Model)
+    assert json.loads((folder / "gap" / "metrics.json").read_text())["status"] == "interrupted"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gsp_tf.experiment import RunFolder, report_runs, train_recipe
+from gsp_tf.experiment import Run
 from gsp_tf.recipe import load_recipe
 
 RECIPE = """
@@ -38,13 +38,12 @@ PICTURES = {"gsp": "overlays", "agrouping": "overlays", "crt": "correlations"}
 def test_a_system_learns_classes_that_it_has_not_seen(name, tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE + SYSTEMS[name], encoding="utf-8")
-    folder = RunFolder(tmp_path / "run")
-    train_recipe(load_recipe(path, ["--name", name]), folder.path)
-    metrics = folder.metrics()
+    run = Run(tmp_path / "run", load_recipe(path, ["--name", name])).train()
+    metrics = run.folder.metrics()
     untrained, test = metrics["untrained"], metrics["test"]
     assert metrics["best_val_map_at_r"] > 1.5 * untrained["val_map_at_r"]
     chance = 39 / (test["num_queries"] - 1)
     assert test["precision_at_1"] > 60 * chance
-    page = report_runs([folder.path], folder.report_path, name).read_text("utf-8")
+    page = run.report().read_text("utf-8")
     assert f'<section id="{PICTURES.get(name, "overlays")}">' in page
     assert ("group 4" in page) == (name == "agrouping")

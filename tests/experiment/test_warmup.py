@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.cli import main
-from gsp_tf.experiment import RunFolder, build_learner
-from gsp_tf.experiment.warmup import warm_up
+from gsp_tf.experiment import Run, build_learner
+from gsp_tf.experiment._warm_up import warm_up
 from gsp_tf.recipe import (
     BackboneRecipe,
     DataRecipe,
@@ -16,43 +15,25 @@ from gsp_tf.recipe import (
     PoolingRecipe,
     Recipe,
     TrainingRecipe,
+    load_recipe,
 )
 from gsp_tf.training import RetrievalEvaluation, SaveBest
 
-RECIPE = """
-name: digits
-data:
-  name: folder
-  path: {path}
-  channels: 1
-  image_size: 16
-  split_fractions: [0.4, 0.3, 0.3]
-  classes_per_batch: 4
-  images_per_class: 4
-backbone: {{name: conv4}}
-embedding: {{dim: 8}}
-pooling: {{num_prototypes: 4}}
+WARM_UP = """
 training:
   epochs: 3
   steps_per_epoch: 3
   warmup_epochs: 2
   warmup_learning_rate_multiplier: 5
-  learning_rate_multipliers: {{conv2d: 0.5, proxies: 10}}
+  learning_rate_multipliers: {conv2d: 0.5, proxies: 10}
 """
 
 
 @pytest.fixture
-def recipe(tmp_path, digits):
-    path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE.format(path=digits), encoding="utf-8")
-    return path
-
-
-def train(recipe, folder, *options):
-    """Exit code of training."""
-    with pytest.raises(SystemExit) as exit:
-        main(["train", str(recipe), "--run", str(folder.path), *options])
-    return exit.value.code
+def train(write_recipe, tmp_path):
+    """Function that trains with options and gives the run."""
+    path = write_recipe(WARM_UP)
+    return lambda *options: Run(tmp_path / "run", load_recipe(path, options)).train()
 
 
 def dataset():
@@ -61,8 +42,8 @@ def dataset():
     return tf.data.Dataset.from_tensor_slices((images, np.arange(12) % 3)).batch(12).repeat()
 
 
-def fit(train_with, first_epoch, epochs, save_best):
-    train_with(
+def fit(learner, first_epoch, epochs, save_best):
+    learner.fit(
         dataset(),
         initial_epoch=first_epoch,
         epochs=epochs,
@@ -86,12 +67,13 @@ def warmed_up(path, **settings):
     before = [weight.numpy() for weight in learner.weights]
     best = SaveBest(path)
     best.set_model(learner)
-    warm_up(training, learner, best, fit)
+    with warm_up(training, learner, best) as save_best:
+        fit(learner, 0, 2, save_best)
     return learner, before, best
 
 
 @pytest.mark.parametrize("settings", [{}, {"jit_compile": True}, {"precision": "mixed_float16"}])
-def test_the_backbone_stands_still(tmp_path, settings):
+def test_the_backbone_is_frozen(tmp_path, settings):
     learner, before, best = warmed_up(tmp_path / "best.keras", **settings)
     moved = {
         weight.path
@@ -107,12 +89,12 @@ def test_the_backbone_stands_still(tmp_path, settings):
 def test_the_whole_learner_trains_afterwards(tmp_path):
     learner, _, best = warmed_up(tmp_path / "best.keras")
     before = [weight.numpy() for weight in learner.weights]
-    fit(learner.fit, 2, 3, best)
+    fit(learner, 2, 3, best)
     for weight, value in zip(learner.weights, before, strict=True):
         assert not np.array_equal(weight, value), weight.path
 
 
-def test_what_is_saved_in_the_warmup_goes_on_whole(tmp_path):
+def test_a_model_that_the_warm_up_saves_is_whole(tmp_path):
     learner, _, _ = warmed_up(tmp_path / "best.keras", learning_rate_multipliers={"conv2d": 0.5})
     with warnings.catch_warnings():
         # Keras warns of the state of an optimizer that does not fit.
@@ -127,10 +109,8 @@ def test_what_is_saved_in_the_warmup_goes_on_whole(tmp_path):
         assert not np.array_equal(weight, value), weight.path
 
 
-@pytest.mark.parametrize("schedule", ["constant", "plateau"])
-def test_one_history(recipe, tmp_path, schedule):
-    folder = RunFolder(tmp_path / "run")
-    assert train(recipe, folder, "--training.schedule.name", schedule) == 0
+def test_one_history(train):
+    folder = train("--training.schedule.name", "plateau").folder
     with open(folder.history_path, newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["0", "1", "2"]
@@ -153,37 +133,22 @@ def test_one_history(recipe, tmp_path, schedule):
     assert steps == [0, 1, 2]
 
 
-def test_a_stop_in_the_warmup(recipe, tmp_path, monkeypatch):
+def test_a_stop_in_the_warmup(train, monkeypatch):
     def stop(callback, epoch, logs, original=RetrievalEvaluation.on_epoch_end):
         if epoch == 1:
             raise KeyboardInterrupt
         original(callback, epoch, logs)
 
     monkeypatch.setattr(RetrievalEvaluation, "on_epoch_end", stop)
-    folder = RunFolder(tmp_path / "run")
-    assert train(recipe, folder) == 130
+    folder = train().folder
     metrics = folder.metrics()
     assert (metrics["status"], metrics["epochs"]) == ("interrupted", 1)
     assert metrics["test"]["num_queries"] == 60
     assert all(layer.trainable for layer in folder.learner().embedder.layers)
 
 
-def test_divergence_in_the_warmup_ends_training(recipe, tmp_path):
-    folder = RunFolder(tmp_path / "run")
-    options = ["--training.learning_rate", "1e30", "--loss.arguments.temperature", "1e-30"]
-    assert train(recipe, folder, *options) == 1
-    metrics = folder.metrics()
-    assert (metrics["status"], metrics["epochs"]) == ("diverged", 1)
-    assert metrics["diverged_at"][0] == 0
-    learner = folder.learner()
-    assert all(np.isfinite(weight).all() for weight in learner.get_weights())
-    assert learner.embedder.trainable_weights
-
-
-def test_patience_counts_from_the_end_of_the_warmup(recipe, tmp_path, monkeypatch):
+def test_patience_counts_from_the_end_of_the_warmup(train, monkeypatch):
     monkeypatch.setattr(RetrievalEvaluation, "evaluate", lambda callback: {"val_map_at_r": 0.5})
-    folder = RunFolder(tmp_path / "run")
-    options = ["--training.epochs", "9", "--training.patience", "1"]
-    assert train(recipe, folder, *options) == 0
+    run = train("--training.epochs", "9", "--training.patience", "1")
     # Two epochs of warm-up, one to compare with, one without a rise.
-    assert folder.metrics()["epochs"] == 4
+    assert run.folder.metrics()["epochs"] == 4

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from embedded import save_run
 
-from gsp_tf.experiment import load_splits
-from gsp_tf.experiment.evaluate import embed_test_images
+from gsp_tf.experiment import Run, load_splits
 from gsp_tf.explore import collection
 from gsp_tf.explore.collection import IndexedImages, NoImages, TestImages, open_collection
 from gsp_tf.serving import open_index, search
@@ -15,8 +14,9 @@ from gsp_tf.serving.run_model import RunModel
 def test_without_an_index_the_test_images_of_the_evaluation_are_searched(model, test_images):
     assert isinstance(test_images, TestImages)
     assert test_images.summary == "24 test images of the run"
-    splits = load_splits(model.recipe)
-    embeddings, labels, *_ = embed_test_images(model.folder, model.recipe, splits)
+    run = Run(model.folder.path)
+    splits = run.splits
+    embeddings, labels, *_ = run.test_embeddings()
     nearest = test_images.nearest(embeddings[5:6], 4)
     distances = np.linalg.norm(embeddings - embeddings[5], axis=1)
     np.testing.assert_allclose([one.distance for one in nearest], np.sort(distances)[:4], atol=1e-3)

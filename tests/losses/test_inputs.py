@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf.losses import ProxyNCALoss
-from gsp_tf.losses.inputs import checked
+from gsp_tf.losses._inputs import check_inputs
 
 EMBEDDINGS = np.ones((3, 4), "float32")
 
@@ -16,16 +16,16 @@ EMBEDDINGS = np.ones((3, 4), "float32")
 def test_accepts_whole_labels_of_every_type(shape, dtype):
     labels = np.array([0, 2, 5], dtype).reshape(shape)
     for given in (labels, labels.tolist(), tf.constant(labels), tf.cast(labels, "bfloat16")):
-        flat, embeddings, is_valid = checked(given, EMBEDDINGS, num_classes=6)
+        flat, embeddings, is_valid = check_inputs(given, EMBEDDINGS, num_classes=6)
         assert flat.dtype == tf.int32 and flat.numpy().tolist() == [0, 2, 5]
         assert embeddings.dtype == tf.float32 and bool(is_valid)
-    assert checked(labels, EMBEDDINGS)[0].dtype == tf.int64
+    assert check_inputs(labels, EMBEDDINGS)[0].dtype == tf.int64
 
 
 @pytest.mark.parametrize("broken", [0.5, -0.25, np.nan, np.inf])
 def test_refuses_labels_that_are_not_whole(broken):
     with pytest.raises(ValueError, match=f"must be whole numbers, received {broken:g}"):
-        checked([0.0, broken, 1.0], EMBEDDINGS)
+        check_inputs([0.0, broken, 1.0], EMBEDDINGS)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_refuses_labels_that_are_not_whole(broken):
 )
 def test_refuses_labels_of_other_types(labels, name):
     with pytest.raises(ValueError, match=f"^Labels must be of an integer type, received {name}.$"):
-        checked(labels, EMBEDDINGS)
+        check_inputs(labels, EMBEDDINGS)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_refuses_labels_of_other_types(labels, name):
 )
 def test_refuses_embeddings_of_other_types(embeddings, name):
     with pytest.raises(ValueError, match=f"^Embeddings must be .* type, received {name}.$"):
-        checked([0, 1, 2], embeddings)
+        check_inputs([0, 1, 2], embeddings)
 
 
 @pytest.mark.parametrize("label", [-1, 5, 2**40])
 def test_refuses_labels_that_are_no_class(label):
     with pytest.raises(ValueError, match=rf"0 to 4 \(num_classes=5\), received {label}\."):
-        checked([0, label, 4], EMBEDDINGS, num_classes=5)
-    assert checked([0, label, 4], EMBEDDINGS)[0].numpy().tolist() == [0, label, 4]
+        check_inputs([0, label, 4], EMBEDDINGS, num_classes=5)
+    assert check_inputs([0, label, 4], EMBEDDINGS)[0].numpy().tolist() == [0, label, 4]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_refuses_labels_that_are_no_class(label):
 )
 @pytest.mark.parametrize("compiled", [False, True])
 def test_refuses_shapes_that_do_not_fit(labels, embeddings, compiled):
-    run = tf.function(checked) if compiled else checked
+    run = tf.function(check_inputs) if compiled else check_inputs
     message = r"takes integer labels \(B,\) or \(B, 1\) and embeddings \(B, D\), received labels of"
     with pytest.raises(ValueError, match=message):
         run(tf.zeros(labels, "int32"), tf.zeros(embeddings))
@@ -75,14 +75,14 @@ def test_refuses_shapes_that_do_not_fit(labels, embeddings, compiled):
 def test_refuses_one_hot_labels_when_the_batch_size_is_unknown_too(batch_size):
     specs = [tf.TensorSpec((batch_size, 5), "int32"), tf.TensorSpec((batch_size, 4))]
     with pytest.raises(ValueError, match=r"shape \(\w+, 5\).*one-hot label is its argmax"):
-        tf.function(checked).get_concrete_function(*specs)
+        tf.function(check_inputs).get_concrete_function(*specs)
 
 
 @pytest.mark.parametrize("labels", [(None,), (None, 1), (None, None), None])
 @pytest.mark.parametrize("embeddings", [(None, 4), (3, 4), None])
 def test_accepts_shapes_that_are_not_known(labels, embeddings):
     specs = [tf.TensorSpec(labels, "int64"), tf.TensorSpec(embeddings, "float32")]
-    run = tf.function(lambda labels, embeddings: checked(labels, embeddings), specs)
+    run = tf.function(lambda labels, embeddings: check_inputs(labels, embeddings), specs)
     shape = (-1, 1)[: len(labels or [None])]
     flat, _, is_valid = run(tf.reshape(tf.range(3, dtype="int64"), shape), EMBEDDINGS)
     assert flat.numpy().tolist() == [0, 1, 2] and bool(is_valid)
@@ -105,7 +105,7 @@ def test_a_graph_raises_and_xla_says_that_there_is_no_number(labels, message):
     embeddings = tf.ones((len(labels), 4))
 
     def run(labels, embeddings):
-        return checked(labels, embeddings, num_classes=2)[2]
+        return check_inputs(labels, embeddings, num_classes=2)[2]
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         tf.function(run, input_signature=signature)(labels, embeddings)
@@ -119,7 +119,7 @@ def test_embeddings_that_are_not_finite_are_no_error():
         embeddings = EMBEDDINGS.copy()
         embeddings[1, 2] = broken
         for normalize in (True, False):
-            assert not checked([0, 1, 2], embeddings, normalize=normalize)[2]
+            assert not check_inputs([0, 1, 2], embeddings, normalize=normalize)[2]
 
 
 def test_symbolic_tensors_make_a_functional_model():

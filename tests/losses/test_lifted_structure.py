@@ -7,9 +7,9 @@ from gsp_tf.losses import (
     HardNegativeMiner,
     LiftedStructureLoss,
     MultiSimilarityMiner,
+    Pairs,
     SemiHardNegativeMiner,
 )
-from gsp_tf.losses.pairs import Pairs
 
 MARGIN = 0.8
 MINERS = [MultiSimilarityMiner, SemiHardNegativeMiner, HardNegativeMiner]

@@ -14,9 +14,9 @@ from gsp_tf.losses import (
     MarginLoss,
     Miner,
     MultiSimilarityMiner,
+    Pairs,
     SemiHardNegativeMiner,
 )
-from gsp_tf.losses.pairs import Pairs
 
 MINERS = {
     "distance_weighted": lambda: DistanceWeightedMiner(0.4, 1.3, seed=5),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gsp_tf.losses import ProxyAnchorLoss, ProxyNCALoss, ProxySynthesis, SoftTripleLoss
-from gsp_tf.losses.proxy_synthesis import symmetric_beta, synthetic_classes
+from gsp_tf.losses.proxy_synthesis import _symmetric_beta, _synthetic_classes
 from gsp_tf.training import MetricLearner
 
 INNER = [
@@ -67,7 +67,7 @@ def test_is_the_proxy_loss_with_the_mixtures_as_samples_and_proxies(
 @settings(max_examples=60)
 @given(labels=st.lists(st.integers(0, 4), min_size=1, max_size=12))
 def test_mixtures_of_the_same_classes_share_a_class(labels):
-    partners, mixed, is_class = (x.numpy() for x in synthetic_classes(np.array(labels), 5))
+    partners, mixed, is_class = (x.numpy() for x in _synthetic_classes(np.array(labels), 5))
     pairs = [(label, labels[partner]) for label, partner in zip(labels, partners, strict=True)]
     if len(set(labels)) == 1:
         assert mixed.tolist() == labels and not is_class.any()
@@ -106,7 +106,7 @@ def test_seed_decides_the_mixtures(with_weights, jit_compile):
 )
 def test_rates_have_a_beta_distribution(alpha, jit_compile):
     generator = keras.random.SeedGenerator(0)
-    draw = tf.function(lambda: symmetric_beta(alpha, generator), jit_compile=jit_compile)
+    draw = tf.function(lambda: _symmetric_beta(alpha, generator), jit_compile=jit_compile)
     rates = np.array([draw() for _ in range(2000)])
     assert rates.min() >= 0 and rates.max() <= 1
     # Four standard errors.

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from gsp_tf.losses.reductions import log1p_sum_exp, log_sum_exp, mean_of_nonzero, weighted_mean
+from gsp_tf.losses import log1p_sum_exp, log_sum_exp, mean_of_nonzero, weighted_mean
 
 REDUCTIONS = [weighted_mean, mean_of_nonzero, log_sum_exp, log1p_sum_exp]
 few = settings(max_examples=15)

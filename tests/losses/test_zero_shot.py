@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
 from gsp_tf.losses import ZeroShotLoss
-from gsp_tf.losses.zero_shot import REDUCTIONS, alternate_classes
+from gsp_tf.losses.zero_shot import _REDUCTIONS, _alternate_classes
 
 
 def loss_with(class_embeddings, dtype="float32", **arguments):
@@ -77,7 +77,7 @@ def test_equals_the_authors_equations(oracle, k, jit_compile):
     labels=st.lists(st.integers(0, 5), min_size=1, max_size=15),
     ridge=st.sampled_from([1e-3, 0.05, 10.0]),
     scale=st.sampled_from([0.0, 1.0, 9.5]),
-    reduction=st.sampled_from(REDUCTIONS),
+    reduction=st.sampled_from(_REDUCTIONS),
     seed=st.integers(0, 1000),
 )
 def test_equals_the_definition(labels, ridge, scale, reduction, seed):
@@ -91,7 +91,7 @@ def test_equals_the_definition(labels, ridge, scale, reduction, seed):
 @settings(max_examples=80)
 @given(labels=st.lists(st.integers(-3, 9), min_size=1, max_size=20))
 def test_halves_alternate_and_share_no_class(labels):
-    in_second, count = alternate_classes(np.array(labels))
+    in_second, count = _alternate_classes(np.array(labels))
     order = list(dict.fromkeys(labels))
     assert int(count) == len(order)
     assert in_second.numpy().tolist() == [order.index(label) % 2 == 1 for label in labels]
@@ -134,7 +134,7 @@ def test_gradients_equal_finite_differences(labels):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("reduction", _REDUCTIONS)
 @pytest.mark.parametrize("rows", [1, 5])
 def test_one_class_costs_nothing(rows, reduction, jit_compile):
     labels, attributes, class_embeddings = batch([2] * rows)

@@ -8,8 +8,7 @@ from keras import ops
 from printed import assert_as_printed, finite_differences
 
 from gsp_tf.evaluation import retrieval_metrics
-from gsp_tf.losses import ContrastiveLoss, ProxyPairsLoss
-from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses import ContrastiveLoss, PairLoss, ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center, lipschitz_normalize
 from gsp_tf.training import (
     ChanceConstrainedTrainer,

@@ -9,8 +9,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from gsp_tf.cli import main
-from gsp_tf.experiment import RunFolder, build_learner, load_splits
-from gsp_tf.experiment.evaluate import fingerprint
+from gsp_tf.experiment import RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.recipe import load_recipe
 
 RECIPE = """

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, save_run
 
-from gsp_tf.experiment import RunFolder, load_splits
-from gsp_tf.experiment.evaluate import embed_test_images
+from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.serving import EmbeddingsFolder, embed_images
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.run_model import RunModel
@@ -55,9 +54,9 @@ def contents(path):
 
 
 def test_are_those_of_the_evaluation(finished_run, embedded):
-    folder = RunFolder(finished_run)
-    splits = load_splits(folder.recipe())
-    expected, labels, *_ = embed_test_images(folder, folder.recipe(), splits)
+    run = Run(finished_run)
+    splits = run.splits
+    expected, labels, *_ = run.test_embeddings()
     paths, names, embeddings = contents(embedded)
     rows = [paths.index(path) for path in splits.test.paths]
     np.testing.assert_allclose(embeddings[rows], expected, atol=1e-6)

@@ -6,7 +6,7 @@ import pytest
 from faults import kill_while_writing, largest_file
 
 from gsp_tf.cli import main
-from gsp_tf.experiment import evaluate_run
+from gsp_tf.experiment import Run
 from gsp_tf.serving import (
     EmbeddingsFolder,
     build_index,
@@ -116,5 +116,5 @@ def test_an_evaluation_that_fails_keeps_the_last_one(served_run, tmp_path, capsy
 
     replaced = []
     monkeypatch.setattr("os.replace", lambda _, path: replaced.append(path))
-    evaluate_run(run)
+    Run(run).evaluate()
     assert replaced == [embeddings, metrics]  # killed between them, no old embeddings count

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from own_model import write_folder
 
-from gsp_tf.experiment import train_recipe
+from gsp_tf.experiment import Run
 from gsp_tf.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ def test_the_numbers_are_those_of_the_run(tmp_path, monkeypatch):
     tiny = tmp_path / "tiny.yaml"
     tiny.write_text(json.dumps({"data": data, "training": {"epochs": 1, "steps_per_epoch": 1}}))
     recipe = load_recipe([COLLAGE, tiny, script.CRT_RECIPE])
-    run = train_recipe(recipe, tmp_path / "small_collage_crt-0")
+    run = Run(tmp_path / "small_collage_crt-0", recipe).train().folder
     monkeypatch.setattr(script, "VARIANTS", {"CRT": script.VARIANTS["CRT"]})
     results, figure = tmp_path / "crt.csv", tmp_path / "crt.png"
     script.main((str(COLLAGE), str(tiny)), str(tmp_path), (0,), 1, str(results), str(figure))

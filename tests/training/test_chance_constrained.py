@@ -10,9 +10,9 @@ from gsp_tf.training import (
     MetricLearner,
     ProxyPool,
     RetrievalEvaluation,
+    inference,
     with_learning_rate_multipliers,
 )
-from gsp_tf.training.embedding import inference
 
 CLASSES, PER_CLASS, COLUMNS = 6, 9, 8
 

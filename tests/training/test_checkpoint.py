@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from gsp_tf.training import Checkpoint
-from gsp_tf.training.checkpoint import epoch_of
+from gsp_tf.training import Checkpoint, epoch_of
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
 
@@ -47,7 +46,7 @@ def start(units=2):
     return model(units)
 
 
-def test_going_on_is_not_stopping(tmp_path):
+def test_a_run_that_continues_has_the_numbers_of_one_that_never_stopped(tmp_path):
     path = tmp_path / "state.npz"
     whole = start()
     losses = fit(whole)["loss"]
@@ -84,7 +83,7 @@ def test_parts_keep_values_and_arrays(tmp_path):
         assert sum(name.startswith("array_") for name in file.files) == 2
 
 
-def test_keras_callbacks_go_on_waiting(tmp_path):
+def test_keras_callbacks_continue_to_wait(tmp_path):
     path = tmp_path / "state.npz"
 
     def callbacks(resume=False):
@@ -134,15 +133,15 @@ def test_a_write_that_fails_leaves_the_last_file(tmp_path, monkeypatch):
     assert path.read_bytes() == before and [f.name for f in tmp_path.iterdir()] == ["state.npz"]
 
 
-def test_what_is_no_checkpoint_is_refused(tmp_path):
+def test_what_is_not_a_checkpoint_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         epoch_of(tmp_path / "none.npz")
     for content in (b"", b"text", json.dumps({"epoch": 1}).encode()):
         (tmp_path / "bad.npz").write_bytes(content)
-        with pytest.raises(ValueError, match="damaged or no checkpoint"):
+        with pytest.raises(ValueError, match="damaged, or is not a checkpoint"):
             epoch_of(tmp_path / "bad.npz")
     np.savez(tmp_path / "code.npz", state=np.array([{"epoch": 1}], dtype=object))
-    with pytest.raises(ValueError, match="damaged or no checkpoint"):
+    with pytest.raises(ValueError, match="damaged, or is not a checkpoint"):
         epoch_of(tmp_path / "code.npz")
 
 
@@ -153,5 +152,5 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path):
         arrays = dict(file)
     np.savez(path, **{**arrays, "variable_0": np.array([{"a": 1}], dtype=object)})
     assert epoch_of(path) == 1
-    with pytest.raises(ValueError, match="state.npz is damaged or no checkpoint.*pickle"):
+    with pytest.raises(ValueError, match="state.npz is damaged, or is not a checkpoint.*pickle"):
         fit(start(), Checkpoint(path, resume=True), first_epoch=1)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gsp_tf.training.checkpoint import epoch_of
+from gsp_tf.training import epoch_of
 
 DOCS = Path(__file__).parents[2] / "docs/distributed.md"
 STRATEGY = "tf.distribute.MultiWorkerMirroredStrategy()"

@@ -4,8 +4,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf.losses import ContrastiveLoss
-from gsp_tf.training import MetricLearner, embed
-from gsp_tf.training.embedding import inference
+from gsp_tf.training import MetricLearner, embed, inference
 
 
 @pytest.fixture

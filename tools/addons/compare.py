@@ -19,8 +19,13 @@ from keras import ops
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf.losses import LiftedStructureLoss, NPairsLoss, TripletHardLoss, TripletSemiHardLoss
-from gsp_tf.losses.pair import PairLoss
+from gsp_tf.losses import (
+    LiftedStructureLoss,
+    NPairsLoss,
+    PairLoss,
+    TripletHardLoss,
+    TripletSemiHardLoss,
+)
 
 VALUE_TOLERANCE = 2e-4
 GRADIENT_TOLERANCE = 2e-3

@@ -16,7 +16,7 @@ class CBAMPooling(WeightedPooling):
     """Average of the features of a map, refined by channel attention and then by spatial attention.
 
     "CBAM: Convolutional Block Attention Module", section 3. The map F becomes `F' = M_c ⊗ F` and
-    `F'' = M_s ⊗ F'` (eq. 1), of which the average is taken:
+    `F'' = M_s ⊗ F'` (eq. 1), whose average is the output:
 
         M_c = σ(W_1 ReLU(W_0 F_avg) + W_1 ReLU(W_0 F_max))      (eq. 2, averages over positions)
         M_s = σ(f([F'_avg; F'_max]))                            (eq. 3, averages over channels)

@@ -24,7 +24,7 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
     pooling, up to scale. The weights α may be negative.
 
     The system is solved in float64. Where its rounding error, about `ε (n + C) Σ_j ||f_j||²` for
-    the machine epsilon ε, is above λ, it takes the place of λ: with a hundred features of 512
+    the machine epsilon ε, is above λ, it replaces λ: with a hundred features of 512
     channels and λ = 1 this is so from values of about 10,000 on.
 
     Args:

@@ -25,7 +25,7 @@ class SMKPooling(WeightedPooling):
       is left to a `Dense` layer after the pooling.
 
     Args:
-        smoothing_size: side of the neighbourhood, at least 1, which is no smoothing.
+        smoothing_size: side of the neighbourhood, at least 1; 1 does not smooth.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Input: a map; with `smoothing_size=1` also a set. Output: `(B, C)`.

@@ -1,0 +1,28 @@
+"""Layers, losses and miners are saved as the arguments of their constructors."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+
+def constructor_config(instance: Any, passed_on: Sequence[str] = ()) -> dict[str, Any]:
+    """The constructor's arguments, read from attributes of the same names; `**kwargs` passes on."""
+    parameters = inspect.signature(type(instance)).parameters.values()
+    names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    if len(names) < len(parameters):
+        names += passed_on
+    values = {name: getattr(instance, name) for name in names}
+    return {
+        name: keras.saving.serialize_keras_object(value) if hasattr(value, "get_config") else value
+        for name, value in values.items()
+    }
+
+
+def deserialized(config: dict[str, Any]) -> dict[str, Any]:
+    """The constructor's arguments of a config."""
+    return {
+        name: keras.saving.deserialize_keras_object(value) if isinstance(value, dict) else value
+        for name, value in config.items()
+    }

@@ -1,0 +1,48 @@
+"""What people read on a terminal: counts and lists in messages, and progress."""
+
+import sys
+from collections.abc import Iterable, Sequence
+
+_LIMIT = 20
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: "1 image", "8,144 images", "0 classes"."""
+    many = many or one + ("es" if one.endswith("s") else "s")
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def bulleted(items: Sequence[object], indent: str = "  ") -> str:
+    """One line for each of the first 20 items, and how many more there are."""
+    return "\n".join(f"{indent}{item}" for item in _shortened(items, _LIMIT))
+
+
+def listed(items: Sequence[object], limit: int = _LIMIT) -> str:
+    """The first items on one line, and how many more there are."""
+    return ", ".join(_shortened(items, limit))
+
+
+def _shortened(items: Sequence[object], limit: int) -> list[str]:
+    shown = [str(item) for item in items[:limit]]
+    more = len(items) - len(shown)
+    return [*shown, f"and {more:,} more"] if more else shown
+
+
+def to_install(extra: str) -> str:
+    """How to install an extra of `setup.cfg`, as the end of a sentence."""
+    return f'pip install ".[{extra}]" in a checkout of gsp_tf'
+
+
+def show_progress(items: Iterable, description: str, total: int) -> Iterable:
+    """Yields the items, and shows a progress bar if standard error is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(
+        items,
+        description=description,
+        total=total,
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )

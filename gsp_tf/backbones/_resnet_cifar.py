@@ -1,0 +1,75 @@
+"""Residual networks for small images (He et al. 2015 section 4.2, and 2016)."""
+
+import keras
+from keras import layers
+
+from gsp_tf.backbones.registry import InputShape, register
+
+_WIDTHS = (16, 32, 64)
+_BLOCKS_PER_STAGE = 3
+
+
+@register("resnet20", intermediate="stage_2")
+def resnet20(input_shape: InputShape = (None, None, 3)) -> keras.Model:
+    """ResNet-20: three stages of three blocks, 16, 32 and 64 channels.
+
+    "Deep Residual Learning for Image Recognition" (He et al., CVPR 2016), section 4.2. A shortcut
+    that changes the shape is a 1x1 convolution (option B).
+    """
+    images = keras.Input(input_shape)
+    x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
+    x = layers.ReLU()(_normalize(_convolve(x, _WIDTHS[0])))
+    for width, strides, name in _blocks():
+        shortcut = x
+        x = layers.ReLU()(_normalize(_convolve(x, width, strides=strides)))
+        x = _normalize(_convolve(x, width))
+        if shortcut.shape[-1] != width or strides != 1:
+            shortcut = _normalize(_convolve(shortcut, width, kernel_size=1, strides=strides))
+        x = layers.ReLU(name=name)(layers.Add()([x, shortcut]))
+    return keras.Model(images, x, name="resnet20")
+
+
+@register("resnetv2_20", intermediate="stage_2")
+def resnetv2_20(input_shape: InputShape = (None, None, 3)) -> keras.Model:
+    """ResNet-20 with pre-activation blocks.
+
+    "Identity Mappings in Deep Residual Networks" (He et al., ECCV 2016): normalisation and ReLU
+    come before each convolution, and once more at the end.
+    """
+    images = keras.Input(input_shape)
+    x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
+    x = _convolve(x, _WIDTHS[0])
+    for width, strides, name in _blocks():
+        shortcut = x
+        x = layers.ReLU()(_normalize(x))
+        if shortcut.shape[-1] != width or strides != 1:
+            shortcut = _convolve(x, width, kernel_size=1, strides=strides)
+        x = _convolve(x, width, strides=strides)
+        x = _convolve(layers.ReLU()(_normalize(x)), width)
+        x = layers.Add(name=name)([x, shortcut])
+    x = layers.ReLU()(_normalize(x))
+    return keras.Model(images, x, name="resnetv2_20")
+
+
+def _blocks():
+    """Width and stride of each of the nine blocks, and the name of the last one of each stage."""
+    for stage, width in enumerate(_WIDTHS):
+        for block in range(_BLOCKS_PER_STAGE):
+            is_last = block == _BLOCKS_PER_STAGE - 1
+            stride = 2 if stage > 0 and block == 0 else 1
+            yield width, stride, f"stage_{stage + 1}" if is_last else None
+
+
+def _convolve(x, filters, kernel_size=3, strides=1):
+    return layers.Conv2D(
+        filters,
+        kernel_size,
+        strides=strides,
+        padding="same",
+        use_bias=False,
+        kernel_initializer="he_normal",
+    )(x)
+
+
+def _normalize(x):
+    return layers.BatchNormalization(momentum=0.9)(x)

@@ -1,0 +1,174 @@
+"""Keras weights from PyTorch state dicts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import keras
+import numpy as np
+
+from gsp_tf._files import replacing
+from gsp_tf._typing import PathLike
+from gsp_tf.backbones._bn_inception import bn_inception
+from gsp_tf.backbones._googlenet import googlenet
+from gsp_tf.backbones._safetensors_file import SafetensorsFile
+from gsp_tf.backbones._torch_file import TorchFile
+
+_NORMALIZATION = {
+    "weight": "gamma",
+    "bias": "beta",
+    "running_mean": "moving_mean",
+    "running_var": "moving_variance",
+}
+_HEAD = ("weight", "bias")
+_AUXILIARY = (
+    "conv.conv.weight",
+    *(f"conv.bn.{name}" for name in (*_NORMALIZATION, "num_batches_tracked")),
+    *(f"{layer}.{name}" for layer in ("fc1", "fc2") for name in _HEAD),
+)
+_MAX_NAMED = 5
+_HEADER = 4096  # bytes that HDF5 takes for a tensor beside its values, at most
+
+
+@dataclass(frozen=True)
+class _Architecture:
+    """A backbone, what its layers' names have for dots, and the keys that it leaves out."""
+
+    build: Callable[[tuple], keras.Model]
+    separator: str
+    heads: frozenset[str]
+
+
+_ARCHITECTURES = {
+    "bn_inception": _Architecture(
+        bn_inception, ".", frozenset(f"last_linear.{name}" for name in _HEAD)
+    ),
+    "googlenet": _Architecture(
+        googlenet,
+        "_",
+        frozenset(f"fc.{name}" for name in _HEAD)
+        | {f"{head}.{key}" for head in ("aux1", "aux2") for key in _AUXILIARY},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What `convert_weights` did.
+
+    Args:
+        path: the file that it wrote.
+        num_tensors: number of tensors that were converted.
+        left_out: sorted keys that the backbone has no use for: the classifier, auxiliary heads,
+            counters of batches.
+    """
+
+    path: Path
+    num_tensors: int
+    left_out: list[str]
+
+
+def convert_weights(
+    path: PathLike, architecture: Literal["bn_inception", "googlenet"], out: PathLike
+) -> Conversion:
+    """Turn the PyTorch state dict of a network into Keras weights of the same backbone.
+
+    Args:
+        path: `.safetensors` file, or `.pth` (`.pt`, `.bin`) in the format of PyTorch 1.6 and later,
+            of a state dict as `torch.save(model.state_dict(), path)` writes it: bn_inception of the
+            package `pretrainedmodels`, googlenet of torchvision, with or without their classifiers
+            and auxiliary heads. Nothing in it is run.
+        architecture: the network.
+        out: file to write, replaced in one step if it exists; its name ends in `.weights.h5`.
+            `create(architecture, weights=out)` takes it.
+
+    Returns:
+        What was written.
+
+    Raises:
+        ValueError: if a name is unknown, or, naming the keys, if the file lacks some, has others,
+            or has tensors of another shape or type or with values that are not finite.
+        OSError: if the file cannot be read or written.
+
+    Example:
+        >>> convert_weights("bn_inception.pth", "bn_inception", "bn_inception.h5")
+        Traceback (most recent call last):
+            ...
+        ValueError: The file to write must end in .weights.h5, received bn_inception.h5.
+    """
+    if architecture not in _ARCHITECTURES:
+        known = ", ".join(_ARCHITECTURES)
+        raise ValueError(f"Unknown architecture {architecture!r}, known are {known}.")
+    if not Path(out).name.endswith(".weights.h5"):
+        raise ValueError(f"The file to write must end in .weights.h5, received {out}.")
+    known = _ARCHITECTURES[architecture]
+    with _open(path) as state:
+        model = known.build((None, None, 3))
+        variables = _variables(model, known.separator)
+        left_out = sorted(set(state.shapes) - set(variables))
+        _refuse(path, "lacks", set(variables) - set(state.shapes))
+        _refuse(path, "also has", set(left_out) - known.heads - _counters(variables))
+        for key, variable in variables.items():
+            variable.assign(_value(state, key, variable))
+    with replacing(out) as temporary:
+        # HDF5 does not recover from a disk that gets full while it writes: is there room?
+        temporary.write_bytes(bytes(4 * model.count_params() + _HEADER * len(variables)))
+        model.save_weights(temporary)
+    return Conversion(Path(out), len(variables), left_out)
+
+
+def _open(path):
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    return (SafetensorsFile if path.suffix == ".safetensors" else TorchFile)(path)
+
+
+def _variables(model, separator):
+    """The variables of a backbone by the keys of its state dict."""
+    variables = {}
+    for layer in model.layers:
+        prefix = layer.name.replace(separator, ".")
+        if isinstance(layer, keras.layers.Conv2D):
+            variables[f"{prefix}.weight"] = layer.kernel
+            if layer.use_bias:
+                variables[f"{prefix}.bias"] = layer.bias
+        elif isinstance(layer, keras.layers.BatchNormalization):
+            for key, attribute in _NORMALIZATION.items():
+                variables[f"{prefix}.{key}"] = getattr(layer, attribute)
+    return variables
+
+
+def _counters(keys):
+    """Keys of the numbers of batches that PyTorch's batch normalisation has seen."""
+    suffix = ".running_mean"
+    normalizations = [key.removesuffix(suffix) for key in keys if key.endswith(suffix)]
+    return {f"{name}.num_batches_tracked" for name in normalizations}
+
+
+def _value(state, key, variable):
+    """A tensor of a state dict in the shape of its variable."""
+    shape = tuple(variable.shape)
+    is_kernel = len(shape) == 4
+    expected = (shape[3], shape[2], *shape[:2]) if is_kernel else shape
+    # Weights that came from Caffe by way of Lua keep their vectors as (1, C).
+    accepted = {expected} if is_kernel else {expected, (1, *expected)}
+    found = tuple(state.shapes[key])
+    if found not in accepted:
+        raise ValueError(f"{state.path}: {key} must have shape {expected}, received {found}.")
+    value = state.read(key)
+    if value.dtype.kind != "f":
+        raise ValueError(f"{state.path}: {key} must be of floats, received {value.dtype}.")
+    value = value.reshape(expected).astype("float32")
+    if not np.isfinite(value).all():
+        raise ValueError(f"{state.path}: {key} has values that are not finite.")
+    return value.transpose(2, 3, 1, 0) if is_kernel else value
+
+
+def _refuse(path, verb, keys):
+    if not keys:
+        return
+    shown = sorted(keys)[:_MAX_NAMED]
+    more = f" and {len(keys) - len(shown):,} more" if len(keys) > len(shown) else ""
+    raise ValueError(f"{path} {verb} {', '.join(shown)}{more}.")

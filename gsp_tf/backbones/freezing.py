@@ -1,0 +1,45 @@
+"""Backbones whose batch normalisation stays as pretraining left it."""
+
+import keras
+
+from gsp_tf.layers import FrozenBatchNormalization
+
+
+def freeze_batch_normalization(model: keras.Model) -> keras.Model:
+    """A copy of a model whose batch normalisation layers are frozen.
+
+    Their moving statistics, scales and offsets stay as they are, whether or not the copy is called
+    with `training=True`, and after saving and loading it. With pretrained weights and batches of
+    few classes this is common.
+
+    Args:
+        model: functional model; it keeps its own layers and weights.
+
+    Returns:
+        A model of the same layers, names and weights.
+
+    Raises:
+        ValueError: if the model has no batch normalisation.
+
+    Example:
+        >>> from gsp_tf.backbones import create
+        >>> model = create("resnet20", (32, 32, 3))
+        >>> frozen = freeze_batch_normalization(model)
+        >>> len(model.trainable_weights), len(frozen.trainable_weights)
+        (63, 21)
+    """
+    count = 0
+
+    def frozen_copy(layer):
+        nonlocal count
+        kind = type(layer)
+        if isinstance(layer, keras.layers.BatchNormalization):
+            kind = FrozenBatchNormalization
+            count += 1
+        return kind.from_config(layer.get_config())
+
+    copy = keras.models.clone_model(model, clone_function=frozen_copy, recursive=True)
+    if count == 0:
+        raise ValueError(f"Model {model.name!r} has no batch normalisation to freeze.")
+    copy.set_weights(model.get_weights())
+    return copy

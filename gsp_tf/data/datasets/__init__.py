@@ -1,0 +1,1 @@
+"""Data sets: the published ones, the synthetic ones, and a user's own images."""

@@ -1,0 +1,162 @@
+"""What the loaders of published data sets share: sources, lists, and checks of what they hold."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gsp_tf._console import bulleted, counted
+from gsp_tf._typing import PathLike
+from gsp_tf.data.datasets._download import Remote, download_file
+from gsp_tf.data.images.image_set import FileImages, ImageSet
+from gsp_tf.data.images.left_out import LeftOut
+
+Counts = Mapping[str, tuple[int, int]]
+
+
+class Source(NamedTuple):
+    """Where a data set comes from, and how many classes and images each of its sets has."""
+
+    name: str
+    page: str  # official web page
+    content: str  # what has to lie in the user's folder
+    counts: Counts
+    remotes: tuple[Remote, ...] = ()  # what can be downloaded
+
+    def where(self, folder: PathLike) -> str:
+        """What to put where, and how to get it."""
+        way = (
+            f"get it from {self.page} or have it downloaded (download=True, --data.download true)"
+            if self.remotes
+            else f"it has to be fetched by hand from {self.page}"
+        )
+        return f"{self.name} needs {self.content} in {folder}; {way}."
+
+    def obtain(self, folder: PathLike, may_download: bool = False) -> Path:
+        """Requires the files that can be downloaded, and downloads them if that is allowed."""
+        folder = Path(folder)
+        for remote in self.remotes:
+            if may_download and not (folder / remote.target).exists():
+                download_file(remote, folder)
+            self.require(folder, folder / remote.target)
+        return folder
+
+    def require(self, folder: PathLike, path: PathLike) -> None:
+        """Raises `FileNotFoundError`, which says what to put where, if a path does not exist."""
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path} does not exist. {self.where(folder)}")
+
+    def broken(self, problem: str, folder: PathLike) -> ValueError:
+        """The error about content that is not what was published."""
+        return ValueError(f"{problem} Unpack or download it again. {self.where(folder)}")
+
+    def check_counts(
+        self, folder: PathLike, sets: Mapping[str, ImageSet], counts: Counts | None
+    ) -> None:
+        """Compares the numbers of classes and images with `counts` or the published ones."""
+        found = {split: (len(images.class_names), len(images)) for split, images in sets.items()}
+        wrong = [
+            f"{split}: {_counted(found.get(split, (0, 0)))}, expected {_counted(expected)}"
+            for split, expected in (self.counts if counts is None else counts).items()
+            if found.get(split) != tuple(expected)
+        ]
+        if wrong:
+            problem = f"{self.name} in {folder} is not what was published:\n{bulleted(wrong)}\n"
+            raise self.broken(problem.rstrip(" "), folder)
+
+    def checked(
+        self,
+        folder: PathLike,
+        sets: Mapping[str, FileImages],
+        counts: Counts | None,
+        skip_unreadable: bool,
+    ) -> dict[str, FileImages]:
+        """Checks counts, disjoint classes and every file; leaves out unreadable files if asked."""
+        self.check_counts(folder, sets, counts)
+        tested = {name for split in sets.keys() - {"train"} for name in sets[split].class_names}
+        shared = tested.intersection(sets["train"].class_names)
+        if shared:
+            raise ValueError(
+                f"the lists of {self.name} in {folder} have training and test images of the same "
+                f"classes:\n{bulleted(sorted(shared))}\nDownload them again. {self.where(folder)}"
+            )
+        paths = [path for images in sets.values() for path in images.paths]
+        missing = [path for path in paths if not os.path.isfile(path)]
+        if missing:
+            raise FileNotFoundError(
+                f"{len(missing)} of the {len(paths)} images that {self.name} lists are missing:\n"
+                f"{bulleted(missing)}\n{self.where(folder)}"
+            )
+        left_out = LeftOut()
+        unreadable = left_out.add_unreadable(paths, skip_unreadable)
+        left_out.report(folder, stacklevel=4)
+        if not unreadable:
+            return dict(sets)
+        return {split: _without(images, unreadable) for split, images in sets.items()}
+
+
+def _counted(counts: tuple[int, int]) -> str:
+    return f"{counted(counts[0], 'class', 'classes')} and {counted(counts[1], 'image')}"
+
+
+def _without(images: FileImages, unreadable: set[str]) -> FileImages:
+    kept = [i for i, path in enumerate(images.paths) if path not in unreadable]
+    paths = [images.paths[i] for i in kept]
+    labels = images.labels[kept]
+    return FileImages(paths, labels, images.class_names, images.groups, images.channels)
+
+
+def read_table(
+    path: PathLike, columns: Mapping[str, Callable[[str], object]], heading: int = 0
+) -> list[tuple]:
+    """Reads a text file of columns, given by name and type, after some lines of heading."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file: {error}.") from error
+    if heading and (len(lines) < heading or lines[heading - 1].split() != list(columns)):
+        raise ValueError(
+            f"{path}, line {heading}: expected {' '.join(columns)!r}; received "
+            f"{lines[heading - 1] if len(lines) >= heading else 'the end of the file'!r}."
+        )
+    rows = []
+    for number, line in enumerate(lines[heading:], heading + 1):
+        fields = line.split()
+        try:
+            if fields:
+                rows.append(
+                    tuple(kind(field) for kind, field in zip(columns.values(), fields, strict=True))
+                )
+        except ValueError as error:
+            raise ValueError(
+                f"{path}, line {number}: expected {' '.join(columns)!r}; received {line!r}."
+            ) from error
+    return rows
+
+
+def labelled_files(
+    listed: Iterable[tuple[str, object]],
+    classes: Mapping[object, tuple[str, str]],
+    channels: int,
+) -> FileImages:
+    """The listed pairs of path and class that are of `classes`, which have names and groups."""
+    label_of = {key: label for label, key in enumerate(classes)}
+    kept = [(path, label_of[key]) for path, key in listed if key in label_of]
+    return FileImages(
+        [path for path, _ in kept],
+        [label for _, label in kept],
+        [name for name, _ in classes.values()],
+        [group for _, group in classes.values()],
+        channels,
+    )
+
+
+def halved(
+    listed: Sequence[tuple[str, int]], names: Mapping[int, str], num_training: int, channels: int
+) -> dict[str, FileImages]:
+    """A training set of the first classes and a test set of the others."""
+    classes = [(key, (name, "")) for key, name in names.items()]
+    return {
+        "train": labelled_files(listed, dict(classes[:num_training]), channels),
+        "test": labelled_files(listed, dict(classes[num_training:]), channels),
+    }

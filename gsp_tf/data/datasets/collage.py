@@ -1,0 +1,207 @@
+"""The Cifar Collage protocol for any labelled set: one tile of the class, the others clutter."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+from gsp_tf.data.images.image_set import ArrayImages, ImageSet
+from gsp_tf.data.splits import split_classes
+
+_BACKGROUND_FRACTION = 0.2
+_FEWEST_GROUPS = 3
+
+
+class CollageImages(ImageSet):
+    """Collages of `grid` x `grid` tiles, one of them, anywhere, of the labelled class.
+
+    Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
+    The other tiles are drawn uniformly from the background images. Place and tiles follow from the
+    seed given to `load`: new seeds give new collages (training), and seed `(0, index)` gives the
+    same one every time (evaluation).
+
+    Args:
+        foreground: The labelled tiles; each gives one collage.
+        background: The clutter, with the same tile size and channels.
+        grid: Tiles along each side.
+
+    Raises:
+        TypeError: If a set is not `ArrayImages`.
+        ValueError: If the tiles differ in shape, the background is empty or `grid` is below 1.
+
+    Example:
+        >>> ink = ArrayImages(np.full((2, 4, 4, 1), 255, "uint8"), [0, 1], ["a", "b"])
+        >>> blank = ArrayImages(np.zeros((2, 4, 4, 1), "uint8"), [0, 1], ["c", "d"])
+        >>> collages = CollageImages(ink, blank, grid=2)
+        >>> collages.image(0).shape
+        (8, 8, 1)
+        >>> int((collages.image(0) == 255).sum())
+        16
+    """
+
+    def __init__(self, foreground: ArrayImages, background: ArrayImages, grid: int = 2):
+        for images in (foreground, background):
+            if not isinstance(images, ArrayImages):
+                raise TypeError(
+                    "collages are made of ArrayImages, tiles of one size; received "
+                    f"{type(images).__name__}."
+                )
+        if foreground.images.shape[1:] != background.images.shape[1:]:
+            raise ValueError(
+                "foreground and background tiles must have one shape; received "
+                f"{foreground.images.shape[1:]} and {background.images.shape[1:]}."
+            )
+        if len(background) == 0:
+            raise ValueError("the background must hold at least one image; received none.")
+        if grid < 1:
+            raise ValueError(f"grid must be at least 1; received {grid}.")
+        super().__init__(
+            foreground.labels, foreground.class_names, foreground.groups, foreground.channels
+        )
+        self.foreground = foreground
+        self.background = background
+        self.grid = grid
+
+    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        place, chosen = self._draw(seed)
+        clutter = tf.gather(self.background.tensor, chosen)
+        labelled = tf.gather(self.foreground.tensor, index)[tf.newaxis]
+        tiles = tf.concat([clutter[:place], labelled, clutter[place:]], axis=0)
+        height, width, channels = self.foreground.images.shape[1:]
+        tiles = tf.reshape(tiles, (self.grid, self.grid, height, width, channels))
+        rows = tf.transpose(tiles, (0, 2, 1, 3, 4))
+        return tf.reshape(rows, (self.grid * height, self.grid * width, channels))
+
+    def subset(self, classes: Sequence[int]) -> "CollageImages":
+        return CollageImages(self.foreground.subset(classes), self.background, self.grid)
+
+    def foreground_masks(self, indices: Sequence[int] | None = None) -> np.ndarray:
+        """Where the labelled tile of each collage lies, as evaluation sees them.
+
+        Args:
+            indices: Integers `(n,)`, which collages; all of them by default.
+
+        Returns:
+            bool `(n, grid, grid)`, true at one tile of each collage.
+
+        Raises:
+            IndexError: If there is no collage of some index.
+
+        Example:
+            >>> ink = ArrayImages(np.full((3, 4, 4, 1), 255, "uint8"), [0, 1, 1], ["a", "b"])
+            >>> blank = ArrayImages(np.zeros((2, 4, 4, 1), "uint8"), [0, 1], ["c", "d"])
+            >>> collages = CollageImages(ink, blank, grid=2)
+            >>> (collages.image(2)[::4, ::4, 0] > 0) == collages.foreground_masks([2])[0]
+            array([[ True,  True],
+                   [ True,  True]])
+        """
+        indices = np.arange(len(self)) if indices is None else np.asarray(indices)
+        unknown = indices[(indices < 0) | (indices >= len(self))]
+        if len(unknown):
+            raise IndexError(f"indices must lie in [0, {len(self)}); received {unknown.tolist()}.")
+        with tf.device("CPU"):
+            places = [int(self._draw(tf.constant([0, i], tf.int64))[0]) for i in indices]
+        masks = np.zeros((len(indices), self.grid**2), bool)
+        masks[np.arange(len(indices)), places] = True
+        return masks.reshape(-1, self.grid, self.grid)
+
+    def _draw(self, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The place of the labelled tile, and the background images of the other tiles."""
+        tiles = self.grid**2
+        draws = tf.random.stateless_uniform((tiles,), seed, None, None, tf.uint32)
+        place = tf.cast(draws[0] % tiles, tf.int32)
+        chosen = tf.cast(draws[1:] % len(self.background), tf.int64)
+        return place, chosen
+
+
+def collage_splits(
+    images: ArrayImages,
+    background_groups: Sequence[str] | None = None,
+    fractions: Sequence[float] = (0.5, 0.1, 0.4),
+    grid: int = 2,
+    seed: int = 0,
+    label: Literal["class", "super_class"] = "class",
+) -> tuple[CollageImages | None, CollageImages | None, CollageImages | None]:
+    """Makes the Cifar Collage protocol of a set: train, validation and test collages.
+
+    Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
+    Some groups (super-classes) are background. Their classes, like those of the foreground, are
+    split between train, validation and test: on classes never seen, a model can tell foreground
+    from background only by what the groups have in common.
+
+    Args:
+        images: Tiles with labels and groups.
+        background_groups: Names of the background groups. `None` chooses a fifth of the groups by
+            seed, or of the classes if there are fewer than three groups. An empty sequence chooses
+            a fifth of the classes, whatever their groups.
+        fractions: Fractions of the classes, of foreground and background alike, for train,
+            validation and test; they sum to 1.
+        grid: Tiles along each side of a collage.
+        seed: Fixes the choice of background and both splits.
+        label: What a collage is labelled with, the class or the group of its labelled tile. Groups
+            are the same in every part, their classes are not.
+
+    Returns:
+        `(train, validation, test)`; `None` for a fraction of 0.
+
+    Raises:
+        ValueError: If a background group is unknown, no foreground is left, a split would hold
+            fewer than two classes of foreground or background, or fewer than two groups where they
+            are the labels.
+
+    Example:
+        >>> names = [f"{group}{i}" for group in "xyz" for i in range(6)]
+        >>> tiles = ArrayImages(
+        ...     np.zeros((18, 4, 4, 1), "uint8"), range(18), names, [name[0] for name in names]
+        ... )
+        >>> train, validation, test = collage_splits(tiles, ["z"], (0.5, 0.0, 0.5))
+        >>> sorted(set(test.foreground.groups)), sorted(set(test.background.groups))
+        (['x', 'y'], ['z'])
+    """
+    is_background = _choose_background(images, background_groups, np.random.default_rng(seed))
+    parts = {}
+    for role, chosen in (("foreground", ~is_background), ("background", is_background)):
+        classes = np.flatnonzero(chosen)
+        if len(classes) == 0:
+            raise ValueError(f"no class is left for the {role} of the collages.")
+        try:
+            parts[role] = split_classes(images.subset(classes), fractions, seed)
+        except ValueError as error:
+            raise ValueError(f"{role} of the collages: {error}") from error
+    return tuple(
+        None if foreground is None else labelled_collages(foreground, background, grid, label)
+        for foreground, background in zip(parts["foreground"], parts["background"], strict=True)
+    )
+
+
+def labelled_collages(
+    foreground: ArrayImages,
+    background: ArrayImages,
+    grid: int,
+    label: Literal["class", "super_class"],
+) -> CollageImages:
+    """Collages whose label is the class or the super-class of the labelled tile."""
+    return CollageImages(
+        foreground.by_group() if label == "super_class" else foreground, background, grid
+    )
+
+
+def _choose_background(images, background_groups, rng) -> np.ndarray:
+    """For every class whether it is background."""
+    groups = np.asarray(images.groups)
+    known = np.unique(groups)
+    if background_groups:
+        unknown = sorted(set(background_groups) - set(known.tolist()))
+        if unknown:
+            raise ValueError(
+                f"unknown background groups {unknown}; the groups are {known.tolist()}."
+            )
+        return np.isin(groups, list(background_groups))
+    if background_groups is None and len(known) >= _FEWEST_GROUPS:
+        return np.isin(groups, _random_fraction(known, rng))
+    return np.isin(np.arange(len(groups)), _random_fraction(np.arange(len(groups)), rng))
+
+
+def _random_fraction(items: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return rng.choice(items, max(1, round(_BACKGROUND_FRACTION * len(items))), replace=False)

@@ -1,0 +1,202 @@
+"""A user's own images, listed in a CSV file."""
+
+import csv
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from gsp_tf._console import bulleted, counted
+from gsp_tf._typing import PathLike
+from gsp_tf.data.images.image_set import FileImages, ImageSet
+from gsp_tf.data.images.left_out import LeftOut
+
+_SPLITS = ("train", "validation", "test", "query", "gallery")
+_WITHOUT_SPLIT = "all"
+
+
+class _ManifestRow(NamedTuple):
+    """A line of a manifest: its number, image file (empty if it names none), class and split."""
+
+    line: int
+    path: str
+    label: str
+    split: str | None
+
+
+def load_manifest(
+    path: PathLike,
+    channels: Literal[1, 3] = 3,
+    skip_unreadable: bool = False,
+    min_images_per_class: int = 2,
+) -> dict[str, ImageSet]:
+    """Reads the images that a CSV file lists.
+
+    The file is UTF-8 with the header `path,label` or `path,label,split`; further columns are
+    ignored. Paths are absolute or relative to the folder of the file. Splits hold different
+    classes: evaluation uses classes that training never saw. Only `query` and `gallery` share
+    theirs: they are test images, and the queries search the gallery, as in In-shop.
+
+    Args:
+        path: The CSV file.
+        channels: 1 (grey) or 3 (RGB), what the images are converted to.
+        skip_unreadable: Whether to leave out files that cannot be read, with a warning; otherwise
+            they are an error.
+        min_images_per_class: Classes with fewer images are left out, with the same warning, except
+            in `query` and `gallery`. An image that is alone in its class has nothing to retrieve.
+
+    Returns:
+        One set for each split that occurs (`train`, `validation`, `test`, `query`, `gallery`), or
+        `{"all": set}` without a split column. Labels count from 0 in each, and are common to
+        `query` and `gallery`. Class names are the texts of the file.
+
+    Raises:
+        FileNotFoundError: If the CSV file does not exist.
+        ValueError: If columns are missing, a line has an empty path or label, an unknown split, a
+            missing file or a repeated path, a class is in two splits, a split has fewer than two
+            classes, there are both `test` and `query` or `gallery`, or files are unreadable; it
+            lists all problems.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("1.png", "2.png", "3.png", "4.png"):
+        ...         Image.new("RGB", (4, 4)).save(f"{folder}/{name}")
+        ...     lines = "path,label", "1.png,cat", "2.png,dog", "3.png,cat", "4.png,dog"
+        ...     _ = Path(folder, "list.csv").write_text("\\n".join(lines))
+        ...     load_manifest(f"{folder}/list.csv")["all"].class_names
+        ('cat', 'dog')
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist or is not a file; expected a CSV file.")
+    if min_images_per_class < 1:
+        raise ValueError(
+            f"min_images_per_class must be 1 or more; received {min_images_per_class}."
+        )
+    rows = read_rows(path)
+    if not rows:
+        raise ValueError(f"{path} lists no images.")
+    left_out = LeftOut()
+    wrong_lines = _problems(rows)
+    if wrong_lines:
+        left_out.problems.append(
+            f"{counted(len(wrong_lines), 'line')} of it:\n{bulleted(wrong_lines)}"
+        )
+    files = [row.path for row in rows if os.path.isfile(row.path)]
+    unreadable = left_out.add_unreadable(files, skip_unreadable)
+    readable = [row for row in rows if row.path not in unreadable]
+    sizes = dict.fromkeys(sorted(row.label for row in rows if _side(row.split) != "query"), 0)
+    sizes |= Counter(row.label for row in readable if row.label in sizes)
+    small = left_out.add_small_classes(sizes, min_images_per_class)
+    kept = [row for row in readable if row.label not in small]
+    splits = {row.split: _classes(kept, row.split) for row in rows}
+    if "test" in splits and {"query", "gallery"} & set(splits):
+        left_out.problems.append("test images are either test, or query and gallery; received both")
+    left_out.problems += [
+        f"at least two classes are needed in split {split or _WITHOUT_SPLIT!r}, of "
+        f"{counted(min_images_per_class, 'image')} or more; received {names or 'none'}"
+        for split, names in splits.items()
+        if len(names) < 2
+    ]
+    left_out.report(path)
+    sets = {split: [row for row in kept if row.split == split] for split in (*_SPLITS, None)}
+    return {
+        split or _WITHOUT_SPLIT: _image_set(rows, splits[split], channels)
+        for split, rows in sets.items()
+        if rows
+    }
+
+
+def read_rows(path: PathLike) -> list[_ManifestRow]:
+    """Reads the lines of a manifest without checking what they say.
+
+    Args:
+        path: The CSV file.
+
+    Returns:
+        A row for each line after the header, with its number, path, label and split.
+
+    Raises:
+        ValueError: If the file is not CSV in UTF-8 with the columns path and label, or a quote is
+            not closed.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "list.csv").write_text("path,label\\n/data/1.png,cat\\n")
+        ...     read_rows(f"{folder}/list.csv")
+        [_ManifestRow(line=2, path='/data/1.png', label='cat', split=None)]
+    """
+    path = Path(path)
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, restval="", strict=True)
+            columns = reader.fieldnames or []
+            missing = [name for name in ("path", "label") if name not in columns]
+            if missing:
+                raise ValueError(
+                    f"{path}, line 1: columns {missing} are missing; expected the header "
+                    f"path,label or path,label,split; received {','.join(columns)!r}."
+                )
+            return [_row(path.parent, reader.line_num, record) for record in reader]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
+    except csv.Error as error:
+        raise ValueError(
+            f"{path}, line {reader.line_num + 1}: {error}; a value that begins with a quote ends "
+            "with one, and a quote inside it is doubled."
+        ) from error
+
+
+def _row(folder: Path, line: int, record: dict[str, str]) -> _ManifestRow:
+    file = os.path.normpath(folder / record["path"]) if record["path"].strip() else ""
+    split = record["split"].strip() if "split" in record else None
+    return _ManifestRow(line, file, record["label"].strip(), split)
+
+
+def _problems(rows: list[_ManifestRow]) -> list[str]:
+    """Problems of single lines."""
+    problems = []
+    first_line: dict[str, int] = {}
+    split_of: dict[str, str] = {}
+    for row in rows:
+        if not row.path:
+            problems.append(f"line {row.line}: the path is empty")
+        elif row.path in first_line:
+            problems.append(
+                f"line {row.line}: {row.path} is already on line {first_line[row.path]}"
+            )
+        elif not os.path.isfile(row.path):
+            problems.append(f"line {row.line}: there is no file {row.path}")
+        first_line.setdefault(row.path, row.line)
+        if row.split not in (*_SPLITS, None):
+            problems.append(
+                f"line {row.line}: unknown split {row.split!r}; accepted are {', '.join(_SPLITS)}"
+            )
+        if not row.label:
+            problems.append(f"line {row.line}: the label is empty")
+        elif _side(split_of.setdefault(row.label, row.split)) != _side(row.split):
+            problems.append(
+                f"line {row.line}: class {row.label!r} is in split {split_of[row.label]!r} and "
+                f"in {row.split!r}; a class belongs to one split"
+            )
+    return problems
+
+
+def _classes(rows: list[_ManifestRow], split: str | None) -> list[str]:
+    """The classes of a split, in order; query and gallery have the same."""
+    return sorted({row.label for row in rows if _side(row.split) == _side(split)})
+
+
+def _image_set(rows: list[_ManifestRow], names: list[str], channels: int) -> FileImages:
+    labels = np.searchsorted(names, [row.label for row in rows])
+    return FileImages([row.path for row in rows], labels, names, channels=channels)
+
+
+def _side(split: str | None) -> str | None:
+    """The split; `query` and `gallery`, which share their classes, are one."""
+    return "query" if split == "gallery" else split

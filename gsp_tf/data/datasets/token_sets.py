@@ -1,0 +1,74 @@
+"""Sets of tokens, some of the class and the rest clutter: data without images."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def synthetic_token_sets(
+    samples_per_class: int,
+    num_classes: int = 16,
+    tokens_per_class: int = 4,
+    num_background: int = 4,
+    set_size: int = 50,
+    background_share: tuple[float, float] = (0.5, 0.1),
+    seed: int | Sequence[int] = 0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws sets of tokens: some of the class, the others of a background that all classes share.
+
+    The synthetic study of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning",
+    ICCV 2023 (Fig. 3a). The fraction of background tokens is normally distributed and rounded to a
+    number of tokens that leaves at least one of each kind. The tokens of a kind are drawn
+    uniformly, with replacement. Ids `0 ... num_background - 1` are background, then come the
+    tokens of class 0, of class 1 and so on: the vocabulary has
+    `num_background + num_classes * tokens_per_class` of them.
+
+    Args:
+        samples_per_class: Sets of each class.
+        num_classes: Classes.
+        tokens_per_class: Tokens that only sets of one class hold.
+        num_background: Tokens that sets of any class hold.
+        set_size: n, tokens in a set, at least 2; its background tokens come first.
+        background_share: Mean and standard deviation of the fraction of background tokens.
+        seed: Whatever `numpy.random.default_rng` takes; fixes the draws.
+
+    Returns:
+        int32 tokens `(N, set_size)` and int32 labels `(N,)`, `N = num_classes *
+        samples_per_class`, class by class.
+
+    Raises:
+        ValueError: If a number is below 1, `set_size` below 2, or the deviation negative.
+
+    Example:
+        >>> tokens, labels = synthetic_token_sets(1, num_classes=2, set_size=6)
+        >>> tokens.shape, labels.tolist()
+        ((2, 6), [0, 1])
+        >>> bool(np.isin(tokens[1], [0, 1, 2, 3, 8, 9, 10, 11]).all())
+        True
+    """
+    counts = {
+        "samples_per_class": samples_per_class,
+        "num_classes": num_classes,
+        "tokens_per_class": tokens_per_class,
+        "num_background": num_background,
+    }
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1; received {count}.")
+    if set_size < 2:
+        raise ValueError(f"set_size must be 2 or more, a token of each kind; received {set_size}.")
+    mean, deviation = background_share
+    if deviation < 0:
+        raise ValueError(
+            "background_share is a mean and a deviation of at least 0; "
+            f"received {background_share}."
+        )
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(num_classes, dtype=np.int32), samples_per_class)
+    shape = len(labels), set_size
+    share = rng.normal(mean, deviation, (len(labels), 1))
+    background = np.clip(np.rint(share * set_size), 1, set_size - 1)
+    clutter = rng.integers(num_background, size=shape)
+    of_class = rng.integers(tokens_per_class, size=shape) + labels[:, None] * tokens_per_class
+    tokens = np.where(np.arange(set_size) < background, clutter, num_background + of_class)
+    return tokens.astype(np.int32), labels

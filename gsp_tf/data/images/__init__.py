@@ -1,0 +1,1 @@
+"""Image sets: files decoded to pixels, and what may be wrong with them."""

@@ -1,0 +1,287 @@
+"""Reading image files without ever returning wrong pixels in silence."""
+
+import contextlib
+import io
+import os
+import stat
+from typing import Literal
+
+import numpy as np
+from PIL import ExifTags, Image
+from PIL.JpegImagePlugin import JpegImageFile
+
+from gsp_tf._typing import PathLike
+from gsp_tf.data.images._formats import FORMATS, missing_to_decode
+from gsp_tf.data.images._jpeg_scans import ends_early, find_scans, set_scale
+
+MAX_PIXELS = 2**28 // 3
+"""Larger images are refused before they are decoded, except JPEG files in one scan.
+
+Pillow has the same limit.
+"""
+
+PIXEL_LIMIT = f"at most {MAX_PIXELS:,} are decoded"
+_JPEG = b"\xff\xd8\xff"
+_LARGEST_RATIO = 8  # of JPEG files
+_MAX_SCANS = 100  # of a JPEG file; each of them is a pass over all of its pixels
+_STRIP = 2**22  # pixels that are converted at once
+
+# The image as it is stored, a view of the image as it is shown, for each orientation of EXIF.
+_STORED = {
+    2: lambda pixels: pixels[:, ::-1],
+    3: lambda pixels: pixels[::-1, ::-1],
+    4: lambda pixels: pixels[::-1],
+    5: lambda pixels: pixels.swapaxes(0, 1),
+    6: lambda pixels: pixels[:, ::-1].swapaxes(0, 1),
+    7: lambda pixels: pixels[::-1, ::-1].swapaxes(0, 1),
+    8: lambda pixels: pixels[::-1].swapaxes(0, 1),
+}
+
+
+class UnreadableImageError(ValueError):
+    """A file that cannot be read as an image.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it.
+
+    Example:
+        >>> print(UnreadableImageError("cat.jpg", "the file is empty"))
+        cat.jpg: the file is empty
+    """
+
+    def __init__(self, path: PathLike, reason: str):
+        super().__init__(path, reason)
+        self.path = os.fspath(path)
+        self.reason = reason
+
+    def __str__(self):
+        return f"{self.path}: {self.reason}"
+
+
+def read_image(
+    path: PathLike, channels: Literal[1, 3] = 3, min_side: int | None = None
+) -> np.ndarray:
+    """Decodes an image file (JPEG, PNG, BMP, GIF, WebP, TIFF, AVIF, HEIC) to 8 bits per channel.
+
+    The EXIF orientation is applied. Transparency is composited on white. 16-bit grey is scaled to
+    8 bits. CMYK and palettes become RGB. An animation gives its first frame.
+
+    A JPEG in one scan, as cameras write it, with more than `MAX_PIXELS` is decoded at 1/2, 1/4 or
+    1/8 of its width and height, the largest that fits.
+
+    Args:
+        path: The file.
+        channels: 1 for grey (ITU-R 601 luma) or 3 for RGB.
+        min_side: Pixels that are enough for the shorter side. The image is reduced by the largest
+            whole number (2, 4 or 8 for a JPEG) that keeps them, which saves time and memory;
+            `None` does not reduce it.
+
+    Returns:
+        uint8 `(H, W, channels)`, the size of the image or of its reduction.
+
+    Raises:
+        UnreadableImageError: If the file is missing, empty, truncated or not an image, if it holds
+            32-bit integers or floats, whose range is unknown, or if its header says that it has
+            more than `MAX_PIXELS` (64 times as many in a JPEG in one scan); such a file is not
+            decoded.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Image.new("RGB", (30, 20), "red").save(f"{folder}/red.png")
+        ...     image = read_image(f"{folder}/red.png")
+        ...     reduced = read_image(f"{folder}/red.png", min_side=10)
+        >>> image.shape, reduced.shape
+        ((20, 30, 3), (10, 15, 3))
+    """
+    _check_channels(channels)
+    with _decoded(_file(path), path, min_side) as (image, factor):
+        return _to_array(image, channels, factor)
+
+
+def decode_image(
+    contents: bytes,
+    channels: Literal[1, 3] = 3,
+    name: str = "the image",
+    min_side: int | None = None,
+) -> np.ndarray:
+    """Decodes the bytes of an image file, as `read_image` decodes the file.
+
+    Args:
+        contents: The bytes of a file.
+        channels: 1 for grey or 3 for RGB.
+        name: How errors call the image.
+        min_side: As in `read_image`.
+
+    Returns:
+        uint8 `(H, W, channels)`.
+
+    Raises:
+        UnreadableImageError: As `read_image`.
+
+    Example:
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (3, 2), "red").save(file, "PNG")
+        >>> decode_image(file.getvalue()).shape
+        (2, 3, 3)
+    """
+    _check_channels(channels)
+    with _decoded(_contents(contents, name), name, min_side) as (image, factor):
+        return _to_array(image, channels, factor)
+
+
+def check_image(source: PathLike | bytes, name: str = "the image") -> None:
+    """Decodes an image in full and discards its pixels.
+
+    This takes less time and memory than `read_image`: all of a JPEG is read, but only 1/64 of its
+    pixels are computed.
+
+    Args:
+        source: A file, or the bytes of one.
+        name: How errors call the bytes.
+
+    Raises:
+        UnreadableImageError: As `read_image`.
+
+    Example:
+        >>> check_image(b"", "cat.jpg")
+        Traceback (most recent call last):
+            ...
+        gsp_tf.data.images.decode.UnreadableImageError: cat.jpg: the file is empty (0 bytes)
+    """
+    is_bytes = isinstance(source, bytes)
+    file = _contents(source, name) if is_bytes else _file(source)
+    with _decoded(file, name if is_bytes else source, min_side=1):
+        pass
+
+
+def _file(path: PathLike) -> PathLike | io.BytesIO:
+    """What Pillow is to open: the bytes of a JPEG, the path of any other file."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise UnreadableImageError(path, "it is not a file")
+        with open(path, "rb") as file:
+            return _contents(file.read(), path) if file.peek(3)[:3] in (b"", _JPEG) else path
+    except FileNotFoundError as error:
+        raise UnreadableImageError(path, "there is no such file") from error
+    except OSError as error:
+        raise UnreadableImageError(path, error.strerror) from error
+
+
+def _contents(contents: bytes, name: PathLike) -> io.BytesIO:
+    if not contents:
+        raise UnreadableImageError(name, "the file is empty (0 bytes)")
+    return io.BytesIO(contents)
+
+
+def _check_channels(channels):
+    if channels not in (1, 3):
+        raise ValueError(f"channels must be 1 or 3; received {channels!r}.")
+
+
+@contextlib.contextmanager
+def _decoded(file, name, min_side=None):
+    """The decoded image of a path or of bytes, and the factor that is left to reduce it by."""
+    try:
+        if isinstance(file, io.BytesIO) and file.getvalue().startswith(_JPEG):
+            yield _decoded_jpeg(file.getvalue(), min_side), 1
+            return
+        with Image.open(file, formats=FORMATS) as image:
+            check_pixels(image.size)
+            _check_mode(image.mode)
+            image.load()
+            yield image, max(1, min(image.size) // (min_side or min(image.size)))
+    except Image.UnidentifiedImageError as error:
+        reason = f"not an image of an accepted format ({', '.join(FORMATS)})"
+        reason = missing_to_decode(_header(file)) or reason
+        raise UnreadableImageError(name, reason) from error
+    except Image.DecompressionBombError as error:
+        reason = f"it has more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels; {PIXEL_LIMIT}"
+        raise UnreadableImageError(name, reason) from error
+    # A decoder that meets a broken file may raise anything: OSError, SyntaxError, struct.error...
+    except Exception as error:
+        raise UnreadableImageError(name, str(error) or type(error).__name__) from error
+
+
+def _decoded_jpeg(contents: bytes, min_side: int | None) -> Image.Image:
+    image = JpegImageFile(io.BytesIO(contents))  # Image.open refuses large ones
+    pixels = image.width * image.height
+    scans = find_scans(contents)
+    if scans.lossless:
+        raise ValueError("it is a lossless JPEG; convert it to PNG")
+    if scans.count != 1:
+        check_pixels(image.size)  # all of them are held while they become finer
+    if scans.count > _MAX_SCANS:
+        raise ValueError(f"it has {scans.count:,} scans; at most {_MAX_SCANS} are decoded")
+    if pixels > max(MAX_PIXELS, 512 * len(contents)):  # 64 pixels are a bit or more
+        raise ValueError(f"it is cut off: {len(contents):,} bytes cannot hold {pixels:,} pixels")
+    sufficient = max(1, min(image.size) // (min_side or min(image.size)))
+    ratios = [
+        ratio
+        for ratio in (1, 2, 4, _LARGEST_RATIO)
+        if ratio <= sufficient or pixels > MAX_PIXELS * (ratio // 2) ** 2 > 0
+    ]
+    set_scale(image, ratios[-1])
+    image.load()
+    if ends_early(contents, scans, image):
+        raise ValueError("it is cut off: pixels are missing before its end marker")
+    return image
+
+
+def _header(file: PathLike | io.BytesIO) -> bytes:
+    if isinstance(file, io.BytesIO):
+        return file.getvalue()[:12]
+    with open(file, "rb") as opened:
+        return opened.read(12)
+
+
+def check_pixels(size: tuple[int, int]) -> None:
+    """Refuses images that would take too much memory, by the size that their header says."""
+    width, height = size
+    if width * height > MAX_PIXELS:
+        raise ValueError(
+            f"it has {width:,} x {height:,} = {width * height:,} pixels; {PIXEL_LIMIT}"
+        )
+
+
+def _check_mode(mode: str) -> None:
+    if mode in ("I", "F"):
+        raise ValueError(
+            f"its pixels are 32-bit (mode {mode}) and their range is unknown; accepted are "
+            "8-bit images and 16-bit grey ones"
+        )
+
+
+def _to_array(image: Image.Image, channels: int, factor: int = 1) -> np.ndarray:
+    """The pixels as they are shown, converted in strips to avoid a second whole image."""
+    width, height = image.size
+    rows = max(1, _STRIP // (width * factor)) * factor
+    orientation = image.getexif().get(ExifTags.Base.Orientation)
+    size = -(-height // factor), -(-width // factor)
+    pixels = np.empty((*(size[::-1] if orientation in (5, 6, 7, 8) else size), channels), np.uint8)
+    stored = _STORED.get(orientation, lambda pixels: pixels)(pixels)
+    for top in range(0, height, rows):
+        strip = image.crop((0, top, width, min(top + rows, height)))
+        strip = _opaque(strip).convert("L" if channels == 1 else "RGB").reduce(factor)
+        part = stored[top // factor :][: strip.height]
+        part[...] = np.asarray(strip).reshape(part.shape)
+    return pixels
+
+
+def _opaque(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I;16"):
+        return _reduce_16_bit(image)
+    if image.has_transparency_data:
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
+    return image if image.mode in ("1", "L") else image.convert("RGB")
+
+
+def _reduce_16_bit(image: Image.Image) -> Image.Image:
+    values = np.asarray(image).astype(np.uint32)
+    pixels = ((values + 128) // 257).astype(np.uint8)
+    transparent = image.info.get("transparency")
+    if transparent is not None:
+        pixels[values == transparent] = 255
+    return Image.fromarray(pixels)

@@ -1,0 +1,113 @@
+"""Decoding parts of JPEG files inside a `tf.data` graph."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import tensorflow as tf
+
+from gsp_tf.data.images.decode import MAX_PIXELS
+
+# An orientation other than upright: the entry 0x0112 of EXIF, short or long, of either byte order,
+# with a value from 2 to 8; or one in XMP. \\C is a byte.
+_TURNED = (
+    r"\C*(?:\x12\x01[\x03\x04]\x00\x01\x00\x00\x00[\x02-\x08]"
+    r"|\x01\x12\x00\x03\x00\x00\x00\x01\x00[\x02-\x08]"
+    r"|\x01\x12\x00\x04\x00\x00\x00\x01\x00\x00\x00[\x02-\x08]"
+    r"|tiff:Orientation)\C*"
+)
+_HEADER = 2**14  # bytes; EXIF stands at the beginning of a file
+_MAX_RATIO = 8
+_LUMA = (19595, 38470, 7471)  # of 2**16
+
+
+def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
+    """Whether a file is a whole JPEG in grey or RGB that is to be shown as it is stored.
+
+    Args:
+        contents: Scalar string, the bytes of the file.
+
+    Returns:
+        Scalar bool. `False` leaves the file to Pillow: it may have another format, be turned by
+        EXIF, be in CMYK, be cut off, or be larger than `MAX_PIXELS`.
+
+    Example:
+        >>> bool(is_upright_jpeg(tf.io.encode_jpeg(tf.zeros((8, 8, 3), tf.uint8))))
+        True
+        >>> bool(is_upright_jpeg(tf.io.encode_png(tf.zeros((8, 8, 3), tf.uint8))))
+        False
+    """
+    starts = tf.strings.substr(contents, 0, 3) == b"\xff\xd8\xff"
+    header = tf.strings.substr(contents, 0, _HEADER)
+
+    def is_whole_and_upright():
+        ends = tf.strings.substr(contents, -2, 2) == b"\xff\xd9"
+        return ends & ~tf.strings.regex_full_match(header, _TURNED)
+
+    def is_usual():
+        height, width, channels = tf.unstack(tf.io.extract_jpeg_shape(contents, tf.int64))
+        return (channels < 4) & (height * width <= MAX_PIXELS)
+
+    return tf.cond(tf.cond(starts, is_whole_and_upright, lambda: False), is_usual, lambda: False)
+
+
+def decode_jpeg_window(
+    contents: tf.Tensor,
+    choose: Callable[[tf.Tensor], tf.Tensor],
+    min_side: int,
+    channels: Literal[1, 3],
+) -> tf.Tensor:
+    """Decodes a part of a JPEG, and nothing else of it.
+
+    The part is reduced by 2, 4 or 8 as long as both sides keep `min_side`. Decoding at a lower
+    resolution averages pixels and takes less time.
+
+    Args:
+        contents: Scalar string, the bytes of an `is_upright_jpeg`.
+        choose: Function from the size `(2,)` to int32 `(4,)`: top, left, height and width.
+        min_side: Pixels that each side of the part has to keep.
+        channels: 1 for grey or 3 for RGB.
+
+    Returns:
+        uint8 `(height, width, channels)`, or a reduction of it. Where it is not reduced, these are
+        the pixels that Pillow reads, except for the colours at the border of the part.
+
+    Example:
+        >>> contents = tf.io.encode_jpeg(tf.zeros((64, 64, 3), tf.uint8))
+        >>> decode_jpeg_window(contents, lambda size: [0, 8, 32, 40], 10, channels=1).shape
+        TensorShape([16, 20, 1])
+    """
+    window = tf.convert_to_tensor(choose(tf.io.extract_jpeg_shape(contents)[:2]))
+    side = tf.reduce_min(window[2:])
+
+    def decode(ratio):
+        return tf.io.decode_and_crop_jpeg(
+            contents, window // ratio, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE"
+        )
+
+    def at_least(ratio):
+        """Decodes at this ratio, or at a larger one that keeps `min_side`."""
+        if ratio == _MAX_RATIO:
+            return decode(ratio)
+        return tf.cond(
+            side >= 2 * ratio * min_side, lambda: at_least(2 * ratio), lambda: decode(ratio)
+        )
+
+    pixels = at_least(1)
+    return pixels if channels == 3 else to_grey(pixels)
+
+
+def to_grey(pixels: tf.Tensor) -> tf.Tensor:
+    """ITU-R 601 luma of RGB, in the integers that Pillow computes with.
+
+    Args:
+        pixels: uint8 `(H, W, 3)`.
+
+    Returns:
+        uint8 `(H, W, 1)`.
+
+    Example:
+        >>> to_grey(tf.constant([[[255, 0, 0]]], tf.uint8)).numpy().tolist()
+        [[[76]]]
+    """
+    luma = tf.reduce_sum(tf.cast(pixels, tf.int32) * _LUMA, axis=-1, keepdims=True)
+    return tf.cast((luma + 2**15) // 2**16, tf.uint8)

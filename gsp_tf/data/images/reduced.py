@@ -1,0 +1,151 @@
+"""Reduced copies of image files, so that training decodes each file once."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from PIL import Image
+
+from gsp_tf._console import show_progress
+from gsp_tf._files import replacing
+from gsp_tf._typing import PathLike
+from gsp_tf.data.images.decode import UnreadableImageError, read_image
+from gsp_tf.data.images.image_set import FileImages, ImageSet
+from gsp_tf.data.images.left_out import refusal
+
+
+class ReducedImages(FileImages):
+    """Images in files that hold their pixels, as `reduce_images` writes them.
+
+    Args:
+        paths: `N` file names.
+        labels, class_names, groups: As for `ImageSet`.
+        channels: 1 or 3, what the files hold.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pixels = tf.io.serialize_tensor(tf.zeros((8, 16, 3), tf.uint8))
+        ...     tf.io.write_file(f"{folder}/black.tensor", pixels)
+        ...     ReducedImages([f"{folder}/black.tensor"], [0], ["black"]).image(0).shape
+        (8, 16, 3)
+    """
+
+    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        contents = self._contents(index)
+        return tf.ensure_shape(tf.io.parse_tensor(contents, tf.uint8), (None, None, self.channels))
+
+    def load_window(
+        self,
+        index: tf.Tensor,
+        seed: tf.Tensor,
+        choose: Callable[[tf.Tensor], tf.Tensor],
+        min_side: int,
+    ) -> tf.Tensor:
+        return ImageSet.load_window(self, index, seed, choose, min_side)
+
+
+def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> ReducedImages:
+    """Keeps reduced, decoded copies of image files in a folder, and makes those that are missing.
+
+    A copy belongs to one state of its image: a file with another size or time of change gets a new
+    copy. Copies are renamed into place when they are whole, so several processes may use and fill
+    one folder. It may be removed while nobody uses it.
+
+    Args:
+        images: The images in files.
+        folder: Where the copies go; made if needed. A copy takes `channels * height * width` bytes.
+        shorter_side: R, pixels of the shorter side of a copy; smaller images keep their size.
+
+    Returns:
+        The same images, read from the copies.
+
+    Raises:
+        ValueError: If `shorter_side` is below 1, or if files cannot be read as images; it lists
+            them.
+        OSError: If the disk is full. The copies that are written are used the next time.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Image.new("RGB", (40, 20), "red").save(f"{folder}/red.png")
+        ...     files = FileImages([f"{folder}/red.png"], [0], ["red"])
+        ...     reduce_images(files, f"{folder}/copies", shorter_side=8).image(0).shape
+        (8, 16, 3)
+    """
+    if shorter_side < 1:
+        raise ValueError(f"shorter_side must be at least 1 pixel; received {shorter_side}.")
+    copies = [
+        _copy_path(Path(folder), path, images.channels, shorter_side) for path in images.paths
+    ]
+    present = _present(copies)
+    missing = [
+        (path, copy) for path, copy in zip(images.paths, copies, strict=True) if copy not in present
+    ]
+    if missing:
+        _make(missing, folder, images.channels, shorter_side)
+    return ReducedImages(copies, images.labels, images.class_names, images.groups, images.channels)
+
+
+def _copy_path(folder: Path, path: str, channels: int, shorter_side: int) -> Path:
+    try:
+        state = os.stat(path)
+    except OSError as error:
+        raise UnreadableImageError(path, error.strerror) from error
+    key = f"{os.path.abspath(path)}\n{state.st_size} {state.st_mtime_ns} {channels} {shorter_side}"
+    name = hashlib.sha256(os.fsencode(key)).hexdigest()
+    return folder / name[:2] / f"{name}.tensor"
+
+
+def _present(copies: Iterable[Path]) -> set[Path]:
+    """The copies that exist, by reading each folder once."""
+    folders = {copy.parent for copy in copies}
+    return {file for folder in folders if folder.is_dir() for file in folder.iterdir()}
+
+
+def _make(missing: Sequence[tuple[str, Path]], folder: Path, channels: int, shorter_side: int):
+    def make(path, copy):
+        """Bytes written, or what is wrong with the image."""
+        if copy.exists():  # by another process, meanwhile
+            return 0
+        try:
+            pixels = _reduce(read_image(path, channels), shorter_side)
+        except UnreadableImageError as error:
+            return error
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(copy) as temporary:
+            temporary.write_bytes(tf.io.serialize_tensor(pixels).numpy())
+        return pixels.nbytes
+
+    sizes, unreadable = [], []
+    with ThreadPoolExecutor() as pool:
+        outcomes = pool.map(make, *zip(*missing, strict=True))
+        try:
+            for outcome in show_progress(outcomes, "Reducing images", len(missing)):
+                failed = isinstance(outcome, UnreadableImageError)
+                (unreadable if failed else sizes).append(outcome)
+        except OSError as error:
+            pool.shutdown(cancel_futures=True)
+            needed = np.mean(sizes or [0]) * (len(missing) - len(sizes)) / 1e6
+            raise OSError(
+                f"{error} {len(sizes)} of {len(missing)} copies of images are "
+                f"written and will be used the next time; the others take about {needed:.0f} MB. "
+                "Free space, or choose another folder or none for the copies (data.cache)."
+            ) from error
+    if unreadable:
+        raise ValueError(refusal(unreadable, len(missing)))
+
+
+def _reduce(pixels: np.ndarray, shorter_side: int) -> np.ndarray:
+    height, width, channels = pixels.shape
+    scale = shorter_side / min(height, width)
+    if scale >= 1:
+        return pixels
+    size = [max(1, round(side * scale)) for side in (width, height)]
+    image = Image.fromarray(pixels if channels == 3 else pixels[..., 0])
+    reduced = np.asarray(image.resize(size, Image.Resampling.BILINEAR))
+    return reduced.reshape(size[1], size[0], channels)

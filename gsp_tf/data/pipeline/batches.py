@@ -1,0 +1,186 @@
+"""`tf.data` pipelines from image sets to batches."""
+
+import numbers
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from gsp_tf.data.images.image_set import ArrayImages, ImageSet
+from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+from gsp_tf.data.pipeline.windows import central_window, random_window, resize_window
+
+
+def training_dataset(
+    images: ImageSet,
+    image_size: int,
+    classes_per_batch: int,
+    images_per_class: int,
+    seed: int,
+    horizontal_flip: bool = False,
+    min_crop_area: float = 1.0,
+    resize: int | None = None,
+    first_batch: int = 0,
+) -> tf.data.Dataset:
+    """Endless class-balanced batches with random crops and flips, fixed by the seed.
+
+    Args:
+        images: The set to train on.
+        image_size: S, side of the images in pixels.
+        classes_per_batch: P, classes in a batch.
+        images_per_class: K, images of each of them.
+        seed: Fixes the batches, the crops and the flips, and the collages if `images` draws any.
+        horizontal_flip: Whether to mirror half of the images.
+        min_crop_area: Smallest area of a random crop, as a fraction of the area of the central
+            square, in (0, 1]. Areas are uniform from there to 1, aspect ratios log-uniform from 3/4
+            to 4/3 or as near as the image allows, places uniform. The crop is resized to S x S.
+            With 1 nothing is cropped at random: training sees what evaluation sees.
+        resize: R, as in `evaluation_dataset`; random crops do not depend on it.
+        first_batch: Number of batches to leave out, to continue where training stopped.
+
+    Returns:
+        Batches `(images, labels)`: float32 `(P*K, S, S, channels)` in [0, 255] and int32 `(P*K,)`.
+
+    Raises:
+        ValueError: If a size, `min_crop_area` or `first_batch` is out of range, or the set cannot
+            fill such batches (see `ClassBalancedSampler`).
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages
+        >>> images = ArrayImages(np.zeros((6, 8, 8, 3), "uint8"), [0, 0, 1, 1, 2, 2], list("abc"))
+        >>> for batch, labels in training_dataset(images, 16, 2, 2, seed=0).take(1):
+        ...     print(batch.shape, labels.shape)
+        (4, 16, 16, 3) (4,)
+    """
+    _check_sizes(image_size, resize)
+    if not 0 < min_crop_area <= 1:
+        raise ValueError(f"min_crop_area must lie in (0, 1]; received {min_crop_area}.")
+    if first_batch < 0:
+        raise ValueError(f"first_batch must not be negative; received {first_batch}.")
+    sampler = ClassBalancedSampler(
+        images.labels, classes_per_batch, images_per_class, seed, images.class_names
+    )
+    batch_size = classes_per_batch * images_per_class
+    labels = _label_tensor(images)
+
+    def prepare(counter, index):
+        image_seed = tf.stack([tf.constant(seed, tf.int64), counter])
+        draws = tf.random.stateless_uniform((5,), tf.random.fold_in(image_seed, 1))
+
+        def choose(size):
+            if min_crop_area < 1:
+                return random_window(size, min_crop_area, draws[:4])
+            return central_window(size, image_size, resize)
+
+        window = images.load_window(index, image_seed, choose, image_size)
+        if horizontal_flip:
+            window = tf.cond(draws[4] < 0.5, lambda: tf.reverse(window, [1]), lambda: window)
+        return resize_window(window, image_size, images.channels), tf.gather(labels, index)
+
+    def draw(number):
+        # Stateful, so that tf.data asks for one batch after the other: any other order is slow.
+        indices = tf.numpy_function(sampler.batch, [number], tf.int64, stateful=True)
+        return tf.ensure_shape(indices, (batch_size,))
+
+    # Not from_generator: it has the process give freed memory back at once, which is slow.
+    indices = tf.data.Dataset.counter(first_batch).map(draw)
+    counted = indices.unbatch().enumerate(start=first_batch * batch_size)
+    dataset = counted.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+    return _with_options(dataset.batch(batch_size, drop_remainder=True))
+
+
+def evaluation_dataset(
+    images: ImageSet,
+    image_size: int,
+    batch_size: int,
+    indices: Sequence[int] | None = None,
+    resize: int | None = None,
+) -> tf.data.Dataset:
+    """Every image once, or those of given indices, in order: its centre, resized.
+
+    Args:
+        images: The set to evaluate.
+        image_size: S, side of the images in pixels.
+        batch_size: B, images in a batch; the last batch may hold fewer.
+        indices: Integers `(n,)`, which images, in this order; all of them by default.
+        resize: R, pixels of the shorter side of the images whose central S x S pixels are taken;
+            `None` is S, the whole central square. Only that part of the files is read.
+
+    Returns:
+        Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`.
+
+    Raises:
+        ValueError: If `image_size` or `batch_size` is below 1, or `resize` below `image_size`.
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages
+        >>> images = ArrayImages(np.zeros((3, 8, 12, 1), "uint8"), [0, 1, 1], ["a", "b"])
+        >>> [batch.shape for batch, _ in evaluation_dataset(images, 4, batch_size=2)]
+        [TensorShape([2, 4, 4, 1]), TensorShape([1, 4, 4, 1])]
+    """
+    _check_sizes(image_size, resize)
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1; received {batch_size}.")
+    labels = _label_tensor(images)
+
+    def prepare(index):
+        seed = tf.stack([tf.constant(0, tf.int64), index])
+
+        def choose(size):
+            return central_window(size, image_size, resize)
+
+        window = images.load_window(index, seed, choose, image_size)
+        return resize_window(window, image_size, images.channels), tf.gather(labels, index)
+
+    if indices is None:
+        chosen = tf.data.Dataset.range(len(images))
+    else:
+        chosen = tf.data.Dataset.from_tensor_slices(np.asarray(indices, "int64"))
+    dataset = chosen.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+    return _with_options(dataset.batch(batch_size))
+
+
+def _check_sizes(image_size: int, resize: int | None) -> None:
+    if not isinstance(image_size, numbers.Integral) or image_size < 1:
+        raise ValueError(
+            "image_size must be an integer of at least 1 pixel, the side of a square; received "
+            f"{image_size!r}."
+        )
+    if resize is not None and resize < image_size:
+        raise ValueError(
+            f"resize must be None, or image_size ({image_size}) or more; received {resize}."
+        )
+
+
+def _label_tensor(images: ImageSet) -> tf.Tensor:
+    with tf.device("CPU"):
+        return tf.constant(images.labels, tf.int32)
+
+
+def _with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    options = tf.data.Options()
+    options.deterministic = True
+    options.threading.max_intra_op_parallelism = 1
+    return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def as_arrays(images: ImageSet, size: int) -> ArrayImages:
+    """The same images in memory, all of one size, as the tiles of collages have to be.
+
+    Args:
+        images: The images, of any size.
+        size: Side of the square images in pixels. The shorter side is resized to it and the centre
+            is cropped.
+
+    Returns:
+        Images `(N, size, size, channels)`.
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages
+        >>> small = ArrayImages(np.zeros((4, 8, 6, 1), np.uint8), [0, 0, 1, 1], ["a", "b"])
+        >>> as_arrays(small, size=4).images.shape
+        (4, 4, 4, 1)
+    """
+    batches = [batch.numpy() for batch, _ in evaluation_dataset(images, size, batch_size=64)]
+    pixels = np.clip(np.rint(np.concatenate(batches)), 0, 255).astype(np.uint8)
+    return ArrayImages(pixels, images.labels, images.class_names, images.groups)

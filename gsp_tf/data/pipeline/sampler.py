@@ -1,0 +1,125 @@
+"""Batches with several images of each of several classes."""
+
+import itertools
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gsp_tf._console import counted, listed
+
+
+class ClassBalancedSampler:
+    """Draws batches of `classes_per_batch` classes with `images_per_class` images each.
+
+    Classes are visited evenly: each one comes once before any comes again. The images of a class
+    are drawn without replacement, or with replacement if it has fewer than `images_per_class`.
+    Every iterator over the sampler is infinite and gives the same sequence.
+
+    Args:
+        labels: Integers `(N,)`, the class of every image.
+        classes_per_batch: P, classes in a batch.
+        images_per_class: K, images of each of them.
+        seed: Fixes the sequence.
+        class_names: Names of the classes for error messages, which otherwise show their ids.
+
+    Raises:
+        ValueError: If there are fewer than `classes_per_batch` classes, or if pairs are wanted
+            (`images_per_class` >= 2) and a class has a single image.
+
+    Example:
+        >>> sampler = ClassBalancedSampler([0, 0, 1, 1, 2, 2], 2, 2, seed=0)
+        >>> batch = next(iter(sampler))
+        >>> batch.shape, batch.dtype
+        ((4,), dtype('int64'))
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[int] | np.ndarray,
+        classes_per_batch: int,
+        images_per_class: int,
+        seed: int,
+        class_names: Sequence[str] | None = None,
+    ):
+        labels = np.asarray(labels)
+        if labels.ndim != 1 or labels.size == 0 or not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(
+                "labels must be a non-empty vector of integers; received "
+                f"shape {labels.shape}, dtype {labels.dtype}."
+            )
+        if classes_per_batch < 1 or images_per_class < 1:
+            raise ValueError(
+                "classes_per_batch and images_per_class must be at least 1; received "
+                f"{classes_per_batch} and {images_per_class}."
+            )
+        classes, counts = np.unique(labels, return_counts=True)
+        if classes_per_batch > len(classes):
+            raise ValueError(
+                f"classes_per_batch must be at most the number of classes, {len(classes)}; "
+                f"received {classes_per_batch}."
+            )
+        single = classes[counts == 1]
+        if images_per_class >= 2 and len(single):
+            raise ValueError(
+                "pairs need two images of a class; classes with a single one: "
+                f"{listed(single if class_names is None else [class_names[c] for c in single])}. "
+                "Drop these classes or set images_per_class to 1."
+            )
+        small = int(np.sum(counts < images_per_class))
+        if small:
+            warnings.warn(
+                f"{small} of {counted(len(classes), 'class', 'classes')} have fewer than "
+                f"{counted(images_per_class, 'image')}; theirs are drawn with replacement.",
+                stacklevel=2,
+            )
+        self.classes_per_batch = classes_per_batch
+        self.images_per_class = images_per_class
+        self.seed = seed
+        self._members = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
+        self._lock = threading.Lock()
+        self._next, self._classes = 0, self._class_batches()
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return map(self.batch, itertools.count())
+
+    def batch(self, number: int) -> np.ndarray:
+        """Image indices of one batch of the sequence.
+
+        Args:
+            number: Which batch, from 0. The one after the last call takes constant time; for
+                others the sampler repeats the choice of classes, but draws no images.
+
+        Returns:
+            int64 `(classes_per_batch * images_per_class,)`.
+        """
+        with self._lock:
+            if number < self._next:
+                self._next, self._classes = 0, self._class_batches()
+            for _ in range(number - self._next):
+                next(self._classes)
+            classes = next(self._classes)
+            self._next = number + 1
+        rng = np.random.default_rng((self.seed, number))
+        return np.concatenate([self._draw(self._members[c], rng) for c in classes])
+
+    def _class_batches(self) -> Iterator[np.ndarray]:
+        rng = np.random.default_rng(self.seed)
+        waiting = rng.permutation(len(self._members))
+        while True:
+            batch, waiting = self._next_classes(waiting, rng)
+            yield batch
+
+    def _next_classes(self, waiting, rng):
+        """Takes distinct classes from the waiting ones, refilled when they run out."""
+        missing = self.classes_per_batch - len(waiting)
+        if missing <= 0:
+            return np.split(waiting, [self.classes_per_batch])
+        refill = rng.permutation(len(self._members))
+        taken = refill[~np.isin(refill, waiting)][:missing]
+        return np.concatenate([waiting, taken]), refill[~np.isin(refill, taken)]
+
+    def _draw(self, members, rng):
+        replace = len(members) < self.images_per_class
+        return rng.choice(members, self.images_per_class, replace=replace)

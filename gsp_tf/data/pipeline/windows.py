@@ -1,0 +1,67 @@
+"""The part of an image that a model sees, and its size."""
+
+import tensorflow as tf
+
+_ASPECT_RATIOS = (3 / 4, 4 / 3)
+
+
+def random_window(size: tf.Tensor, min_area: float, draws: tf.Tensor) -> tf.Tensor:
+    """A random part of an image, by four draws from [0, 1): its area, aspect ratio and place."""
+    size = tf.cast(size, tf.float32)
+    area, aspect, place = tf.split(draws, (1, 1, 2))
+    area = (min_area + (1 - min_area) * area) * tf.reduce_min(size) ** 2
+    # A crop of that area fits the image only between these ratios of width to height.
+    fits = area / size[0] ** 2, size[1] ** 2 / area
+    narrowest, widest = (tf.clip_by_value([ratio], *fits) for ratio in _ASPECT_RATIOS)
+    aspect = narrowest * (widest / narrowest) ** aspect
+    wanted = tf.sqrt(tf.concat([area / aspect, area * aspect], axis=0))
+    crop = tf.clip_by_value(tf.round(wanted), 1, size)
+    start = tf.floor(place * (size - crop + 1))
+    return tf.cast(tf.concat([start, crop], axis=0), tf.int32)
+
+
+def central_window(size: tf.Tensor, image_size: int, resize: int | None) -> tf.Tensor:
+    """The square in the middle that is S wide where the shorter side is R wide.
+
+    Args:
+        size: int32 `(2,)`, height and width of an image.
+        image_size: S, in pixels.
+        resize: R, in pixels; `None` is S, the whole central square.
+
+    Returns:
+        int32 `(4,)`: top, left, height and width, in pixels of the image.
+
+    Example:
+        >>> central_window(tf.constant([60, 100]), image_size=48, resize=64).numpy().tolist()
+        [7, 27, 45, 45]
+    """
+    fraction = image_size / (resize or image_size)
+    side = tf.cast(tf.round(fraction * tf.cast(tf.reduce_min(size), tf.float32)), tf.int32)
+    side = tf.maximum(side, 1)
+    return tf.concat([(size - side) // 2, [side, side]], axis=0)
+
+
+def resize_window(image: tf.Tensor, image_size: int, channels: int) -> tf.Tensor:
+    """Resizes a part of an image to a square, bilinearly.
+
+    It is antialiased where more than two pixels become one: otherwise pixels would be skipped.
+
+    Args:
+        image: uint8 `(H, W, channels)`.
+        image_size: S, in pixels.
+        channels: 1 or 3.
+
+    Returns:
+        float32 `(S, S, channels)`.
+
+    Example:
+        >>> resize_window(tf.zeros((9, 8, 3), tf.uint8), image_size=4, channels=3).shape
+        TensorShape([4, 4, 3])
+    """
+    size = (image_size, image_size)
+    resized = tf.cond(
+        tf.reduce_max(tf.shape(image)[:2]) > 2 * image_size,
+        lambda: tf.image.resize(image, size, antialias=True),
+        lambda: tf.image.resize(image, size),
+    )
+    return tf.ensure_shape(resized, (*size, channels))

@@ -1,0 +1,46 @@
+"""The smallest of many distances, exactly, in NumPy's vectorised sorts of integers."""
+
+import numpy as np
+
+GROUPS = 1024
+
+
+def padded_width(count: int) -> int:
+    """Number of columns, a multiple of `GROUPS`, for `count` distances and at least one more."""
+    return (count // GROUPS + 1) * GROUPS
+
+
+def smallest_columns(values: np.ndarray, k: int) -> np.ndarray:
+    """Columns `(b, k or more)` that hold the k smallest of each row of float32 `(b, w)`.
+
+    The columns fall into groups, column c into group c mod `GROUPS`. The k smallest values lie in
+    the k groups with the smallest minima. The width w is a multiple of `GROUPS`.
+    """
+    rows, width = values.shape
+    if k >= GROUPS:
+        return np.broadcast_to(np.arange(width), values.shape)
+    minima = np.maximum(values.reshape(rows, -1, GROUPS).min(axis=1), 0)
+    keys = _keys(minima, np.arange(GROUPS))
+    groups = np.partition(keys, k - 1, axis=1)[:, :k] % GROUPS
+    return (groups[:, None] + np.arange(0, width, GROUPS)[:, None]).reshape(rows, -1)
+
+
+def ranked_flags(
+    distances: np.ndarray, columns: np.ndarray, flags: np.ndarray, k: int
+) -> np.ndarray:
+    """Flags `(..., k)` of the k smallest distances in order; ties go to the lower column.
+
+    Distances are float32 `(..., w)` and not negative, columns below 2^31.
+    """
+    keys = _keys(distances, columns << 1 | flags)
+    if k < keys.shape[-1]:
+        keys = np.partition(keys, k - 1, axis=-1)[..., :k]
+    return (np.sort(keys, axis=-1) & 1).astype(bool)
+
+
+def _keys(distances, low):
+    """Integers that sort as the distances do and, where these are equal, as `low` does."""
+    # The bits of a float that is not negative, read as an integer, sort as the float does.
+    keys = np.left_shift(distances.view(np.int32), 32, dtype=np.int64)
+    keys |= low
+    return keys

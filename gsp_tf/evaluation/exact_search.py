@@ -1,0 +1,136 @@
+"""Exact nearest-neighbour search."""
+
+import operator
+
+import faiss
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gsp_tf.evaluation.search_space import Metric, SearchSpace
+from gsp_tf.evaluation.vectors import checked_embeddings
+
+_BLOCK_ROWS = 1 << 13
+
+
+class ExactSearch:
+    """Exhaustive nearest-neighbour search among a fixed set of references.
+
+    Distances are those of `SearchSpace`: the cosine distance is 1 - cosine similarity, and a zero
+    vector has similarity 0 to everything.
+
+    Args:
+        references: floats `(N, D)`.
+        metric: the distance.
+
+    Raises:
+        ValueError: for references that are not finite and `(N, D)`, or an unknown metric.
+
+    Example:
+        >>> search = ExactSearch([[0.0], [1.0], [5.0]])
+        >>> indices, distances = search([[4.0]], k=2)
+        >>> indices, distances
+        (array([[2, 1]]), array([[1., 3.]], dtype=float32))
+    """
+
+    def __init__(self, references: ArrayLike, metric: Metric = "euclidean"):
+        references = checked_embeddings(references, "references")
+        self.metric = metric
+        self.size, self.dim = references.shape
+        self._space = SearchSpace.around(references, metric)
+        self._index = faiss.IndexFlat(self.dim, self._space.faiss_metric)
+        self._index.codes.resize(references.nbytes)
+        self._index.codes.resize(0)  # the room stays, so that the blocks are copied only once
+        for start in range(0, self.size, _BLOCK_ROWS):
+            self._index.add(self._space.vectors(references[start : start + _BLOCK_ROWS]))
+
+    def __call__(
+        self, queries: ArrayLike, k: int, exclude: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Finds the k nearest references of each query, nearest first.
+
+        Args:
+            queries: floats `(Q, D)`.
+            k: number of neighbours, at most the number of references that a query may return.
+            exclude: integers `(Q,)`, for each query the one reference that it must not return: the
+                query itself when queries and references are the same set.
+
+        Returns:
+            indices `(Q, k)` int64 into the references, and distances `(Q, k)` float32.
+
+        Raises:
+            ValueError: if `k` is out of range or the dimension of the queries differs.
+        """
+        queries = checked_embeddings(queries, "queries")
+        if queries.shape[1] != self.dim:
+            raise ValueError(
+                f"queries and references must have the same dimension; "
+                f"received {queries.shape[1]} and {self.dim}."
+            )
+        k, available = operator.index(k), self.size - (exclude is not None)
+        if not 1 <= k <= available:
+            raise ValueError(f"k must be between 1 and {available}; received {k}.")
+        found = k + (exclude is not None)
+        scores, indices = self._index.search(self._space.vectors(queries), found)
+        if (indices < 0).any():
+            raise ValueError("queries lie too far from the references for float32 distances.")
+        if exclude is not None:
+            kept = all_but(indices, np.asarray(exclude))
+            scores, indices = (a[kept].reshape(len(queries), k) for a in (scores, indices))
+        return indices, self._space.distances(scores)
+
+
+def nearest_neighbours(
+    queries: ArrayLike,
+    references: ArrayLike | None = None,
+    k: int = 1,
+    metric: Metric = "euclidean",
+) -> tuple[np.ndarray, np.ndarray]:
+    """Finds the k nearest references of each query by exact search.
+
+    Args:
+        queries: floats `(Q, D)`.
+        references: floats `(N, D)`; None searches the other queries, where a query is excluded by
+            its index, so that a duplicate of it is found.
+        k: number of neighbours, at most N, or Q - 1 without references.
+        metric: the distance, for `"cosine"` 1 - cosine similarity.
+
+    Returns:
+        indices `(Q, k)` int64 into the references, nearest first, and distances `(Q, k)` float32.
+
+    Raises:
+        ValueError: for embeddings that are not finite and `(N, D)`, differing dimensions, `k` out
+            of range, or an unknown metric.
+
+    Example:
+        >>> indices, distances = nearest_neighbours([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], k=2)
+        >>> indices
+        array([[2, 1],
+               [2, 0],
+               [0, 1]])
+        >>> distances[0]
+        array([1., 5.], dtype=float32)
+    """
+    if references is None:
+        queries = checked_embeddings(queries, "queries")
+        return ExactSearch(queries, metric)(queries, k, exclude=np.arange(len(queries)))
+    return ExactSearch(references, metric)(queries, k)
+
+
+def all_but(indices: np.ndarray, excluded: np.ndarray) -> np.ndarray:
+    """Mask that drops from each row the excluded index, or the last if that was not found.
+
+    Args:
+        indices: integers `(Q, k)`.
+        excluded: integers `(Q,)`.
+
+    Returns:
+        bools `(Q, k)`, k - 1 of them true in each row.
+
+    Example:
+        >>> all_but(np.array([[3, 1], [1, 3]]), np.array([3, 4]))
+        array([[False,  True],
+               [ True, False]])
+    """
+    drop = indices == excluded[:, None]
+    drop[~drop.any(axis=1), -1] = True
+    return ~drop

@@ -1,0 +1,182 @@
+"""Geometry of embeddings: density, spectrum, and the overlap of the hulls of classes."""
+
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+from sklearn.metrics import pairwise_distances_chunked
+
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
+
+_WORKING_MEMORY_MIB = 64
+
+
+def embedding_density(
+    embeddings: ArrayLike,
+    labels: ArrayLike,
+    distance: Literal["euclidean", "cosine"] = "euclidean",
+) -> dict[str, float]:
+    """Mean distance within classes, between class centres, and their ratio.
+
+    Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric
+    Learning, ICML 2020, sec. 5: `pi_ratio = pi_intra / pi_inter`, where pi_intra is the mean over
+    classes of the mean distance between two images of the class, and pi_inter the mean distance
+    between the mean embeddings of two classes. The distance of that text is the Euclidean one
+    between unit-length embeddings. The authors' code reports cosine distances, `1 - cos`, which are
+    half the squared Euclidean ones, and brings the centres to unit length; its ratios are on
+    another scale. Eq. 6 of "Coded Residual Transform for Generalizable Deep Metric Learning" (Kan
+    et al., NeurIPS 2022) is the same ratio and names no distance; the sizes in its Table 1 fit
+    cosine distances. A distance below the rounding error of float32 unit vectors counts as 0.
+
+    Args:
+        embeddings: floats `(N, D)`; brought to unit length here, zero vectors stay zero.
+        labels: integers `(N,)` or `(N, 1)`. A class of one image has no distance within it and
+            counts for pi_inter only.
+        distance: "euclidean", or "cosine" with centres at unit length.
+
+    Returns:
+        `intra` and `inter` in [0, 2], and `ratio`; where all centres coincide the ratio is
+        infinite, or NaN if `intra` is 0 too.
+
+    Raises:
+        ValueError: for embeddings that are not finite and `(N, D)`, not one label per embedding,
+            fewer than two classes, no class with two images, or another distance.
+        TypeError: for labels that are not integers.
+
+    Example:
+        >>> embedding_density([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [-4.0, 0.0]], [0, 0, 1, 1])
+        {'intra': 0.707, 'inter': 1.581, 'ratio': 0.447}
+        >>> embeddings = [[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [-4.0, 0.0]]
+        >>> embedding_density(embeddings, [0, 0, 1, 1], distance="cosine")
+        {'intra': 0.5, 'inter': 1.707, 'ratio': 0.293}
+    """
+    if distance not in ("euclidean", "cosine"):
+        raise ValueError(f'distance must be "euclidean" or "cosine"; received {distance!r}.')
+    embeddings = checked_embeddings(embeddings, "embeddings")
+    labels = checked_labels(labels, len(embeddings), "labels")
+    embeddings = unit_vectors(embeddings)
+    order = np.argsort(labels, kind="stable")
+    _, starts = np.unique(labels[order], return_index=True)
+    classes = np.split(embeddings[order], starts[1:])
+    sizes = [len(images) for images in classes]
+    if len(classes) < 2 or max(sizes) < 2:
+        raise ValueError(
+            "embedding_density needs two classes or more, and two images or more in one of them; "
+            f"received {len(classes)} classes of at most {max(sizes)} images."
+        )
+    centres = np.stack([images.mean(axis=0) for images in classes])
+    if distance == "cosine":
+        centres = unit_vectors(centres)
+    many = [images for images in classes if len(images) > 1]
+    intra = np.mean([_mean_distance(images, distance) for images in many])
+    inter = _mean_distance(centres, distance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = intra / inter
+    return {"intra": float(intra), "inter": float(inter), "ratio": float(ratio)}
+
+
+def _mean_distance(points, distance):
+    """Mean distance of two different rows of points `(n, D)`."""
+    rounding = np.finfo(np.float32).eps
+
+    def row_sums(distances, _):
+        distances = np.where(distances > rounding, distances, 0.0)
+        return (distances**2 / 2 if distance == "cosine" else distances).sum(axis=1)
+
+    sums = pairwise_distances_chunked(
+        points, reduce_func=row_sums, working_memory=_WORKING_MEMORY_MIB
+    )
+    return np.concatenate(list(sums)).sum() / (len(points) * (len(points) - 1))
+
+
+def spectral_decay(embeddings: ArrayLike) -> float:
+    """KL divergence of the singular value spectrum of the embeddings from the uniform one.
+
+    Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric
+    Learning, ICML 2020, sec. 5: `rho = KL(U || S) = -(1/D) sum_d log(D s_d)`, where s are the D
+    singular values of the matrix of unit-length embeddings, divided by their sum. It is 0 for
+    embeddings that fill all dimensions alike and grows as they concentrate on few. The matrix is
+    not centred, and no singular value is left out (`rho_spectrum@1` in the authors' code, which its
+    README calls the metric of the paper; the figures there are drawn with `rho_spectrum@2`, which
+    leaves out the largest).
+
+    Args:
+        embeddings: floats `(N, D)`; brought to unit length here, zero vectors stay zero.
+
+    Returns:
+        at least 0; infinite if the embeddings span fewer than D dimensions, as fewer than D of them
+        must.
+
+    Raises:
+        ValueError: for embeddings that are not finite and `(N, D)`.
+        TypeError: for embeddings that are not real numbers.
+
+    Example:
+        >>> spectral_decay([[1.0, 0.0], [0.0, 1.0]])
+        0.0
+        >>> spectral_decay([[1.0, 0.0]] * 9 + [[0.0, 1.0]])
+        0.144
+    """
+    embeddings = checked_embeddings(embeddings, "embeddings")
+    count, dim = embeddings.shape
+    unit = unit_vectors(embeddings)
+    singular_values = np.linalg.svd(unit, compute_uv=False)
+    rounding = singular_values[0] * max(count, dim) * np.finfo(np.float64).eps
+    if count < dim or singular_values[-1] <= rounding:
+        return float("inf")
+    share = singular_values / singular_values.sum()
+    return max(0.0, -float(np.mean(np.log(dim * share))))
+
+
+def hull_overlap(embeddings: ArrayLike, labels: ArrayLike) -> float:
+    """Share of the pairs of classes whose convex hulls have a point in common.
+
+    Two hulls have none exactly if a hyperplane has either class strictly on one side. Gürbüz,
+    Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023, draw such hulls (Fig.
+    3a): an average of local features lies in the hull of what it averages. A pair is decided by a
+    linear programme: is there a convex combination of one class that equals one of the other?
+
+    Args:
+        embeddings: finite floats `(N, D)`. The hull of a class of no more than about D points
+            seldom meets another, whatever the classes are.
+        labels: integers `(N,)`, of two classes or more.
+
+    Returns:
+        a share in [0, 1]; 0 if any two classes can be separated by a hyperplane.
+
+    Raises:
+        ValueError: if there are fewer than two classes, or the shapes do not fit together.
+        TypeError: if embeddings are not real or labels not integers.
+
+    Example:
+        >>> square, inside, apart = [[0, 0], [0, 2], [2, 0], [2, 2]], [[1, 1]], [[3, 3], [4, 3]]
+        >>> round(hull_overlap(square + inside + apart, [0, 0, 0, 0, 1, 2, 2]), 3)
+        0.333
+    """
+    embeddings = checked_embeddings(embeddings, "embeddings").astype(np.float64)
+    labels = checked_labels(labels, len(embeddings), "labels")
+    classes = [embeddings[labels == label] for label in np.unique(labels)]
+    if len(classes) < 2:
+        raise ValueError("hulls are compared between classes; received labels of a single class.")
+    return float(np.mean([_overlap(*pair) for pair in combinations(classes, 2)]))
+
+
+def _overlap(one, other):
+    """Whether the hulls of two sets of points `(N, D)`, `(M, D)` have a point in common."""
+    low = np.maximum(one.min(axis=0), other.min(axis=0))
+    high = np.minimum(one.max(axis=0), other.max(axis=0))
+    if (low > high).any():
+        return False
+    points = np.concatenate([one, other])
+    centre, scale = points.mean(axis=0), np.ptp(points, axis=0).max() or 1.0
+    one, other = (one - centre) / scale, (other - centre) / scale
+    sums = np.repeat(np.eye(2), [len(one), len(other)], axis=1)
+    equal = np.concatenate([one, -other]).T
+    program = linprog(
+        np.zeros(len(points)),
+        A_eq=np.concatenate([equal, sums]),
+        b_eq=np.concatenate([np.zeros(len(equal)), np.ones(2)]),
+    )
+    return program.status == 0

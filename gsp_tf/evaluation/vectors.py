@@ -1,0 +1,71 @@
+"""Embeddings and labels as arrays that have been checked."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def checked_embeddings(embeddings: ArrayLike, name: str) -> np.ndarray:
+    """Returns embeddings as a finite, contiguous float32 array `(N, D)`.
+
+    Args:
+        embeddings: real numbers `(N, D)` of any floating or integer dtype.
+        name: what errors call the array.
+
+    Raises:
+        ValueError: if the rank is not 2, N or D is 0, or a value is not finite in float32.
+        TypeError: if the values are not real numbers.
+
+    Example:
+        >>> checked_embeddings([[1.0, float("nan")], [0.0, 1.0]], "queries")
+        Traceback (most recent call last):
+            ...
+        ValueError: queries must be finite in float32; 1 of 2 rows hold NaN or infinity.
+    """
+    array = np.asarray(embeddings)
+    if array.dtype.kind in "cOSUmM":
+        raise TypeError(f"{name} must hold real numbers; received dtype {array.dtype}.")
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"{name} must be a non-empty (N, D) array; received {array.shape}.")
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array, dtype=np.float32)
+    is_finite = np.isfinite(array)
+    if not is_finite.all():
+        bad = np.count_nonzero(~is_finite.all(axis=1))
+        raise ValueError(
+            f"{name} must be finite in float32; {bad} of {len(array)} rows hold NaN or infinity."
+        )
+    return array
+
+
+def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
+    """Returns labels as an integer array `(count,)`.
+
+    Args:
+        labels: integers `(count,)` or `(count, 1)`.
+        count: the number of embeddings that the labels belong to.
+        name: what errors call the array.
+
+    Raises:
+        ValueError: if the shape is neither `(count,)` nor `(count, 1)`.
+        TypeError: if the dtype is not an integer.
+
+    Example:
+        >>> checked_labels([[3], [4]], 2, "labels")
+        array([3, 4])
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers; received dtype {array.dtype}.")
+    if array.shape not in ((count,), (count, 1)):
+        raise ValueError(
+            f"{name} must have shape ({count},) or ({count}, 1), one label per embedding; "
+            f"received {array.shape}."
+        )
+    return array.reshape(count)
+
+
+def unit_vectors(embeddings: np.ndarray) -> np.ndarray:
+    """Float64 embeddings of length 1, where no float32 length overflows; zero vectors stay zero."""
+    lengths = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64))
+    lengths[lengths == 0] = 1
+    return embeddings / lengths[:, None]

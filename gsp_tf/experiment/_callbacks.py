@@ -1,0 +1,60 @@
+"""What a run adds to training: the clock, the learning rate in the logs, and the history file."""
+
+import csv
+import io
+import time
+from pathlib import Path
+
+import keras
+
+from gsp_tf._files import replace_text
+
+
+class Clock:
+    """Seconds of training, including those before a run was stopped."""
+
+    def __init__(self):
+        self._started = time.monotonic()
+
+    def seconds(self):
+        return time.monotonic() - self._started
+
+    def state(self):
+        return {"seconds": self.seconds()}
+
+    def restore(self, state):
+        self._started -= state["seconds"]
+
+
+class LogState(keras.callbacks.Callback):
+    """Adds the learning rate to the logs, and 0 for the projection before the first one of CCP."""
+
+    def __init__(self, trainer):
+        super().__init__()
+        self.trainer = trainer
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs.update(learning_rate=float(self.model.optimizer.learning_rate))
+        if self.trainer == "ccp":
+            logs.setdefault("projection", 0)
+
+
+class HistoryFile(keras.callbacks.Callback):
+    """Adds a row with the logs of each epoch to a CSV file, which is replaced in one step.
+
+    The first row has the names: `epoch` and those of the first logs, sorted; others are left out.
+    """
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = Path(path)
+
+    def on_epoch_end(self, epoch, logs=None):
+        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        names = next(csv.reader([text.split("\n")[0]]), None) or ["epoch", *sorted(logs)]
+        row = io.StringIO()
+        writer = csv.DictWriter(row, names, extrasaction="ignore", lineterminator="\n")
+        if not text:
+            writer.writeheader()
+        writer.writerow({"epoch": epoch, **logs})
+        replace_text(self.path, text + row.getvalue())

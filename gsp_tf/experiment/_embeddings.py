@@ -1,0 +1,92 @@
+"""The embeddings of a run's test images."""
+
+import hashlib
+import zipfile
+from typing import NamedTuple
+
+import numpy as np
+
+from gsp_tf._console import show_progress
+from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.experiment.places import place_maps
+from gsp_tf.training import embed
+from gsp_tf.visual import class_by_class
+
+EXAMPLES = 64
+
+
+class RunEmbeddings(NamedTuple):
+    """What the model of a run makes of its test images."""
+
+    queries: np.ndarray  # float32 (Q, D), embeddings of the test images
+    query_labels: np.ndarray  # integers (Q,)
+    references: np.ndarray | None  # float32 (N, D), embeddings of the gallery, if there is one
+    reference_labels: np.ndarray | None  # integers (N,)
+    examples: np.ndarray  # integers (n,): images of the gallery, or test images, class by class
+    weights: np.ndarray | None  # floats (n, H, W, maps), `PlaceMaps` of the examples
+    correlations: np.ndarray | None  # floats (n, H, W, K)
+
+
+def kept_embeddings(run):
+    """What the evaluation of a run has kept; `None` if it kept nothing, or images came or went."""
+    folder, splits = run.folder, run.splits
+    folder.require(folder.model_path)
+    if "test" not in folder.metrics() or not folder.embeddings_path.is_file():
+        return None
+    check_test_classes(folder, splits.test)
+    try:
+        with np.load(folder.embeddings_path) as arrays:
+            kept = RunEmbeddings(*map(arrays.get, RunEmbeddings._fields))
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{folder.embeddings_path} is damaged; gsp-tf evaluate {folder.path} writes it again."
+        ) from error
+    gallery = None if splits.gallery is None else splits.gallery.labels
+    same = np.array_equal(splits.test.labels, kept.query_labels)
+    return kept if same and np.array_equal(gallery, kept.reference_labels) else None
+
+
+def embed_test_images(run):
+    """`RunEmbeddings` of a run's test images, and of its gallery."""
+    recipe, splits, embedder = run.recipe, run.splits, run.learner.embedder
+    check_test_images(run.folder, embedder, recipe, splits)
+    embedded = []
+    for name, images in (("test", splits.test), ("gallery", splits.gallery)):
+        if images is None:
+            embedded += [None, None]
+            continue
+        batches = evaluation_batches(recipe, images)
+        embedded += embed(
+            embedder, show_progress(batches, f"Embedding the {name} images", len(batches))
+        )
+    examples = class_by_class(splits.searched.labels, seed=0)[:EXAMPLES]
+    batches = evaluation_batches(recipe, splits.searched, examples)
+    maps = zip(*(place_maps(embedder, images) for images, _ in batches), strict=True)
+    maps = [None if of[0] is None else np.concatenate(of) for of in maps]
+    return RunEmbeddings(*embedded, examples, *maps)
+
+
+def check_test_images(folder, embedder, recipe, splits):
+    """Refuse test images that are not those that a run was made with."""
+    size, test = recipe.data.image_size, splits.test
+    if embedder.input_shape != (None, size, size, test.channels):
+        raise ValueError(
+            f"The model of {folder.path} takes images {embedder.input_shape[1:]}, its recipe and "
+            f"data give {(size, size, test.channels)}."
+        )
+    check_test_classes(folder, test)
+
+
+def check_test_classes(folder, test):
+    """Refuse test images of other classes than those of a run."""
+    if folder.metrics().get("test_classes", fingerprint(test)) != fingerprint(test):
+        raise ValueError(
+            f"The test classes are not those that {folder.path} was made with: the data or the "
+            "split in its recipe have changed, and the model may have been trained on them."
+        )
+
+
+def fingerprint(images):
+    """Which classes an `ImageSet` holds, as a short text: the same for the same names in order."""
+    names = "\n".join(images.class_names)
+    return hashlib.sha256(names.encode("utf-8", errors="surrogateescape")).hexdigest()[:16]

@@ -1,0 +1,174 @@
+"""What a recipe says, in lines of text."""
+
+import math
+import warnings
+
+import keras
+
+from gsp_tf import layers
+from gsp_tf.experiment.poolings import ATTRIBUTED
+
+_SMALLEST = 3
+_WEIGHTS = ("pooling_weights", "attention", "attention_maps", "correlation_maps")
+
+
+def facts_table(facts):
+    """A dict of facts as lines of text."""
+    width = max(map(len, facts))
+    return "\n".join(f"{name:{width}}  {fact}" for name, fact in facts.items())
+
+
+def note_small_map(recipe, learner):
+    """Warn if the last map has too few places for a layer that weighs them."""
+    shape = _last_map(_network(learner))
+    if len(shape) != 3 or min(shape[:2]) >= _SMALLEST:
+        return
+    is_pooled = recipe.head.name == "pooling"
+    if not is_pooled or _weighs_places(learner.embedder.get_layer("pooling")):
+        what = recipe.pooling.name if is_pooled else recipe.head.name
+        warnings.warn(
+            f"The last map of {recipe.backbone.name} is {_times(shape[:2])} for images of "
+            f"{recipe.data.image_size} pixels: {what} has hardly any places to choose from. Take "
+            f"larger images (--data.image_size) for {_SMALLEST} x {_SMALLEST} or more.",
+            stacklevel=2,
+        )
+
+
+def _weighs_places(head):
+    """Whether a layer weighs the places of a map or chooses among them."""
+    chooses = isinstance(head, (layers.WeldonPooling, layers.OptimalTransportPooling))
+    return chooses or any(hasattr(head, name) for name in _WEIGHTS)
+
+
+def _network(learner):
+    return next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
+
+
+def _last_map(network):
+    """Shape of the output of a backbone, without the batch: a map or tokens."""
+    return tuple(network.outputs[-1].shape[1:])
+
+
+def _map(network):
+    shape = _last_map(network)
+    return f"{_times(shape)}" if len(shape) == 3 else f"{shape[0]} tokens x {shape[1]}"
+
+
+def _times(shape):
+    return " x ".join(map(str, shape))
+
+
+def data_facts(recipe, folds):
+    """The images of a recipe; `folds` are the `Splits` of each of its models."""
+    data, protocol = recipe.data, recipe.protocol
+    place = "" if data.path is None else f" in {data.path}"
+    facts = {
+        "data set": f"{data.name}{place}",
+        "view": _view(data),
+        "protocol": f"{protocol.name}, models are chosen by {protocol.monitor}",
+    }
+    for number, splits in enumerate(folds):
+        prefix = f"fold {number}: " if protocol.is_ensemble else ""
+        facts[f"{prefix}train"] = _counted(splits.train)
+        facts[f"{prefix}validation"] = _counted(splits.validation)
+    if folds:
+        facts["test"] = _counted(folds[0].test)
+        if folds[0].gallery is not None:
+            facts["gallery"] = _counted(folds[0].gallery)
+    return facts
+
+
+def _view(data):
+    side = data.image_size
+    centre = "" if data.resize is None else f" of a shorter side of {data.resize}"
+    crops = "" if data.min_crop_area == 1 else f", random crops from {data.min_crop_area} of it on"
+    copies = "" if data.cache is None else f", copies in {data.cache}"
+    return f"central {side} x {side}{centre}{crops}{copies}"
+
+
+def _counted(images):
+    return f"{len(images):,} images of {len(images.class_names):,} classes"
+
+
+def model_facts(recipe, weights=None):
+    """The model and the losses of a recipe; `weights` tells of the weights that it starts from."""
+    backbone, loss = recipe.backbone, recipe.loss
+    if weights is None:
+        weights = "random weights" if backbone.weights is None else f"weights {backbone.weights}"
+    if recipe.initial_run is not None:
+        weights = f"the model of {recipe.initial_run}"
+    frozen = ", batch normalisation frozen" if backbone.freeze_batch_normalization else ""
+    facts = {
+        "backbone": f"{backbone.name}, {weights}{frozen}",
+        **_head_facts(recipe),
+        "loss": _call(loss.name, loss.arguments),
+    }
+    for name, part, arguments in (
+        ("miner", loss.miner, loss.miner_arguments),
+        ("wrapper", loss.wrapper, loss.wrapper_arguments),
+    ):
+        if part != "none":
+            facts[name] = _call(part, arguments)
+    if recipe.zero_shot.weight:
+        facts["zero-shot loss"] = f"weight {recipe.zero_shot.weight}"
+    if recipe.trainer == "ccp":
+        ccp = recipe.ccp
+        facts["ccp"] = f"{ccp.proxies_per_class} proxies per class, chosen from {ccp.pool_size}"
+    return facts
+
+
+def learner_facts(learner):
+    """The sizes of a model."""
+    network = _network(learner)
+    facts = {"last map": _map(network)}
+    for name, model in (("backbone", network), ("embedder", learner.embedder)):
+        facts[f"parameters of {name}"] = (
+            f"{_size(model.weights):,}, trainable {_size(model.trainable_weights):,}"
+        )
+    return facts
+
+
+def backbone_bytes(learner):
+    """Bytes of the weights of a learner's backbone in float32."""
+    return 4 * _size(_network(learner).weights)
+
+
+def _head_facts(recipe):
+    head, pooling, embedding = recipe.head, recipe.pooling, recipe.embedding
+    dimensions = f"{embedding.dim} dimensions"
+    if head.name != "pooling":
+        return {"head": _call(head.name, head.arguments), "embedding": dimensions}
+    arguments = dict(pooling.arguments)
+    if pooling.name in ATTRIBUTED:
+        for name in ("num_prototypes", "transport_ratio", "entropy_smoothing"):
+            arguments[name] = getattr(pooling, name)
+    return {
+        "pooling": _call(pooling.name, arguments) if arguments else pooling.name,
+        "embedding": f"{dimensions}, mapped {embedding.position.replace('_', ' ')}",
+    }
+
+
+def _size(variables):
+    return sum(math.prod(variable.shape) for variable in variables)
+
+
+def _call(name, arguments):
+    return f"{name}({', '.join(f'{key}={value}' for key, value in arguments.items())})"
+
+
+def training_facts(recipe):
+    """The training of a recipe."""
+    data, training, protocol = recipe.data, recipe.training, recipe.protocol
+    patience = training.patience if recipe.trainer == "fit" else recipe.ccp.patience
+    end = "" if patience is None else f", patience {patience}"
+    warmup = f", {training.warmup_epochs} of them warm-up" if training.warmup_epochs else ""
+    classes, images = data.classes_per_batch, data.images_per_class
+    models = protocol.num_folds * protocol.repeats if protocol.is_ensemble else 1
+    return {
+        "batch": f"{classes} classes x {images} images = {classes * images} images",
+        "optimizer": f"{training.optimizer}({training.learning_rate}), {training.schedule.name} "
+        "learning rate",
+        "training": f"at most {training.epochs:,} epochs{warmup} x {training.steps_per_epoch:,} "
+        f"steps{end}",
+        "models": str(models),
+    }

@@ -1,0 +1,249 @@
+"""The training of a run, phase by phase."""
+
+import functools
+import math
+import platform
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import gsp_tf
+from gsp_tf.data import training_dataset
+from gsp_tf.experiment._callbacks import Clock, HistoryFile, LogState
+from gsp_tf.experiment._embeddings import fingerprint
+from gsp_tf.experiment._facts import facts_table, learner_facts, note_small_map
+from gsp_tf.experiment._initial import start_from
+from gsp_tf.experiment._warm_up import warm_up
+from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.experiment.model import adapt_prototypes, build_learner
+from gsp_tf.experiment.optimizer import plateau_callbacks
+from gsp_tf.recipe import save_recipe
+from gsp_tf.training import (
+    ChanceConstrainedTrainer,
+    Checkpoint,
+    ProxyPool,
+    RetrievalEvaluation,
+    SaveBest,
+    StopOnNaN,
+    epoch_of,
+)
+
+
+class Training:
+    """Trains one learner in the folder of a run: a warm-up if the recipe has one, then the rest."""
+
+    def __init__(self, run):
+        self.recipe, self.folder, self.splits = run.recipe, run.folder, run.splits
+        recipe, train = self.recipe, self.splits.train
+        if recipe.training.deterministic:
+            tf.config.experimental.enable_op_determinism()
+        keras.utils.set_random_seed(recipe.seed)
+        check_splits(recipe, self.splits)
+        self.first_batches = training_batches(recipe, train)  # refused before a model is built
+        self.learner = build_learner(recipe, len(train.class_names), train.channels)
+        print(facts_table(learner_facts(self.learner)), flush=True)
+        note_small_map(recipe, self.learner)
+        self.trainer = ccp_trainer(recipe, self.learner) if recipe.trainer == "ccp" else None
+        self.evaluation = _evaluation(recipe, self.splits)
+        self.best = SaveBest(self.folder.model_path, monitor=recipe.protocol.monitor)
+        self.best.set_model(self.learner)
+        self.divergence, self.clock = StopOnNaN(), Clock()
+        self.start_epoch = None  # that of the checkpoint from which training continues
+
+    def start(self):
+        """Train from the beginning; the untrained model is evaluated before anything is written."""
+        recipe, folder = self.recipe, self.folder
+        if folder.history():
+            raise ValueError(
+                f"{folder.path} has a history but no checkpoint to continue from. Remove the "
+                "folder and train again."
+            )
+        if recipe.initial_run is not None:
+            start_from(recipe, self.learner.embedder)
+        elif recipe.pooling.adapt_batches:
+            batches = self.first_batches.take(recipe.pooling.adapt_batches)
+            adapt_prototypes(self.learner.embedder, batches)
+        self.evaluation.set_model(self.learner)
+        untrained = self.evaluation.evaluate()
+        folder.start(recipe)
+        self.best.best = untrained[self.best.monitor]
+        self.best.save()
+        folder.update_metrics(
+            status="running",
+            untrained=untrained,
+            train_classes=fingerprint(self.splits.train),
+            num_train_images=len(self.splits.train),
+            test_classes=fingerprint(self.splits.test),
+            num_parameters=int(self.learner.embedder.count_params()),
+            versions={
+                "gsp_tf": gsp_tf.__version__,
+                "tensorflow": tf.__version__,
+                "keras": keras.__version__,
+                "python": platform.python_version(),
+            },
+        )
+        self._train()
+
+    def resume(self):
+        """Train from the checkpoint in the folder on."""
+        self.start_epoch = epoch_of(self.folder.checkpoint_path)
+        self._check_same_training_images()
+        save_recipe(self.recipe, self.folder.recipe_path)
+        self.folder.cut_history(self.start_epoch)
+        self.folder.update_metrics(without=["test"], status="running")
+        self._train()
+
+    def _check_same_training_images(self):
+        metrics, images = self.folder.metrics(), self.splits.train
+        began_with = metrics["train_classes"], metrics["num_train_images"]
+        if began_with != (fingerprint(images), len(images)):
+            raise ValueError(
+                f"The training images are not those that {self.folder.path} began with: it had "
+                f"{began_with[1]}, now there are {len(images)} images of "
+                f"{len(images.class_names)} classes, or the classes have changed."
+            )
+
+    def _train(self):
+        """Train, and write down how it ended."""
+        status = "failed"
+        try:
+            self._train_phases()
+            status = "diverged" if self.divergence.diverged_at else "finished"
+            if self.trainer:
+                self.folder.update_metrics(projections=self.trainer.projections)
+        except KeyboardInterrupt:
+            self.best.save_if_due()
+            status = "interrupted"
+            print(
+                "\nInterrupted; now evaluating the best model. "
+                f"`gsp-tf train --resume {self.folder.path}` continues the training.",
+                file=sys.stderr,
+            )
+        finally:
+            self._write_outcome(status)
+
+    def _train_phases(self):
+        training = self.recipe.training
+        first_epoch = self.start_epoch or 0
+        if first_epoch < training.warmup_epochs:
+            with warm_up(training, self.learner, self.best) as save_best:
+                self._fit(self.learner.fit, first_epoch, training.warmup_epochs, [save_best])
+            first_epoch = training.warmup_epochs
+        if self.divergence.diverged_at is not None:
+            return
+        stops = plateau_callbacks(training.schedule, self.best.monitor)
+        if training.patience is not None:
+            stops["early_stopping"] = keras.callbacks.EarlyStopping(
+                self.best.monitor, mode="max", patience=training.patience
+            )
+        fit, parts = self.learner.fit, stops
+        if self.trainer:
+            pool = proxy_pool(self.recipe, self.splits.train)
+            fit, parts = functools.partial(self.trainer.fit, pool=pool), {"ccp": self.trainer}
+            parts = stops | parts
+        self._fit(fit, first_epoch, training.epochs, [self.best, *stops.values()], parts)
+
+    def _fit(self, fit, first_epoch, epochs, followers, parts=None):
+        """Call `fit` for some epochs; checkpoints hold the state of `parts` too."""
+        training, folder = self.recipe.training, self.folder
+        fit(
+            training_batches(self.recipe, self.splits.train, first_epoch),
+            initial_epoch=first_epoch,
+            epochs=epochs,
+            steps_per_epoch=training.steps_per_epoch,
+            callbacks=[
+                self.divergence,
+                self.evaluation,
+                LogState(self.recipe.trainer),
+                Checkpoint(
+                    folder.checkpoint_path,
+                    {"best": self.best, "clock": self.clock, **(parts or {})},
+                    resume=first_epoch == self.start_epoch,
+                ),
+                *followers,
+                HistoryFile(folder.history_path),
+                keras.callbacks.TensorBoard(folder.logs_path, write_graph=False),
+            ],
+            shuffle=False,
+            verbose=1 if sys.stdout.isatty() else 2,
+        )
+
+    def _write_outcome(self, status):
+        best = self.best
+        outcome = {"status": status, "epochs": len(self.folder.history().get("loss", ()))}
+        if math.isfinite(best.best):  # else the checkpoint was not restored
+            outcome |= {
+                "best_epoch": None if best.best_epoch is None else best.best_epoch + 1,
+                f"best_{best.monitor}": best.best,
+                "training_seconds": round(self.clock.seconds(), 1),
+                "diverged_at": self.divergence.diverged_at,
+            }
+        self.folder.update_metrics(**outcome)
+
+
+def training_batches(recipe, images, first_epoch=0):
+    """Endless batches `(images, labels)` that a recipe trains on, from an epoch on."""
+    data = recipe.data
+    return training_dataset(
+        images,
+        data.image_size,
+        data.classes_per_batch,
+        data.images_per_class,
+        seed=recipe.seed,
+        horizontal_flip=data.horizontal_flip,
+        min_crop_area=data.min_crop_area,
+        resize=data.resize,
+        first_batch=first_epoch * recipe.training.steps_per_epoch,
+    )
+
+
+def check_splits(recipe, splits):
+    """Refuse images that cannot fill a recipe's batches or cannot be evaluated."""
+    per_batch, num_train = recipe.data.classes_per_batch, len(splits.train.class_names)
+    if per_batch > num_train:
+        names = {name for part in splits if part is not None for name in part.class_names}
+        others = "" if len(names) == num_train else f" of {len(names)}; the others choose and test"
+        raise ValueError(
+            f"data.classes_per_batch must be at most {num_train}, received {per_batch}: "
+            f"{num_train} classes train{others}. Give --data.classes_per_batch {num_train} or less."
+        )
+    for name, gallery in (("validation", splits.validation_gallery), ("test", splits.gallery)):
+        images = getattr(splits, name)
+        names = ", ".join(images.class_names[:5])
+        if gallery is None and np.bincount(images.labels).max() < 2:
+            raise ValueError(
+                f"Retrieval needs a class with two images, but each of the {name} classes "
+                f"({names}, ...) has one."
+            )
+        if gallery is not None and not np.isin(images.labels, gallery.labels).any():
+            raise ValueError(
+                f"Retrieval needs a class in both, but none of the {len(images)} queries is of a "
+                f"class of the {len(gallery)} gallery images ({names}, ...)."
+            )
+
+
+def ccp_trainer(recipe, learner):
+    """The CCP trainer of a recipe around a learner; refuses a loss that does not compare pairs."""
+    return ChanceConstrainedTrainer(learner, monitor=recipe.protocol.monitor, **vars(recipe.ccp))
+
+
+def proxy_pool(recipe, images):
+    """The pool of a recipe's training images, as evaluation sees them."""
+    return ProxyPool(
+        images.labels, lambda indices: evaluation_batches(recipe, images, indices), recipe.seed
+    )
+
+
+def _evaluation(recipe, splits):
+    """The evaluation of the validation images after every epoch."""
+    gallery = splits.validation_gallery
+    recall_at = recipe.evaluation.recall_at
+    if recipe.protocol.monitor == "val_recall_at_1":
+        recall_at = sorted({1, *recall_at})
+    return RetrievalEvaluation(
+        evaluation_batches(recipe, splits.validation),
+        recall_at=recall_at,
+        references=None if gallery is None else evaluation_batches(recipe, gallery),
+    )

@@ -1,0 +1,37 @@
+"""The warm-up: the first epochs of training, in which the backbone is frozen."""
+
+import contextlib
+
+import keras
+
+from gsp_tf.experiment.optimizer import build_warmup_optimizer
+
+
+@contextlib.contextmanager
+def warm_up(recipe, learner, best):
+    """Within the block the learner trains all but its backbone, with an optimizer of its own.
+
+    The block gets the callback that stands for `best`, the `SaveBest` of the learner: it saves the
+    learner as training continues after the block, with a backbone that trains and its optimizer.
+    """
+    backbone = next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
+    optimizer = learner.optimizer
+
+    def save_if_due(*_):
+        head_optimizer = learner.optimizer
+        backbone.trainable, learner.optimizer = True, optimizer
+        best.save_if_due()
+        backbone.trainable, learner.optimizer = False, head_optimizer
+
+    backbone.trainable = False
+    try:
+        learner.compile(
+            build_warmup_optimizer(recipe, learner.trainable_variables),
+            jit_compile=recipe.jit_compile,
+        )
+        yield keras.callbacks.LambdaCallback(
+            on_epoch_begin=save_if_due, on_epoch_end=best.on_epoch_end, on_train_end=save_if_due
+        )
+    finally:
+        backbone.trainable = True
+        learner.compile(optimizer, jit_compile=recipe.jit_compile)

@@ -1,0 +1,147 @@
+"""What a loss may be called with."""
+
+import math
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.ops import at_least_float32
+
+
+def check_inputs(
+    labels: Tensor,
+    embeddings: Tensor,
+    num_classes: int | None = None,
+    normalize: bool = True,
+    dtype: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Labels and embeddings as losses compute with them, and whether the loss is a number.
+
+    Types and shapes are checked as far as they are known. What is known only when the loss is
+    computed is refused by an error in eager calls and in a `tf.function`. XLA has no errors: there
+    the third value, a boolean scalar, is False, as it is for embeddings that are not finite. The
+    labels are `(B,)`: int32 below `num_classes`, int64 if that is `None`. The embeddings are
+    `(B, D)`, of the dtype, or at least float32. Without `normalize` they are at most
+    `largest_norm(dtype)` long.
+    """
+    labels = _numeric_tensor(labels, "Labels must be of an integer type")
+    embeddings = as_float_tensor(embeddings)
+    embeddings = ops.cast(embeddings, dtype or embeddings.dtype)
+    _check_shapes(_static_shape(labels), _static_shape(embeddings))
+    labels = ops.reshape(labels, (-1,))
+    rules = [*_rules_of_shapes(labels, embeddings), *_rules_of_labels(labels, num_classes)]
+    if not normalize:
+        rules.append(_rule_of_norms(embeddings))
+    with tf.control_dependencies([_assert(*rule) for rule in rules]):
+        labels = tf.identity(labels)
+    if num_classes is None:
+        labels = ops.cast(labels, "int64")
+    else:
+        labels = ops.cast(ops.clip(ops.cast(labels, "int64"), 0, num_classes - 1), "int32")
+    is_finite = ops.all(ops.isfinite(embeddings))
+    return labels, embeddings, ops.all(ops.stack([is_finite, *(is_met for is_met, *_ in rules)]))
+
+
+def nan_unless(is_valid: Tensor, loss: Tensor) -> Tensor:
+    """The loss, or NaN: a maximum or a miner may pass over embeddings that are not finite."""
+    return ops.where(is_valid, loss, float("nan"))
+
+
+def largest_norm(dtype: str) -> float:
+    """Norm of embeddings up to which losses that do not normalise them are finite.
+
+    `m^(1/4) / 10` for the largest number m of the type, so that fourth powers of the embeddings
+    times the scale of a loss do not overflow.
+    """
+    return float(np.finfo(dtype).max) ** 0.25 / 10.0
+
+
+def as_float_tensor(embeddings: Tensor) -> Tensor:
+    """Embeddings as a tensor of at least float32; other types than numbers are refused."""
+    return at_least_float32(_numeric_tensor(embeddings, "Embeddings must be of a floating type"))
+
+
+def _numeric_tensor(values, message):
+    try:
+        tensor = ops.convert_to_tensor(values)
+    except (TypeError, ValueError):
+        received = "None" if values is None else type(values).__name__
+        raise ValueError(f"{message}, received {received}.") from None
+    if not (tensor.dtype.is_integer or tensor.dtype.is_floating):
+        raise ValueError(f"{message}, received {tensor.dtype.name}.")
+    return tensor
+
+
+def _static_shape(tensor):
+    return None if getattr(tensor.shape, "rank", 0) is None else tuple(tensor.shape)
+
+
+def _check_shapes(labels, embeddings):
+    received = f"received labels of shape {labels} and embeddings of shape {embeddings}."
+    is_column = labels is None or len(labels) == 1 or (len(labels) == 2 and labels[1] in (1, None))
+    same_size = True
+    if None not in (labels, embeddings) and None not in (*labels, *embeddings[:1]):
+        same_size = math.prod(labels) == embeddings[0]
+    if not is_column or not same_size or (embeddings is not None and len(embeddings) != 2):
+        hint = ""
+        if not is_column and len(labels) == 2:
+            hint = " The class of a one-hot label is its argmax over the last axis."
+        raise ValueError(
+            "A loss takes integer labels (B,) or (B, 1) and embeddings (B, D), " + received + hint
+        )
+    if labels is not None and labels[0] == 0 or embeddings is not None and embeddings[0] == 0:
+        raise ValueError("A loss needs at least one sample, " + received)
+
+
+# A rule is whether it is met, a boolean scalar, the sentence for when it is not, and a value.
+
+
+def _rules_of_shapes(labels, embeddings):
+    """What `_check_shapes` could not see."""
+    if labels.shape[0] is None:
+        size = ops.size(labels)
+        yield size > 0, "A loss needs at least one sample; number of labels:", size
+    if None in (labels.shape[0], _static_shape(embeddings) and embeddings.shape[0]):
+        sizes = ops.stack([ops.size(labels), tf.shape(embeddings)[0]])
+        message = "A loss takes one label for each embedding; numbers of labels and embeddings:"
+        yield sizes[0] == sizes[1], message, sizes
+
+
+def _rules_of_labels(labels, num_classes):
+    if labels.dtype.is_floating:
+        is_whole = ops.logical_and(ops.isfinite(labels), labels == ops.floor(labels))
+        yield _rule(is_whole, labels, "Labels must be whole numbers")
+    if num_classes is not None:
+        labels = ops.cast(labels, "int64")
+        is_class = ops.logical_and(labels >= 0, labels < num_classes)
+        message = f"Labels must lie in 0 to {num_classes - 1} (num_classes={num_classes})"
+        yield _rule(is_class, labels, message)
+
+
+def _rule_of_norms(embeddings):
+    dtype = keras.backend.standardize_dtype(embeddings.dtype)
+    largest = largest_norm(dtype)
+    square_norms = ops.sum(ops.square(embeddings), axis=-1)
+    is_finite = ops.all(ops.isfinite(embeddings), axis=-1)
+    is_short = ops.logical_not(ops.logical_and(is_finite, square_norms > largest**2))
+    message = f"A loss that does not normalise {dtype} embeddings takes norms up to {largest:.2g}"
+    return _rule(is_short, ops.sqrt(square_norms), message)
+
+
+def _rule(is_met, values, message):
+    """A rule for every value; of those that break it the smallest is shown."""
+    highest = math.inf if values.dtype.is_floating else values.dtype.max
+    broken = ops.where(is_met, ops.cast(highest, values.dtype), values)
+    return ops.all(is_met), message + ", received", ops.min(broken)
+
+
+def _assert(is_met, message, value):
+    if not tf.executing_eagerly():
+        return tf.debugging.Assert(is_met, [message, value])
+    if not is_met:
+        shown = f"{float(value):g}" if value.dtype.is_floating else value.numpy().tolist()
+        raise ValueError(f"{message} {shown}.")
+    return tf.no_op()

@@ -1,0 +1,91 @@
+"""The base of every loss with variables of its own."""
+
+from typing import Any
+
+import keras
+
+from gsp_tf._config import constructor_config, deserialized
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_inputs, nan_unless
+
+_NOT_GIVEN = object()
+
+
+class LossLayer(keras.layers.Layer, keras.losses.Loss):
+    """Base of the losses that hold variables: a layer `loss(labels, embeddings) -> scalar`.
+
+    It computes in float32 whatever the global dtype policy is, or in the `dtype` it is given.
+    `MetricLearner` trains and saves its variables with the model's. A subclass implements
+    `call(labels, embeddings)`; it receives labels `(B,)` and embeddings `(B, D)` that were checked.
+    Every argument of its constructor is an attribute of the same name: they are its config.
+
+    Args:
+        num_classes: labels must be below it; `None` for any label.
+        inner: a loss that this one holds. If it is a layer, its dtype is the default.
+        kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Attributes:
+        normalize: whether the norm of the embeddings does not matter.
+    """
+
+    num_classes = None
+    normalize = True
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        inner: keras.losses.Loss | None = None,
+        **kwargs: Any,
+    ) -> None:
+        inner_dtype = inner.dtype_policy if isinstance(inner, LossLayer) else None
+        kwargs.setdefault("dtype", inner_dtype or "float32")
+        super().__init__(**kwargs)
+        if inner_dtype not in (None, self.dtype_policy):
+            raise ValueError(
+                f"{type(self).__name__} must have the dtype of its {type(inner).__name__}, "
+                f"{inner_dtype.name}, received {self.dtype_policy.name}. Give both the same dtype."
+            )
+        if num_classes is not None:
+            if num_classes < 1:
+                raise ValueError(f"num_classes must be at least 1, received {num_classes}.")
+            self.num_classes = num_classes
+
+    def __call__(
+        self, labels: Tensor, embeddings: Tensor, sample_weight: Any = _NOT_GIVEN, **kwargs: Any
+    ) -> Tensor:
+        """Loss of a batch, a scalar; `compile(loss=...)` alone gives a `sample_weight`, `None`."""
+        if isinstance(embeddings, keras.KerasTensor):
+            return super().__call__(labels, embeddings, **kwargs)
+        if sample_weight is not _NOT_GIVEN and sample_weight is not None:
+            raise ValueError(f"{type(self).__name__} compares samples and takes no sample_weight.")
+        labels, embeddings, is_valid = check_inputs(
+            labels, embeddings, self.num_classes, self.normalize, self.compute_dtype
+        )
+        if sample_weight is not _NOT_GIVEN:
+            self._refuse_to_stay_untrained(labels.shape, embeddings.shape)
+        value = super().__call__(labels, embeddings, **kwargs)
+        return nan_unless(is_valid, value)
+
+    def _refuse_to_stay_untrained(self, *shapes):
+        """Refuse weights that no optimizer has; this loss is not built, so that it serves later."""
+        loss = self
+        if not self.built:
+            loss = self.from_config(self.get_config())
+            loss.build(*shapes)
+        if loss.weights:
+            names = ", ".join(dict.fromkeys(weight.name for weight in loss.weights))
+            raise ValueError(
+                f"{type(self).__name__} has weights of its own ({names}), which compile(loss=...) "
+                "of a plain model neither trains nor saves. Train with "
+                "gsp_tf.training.MetricLearner(model, loss), and compile that without a loss."
+            )
+
+    def compute_output_shape(self, *shapes, **named_shapes):
+        return ()
+
+    def get_config(self):
+        return {**super().get_config(), **constructor_config(self)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**deserialized(config))

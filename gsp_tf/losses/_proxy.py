@@ -1,0 +1,118 @@
+"""Losses between samples and learned proxies of the classes."""
+
+from typing import Any
+
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._layer import LossLayer
+from gsp_tf.ops import l2_normalize
+
+
+class ProxyLoss(LossLayer):
+    """Base of the losses on cosine similarities of samples and learned proxies of the classes.
+
+    A subclass implements `similarity_loss(labels, similarities, is_class=None) -> scalar`. The
+    wrappers `ProxySynthesis` and `VirtualClass` call it with more classes than are learned. A
+    subclass with k proxies per class sets `proxies_per_class`. Every argument of its constructor is
+    an attribute of the same name: they are its config.
+
+    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)` of an integer type, embeddings
+    `(B, D)`; a scalar of the dtype of the loss. ValueError is raised for other types and shapes,
+    and for labels that are not classes.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`, float32 by default.
+
+    Weight: `proxies (num_classes * k, D)`, class by class.
+
+    Example:
+        >>> class MeanOwnDistance(ProxyLoss):
+        ...     def similarity_loss(self, labels, similarities, is_class=None):
+        ...         return ops.mean(1.0 - ops.take_along_axis(similarities, labels[:, None], 1))
+        >>> import numpy as np
+        >>> loss = MeanOwnDistance(num_classes=2)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[3.0, 0.0], [0.0, 4.0]])
+        >>> float(loss(np.array([1]), np.array([[0.6, 0.8]], "float32")))
+        0.2
+    """
+
+    proxies_per_class = 1
+
+    def __init__(self, num_classes: int, **kwargs: Any) -> None:
+        super().__init__(num_classes, **kwargs)
+
+    def build(self, labels_shape, embeddings_shape):
+        self.proxies = self.add_weight(
+            name="proxies",
+            shape=(self.num_classes * self.proxies_per_class, embeddings_shape[-1]),
+            initializer="he_normal",
+        )
+
+    def call(self, labels, embeddings):
+        similarities = ops.matmul(
+            l2_normalize(embeddings), ops.transpose(l2_normalize(self.proxies))
+        )
+        return self.similarity_loss(labels, similarities)
+
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
+        """Loss, a scalar.
+
+        Args:
+            labels: int32 tensor `(B,)`, below C.
+            similarities: float tensor `(B, C * k)`, cosine similarities to the proxies.
+            is_class: boolean tensor `(C,)`, False for a class to leave out; `None` for none.
+        """
+        raise NotImplementedError
+
+
+def cross_entropy(labels: Tensor, logits: Tensor, is_class: Tensor | None = None) -> Tensor:
+    """Mean softmax cross-entropy of logits `(B, C)` over the classes of `is_class`, or over all."""
+    if is_class is not None:
+        logits = ops.where(is_class, logits, -1e9)
+    return ops.mean(ops.sparse_categorical_crossentropy(labels, logits, from_logits=True))
+
+
+def own_class_mask(labels: Tensor, num_classes: int) -> Tensor:
+    """Boolean tensor `(B, num_classes)`, True at the class of each sample."""
+    return ops.equal(ops.convert_to_tensor(labels)[:, None], ops.arange(num_classes)[None, :])
+
+
+class ProxyWrapper(LossLayer):
+    """Base of the losses that add classes, in training, to those of a proxy loss."""
+
+    def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
+        super().__init__(inner=proxy_loss, **kwargs)
+        if not isinstance(proxy_loss, ProxyLoss):
+            raise ValueError(
+                f"{type(self).__name__} takes a proxy loss such as ProxyNCALoss(num_classes), "
+                f"received {proxy_loss!r}."
+            )
+        self.proxy_loss = proxy_loss
+
+    def build(self, labels_shape, embeddings_shape):
+        if not self.proxy_loss.built:
+            self.proxy_loss.build(labels_shape, embeddings_shape)
+
+    @property
+    def num_classes(self):
+        """Number of classes of the proxy loss."""
+        return self.proxy_loss.num_classes
+
+    @property
+    def proxies(self):
+        """Proxies `(num_classes * k, D)` of the proxy loss."""
+        return self.proxy_loss.proxies
+
+    def call(self, labels, embeddings, training=True):
+        if not training:
+            return self.proxy_loss(labels, embeddings)
+        return self.augmented_loss(labels, embeddings)
+
+    def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
+        """Loss, a scalar, of labels `(B,)` and embeddings `(B, D)` in training."""
+        raise NotImplementedError

@@ -1,0 +1,99 @@
+"""Sums, means and log-sums over the pairs that count."""
+
+from keras import ops
+
+from gsp_tf._typing import Tensor
+
+
+def weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:
+    """Mean of terms under weights; 0 if all weights are 0.
+
+    Args:
+        terms: float tensor.
+        weights: float tensor of the same shape; terms of weight 0 may hold anything.
+
+    Returns:
+        scalar.
+
+    Example:
+        >>> float(weighted_mean([1.0, 4.0, 9.0], [1.0, 2.0, 0.0]))
+        3.0
+    """
+    terms = ops.convert_to_tensor(terms)
+    weights = ops.cast(weights, terms.dtype)
+    # Row by row first: XLA on a CPU runs a reduction to a scalar on one core.
+    total = ops.sum(ops.sum(ops.where(weights > 0, weights * terms, 0.0), axis=-1))
+    weight = ops.sum(ops.sum(weights, axis=-1))
+    return total / ops.where(weight > 0, weight, 1.0)
+
+
+def mean_of_nonzero(terms: Tensor, weights: Tensor) -> Tensor:
+    """Mean under weights of the terms that are not 0; 0 if there is none, NaN if one is NaN.
+
+    Args:
+        terms: float tensor of non-negative terms.
+        weights: float tensor of the same shape.
+
+    Returns:
+        scalar.
+
+    Example:
+        >>> float(mean_of_nonzero([1.0, 3.0, 0.0, 9.0], [1.0, 1.0, 1.0, 0.0]))
+        2.0
+    """
+    terms = ops.convert_to_tensor(terms)
+    weights = ops.cast(weights, terms.dtype)
+    return weighted_mean(terms, ops.where(ops.not_equal(terms, 0), weights, 0.0))
+
+
+def log_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
+    """`log Σ w exp(e)` along an axis; 0, with zero gradient, where all weights are 0.
+
+    Args:
+        exponents: float tensor e.
+        weights: float tensor w of the same shape; exponents of weight 0 may hold anything.
+        axis: axis of the sum.
+
+    Returns:
+        tensor without that axis.
+
+    Example:
+        >>> log_sum_exp([[1000.0, 1000.0], [5.0, 7.0]], [[1.0, 1.0], [0.0, 0.0]]).numpy()
+        array([1000.6932,    0.    ], dtype=float32)
+    """
+    total, largest, counted = _scaled_sum(exponents, weights, axis)
+    some = ops.any(counted, axis=axis)
+    return ops.where(some, ops.log(ops.where(some, total, 1.0)) + largest, 0.0)
+
+
+def log1p_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
+    """`log(1 + Σ w exp(e))` along an axis; 0, with zero gradient, where all weights are 0.
+
+    Args:
+        exponents: float tensor e.
+        weights: float tensor w of the same shape; exponents of weight 0 may hold anything.
+        axis: axis of the sum.
+
+    Returns:
+        tensor without that axis.
+
+    Example:
+        >>> log1p_sum_exp([[0.0, 0.0], [-200.0, 90.0]], [[1.0, 1.0], [1.0, 1.0]]).numpy()
+        array([ 1.0986, 90.    ], dtype=float32)
+    """
+    total, largest, _ = _scaled_sum(exponents, weights, axis, at_least=0.0)
+    return ops.log(ops.exp(-largest) + total) + largest
+
+
+def _scaled_sum(exponents, weights, axis, at_least=None):
+    """`Σ w exp(e - m)`, the constant m that keeps it from overflowing, and which e count."""
+    exponents, weights = ops.convert_to_tensor(exponents), ops.convert_to_tensor(weights)
+    counted = weights > 0
+    lowest = ops.min(ops.where(counted, exponents, 0.0), axis=axis, keepdims=True)
+    largest = ops.max(ops.where(counted, exponents, lowest), axis=axis, keepdims=True)
+    if at_least is not None:
+        largest = ops.maximum(largest, at_least)
+    largest = ops.stop_gradient(largest)
+    terms = ops.exp(ops.where(counted, exponents - largest, 0.0))
+    total = ops.sum(ops.where(counted, weights * terms, 0.0), axis=axis)
+    return total, ops.squeeze(largest, axis=axis), counted

@@ -1,0 +1,186 @@
+"""Miners: which pairs a loss counts, and how often."""
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, Pairs
+from gsp_tf.losses._rows import smallest_above, weight_at, weight_below
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class DistanceWeightedMiner(Miner):
+    """Draws negatives evenly over their distances, one for each positive pair.
+
+    A negative of an anchor is drawn with probability proportional to `1 / q(max(d, cutoff))`, where
+    `q(d) ∝ d^(D-2) (1 - d²/4)^((D-3)/2)` is how often a distance d occurs between points spread
+    evenly on the unit sphere of D dimensions; negatives beyond `nonzero_loss_cutoff` are not drawn,
+    unless the anchor has no others, then all are equally likely. A negative's weight is how often
+    it was drawn. All positives stay. "Sampling Matters in Deep Embedding Learning" (ICCV 2017),
+    section 4.
+
+    Args:
+        cutoff: smaller distances are taken for this one.
+        nonzero_loss_cutoff: distance beyond which a negative costs nothing anyway.
+        seed: integer seed of the draws, whose sequence is another one under XLA; `None` for another
+            one each time.
+
+    Raises:
+        ValueError: if the cutoffs are not `0 < cutoff < nonzero_loss_cutoff`.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import Pairs
+        >>> x = np.array([[1, 0, 0], [0.8, 0.6, 0], [0.6, 0.8, 0], [-1, 0, 0]])
+        >>> pairs = Pairs(x, x, np.arange(4) // 2, np.arange(4) // 2, exclude_self=True)
+        >>> _, negatives = DistanceWeightedMiner(seed=0)(pairs)
+        >>> negatives.numpy()[0].tolist()
+        [0.0, 0.0, 1.0, 0.0]
+    """
+
+    def __init__(
+        self, cutoff: float = 0.5, nonzero_loss_cutoff: float = 1.4, seed: int | None = None
+    ) -> None:
+        if not 0 < cutoff < nonzero_loss_cutoff:
+            raise ValueError(
+                "The cutoffs must be 0 < cutoff < nonzero_loss_cutoff, received "
+                f"cutoff={cutoff} and nonzero_loss_cutoff={nonzero_loss_cutoff}."
+            )
+        self.cutoff = cutoff
+        self.nonzero_loss_cutoff = nonzero_loss_cutoff
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        probabilities = self.probabilities(pairs)
+        cumulated = ops.cumsum(probabilities, axis=1)
+        draws = keras.random.uniform(
+            ops.shape(cumulated), dtype=cumulated.dtype, seed=self.seed_generator
+        )
+        draws = draws * cumulated[:, -1:]
+        # A draw falls to the first negative whose cumulated probability exceeds it.
+        drawn_until = weight_below(draws, pairs.positives, cumulated)
+        counts = drawn_until - ops.pad(drawn_until[:, :-1], [[0, 0], [1, 0]])
+        return pairs.positives, ops.where(probabilities > 0, counts, 0.0)
+
+    def probabilities(self, pairs: Pairs) -> Tensor:
+        """Probability of each negative to be drawn for its anchor.
+
+        Args:
+            pairs: `Pairs`.
+
+        Returns:
+            tensor `(A, R)` whose rows sum to 1, or to 0 where the anchor has no negative.
+        """
+        dim = float(pairs.anchors.shape[-1])
+        distances = ops.clip(pairs.distances, self.cutoff, self.nonzero_loss_cutoff)
+        inside = 1.0 - 0.25 * ops.square(ops.minimum(distances, 1.99))
+        log_weights = (2.0 - dim) * ops.log(distances) - 0.5 * (dim - 3.0) * ops.log(inside)
+        near = pairs.negatives * ops.cast(
+            pairs.distances < self.nonzero_loss_cutoff, pairs.negatives.dtype
+        )
+        lowest = ops.min(log_weights, axis=1, keepdims=True)
+        largest = ops.max(ops.where(near > 0, log_weights, lowest), axis=1, keepdims=True)
+        weights = near * ops.exp(ops.minimum(log_weights - largest, 0.0))
+        some_near = ops.any(near > 0, axis=1, keepdims=True)
+        weights = ops.where(some_near, weights, pairs.negatives)
+        total = ops.sum(weights, axis=1, keepdims=True)
+        return weights / ops.where(total > 0, total, 1.0)
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class HardNegativeMiner(Miner):
+    """Keeps, for each anchor, as many of its nearest negatives as it has positives.
+
+    At least one negative is kept; equally near ones are kept together. All positives stay. The
+    authors' program takes for every anchor as many as the anchor with most positives has: the same
+    in batches of equally many images of each class, and another loss otherwise.
+
+    Args:
+        common_count: keep as many negatives of every anchor as the anchor with most positives has,
+            as the authors' program does.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import Pairs
+        >>> x, labels = np.array([[0.0], [1.0], [2.0], [5.0]]), np.array([0, 0, 1, 2])
+        >>> _, negatives = HardNegativeMiner()(Pairs(x, x, labels, labels, exclude_self=True))
+        >>> negatives.numpy()[0].tolist()
+        [0.0, 0.0, 1.0, 0.0]
+    """
+
+    def __init__(self, common_count: bool = False) -> None:
+        self.common_count = common_count
+
+    def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        num_nearer = weight_below(pairs.distances, pairs.negatives, pairs.distances)
+        num_kept = ops.maximum(ops.sum(pairs.positives, axis=1, keepdims=True), 1.0)
+        if self.common_count:
+            num_kept = ops.max(num_kept)
+        return pairs.positives, ops.where(num_nearer < num_kept, pairs.negatives, 0.0)
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class MultiSimilarityMiner(Miner):
+    """Keeps the negatives nearer than the farthest positive, and the positives the other way round.
+
+    A negative stays if `s_an > min_p s_ap - ε`, a positive if `s_ap < max_n s_an + ε`, with inner
+    products s. An anchor without a positive keeps no negative, and the other way round.
+    "Multi-Similarity Loss with General Pair Weighting" (CVPR 2019), eqs. 11 and 12.
+
+    Args:
+        epsilon: ε, a similarity.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import Pairs
+        >>> x = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [-1.0, 0.0]])
+        >>> pairs = Pairs(x, x, np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]), exclude_self=True)
+        >>> MultiSimilarityMiner()(pairs)[1].numpy()[0].tolist()
+        [0.0, 0.0, 1.0, 0.0]
+    """
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        self.epsilon = epsilon
+
+    def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        similarities = pairs.similarities
+        is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
+        highest = ops.max(similarities, axis=1, keepdims=True)
+        lowest = ops.min(similarities, axis=1, keepdims=True)
+        least_positive = ops.min(ops.where(is_positive, similarities, highest), axis=1)[:, None]
+        most_negative = ops.max(ops.where(is_negative, similarities, lowest), axis=1)[:, None]
+        hard_negative = ops.logical_and(
+            similarities > least_positive - self.epsilon, ops.any(is_positive, axis=1)[:, None]
+        )
+        hard_positive = ops.logical_and(
+            similarities < most_negative + self.epsilon, ops.any(is_negative, axis=1)[:, None]
+        )
+        return (
+            ops.where(hard_positive, pairs.positives, 0.0),
+            ops.where(hard_negative, pairs.negatives, 0.0),
+        )
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SemiHardNegativeMiner(Miner):
+    """Counts a negative once for each positive that it is the nearest negative beyond.
+
+    For every positive pair the negative of smallest `d_an > d_ap` is taken, if there is one; a
+    negative's weight is how often it was, and equally near ones share. All positives stay.
+    "FaceNet" (CVPR 2015), section 3.2. A loss over triplets combines the positives and negatives of
+    an anchor freely; for the triplets themselves take `TripletSemiHardLoss`.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import Pairs
+        >>> x, labels = np.array([[0.0], [3.0], [2.0], [4.0]]), np.array([0, 0, 1, 2])
+        >>> _, negatives = SemiHardNegativeMiner()(Pairs(x, x, labels, labels, exclude_self=True))
+        >>> negatives.numpy()[0].tolist()
+        [0.0, 0.0, 0.0, 1.0]
+    """
+
+    def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        is_negative = pairs.negatives > 0
+        chosen = smallest_above(pairs.distances, is_negative, pairs.distances)
+        return pairs.positives, weight_at(pairs.distances, is_negative, chosen, pairs.positives)

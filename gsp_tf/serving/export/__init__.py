@@ -1,0 +1,6 @@
+"""Exports of trained models: SavedModel, ONNX and `.keras` files with their metadata."""
+
+from gsp_tf.serving.export.metadata import ExportMetadata, verify_export
+from gsp_tf.serving.export.runs import export_run
+
+__all__ = ["ExportMetadata", "export_run", "verify_export"]

@@ -1,0 +1,186 @@
+"""What is written beside an exported model, and the check of its files against that."""
+
+import dataclasses
+import json
+from pathlib import Path, PurePosixPath
+from typing import Self
+
+from gsp_tf._files import read_json, replace_text
+from gsp_tf._typing import PathLike
+from gsp_tf.data import MAX_PIXELS
+from gsp_tf.serving.checksum import file_sha256
+from gsp_tf.serving.metadata import versions
+
+_NAME = "metadata.json"
+_PATHS = (("data", "path"), ("data", "cache"), ("backbone", "weights"))
+_MAX_NAMED = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportMetadata:
+    """What the file `metadata.json` of an exported model holds.
+
+    Args:
+        format: "saved_model", "onnx" or "keras".
+        name: name of the recipe.
+        inputs: type, shape and range of every input, by name.
+        outputs: shape of every output, by name.
+        preprocessing: from a file to the input `images`, in words and numbers.
+        train_classes: names of the classes that it was trained on; `None` if they are not known.
+        metrics: what the run's `metrics.json` holds.
+        recipe: the run's recipe; of paths in it the last part.
+        versions: of the packages that made the files.
+        sha256: of every other file, by its path in the folder.
+    """
+
+    format: str
+    name: str
+    inputs: dict
+    outputs: dict
+    preprocessing: dict
+    train_classes: list | None
+    metrics: dict
+    recipe: dict
+    versions: dict
+    sha256: dict
+
+    @classmethod
+    def describe(cls, folder, format, served, recipe, metrics, train_classes, packages) -> Self:
+        """That of a folder which holds an exported model, a `ServedEmbedder`, and nothing else."""
+        _, size, _, channels = served.embedder.input_shape
+        return cls(
+            format=format,
+            name=recipe.name,
+            inputs=_inputs(format, size, channels),
+            outputs={name: list(shape) for name, shape in served.shapes.items()},
+            preprocessing=_preprocessing(recipe, size, channels),
+            train_classes=train_classes,
+            metrics=metrics,
+            recipe=_without_folders(recipe),
+            versions=versions("keras", "tensorflow", *packages),
+            sha256=_checksums(folder),
+        )
+
+    @classmethod
+    def read(cls, folder: PathLike) -> Self:
+        """Read the file in a folder; `ValueError` names it if it is damaged.
+
+        Args:
+            folder: folder of `export_run`.
+
+        Returns:
+            What it holds.
+        """
+        file = Path(folder) / _NAME
+        if not file.is_file():
+            raise FileNotFoundError(f"{folder} is not an exported model: it has no {_NAME}.")
+        entries = read_json(file)
+        for field in dataclasses.fields(cls):
+            if field.name not in entries or not isinstance(entries[field.name], field.type):
+                kind = getattr(field.type, "__name__", field.type)
+                raise ValueError(f"{file} is damaged: {field.name} must be of type {kind}.")
+        if not all(isinstance(checksum, str) for checksum in entries["sha256"].values()):
+            raise ValueError(f"{file} is damaged: sha256 must hold text.")
+        return cls(**{field.name: entries[field.name] for field in dataclasses.fields(cls)})
+
+    def write(self, folder: PathLike) -> None:
+        """Write the file into a folder.
+
+        Args:
+            folder: folder of the exported model.
+        """
+        replace_text(Path(folder) / _NAME, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+
+
+def verify_export(path: PathLike) -> ExportMetadata:
+    """Check that the files of an exported model are those that were written.
+
+    Nothing is loaded but `metadata.json`. The checksums find damage. They are not a signature:
+    whoever can change the files can change them too.
+
+    Args:
+        path: folder of `export_run`.
+
+    Returns:
+        What `metadata.json` holds.
+
+    Raises:
+        FileNotFoundError: if the folder has no `metadata.json`.
+        ValueError: if that is damaged or names a file outside of the folder, or a file is missing,
+            not listed or not what was written.
+
+    Example:
+        >>> verify_export("no/such/folder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder is not an exported model: it has no metadata.json.
+    """
+    folder = Path(path)
+    metadata = ExportMetadata.read(folder)
+    root = folder.resolve()
+    for name in metadata.sha256:
+        parts = PurePosixPath(name.replace("\\", "/"))
+        inside = "\0" not in name and (root / name).resolve().is_relative_to(root)
+        if parts.is_absolute() or ".." in parts.parts or not inside:
+            raise ValueError(f"{folder / _NAME} names a file outside of its folder: {name!r}")
+    listed, found = metadata.sha256, _checksums(folder)
+    wrong = sorted(name for name in {*listed, *found} if listed.get(name) != found.get(name))
+    if wrong:
+        raise ValueError(
+            f"Files of {path} are not those that {_NAME} lists (missing, not listed or "
+            f"changed): {', '.join(wrong[:_MAX_NAMED])}"
+        )
+    return metadata
+
+
+def _checksums(folder):
+    """SHA-256 of every file but the metadata, by its path within the folder."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    names = {path.relative_to(folder).as_posix(): path for path in files}
+    return {name: file_sha256(path) for name, path in names.items() if name != _NAME}
+
+
+def _inputs(format, size, channels):
+    inputs = {
+        "images": {
+            "dtype": "float32",
+            "shape": [None, size, size, channels],
+            "minimum": 0,
+            "maximum": 255,
+            "channels": "grey" if channels == 1 else "RGB",
+        }
+    }
+    if format == "saved_model":
+        inputs["image_bytes"] = {
+            "dtype": "string",
+            "shape": [None],
+            "accepted": ["JPEG", "PNG"],
+            "max_pixels": MAX_PIXELS,
+        }
+    return inputs
+
+
+def _preprocessing(recipe, size, channels):
+    """From a file to `images`, as the evaluation of the run prepares it."""
+    shorter_side = recipe.data.resize or size
+    colours = "grey (ITU-R 601 luma)" if channels == 1 else "RGB"
+    return {
+        "image_size": size,
+        "shorter_side": shorter_side,
+        "channels": channels,
+        "steps": [
+            f"decode to {colours}, 8 bits per channel, upright by EXIF, transparency on white",
+            f"cut out the central square, {size}/{shorter_side} of the shorter side wide",
+            f"decode a JPEG at 1/2, 1/4 or 1/8, the smallest with {size} pixels or more",
+            f"resize to {size} x {size}, bilinear; antialiased if it is over {2 * size} wide",
+            "no scaling: pixels in [0, 255]; the model centres and scales them itself",
+        ],
+    }
+
+
+def _without_folders(recipe):
+    fields = dataclasses.asdict(recipe)
+    for section, name in _PATHS:
+        if fields[section][name] is not None:
+            fields[section][name] = Path(fields[section][name]).name
+    return fields

@@ -1,0 +1,137 @@
+"""From a run folder to a model for other programs."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import keras
+import numpy as np
+
+from gsp_tf._files import new_folder, refuse_existing
+from gsp_tf._typing import PathLike
+from gsp_tf.experiment import fingerprint, load_splits
+from gsp_tf.serving import RunModel
+from gsp_tf.serving.export._onnx import ONNX_PACKAGES, read_onnx, write_onnx
+from gsp_tf.serving.export._saved_model import read_saved_model, write_saved_model
+from gsp_tf.serving.export._served_embedder import ServedEmbedder
+from gsp_tf.serving.export.metadata import ExportMetadata
+from gsp_tf.training import first_output
+
+_TOLERANCE = 1e-5
+_KERAS_NAME = "embedder.keras"
+
+
+def export_run(
+    path: PathLike,
+    format: Literal["saved_model", "onnx", "keras"],
+    out: PathLike | None = None,
+    attributes: bool = False,
+    pooling_weights: bool = False,
+) -> Path:
+    """Export the best model of a run: a folder with the model and `metadata.json`.
+
+    What was written is loaded again and compared with the model on random images, in batches of
+    different sizes. The folder appears under its name when all of that is done. The names of the
+    training classes come from the run's images. If the images are not there, the names are left
+    out; nothing is downloaded.
+
+    Args:
+        path: run folder.
+        format: "saved_model" (serves without this library, files of images too), "onnx" (serves
+            without TensorFlow) or "keras" (the layers themselves; loading needs this library).
+        out: folder to make; `None` is the format's name in the run folder.
+        attributes: also give the attributes of generalized sum pooling; not with "keras".
+        pooling_weights: also give the weights of the local features; not with "keras".
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileExistsError: if `out` exists.
+        FileNotFoundError: if `path` is not a run folder.
+        ImportError: if a package for ONNX is missing.
+        ValueError: if the format is unknown, the run is an ensemble or its files do not fit
+            together, the pooling does not have what is asked for, or the exported model deviates by
+            more than 1e-5.
+
+    Example:
+        >>> export_run("no/such/run", "onnx")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    if format not in _FORMATS:
+        raise ValueError(f"format must be one of {', '.join(_FORMATS)}; received {format!r}.")
+    if format == "keras" and (attributes or pooling_weights):
+        raise ValueError(
+            "Attributes and pooling weights are outputs of saved_model and onnx; a .keras file "
+            "holds the layers themselves, whose methods give them."
+        )
+    model = RunModel(path)
+    out = Path(model.folder.path / format if out is None else out)
+    refuse_existing(out)
+    served = ServedEmbedder(model.embedder, attributes, pooling_weights)
+    train_classes = _train_classes(model)
+    write, read, packages = _FORMATS[format]
+    with new_folder(out) as temporary:
+        write(served, model.recipe, temporary)
+        _compare(served, read(temporary))
+        metadata = ExportMetadata.describe(
+            temporary, format, served, model.recipe, model.folder.metrics(), train_classes, packages
+        )
+        metadata.write(temporary)
+    return out
+
+
+def _write_keras(served, recipe, folder):
+    served.embedder.save(folder / _KERAS_NAME)
+
+
+def _read_keras(folder):
+    """A function from images to the embedding; Keras' safe mode runs no code from the file."""
+    embedder = keras.models.load_model(folder / _KERAS_NAME, compile=False)
+    return lambda images: {"embedding": first_output(embedder(np.asarray(images), training=False))}
+
+
+class _Format(NamedTuple):
+    """Functions that write a model and read it again, and the packages that take part."""
+
+    write: Callable
+    read: Callable
+    packages: tuple[str, ...] = ()
+
+
+_FORMATS = {
+    "saved_model": _Format(write_saved_model, read_saved_model),
+    "onnx": _Format(write_onnx, read_onnx, ONNX_PACKAGES),
+    "keras": _Format(_write_keras, _read_keras),
+}
+
+
+def _train_classes(model):
+    """Names of the classes that the run was trained on; `None` if its images are not there."""
+    data = dataclasses.replace(model.recipe.data, download=False, cache=None)
+    try:
+        images = load_splits(dataclasses.replace(model.recipe, data=data)).train
+    except (OSError, ValueError):
+        return None
+    is_known = model.folder.metrics().get("train_classes") == fingerprint(images)
+    return list(images.class_names) if is_known else None
+
+
+def _compare(served, read):
+    """Refuses an exported model that does not give what the model gives."""
+    random = np.random.default_rng(0)
+    for batch_size in (3, 1):
+        shape = (batch_size, *served.embedder.input_shape[1:])
+        images = random.uniform(0, 255, shape).astype("float32")
+        expected = served(images)
+        for name, output in read(images).items():
+            difference = np.asarray(output) - keras.ops.convert_to_numpy(expected[name])
+            deviation = np.abs(difference).max()
+            if not deviation <= _TOLERANCE:
+                raise ValueError(
+                    f"The exported model deviates by {deviation:.1e} in {name}, more than "
+                    f"{_TOLERANCE:.0e}. Nothing was written."
+                )

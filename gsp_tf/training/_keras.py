@@ -1,0 +1,57 @@
+"""The private parts of Keras that training builds on; no other module names them."""
+
+import functools
+from collections.abc import Callable, Iterator
+
+import keras
+
+
+class FactoredRates(keras.optimizers.Optimizer):
+    """Mixin for an optimizer whose learning rate has a factor of its own for every variable."""
+
+    _rate_factor = 1.0
+
+    def set_factors(self, factors):
+        """Takes the factors, in the order of the variables that the optimizer is built with."""
+        self._factors = tuple(factors)
+
+    def update_step(self, gradient, variable, learning_rate):
+        factor = self._factors[self._get_variable_index(variable)]
+        if factor:
+            super().update_step(gradient, variable, learning_rate * factor)
+
+    def _apply_weight_decay(self, variables):
+        for variable in variables:
+            self._rate_factor = self._factors[self._get_variable_index(variable)]
+            super()._apply_weight_decay([variable])
+        self._rate_factor = 1.0
+
+    @property
+    def learning_rate(self):
+        # Keras' weight decay reads the rate here, whereas it passes the rate to `update_step`.
+        rate = super().learning_rate
+        return rate if self._rate_factor == 1.0 else rate * self._rate_factor
+
+    @learning_rate.setter
+    def learning_rate(self, value):
+        super(FactoredRates, type(self)).learning_rate.fset(self, value)
+
+
+class BuiltFromBatch:
+    """Mixin for a model that Keras builds from the batch that `batch_to_build_from` chooses."""
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        if self._distribute_strategy is not None:
+            batch = self.batch_to_build_from(iterator, data_batch)
+            super()._maybe_symbolic_build(data_batch=batch)
+
+
+def wrap_clipping(optimizer: keras.optimizers.Optimizer, wrap: Callable) -> None:
+    """Has an optimizer clip by `wrap(gradients, clip)`, where `clip` is the way of its class."""
+    clip = functools.partial(type(optimizer)._clip_gradients, optimizer)
+    optimizer._clip_gradients = functools.partial(wrap, clip=clip)
+
+
+def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
+    """All layers of a model, those inside of other layers included."""
+    return model._flatten_layers(include_self=False)

@@ -1,0 +1,149 @@
+"""Training under a `tf.distribute` strategy: the replicas of a step, the workers of a job."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from gsp_tf._typing import Tensor
+from gsp_tf.training._keras import BuiltFromBatch, wrap_clipping
+
+
+class DistributedModel(BuiltFromBatch):
+    """Mixin for a Keras model whose `fit` and `evaluate` work under `tf.distribute`.
+
+    Keras 3 builds a model from the mean of the replicas' first batches, which fails with several
+    workers and with batches of different sizes; this model builds from the first of them. With
+    several workers, Keras takes means of the scalars that replicas report along an axis that they
+    do not have; this model reports those of the first replica, whose losses know the batches of
+    all. At the end of an epoch Keras puts the metrics of all replicas together. And gradients are
+    clipped after they are summed over the replicas, not before.
+    """
+
+    def compile(self, *args, **kwargs):
+        super().compile(*args, **kwargs)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            _clip_sum_of_replicas(self.optimizer)
+
+    def make_train_function(self, force=False):
+        if _has_workers(self.distribute_strategy) and (force or self.train_function is None):
+            self.train_function = self._worker_function(self.train_step)
+        else:
+            super().make_train_function(force)
+
+    def make_test_function(self, force=False):
+        if _has_workers(self.distribute_strategy) and (force or self.test_function is None):
+            self.test_function = self._worker_function(self.test_step)
+        else:
+            super().make_test_function(force)
+
+    def _worker_function(self, step):
+        strategy = self.distribute_strategy
+
+        @tf.autograph.experimental.do_not_convert
+        def run_step(iterator):
+            return strategy.run(step, args=(next(iterator),))
+
+        if not self.run_eagerly:
+            run_step = tf.function(run_step, reduce_retracing=True, jit_compile=self.jit_compile)
+
+        def run_steps(iterator):
+            for _ in range(self.steps_per_execution):
+                logs = run_step(iterator)
+            return keras.tree.map_structure(lambda x: _of_first_replica(strategy, x), logs)
+
+        return run_steps
+
+    def batch_to_build_from(self, iterator, batch):
+        """The first replica's batch; refuses a model with variables from outside the strategy."""
+        strategy = self.distribute_strategy
+        is_owned = strategy.extended.variable_created_in_scope
+        foreign = [v.path for v in self.variables if not is_owned(v.value)]
+        if foreign:
+            raise ValueError(
+                "A model under a tf.distribute strategy, its losses and layers included, must be "
+                f"made within strategy.scope(); these variables were not: {foreign}."
+            )
+        if iterator is None:
+            return batch
+        _, _, batches = next(iter(iterator))
+        return keras.tree.map_structure(lambda x: _of_first_replica(strategy, x), next(batches))
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process is the one that writes files: the only one, or the first worker.
+
+    Args:
+        strategy: that of the model, `model.distribute_strategy`.
+
+    Returns:
+        Whether it is.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> is_chief(tf.distribute.get_strategy())
+        True
+    """
+    return strategy.extended.should_checkpoint
+
+
+def broadcast_from_chief(strategy: tf.distribute.Strategy, array: np.ndarray) -> np.ndarray:
+    """The first worker's numbers, in all workers, which all must call this.
+
+    Numbers that each worker computes for itself may differ in the last digits from machine to
+    machine. What follows from them, such as an end to training, must not.
+    """
+    if not _has_workers(strategy):
+        return array
+    array = tf.convert_to_tensor(np.asarray(array))
+
+    def share():
+        context = tf.distribute.get_replica_context()
+        share = tf.where(context.replica_id_in_sync_group == 0, array, tf.zeros_like(array))
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, share)
+
+    return _of_first_replica(strategy, strategy.run(share)).numpy()
+
+
+def all_gather(tensor: Tensor) -> Tensor:
+    """The rows `(B, ...)` that all replicas hold, in their order, from the `(b, ...)` of this one.
+
+    The gradient of a row is the sum of what all replicas send back to it. So with one loss of all
+    rows in every replica, of which each descends its part (`divide_by_replicas`), a row gets the
+    gradient of that loss.
+    """
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return tensor
+    # A copy on the replica's device: a tensor from a data set has the name of no device.
+    rows = context.all_gather(tf.identity(tensor), axis=0)
+    return tf.ensure_shape(rows, tf.TensorShape([None]).concatenate(tensor.shape[1:]))
+
+
+def divide_by_replicas(loss: Tensor) -> Tensor:
+    """A loss divided by the number of replicas, over which Keras sums gradients."""
+    return loss / tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def _clip_sum_of_replicas(optimizer):
+    """Has an optimizer clip the sum of the replicas' gradients; Keras clips each before the sum.
+
+    A `LossScaleOptimizer`, which has no settings of its own for this, stays as it is.
+    """
+    if not any((optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)):
+        return
+
+    def clip_sum(gradients, clip):
+        context = tf.distribute.get_replica_context()
+        total = clip(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
+        # Keras clips no further, and sums over the replicas.
+        return [gradient / context.num_replicas_in_sync for gradient in total]
+
+    wrap_clipping(optimizer, clip_sum)
+
+
+def _has_workers(strategy):
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def _of_first_replica(strategy, value):
+    return strategy.experimental_local_results(value)[0]

@@ -1,0 +1,216 @@
+"""Learning rates and weight decay of single variables, chosen by patterns of their paths."""
+
+import functools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+
+import keras
+
+from gsp_tf.training._keras import FactoredRates
+
+
+def with_learning_rate_multipliers(
+    optimizer: keras.optimizers.Optimizer | str, multipliers: Mapping[str, float]
+) -> keras.optimizers.Optimizer:
+    """Multiply the learning rate of an optimizer for variables of certain paths.
+
+    A variable takes the factor of the first pattern that `re.search` finds in its path, 1 if there
+    is none. Its step is the optimizer's own at that multiple of the rate, schedules and callbacks
+    included, and so is its decoupled weight decay. With 0 a variable and its state in the
+    optimizer stay as they are. Gradients are clipped before.
+
+    The factors are saved with the model, and a loaded one trains with them. A loaded model may have
+    shorter paths than before (`proxy_nca_loss/proxies` in place of
+    `metric_learner/proxy_nca_loss/proxies`), and Keras numbers layers as they are made, so a
+    pattern should neither start with `^` nor name a number. An optimizer of your own needs
+    `keras.saving.register_keras_serializable`, as without multipliers.
+
+    Args:
+        optimizer: an optimizer that has not been built, or its name. It is changed in place: it
+            becomes an instance of a subclass of its class. A `LossScaleOptimizer` passes the
+            multipliers on to the optimizer within.
+        multipliers: factors, finite numbers of 0 or more, by regular expression. They replace
+            earlier ones.
+
+    Returns:
+        The optimizer.
+
+    Raises:
+        ValueError: if a factor or a pattern is not accepted, or the optimizer has been built or
+            leaves its steps to others (`MultiOptimizer`); when it is built, if a pattern matches no
+            trainable variable.
+
+    Example:
+        >>> import keras, numpy as np
+        >>> from gsp_tf.losses import ProxyNCALoss
+        >>> from gsp_tf.training import MetricLearner
+        >>> embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        >>> learner = MetricLearner(embedder, ProxyNCALoss(num_classes=2))
+        >>> optimizer = keras.optimizers.Adam(1e-5)
+        >>> learner.compile(with_learning_rate_multipliers(optimizer, {"proxies": 100, "bias": 0}))
+        >>> history = learner.fit(np.eye(4), np.arange(4) % 2, verbose=0)
+        >>> embedder.layers[-1].bias.numpy().tolist()
+        [0.0, 0.0]
+    """
+    for pattern, factor in multipliers.items():
+        if not isinstance(factor, Real) or not 0 <= factor < math.inf:
+            raise ValueError(
+                "A learning-rate multiplier must be a finite number of 0 or more, received "
+                f"{factor!r} for {pattern!r}."
+            )
+    factors = {pattern: float(factor) for pattern, factor in multipliers.items()}
+    return _with_path_rules(optimizer, learning_rate_multipliers=factors)
+
+
+def with_weight_decay_exclusions(
+    optimizer: keras.optimizers.Optimizer | str, patterns: Iterable[str]
+) -> keras.optimizers.Optimizer:
+    """Keep variables of certain paths out of an optimizer's weight decay.
+
+    As `exclude_from_weight_decay` of Keras' optimizers, whose exclusions are lost when a model is
+    saved. These are saved with it, and a loaded model trains with them.
+
+    Args:
+        optimizer: as in `with_learning_rate_multipliers`, and changed in place as there.
+        patterns: regular expressions, searched for (`re.search`) in the paths of the trainable
+            variables. They replace earlier ones.
+
+    Returns:
+        The optimizer.
+
+    Raises:
+        ValueError: as `with_learning_rate_multipliers`.
+
+    Example:
+        >>> import keras, numpy as np
+        >>> dense = keras.layers.Dense(2, bias_initializer="ones")
+        >>> model = keras.Sequential([keras.Input((4,)), dense])
+        >>> optimizer = keras.optimizers.SGD(0.1, weight_decay=0.5)
+        >>> model.compile(with_weight_decay_exclusions(optimizer, ["bias$"]), loss="mse")
+        >>> history = model.fit(np.zeros((2, 4)), np.ones((2, 2)), verbose=0)
+        >>> dense.bias.numpy().tolist()
+        [1.0, 1.0]
+    """
+    return _with_path_rules(optimizer, weight_decay_exclusions=list(patterns))
+
+
+def idle_patterns(patterns: Iterable[str], variables: Sequence[keras.Variable]) -> list[str]:
+    """The patterns that match the path of no variable.
+
+    Args:
+        patterns: regular expressions.
+        variables: variables of a model.
+
+    Returns:
+        Those without a match, in their order.
+
+    Example:
+        >>> import keras
+        >>> dense = keras.layers.Dense(2)
+        >>> dense.build((None, 3))
+        >>> idle_patterns(["kernel", "proxies"], dense.variables)
+        ['proxies']
+    """
+    paths = [_path(variable) for variable in variables]
+    return [p for p in patterns if not any(re.search(p, path) for path in paths)]
+
+
+class _PathRules(FactoredRates):
+    """What `_with_path_rules` adds to the class of an optimizer.
+
+    The saved form holds the optimizer without the rules beside them, so it loads wherever that
+    optimizer does.
+    """
+
+    learning_rate_multipliers = {}
+    weight_decay_exclusions = ()
+
+    def build(self, variables):
+        if not self.built:
+            multipliers, exclusions = self.learning_rate_multipliers, self.weight_decay_exclusions
+            idle = idle_patterns([*multipliers, *exclusions], variables)
+            if idle:
+                raise ValueError(
+                    f"The patterns {idle} match none of the trainable variables "
+                    f"{[_path(variable) for variable in variables]}."
+                )
+            self.set_factors(multipliers.get(_first_match(multipliers, v), 1.0) for v in variables)
+            if exclusions:
+                # By variable: the names that Keras would search end in ":0" with TensorFlow.
+                self.exclude_from_weight_decay(
+                    var_list=[v for v in variables if _first_match(exclusions, v) is not None]
+                )
+        super().build(variables)
+
+    def get_config(self):
+        plain_class = type(self).__bases__[1]
+        return {
+            "optimizer": keras.saving.serialize_keras_object(
+                plain_class.from_config(super().get_config())
+            ),
+            "learning_rate_multipliers": dict(self.learning_rate_multipliers),
+            "weight_decay_exclusions": list(self.weight_decay_exclusions),
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        optimizer = keras.saving.deserialize_keras_object(config.pop("optimizer"), custom_objects)
+        return _with_path_rules(optimizer, **config)
+
+
+# Every subclass has this one name in saved files: `from_config` is the same for all.
+_register = keras.saving.register_keras_serializable("gsp_tf", "PathRules")
+_register(_PathRules)
+
+
+@functools.cache
+def _class_with_rules(optimizer_class):
+    name = f"{optimizer_class.__name__}WithPathRules"
+    return _register(type(name, (_PathRules, optimizer_class), {}))
+
+
+def _with_path_rules(optimizer, **rules):
+    """The optimizer with attributes of `_PathRules`, each in place of what it had."""
+    for pattern in [pattern for patterns in rules.values() for pattern in patterns]:
+        _check_pattern(pattern)
+    optimizer = keras.optimizers.get(optimizer)
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        _with_path_rules(optimizer.inner_optimizer, **rules)
+        return optimizer
+    if optimizer.built:
+        raise ValueError(
+            f"The optimizer {optimizer.name!r} has been built for its variables already; give it "
+            "rules before it is built or used."
+        )
+    if type(optimizer).update_step is keras.optimizers.Optimizer.update_step:
+        raise ValueError(
+            f"{type(optimizer).__name__} leaves its steps to other optimizers; give the rules to "
+            "those."
+        )
+    if not isinstance(optimizer, _PathRules):
+        # Not a copy: the config of an optimizer lacks rates that are functions and exclusions.
+        optimizer.__class__ = _class_with_rules(type(optimizer))
+    for name, rule in rules.items():
+        setattr(optimizer, name, rule)
+    return optimizer
+
+
+def _check_pattern(pattern):
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise ValueError(
+            f"A pattern must be a regular expression, received {pattern!r}: {error}."
+        ) from error
+
+
+def _first_match(patterns, variable):
+    return next((p for p in patterns if re.search(p, _path(variable))), None)
+
+
+def _path(variable):
+    """The path of a Keras variable, the name of a `tf.Variable`."""
+    return getattr(variable, "path", variable.name)

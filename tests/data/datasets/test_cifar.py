@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+from miniatures import SUPER_NAMES, TEN_NAMES, cifar_record, write_cifar10, write_cifar100
+
+from gsp_tf.data import load_cifar10, load_cifar100, load_cifar_collage
+
+BACKGROUND = {SUPER_NAMES[i] for i in (2, 9, 10, 17)}
+TEN, HUNDRED = {"all": (10, 60)}, {"all": (100, 300)}
+
+
+@pytest.fixture
+def ten(tmp_path):
+    write_cifar10(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def hundred(tmp_path):
+    write_cifar100(tmp_path)
+    return tmp_path
+
+
+def test_cifar10(ten):
+    images = load_cifar10(ten, counts=TEN)
+    assert images.class_names == tuple(TEN_NAMES)
+    np.testing.assert_array_equal(images.labels, np.tile(np.arange(10), 6))
+    assert images.images.shape == (60, 32, 32, 3)
+    assert images.image(57)[0, :2].tolist() == [[255, 0, 0], [5, 7, 9]]
+
+
+def test_cifar100_has_its_super_classes(hundred):
+    images = load_cifar100(hundred, counts=HUNDRED)
+    assert images.class_names[99] == "fine_99"
+    assert images.groups == tuple(SUPER_NAMES * 5)
+    np.testing.assert_array_equal(images.labels, np.tile(np.arange(100), 3))
+    assert images.image(142)[5, 5].tolist() == [42, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (bytes(30729), r"test_batch\.bin is broken: 30729 bytes.*records of 3073"),
+        (cifar_record(11), r"labels up to \[11\] for \[10\] names"),
+    ],
+)
+def test_broken_records(ten, content, message):
+    (ten / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_cifar10(ten, counts=TEN)
+
+
+def test_a_class_of_two_super_classes(hundred):
+    (hundred / "cifar-100-binary" / "test.bin").write_bytes(cifar_record(1, 0))
+    with pytest.raises(ValueError, match="100 classes occur in 101 pairs"):
+        load_cifar100(hundred, counts=HUNDRED)
+
+
+def test_collage_splits(hundred):
+    sets = load_cifar_collage(hundred, counts=HUNDRED)
+    assert list(sets) == ["train", "validation", "test"]
+    for images, per_group in zip(sets.values(), (2, 1, 2), strict=True):
+        assert set(images.background.groups) == BACKGROUND
+        assert set(images.groups) == set(SUPER_NAMES) - BACKGROUND
+        for part, num_groups in ((images.foreground, 16), (images.background, 4)):
+            assert len(part.class_names) == per_group * num_groups
+            groups, counts = np.unique(part.groups, return_counts=True)
+            assert len(groups) == num_groups and (counts == per_group).all()
+        assert len(images) == 3 * 16 * per_group
+    used = [name for images in sets.values() for name in images.class_names]
+    clutter = [name for images in sets.values() for name in images.background.class_names]
+    assert sorted(used + clutter) == [f"fine_{i:02}" for i in range(100)]
+    fish = [
+        [
+            name
+            for name, group in zip(images.class_names, images.groups, strict=True)
+            if group == "fish"
+        ]
+        for images in sets.values()
+    ]
+    assert fish == [["fine_01", "fine_21"], ["fine_41"], ["fine_61", "fine_81"]]
+
+
+def test_collages_labelled_by_super_class(hundred):
+    """The 16 labels of the papers, in every part; the tiles are those of the classes."""
+    sets = load_cifar_collage(hundred, label="super_class", counts=HUNDRED)
+    fine_sets = load_cifar_collage(hundred, counts=HUNDRED)
+    for images, by_class in zip(sets.values(), fine_sets.values(), strict=True):
+        assert images.class_names == images.groups == tuple(sorted(set(SUPER_NAMES) - BACKGROUND))
+        np.testing.assert_array_equal(images.foreground.images, by_class.foreground.images)
+        for label, fine in zip(images.labels, by_class.labels, strict=True):
+            assert images.class_names[label] == by_class.groups[fine]
+
+
+def test_a_collage_has_one_foreground_tile(hundred):
+    test = load_cifar_collage(hundred, counts=HUNDRED)["test"]
+    image = test.image(7)
+    assert image.shape == (64, 64, 3)
+    groups = [SUPER_NAMES[image[row, column, 1]] for row in (9, 41) for column in (9, 41)]
+    assert sum(group in BACKGROUND for group in groups) == 3
+    assert test.groups[test.labels[7]] in groups
+
+
+def test_the_foreground_tile_alone(hundred):
+    test = load_cifar_collage(hundred, grid=1, counts=HUNDRED)["test"]
+    np.testing.assert_array_equal(test.image(7), test.foreground.images[7])
+
+
+def test_collages_of_other_super_classes(hundred):
+    path = hundred / "cifar-100-binary" / "coarse_label_names.txt"
+    path.write_text(path.read_text().replace("trees", "shrubs"))
+    with pytest.raises(ValueError, match="Cifar Collage needs.*received.*'shrubs': 5"):
+        load_cifar_collage(hundred, counts=HUNDRED)

@@ -1,0 +1,207 @@
+import io
+import os
+import signal
+import tarfile
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import md5
+
+import keras
+import pytest
+
+from gsp_tf.data.datasets import _download as download
+from gsp_tf.data.datasets._download import Remote, download_file
+
+FILES = {"birds/list.txt": b"gull\nwren\n", "birds/deep/a.bin": bytes(range(256)) * 400}
+
+
+def write_tar(path, files=FILES):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
+def write_zip(path, files=FILES):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+
+
+@pytest.fixture(params=[("birds.tgz", write_tar), ("birds.zip", write_zip)], ids=["tar", "zip"])
+def served(request, tmp_path):
+    """Function that publishes an archive and returns its `Remote`."""
+    name, write = request.param
+
+    def serve(files=FILES, shorten=0):
+        path = tmp_path / "server" / name
+        path.parent.mkdir()
+        write(path, files)
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) - shorten])
+        return Remote(path.as_uri(), name, md5(path.read_bytes()).hexdigest(), folder="birds")
+
+    return serve
+
+
+def contents(folder):
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_an_archive_is_downloaded_and_unpacked(served, tmp_path):
+    remote, data = served(), tmp_path / "new" / "data"
+    assert download_file(remote, data) == data / "birds"
+    assert {name: (data / name).read_bytes() for name in FILES} == FILES
+    assert contents(data) == sorted(["birds", remote.name])
+
+
+def test_what_is_unpacked_is_kept(served, tmp_path):
+    remote = served()._replace(url="https://example.invalid/birds")
+    (tmp_path / "birds").mkdir()
+    assert download_file(remote, tmp_path) == tmp_path / "birds"
+
+
+def test_an_archive_that_is_there_is_checked_and_unpacked(served, tmp_path):
+    remote = served()
+    os.rename(tmp_path / "server" / remote.name, tmp_path / remote.name)
+    download_file(remote, tmp_path)
+    assert (tmp_path / "birds/list.txt").read_bytes() == FILES["birds/list.txt"]
+
+
+def test_a_file_of_another_checksum_is_kept_and_named(served, tmp_path):
+    remote = served()
+    (tmp_path / remote.name).write_bytes(b"mine")
+    with pytest.raises(ValueError, match=f"its MD5 is {md5(b'mine').hexdigest()}, expected"):
+        download_file(remote, tmp_path)
+    assert (tmp_path / remote.name).read_bytes() == b"mine"
+
+
+def test_a_download_of_another_checksum_is_thrown_away(served, tmp_path):
+    remote = served()._replace(md5="0" * 32)
+    with pytest.raises(OSError, match="could not be downloaded.*hash does not match"):
+        download_file(remote, tmp_path / "data")
+    assert contents(tmp_path / "data") == []
+
+
+def test_an_address_without_a_file(served, tmp_path):
+    remote = served()._replace(url=(tmp_path / "gone.tgz").as_uri())
+    with pytest.raises(OSError, match=r"gone\.tgz could not be downloaded.*birds\.\w+ by hand"):
+        download_file(remote, tmp_path / "data")
+    assert contents(tmp_path / "data") == []
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError])
+def test_a_stopped_download_is_not_mistaken_for_a_whole_one(
+    served, tmp_path, monkeypatch, interruption
+):
+    def stop(name, origin, cache_dir, **_):
+        with open(os.path.join(cache_dir, name), "wb") as file:
+            file.write(b"half")
+        raise interruption
+
+    remote, data = served()._replace(md5=None), tmp_path / "data"
+    with monkeypatch.context() as patch, pytest.raises(interruption):
+        patch.setattr(keras.utils, "get_file", stop)
+        download_file(remote, data)
+    assert contents(data) == []
+    download_file(remote, data)
+    assert (data / "birds/list.txt").read_bytes() == FILES["birds/list.txt"]
+
+
+def test_stopped_unpacking_leaves_no_folder_and_goes_on_from_the_archive(
+    served, tmp_path, monkeypatch
+):
+    remote, data = served(), tmp_path / "data"
+
+    def stop(archive, folder):
+        os.makedirs(os.path.join(folder, "birds"))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(download, "_extract", stop)
+        download_file(remote, data)
+    assert contents(data) == [remote.name]
+    download_file(remote._replace(url="https://example.invalid/"), data)
+    assert contents(data) == sorted(["birds", remote.name])
+
+
+def test_a_truncated_archive(served, tmp_path):
+    remote, data = served(shorten=60), tmp_path / "data"
+    with pytest.raises(ValueError, match=r"birds\.\w+ is broken.*Remove it and download it again"):
+        download_file(remote, data)
+    assert contents(data) == [remote.name]
+
+
+@pytest.mark.parametrize("name", ["../evil.txt", "birds/../../evil.txt"])
+def test_an_archive_that_would_write_elsewhere(served, tmp_path, name):
+    remote, data = served({**FILES, name: b"evil"}), tmp_path / "data"
+    with pytest.raises(ValueError, match=r"birds\.\w+ is broken or unsafe.*outside"):
+        download_file(remote, data)
+    assert contents(data) == [remote.name]
+    assert not list(tmp_path.rglob("evil.txt"))
+
+
+def test_absolute_names_and_backslashes_in_a_zip_file(tmp_path):
+    for name in (str(tmp_path / "evil.txt"), "..\\evil.txt"):
+        write_zip(tmp_path / "birds.zip", {**FILES, name: b"evil"})
+        with pytest.raises(ValueError, match="outside of the folder"):
+            download_file(Remote("", "birds.zip", folder="birds"), tmp_path)
+    assert contents(tmp_path) == ["birds.zip"]
+
+
+def test_a_link_in_a_tar_file_that_points_elsewhere(tmp_path):
+    with tarfile.open(tmp_path / "birds.tgz", "w:gz") as archive:
+        link = tarfile.TarInfo("birds/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc"
+        archive.addfile(link)
+    with pytest.raises(ValueError, match="broken or unsafe"):
+        download_file(Remote("", "birds.tgz", folder="birds"), tmp_path)
+
+
+def test_an_archive_of_something_else(served, tmp_path):
+    with pytest.raises(ValueError, match="holds no folder birds"):
+        download_file(served({"fish/list.txt": b"cod"}), tmp_path / "data")
+
+
+def test_two_at_a_time(served, tmp_path):
+    remote, data = served(), tmp_path / "data"
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(lambda _: download_file(remote, data), range(4))) == {data / "birds"}
+    assert contents(data) == sorted(["birds", remote.name])
+    assert {name: (data / name).read_bytes() for name in FILES} == FILES
+
+
+def test_another_process_unpacks_first(served, tmp_path, monkeypatch):
+    remote, data = served(), tmp_path / "data"
+    extract = download._extract
+
+    def overtaken(archive, folder):
+        extract(archive, folder)
+        (data / "birds").mkdir()
+        (data / "birds" / "theirs.txt").touch()
+
+    monkeypatch.setattr(download, "_extract", overtaken)
+    assert download_file(remote, data) == data / "birds"
+    assert contents(data) == sorted(["birds", remote.name])
+    assert contents(data / "birds") == ["theirs.txt"]
+
+
+def test_a_killed_process_leaves_nothing_under_the_official_name(served, tmp_path):
+    remote, data = served(), tmp_path / "data"
+
+    def kill(archive, folder):
+        os.makedirs(os.path.join(folder, "birds"))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        download._extract = kill
+        try:
+            download_file(remote, data)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert not (data / "birds").exists()
+    download_file(remote, data)
+    assert {name: (data / name).read_bytes() for name in FILES} == FILES

@@ -1,0 +1,123 @@
+import unicodedata
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from gsp_tf.data import load_glyphs
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("glyphs")
+
+
+@pytest.fixture(scope="module")
+def glyphs(cache):
+    return load_glyphs(size=24, images_per_class=4, cache_dir=cache)
+
+
+def cache_file(folder):
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_several_hundred_classes_of_many_scripts(glyphs):
+    scripts = Counter(glyphs.groups)
+    assert 400 < len(glyphs.class_names) < 800
+    assert {"LATIN", "GREEK", "CYRILLIC", "ARABIC", "CANADIAN"} <= set(scripts)
+    assert min(scripts.values()) >= 8
+    assert len(set(glyphs.class_names)) == len(glyphs.class_names)
+    assert (np.bincount(glyphs.labels) == 4).all()
+
+
+def test_letters_that_look_alike_are_one_class(glyphs):
+    names = set(glyphs.class_names)
+    letters = {unicodedata.lookup(name) for name in names}
+    assert {"A", "a", "b", "d", "g", "R"} <= letters
+    for twin in "ΑА oОοоÅáΒВsSzZ":
+        assert twin == "Z" or twin == "S" or twin not in letters
+
+
+def test_images_are_drawn_and_varied(glyphs):
+    assert glyphs.images.shape[1:] == (24, 24, 1)
+    assert glyphs.images.max(axis=(1, 2, 3)).min() > 150
+    assert (glyphs.images.mean(axis=(1, 2, 3)) < 170).all()
+    first = glyphs.images[:4].reshape(4, -1)
+    assert len(np.unique(first, axis=0)) == 4
+
+
+def test_deterministic_and_seeded(tmp_path):
+    one, again, other = (
+        load_glyphs(size=8, images_per_class=1, seed=seed, cache_dir=tmp_path / folder)
+        for seed, folder in ((0, "a"), (0, "b"), (1, "a"))
+    )
+    np.testing.assert_array_equal(one.images, again.images)
+    assert one.class_names == again.class_names == other.class_names
+    assert (one.images != other.images).any()
+    assert len(list((tmp_path / "a").iterdir())) == 2
+
+
+def test_cache_is_used(glyphs, cache, monkeypatch):
+    monkeypatch.setattr("gsp_tf.data.datasets.glyphs._render", None)
+    again = load_glyphs(size=24, images_per_class=4, cache_dir=cache)
+    np.testing.assert_array_equal(again.images, glyphs.images)
+
+
+def garbled(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes(100) + content[middle + 100 :]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [garbled, lambda content: content[:-500], lambda content: b"", lambda content: b"text"],
+    ids=["garbled", "truncated", "empty", "text"],
+)
+def test_a_broken_cache_is_rebuilt(glyphs, cache, tmp_path, monkeypatch, damage):
+    whole = cache_file(cache)
+    broken = tmp_path / whole.name
+    broken.write_bytes(damage(whole.read_bytes()))
+    check_rebuilding(glyphs, tmp_path, monkeypatch)
+
+
+def test_a_stale_cache_is_rebuilt(glyphs, cache, tmp_path, monkeypatch):
+    np.savez(tmp_path / cache_file(cache).name, key="old", images=glyphs.images[:1], letters="A")
+    check_rebuilding(glyphs, tmp_path, monkeypatch)
+
+
+def check_rebuilding(glyphs, folder, monkeypatch):
+    letters = "".join(unicodedata.lookup(name) for name in glyphs.class_names)
+    rendered = [(glyphs.images, letters)]
+    monkeypatch.setattr("gsp_tf.data.datasets.glyphs._render", lambda *arguments: rendered.pop())
+    for _ in range(2):
+        again = load_glyphs(size=24, images_per_class=4, cache_dir=folder)
+        np.testing.assert_array_equal(again.images, glyphs.images)
+        assert again.class_names == glyphs.class_names
+    assert not rendered
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_cache_folder_from_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("GSP_TF_CACHE", str(tmp_path / "cache"))
+    load_glyphs(size=8, images_per_class=1)
+    assert cache_file(tmp_path / "cache").suffix == ".npz"
+
+
+def test_home_cache_by_default(tmp_path, monkeypatch):
+    monkeypatch.delenv("GSP_TF_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    load_glyphs(size=8, images_per_class=1)
+    assert list((tmp_path / ".cache" / "gsp_tf").iterdir())
+
+
+def test_cache_that_cannot_be_written_is_reported(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.warns(UserWarning, match="not cached"):
+        assert len(load_glyphs(size=8, images_per_class=1, cache_dir=tmp_path / "file")) > 400
+
+
+@pytest.mark.parametrize("arguments", [{"size": 4}, {"images_per_class": 0}, {"seed": -1}])
+def test_arguments_out_of_range(arguments):
+    with pytest.raises(ValueError, match="size must be at least 8 pixels"):
+        load_glyphs(**arguments)

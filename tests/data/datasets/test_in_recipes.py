@@ -1,0 +1,120 @@
+"""The splits that recipes make of the published sets."""
+
+import pytest
+from miniatures import (
+    TEN_NAMES,
+    write_cars196,
+    write_cifar10,
+    write_cifar100,
+    write_cub200,
+    write_in_shop,
+    write_mnist,
+    write_sop,
+)
+
+from gsp_tf import data
+from gsp_tf.experiment import load_folds, load_splits
+from gsp_tf.recipe import CollageRecipe, DataRecipe, ProtocolRecipe, Recipe
+
+HALVES = {
+    "cars196": (data.load_cars196, write_cars196, {"train": (10, 20), "test": (3, 6)}),
+    "cub200": (data.load_cub200, write_cub200, {"train": (10, 20), "test": (3, 6)}),
+    "sop": (data.load_sop, write_sop, {"train": (10, 20), "test": (3, 9)}),
+    "in_shop": (
+        data.load_in_shop,
+        write_in_shop,
+        {"train": (10, 20), "query": (3, 3), "gallery": (3, 6)},
+    ),
+}
+
+
+def recipe(name, path, protocol="fractions", image_size=8, **arguments):
+    return Recipe(
+        data=DataRecipe(name, str(path), image_size=image_size, **arguments),
+        protocol=ProtocolRecipe(protocol),
+    )
+
+
+def num_classes(splits):
+    return [len(images.class_names) for images in splits[:3]]
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_every_protocol_on_official_halves(tmp_path, published, name):
+    load, write, counts = HALVES[name]
+    published(load, counts)
+    write(tmp_path)
+    conventional = load_splits(recipe(name, tmp_path, "conventional"))
+    training, test = conventional.train.class_names, conventional.test.class_names
+    assert len(training) == 10 and not set(training) & set(test)
+    assert conventional.validation is conventional.test
+    assert conventional.validation_gallery is conventional.gallery
+    if name == "in_shop":
+        assert conventional.gallery.class_names == test
+    ablation = load_splits(recipe(name, tmp_path, "ablation"))
+    assert ablation.train.class_names == training[:7]
+    assert ablation.validation.class_names == training[7:]
+    assert ablation.test.class_names == test
+    tuning = load_splits(recipe(name, tmp_path, "tuning"))
+    assert (tuning.train.class_names, tuning.test.class_names) == (training[:8], training[8:])
+    folds = load_folds(recipe(name, tmp_path, "mlrc"))
+    assert sum((fold.validation.class_names for fold in folds), ()) == training
+    for fold in folds:
+        assert not set(fold.train.class_names) & set(fold.validation.class_names)
+        assert fold.test.class_names == test
+    with pytest.raises(ValueError, match=f"{name} has official halves.*choose .*name=mlrc"):
+        load_splits(recipe(name, tmp_path))
+    with pytest.raises(ValueError, match=f"grid must be 0 with data.name={name}"):
+        load_splits(recipe(name, tmp_path, "ablation", collage=CollageRecipe(grid=2)))
+
+
+def test_clothes_have_to_be_fetched_by_hand():
+    with pytest.raises(ValueError, match="data.download must be false with data.name=in_shop"):
+        DataRecipe("in_shop", "clothes", download=True)
+
+
+@pytest.mark.parametrize("name", ["cifar100", "glyphs"])
+def test_a_label_by_super_class_is_of_collages(name):
+    with pytest.raises(ValueError, match="label must be class without collages .*super_class"):
+        DataRecipe(name, "nowhere", collage=CollageRecipe(label="super_class"))
+
+
+def test_collages(tmp_path, published):
+    published(data.load_cifar_collage, {"all": (100, 300)})
+    write_cifar100(tmp_path)
+
+    def collages(protocol="fractions", **arguments):
+        return recipe("cifar_collage", tmp_path, protocol, 64, collage=CollageRecipe(**arguments))
+
+    assert num_classes(load_splits(collages())) == [32, 16, 32]
+    assert num_classes(load_splits(collages(label="super_class"))) == [16, 16, 16]
+    assert num_classes(load_splits(collages(grid=1))) == [32, 16, 32]
+    with pytest.raises(ValueError, match="cifar_collage brings its own splits: .*name=fractions"):
+        load_splits(collages("ablation"))
+    with pytest.raises(ValueError, match="grid must be 1 or 2, received 3"):
+        load_splits(collages(grid=3))
+
+
+@pytest.mark.parametrize("protocol", ["fractions", "ablation", "tuning", "conventional"])
+def test_cifar100(tmp_path, published, protocol):
+    published(data.load_cifar100, {"all": (100, 300)})
+    write_cifar100(tmp_path)
+    splits = load_splits(recipe("cifar100", tmp_path, protocol))
+    assert len(splits.test.class_names) == {"fractions": 40, "tuning": 10}.get(protocol, 50)
+    assert not set(splits.train.class_names) & set(splits.test.class_names)
+
+
+def test_cifar10(tmp_path, published):
+    published(data.load_cifar10, {"all": (10, 60)})
+    write_cifar10(tmp_path)
+    assert num_classes(load_splits(recipe("cifar10", tmp_path))) == [4, 2, 4]
+    splits = load_splits(recipe("cifar10", tmp_path, "conventional"))
+    assert splits.test.class_names == tuple(TEN_NAMES[5:])
+
+
+@pytest.mark.parametrize(("protocol", "num_test"), [("fractions", 4), ("conventional", 5)])
+def test_mnist(tmp_path, published, protocol, num_test):
+    published(data.load_mnist, {"all": (10, 30)})
+    write_mnist(tmp_path)
+    splits = load_splits(recipe("mnist", tmp_path, protocol))
+    assert len(splits.test.class_names) == num_test and splits.train.channels == 1

@@ -1,0 +1,143 @@
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gsp_tf.data import load_omniglot
+from gsp_tf.data.datasets import omniglot
+
+DEVELOPMENT_COPY = Path(__file__).parents[4] / "shared" / "data"
+
+
+def drawing(rows):
+    """A white page of 105 pixels with ink in the given rows."""
+    page = np.full((105, 105), 255, np.uint8)
+    page[rows] = 0
+    buffer = io.BytesIO()
+    Image.fromarray(page).convert("1").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def write_zip(path, files):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(f"{path.stem}/{name}", content)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    upper, lower = drawing(slice(0, 15)), drawing(slice(90, 105))
+    write_zip(
+        tmp_path / "images_background_small1.zip",
+        {
+            "Greek/character01/1_01.png": upper,
+            "Greek/character02/2_01.png": upper,
+            "Greek/notes.txt": b"ignored",
+        },
+    )
+    write_zip(
+        tmp_path / "omniglot_background_small2.zip",
+        {
+            "Greek/character02/2_01.png": upper,
+            "Greek/character02/2_02.png": lower,
+            "Latin/character01/3_01.png": lower,
+        },
+    )
+    write_zip(tmp_path / "images_evaluation.zip", {"Tengwar/character01/4_01.png": upper})
+    return tmp_path
+
+
+def test_zips_are_merged(folder):
+    images = load_omniglot(folder, size=7, counts={})
+    assert images.class_names == (
+        "Greek/character01",
+        "Greek/character02",
+        "Latin/character01",
+        "Tengwar/character01",
+    )
+    assert images.groups == ("Greek", "Greek", "Latin", "Tengwar")
+    assert images.labels.tolist() == [0, 1, 1, 2, 3]
+    assert images.images.shape == (5, 7, 7, 1)
+
+
+def test_ink_is_white_on_black(folder):
+    image = load_omniglot(folder, size=7, counts={}).image(0)[..., 0]
+    assert (image[0] == 255).all()
+    assert (image[1:] == 0).all()
+
+
+def test_resizing_is_antialiased(folder):
+    image = load_omniglot(folder, size=3, counts={}).image(0)[..., 0]
+    np.testing.assert_allclose(image[0], 255 * 15 / 35, atol=1)
+
+
+def test_nothing_found(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"images_background\.zip.*github\.com"):
+        load_omniglot(tmp_path)
+
+
+def test_truncated_zip_is_named(folder):
+    path = folder / "images_evaluation.zip"
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(ValueError, match=r"images_evaluation\.zip is broken.*Download it again"):
+        load_omniglot(folder, counts={})
+
+
+def test_garbled_zip_is_named(folder):
+    path = folder / "images_evaluation.zip"
+    content = bytearray(path.read_bytes())
+    content[90:110] = bytes(20)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"images_evaluation\.zip is broken"):
+        load_omniglot(folder, counts={})
+
+
+def test_broken_drawing_is_named(folder):
+    write_zip(folder / "images_evaluation.zip", {"Tengwar/character01/4_01.png": b"no picture"})
+    with pytest.raises(ValueError, match=r"images_evaluation\.zip is broken"):
+        load_omniglot(folder, counts={})
+
+
+def test_zip_of_another_layout(folder):
+    write_zip(folder / "images_background.zip", {"1.png": drawing(slice(0, 2))})
+    with pytest.raises(ValueError, match=r"images_background\.zip holds no drawings"):
+        load_omniglot(folder, counts={})
+
+
+def test_the_published_counts_are_expected(folder):
+    message = r"evaluation\.zip holds 1 characters and 1 drawings, expected 659 and 13,180"
+    with pytest.raises(ValueError, match=message):
+        load_omniglot(folder, counts={"evaluation": (659, 13_180)})
+    with pytest.raises(ValueError, match="2 characters and 2 drawings, expected 136 and 2,720"):
+        load_omniglot(folder)
+
+
+def test_download_of_the_full_set(folder, tmp_path, monkeypatch):
+    remotes = [
+        remote._replace(url=(folder / remote.name).as_uri(), md5=None)
+        for remote in omniglot._REMOTES
+    ]
+    monkeypatch.setattr(omniglot, "_REMOTES", remotes)
+    write_zip(
+        folder / "images_background.zip", {"Greek/character01/1_01.png": drawing(slice(0, 15))}
+    )
+    images = load_omniglot(tmp_path / "new", download=True, counts={})
+    assert images.class_names == ("Greek/character01", "Tengwar/character01")
+
+
+def test_size_must_be_positive(folder):
+    with pytest.raises(ValueError, match="received 0"):
+        load_omniglot(folder, size=0, counts={})
+
+
+@pytest.mark.evidence
+def test_real_characters():
+    images = load_omniglot(DEVELOPMENT_COPY)
+    assert len(images.class_names) == 242
+    assert images.images.shape == (4840, 28, 28, 1)
+    assert len(set(images.groups)) == 8
+    assert (np.bincount(images.labels) == 20).all()
+    assert 0.03 < images.images.mean() / 255 < 0.2

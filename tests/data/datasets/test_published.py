@@ -1,0 +1,397 @@
+"""The loaders of published sets, on miniatures in the official layouts."""
+
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from miniatures import (
+    CAR_FIELDS,
+    SOP_HEADER,
+    save_image,
+    write_car_annotations,
+    write_cars196,
+    write_cifar10,
+    write_cifar100,
+    write_cub200,
+    write_in_shop,
+    write_mnist,
+    write_sop,
+)
+
+from gsp_tf import data
+from gsp_tf.data.datasets import cars196, cifar, cub200, mnist, sop
+
+
+class Miniature(NamedTuple):
+    load: Callable
+    write: Callable
+    counts: dict
+    modules: tuple = ()  # the module, and its name for the source
+
+
+CARS = Miniature(
+    data.load_cars196,
+    write_cars196,
+    {"train": (10, 20), "test": (3, 6)},
+    (cars196, "_SOURCE"),
+)
+BIRDS = Miniature(data.load_cub200, write_cub200, CARS.counts, (cub200, "_SOURCE"))
+PRODUCTS = Miniature(
+    data.load_sop, write_sop, {"train": (10, 20), "test": (3, 9)}, (sop, "_SOURCE")
+)
+CLOTHES = Miniature(
+    data.load_in_shop, write_in_shop, {"train": (10, 20), "query": (3, 3), "gallery": (3, 6)}
+)
+TEN = Miniature(data.load_cifar10, write_cifar10, {"all": (10, 60)}, (cifar, "_TEN"))
+HUNDRED = Miniature(data.load_cifar100, write_cifar100, {"all": (100, 300)}, (cifar, "_HUNDRED"))
+DIGITS = Miniature(data.load_mnist, write_mnist, {"all": (10, 30)}, (mnist, "_SOURCE"))
+
+
+@pytest.mark.parametrize(
+    ("miniature", "part", "names", "groups", "labels", "pixel"),
+    [
+        (BIRDS, "test", ["011.Bird_11", "012.Bird_12", "013.Bird_13"], "", [0, 0, 1, 1, 2, 2], 21),
+        (
+            CARS,
+            "test",
+            ["Car 11 Coupé", "Car 12 Coupé", "Car 13 Coupé"],
+            "",
+            [0, 0, 1, 1, 2, 2],
+            21,
+        ),
+        (
+            PRODUCTS,
+            "test",
+            ["toaster/11", "bicycle/12", "toaster/13"],
+            ["toaster", "bicycle", "toaster"],
+            [0, 0, 0, 1, 1, 1, 2, 2, 2],
+            22,
+        ),
+        (
+            CLOTHES,
+            "query",
+            ["id_00000006", "id_00000002", "id_00000004"],
+            "MEN/Denim",
+            [0, 1, 2],
+            23,
+        ),
+        (
+            CLOTHES,
+            "gallery",
+            ["id_00000006", "id_00000002", "id_00000004"],
+            "MEN/Denim",
+            [0, 0, 1, 1, 2, 2],
+            22,
+        ),
+    ],
+)
+def test_names_groups_labels_and_pixels(tmp_path, miniature, part, names, groups, labels, pixel):
+    miniature.write(tmp_path)
+    sets = miniature.load(tmp_path, counts=miniature.counts)
+    assert list(sets) == list(miniature.counts)
+    images = sets[part]
+    assert images.class_names == tuple(names) and images.labels.tolist() == labels
+    assert images.groups == tuple([groups] * len(names) if isinstance(groups, str) else groups)
+    np.testing.assert_array_equal(sets["train"].labels, np.repeat(np.arange(10), 2))
+    image = images.image(1)
+    assert image.shape == (6, 8, 3) and abs(int(image.mean()) - pixel * 5) <= 2
+    grey = miniature.load(tmp_path, channels=1, counts=miniature.counts)[part]
+    assert grey.image(1).shape == (6, 8, 1)
+
+
+def test_birds_are_in_the_order_of_their_numbers(tmp_path):
+    write_cub200(tmp_path)
+    path = tmp_path / "CUB_200_2011" / "classes.txt"
+    path.write_text("\n".join(reversed(path.read_text().splitlines())))
+    images = data.load_cub200(tmp_path, counts=BIRDS.counts)["train"]
+    assert images.class_names[::9] == ("001.Bird_1", "010.Bird_10")
+
+
+def test_clothes_in_the_other_official_folder(tmp_path):
+    write_in_shop(tmp_path, images=".")
+    sets = data.load_in_shop(tmp_path, counts=CLOTHES.counts)
+    assert sets["train"].class_names[:2] == ("id_00000001", "id_00000003")
+    assert sets["train"].groups == ("WOMEN/Dresses",) * 10
+
+
+@pytest.mark.parametrize(
+    ("miniature", "message"),
+    [
+        (BIRDS, "test: 0 classes and 0 images, expected 100 classes and 5,924 images"),
+        (CARS, "train: 13 classes and 26 images, expected 98 classes and 8,054 images"),
+        (PRODUCTS, "train: 10 classes and 20 images, expected 11,318 classes and 59,551 images"),
+        (CLOTHES, "gallery: 3 classes and 6 images, expected 3,985 classes and 12,612 images"),
+        (TEN, "all: 10 classes and 60 images, expected 10 classes and 60,000"),
+        (HUNDRED, "all: 100 classes and 300 images, expected 100 classes and 60,000"),
+        (DIGITS, "all: 10 classes and 30 images, expected 10 classes and 70,000 images"),
+    ],
+)
+def test_the_published_counts_are_expected(tmp_path, miniature, message):
+    miniature.write(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        miniature.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("load", "message"),
+    [
+        (
+            data.load_cub200,
+            r"2011 does not exist.*\.tgz.*vision\.caltech.*--data\.download true",
+        ),
+        (
+            data.load_cars196,
+            r"car_ims does not.*cars_annos\.mat.*gone since 2023.*d5c8f0aa4975",
+        ),
+        (data.load_sop, r"Online_Products\.zip.*cvgl\.stanford\.edu"),
+        (data.load_in_shop, r"partition\.txt does not exist.*img\.zip.*by hand from .*InShop"),
+        (data.load_cifar10, r"CIFAR-10 .*binary\.tar\.gz.*cs\.toronto\.edu"),
+        (data.load_cifar100, r"CIFAR-100 .*binary\.tar\.gz.*cs\.toronto\.edu"),
+        (data.load_cifar_collage, r"CIFAR-100 .*binary\.tar\.gz.*cs\.toronto\.edu"),
+        (data.load_mnist, r"train-images-idx3-ubyte\.gz does not exist.*yann\.lecun\.com"),
+    ],
+)
+def test_nothing_there(tmp_path, load, message):
+    with pytest.raises(FileNotFoundError, match=message):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("miniature", "name"),
+    [
+        (BIRDS, "CUB_200_2011/image_class_labels.txt"),
+        (CARS, "cars_annos.mat"),
+        (PRODUCTS, "Stanford_Online_Products/Ebay_test.txt"),
+        (TEN, "cifar-10-batches-bin/batches.meta.txt"),
+        (TEN, "cifar-10-batches-bin/data_batch_3.bin"),
+        (DIGITS, "t10k-labels-idx1-ubyte.gz"),
+    ],
+)
+def test_a_missing_file(tmp_path, miniature, name):
+    miniature.write(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"{name} does not exist"):
+        miniature.load(tmp_path, counts=miniature.counts)
+
+
+CLASSES, IMAGES, LABELS = (
+    f"CUB_200_2011/{name}.txt" for name in ("classes", "images", "image_class_labels")
+)
+TRAIN, TEST = (f"Stanford_Online_Products/Ebay_{split}.txt" for split in ("train", "test"))
+LIST = "Eval/list_eval_partition.txt"
+COLUMNS = "'image_name item_id evaluation_status'"
+
+
+@pytest.mark.parametrize(
+    ("miniature", "name", "old", "new", "message"),
+    [
+        (
+            BIRDS,
+            IMAGES,
+            "2 001.",
+            "two 001.",
+            "s.txt, line 2: .*'image_id imag",
+        ),
+        (
+            BIRDS,
+            LABELS,
+            "4 2",
+            "4",
+            "s.txt, line 4: .*received '4'",
+        ),
+        (BIRDS, LABELS, "\n4 2\n", "\n", "train: 10 .* 19 images"),
+        (
+            BIRDS,
+            LABELS,
+            "26 13",
+            "26 14",
+            "test: 3 .* 5 images, exp",
+        ),
+        (
+            BIRDS,
+            CLASSES,
+            "13 013.Bird_13",
+            "",
+            "test: 2 .* 4 images, expected 3",
+        ),
+        (
+            PRODUCTS,
+            TRAIN,
+            SOP_HEADER,
+            "",
+            "n.txt, line 1: .*'image_id class",
+        ),
+        (
+            PRODUCTS,
+            TRAIN,
+            "3 2 1 b",
+            "3 b",
+            "n.txt, line 4: .*received '3 b",
+        ),
+        (
+            PRODUCTS,
+            TEST,
+            "21 11 12 t",
+            "x 11 12 t",
+            "t.txt, line 2: expected",
+        ),
+        (PRODUCTS, TEST, "21 11 12 t", "21 14 12 t", "test: 4 .* 9 images"),
+        (CLOTHES, LIST, "29\n", "30\n", "lists 29 images, but its first line says '30'"),
+        (CLOTHES, LIST, "01 train", "01 val", "not train, query or gallery:\n.* id_00000001 val"),
+        (CLOTHES, LIST, "id_00000001 train", "train", f"line 3: expected {COLUMNS}"),
+        (CLOTHES, LIST, "item_id ", "", f"line 2: expected {COLUMNS}"),
+        (
+            CLOTHES,
+            LIST,
+            "0006 query",
+            "0002 query",
+            "query: 3 .* 3 images, expected 3 .* 4",
+        ),
+    ],
+)
+def test_broken_lists(tmp_path, miniature, name, old, new, message):
+    miniature.write(tmp_path)
+    edit(tmp_path / name, old, new)
+    counts = {**miniature.counts, "query": (3, 4)} if "query:" in message else miniature.counts
+    with pytest.raises(ValueError, match=message):
+        miniature.load(tmp_path, counts=counts)
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"\xff\xfe\x00", "n.txt is not a text file"), (b"", "received 'the end of the file'")],
+)
+def test_a_list_that_is_not_a_table(tmp_path, content, message):
+    write_sop(tmp_path)
+    (tmp_path / TRAIN).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        data.load_sop(tmp_path, counts=PRODUCTS.counts)
+
+
+@pytest.mark.parametrize(
+    ("miniature", "name", "old", "new", "counts", "shared"),
+    [
+        (PRODUCTS, TEST, "24 12 1", "24 2 1", {"test": (4, 9)}, "bicycle/2"),
+        (CLOTHES, LIST, "0001 train", "0006 train", {"train": (11, 20)}, "id_00000006"),
+    ],
+)
+def test_a_class_that_trains_and_tests(tmp_path, miniature, name, old, new, counts, shared):
+    miniature.write(tmp_path)
+    edit(tmp_path / name, old, new)
+    with pytest.raises(ValueError, match=f"same classes:\n  {shared}\n"):
+        miniature.load(tmp_path, counts={**miniature.counts, **counts})
+
+
+@pytest.mark.parametrize(
+    ("labels", "fields", "kept", "message"),
+    [
+        (np.repeat(np.arange(1, 14), 2)[:-1], CAR_FIELDS, None, "test: 3 .* 5 images, expected 3"),
+        ([*np.repeat(np.arange(1, 14), 2)[:-1], 14], CAR_FIELDS, None, "test: 3 .* 5 images"),
+        ([1] * 26, CAR_FIELDS[:5], None, r"annos\.mat is broken.*relative_im_path and class"),
+        ([1] * 26, CAR_FIELDS, 1000, r"cars_annos\.mat is broken"),
+    ],
+)
+def test_broken_annotations_of_cars(tmp_path, labels, fields, kept, message):
+    write_cars196(tmp_path)
+    write_car_annotations(tmp_path, labels, fields=fields)
+    path = tmp_path / "cars_annos.mat"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=message):
+        data.load_cars196(tmp_path, counts=CARS.counts)
+
+
+@pytest.mark.parametrize(
+    ("miniature", "name", "num_images"),
+    [
+        (BIRDS, "CUB_200_2011/images/011.Bird_11/Bird_11_0002_2.jpg", 26),
+        (CARS, "car_ims/000022.jpg", 26),
+        (PRODUCTS, "Stanford_Online_Products/toaster_final/111085122811_1.JPG", 29),
+        (CLOTHES, "Img/img/MEN/Denim/id_00000006/02_1_gallery.jpg", 29),
+    ],
+)
+def test_missing_and_broken_images_are_named_before_training(tmp_path, miniature, name, num_images):
+    miniature.write(tmp_path)
+    part = list(miniature.counts)[-1]
+    whole = miniature.load(tmp_path, counts=miniature.counts)[part]
+    (tmp_path / name).write_bytes(bytes(50))
+    named = rf"1 of {num_images} files cannot be read(.|\n)*{Path(name).name}: not an image"
+    with pytest.raises(ValueError, match=named):
+        miniature.load(tmp_path, counts=miniature.counts)
+    with pytest.warns(UserWarning, match=f"1 of {num_images} files"):
+        images = miniature.load(tmp_path, skip_unreadable=True, counts=miniature.counts)[part]
+    assert images.labels.tolist() == np.delete(whole.labels, 1).tolist()
+    assert images.class_names == whole.class_names
+    (tmp_path / name).unlink()
+    missing = rf"1 of the {num_images} images.*are missing:\n.*{Path(name).name}"
+    with pytest.raises(FileNotFoundError, match=missing):
+        miniature.load(tmp_path, skip_unreadable=True, counts=miniature.counts)
+
+
+@pytest.mark.parametrize("miniature", [BIRDS, CARS, PRODUCTS, TEN, HUNDRED, DIGITS])
+def test_download(tmp_path, monkeypatch, miniature):
+    official, module, name = tmp_path / "official", *miniature.modules
+    official.mkdir()
+    miniature.write(official)
+    remotes = tuple(serve(official, remote) for remote in getattr(module, name).remotes)
+    monkeypatch.setattr(module, name, getattr(module, name)._replace(remotes=remotes))
+    if len(remotes) > 1:  # one of them is there already
+        (tmp_path / "new").mkdir()
+        shutil.copy(official / remotes[-1].name, tmp_path / "new")
+    loaded = miniature.load(tmp_path / "new", download=True, counts=miniature.counts)
+    expected = miniature.load(official, counts=miniature.counts)
+    if isinstance(expected, dict):
+        assert {part: len(images) for part, images in loaded.items()} == {
+            part: len(images) for part, images in expected.items()
+        }
+    else:
+        np.testing.assert_array_equal(loaded.images, expected.images)
+    left = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert left == sorted({n for remote in remotes for n in (remote.name, remote.target)})
+
+
+def serve(official, remote):
+    """Publishes a file, or an archive of a folder and more, at an address without a checksum."""
+    path = official / remote.name
+    if remote.name.endswith(".zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in (official / remote.folder).rglob("*.*"):
+                archive.write(file, file.relative_to(official))
+            archive.writestr("__MACOSX/notes.txt", "left out")
+    elif remote.folder:
+        with tarfile.open(path, "w:gz") as archive:
+            archive.add(official / remote.folder, remote.folder)
+            archive.add(__file__, "attributes.txt")
+    return remote._replace(url=path.as_uri(), md5=None)
+
+
+def test_an_archive_of_another_checksum_is_refused(tmp_path):
+    write_car_annotations(tmp_path, [1])
+    (tmp_path / "car_ims.tgz").write_bytes(b"other")
+    with pytest.raises(ValueError, match=r"car_ims\.tgz is not the official file"):
+        data.load_cars196(tmp_path, download=True)
+
+
+def test_the_full_number_of_lines(tmp_path):
+    """All of them name one file."""
+    save_image(tmp_path / "Stanford_Online_Products/mug_final/1.JPG")
+    for split, start, (classes, images) in (
+        ("train", 1, (11_318, 59_551)),
+        ("test", 11_319, (11_316, 60_502)),
+    ):
+        rows = (f"{i + 1} {start + i % classes} 8 mug_final/1.JPG" for i in range(images))
+        (tmp_path / f"Stanford_Online_Products/Ebay_{split}.txt").write_text(
+            "\n".join([SOP_HEADER, *rows])
+        )
+    sets = data.load_sop(tmp_path)
+    assert [len(images) for images in sets.values()] == [59_551, 60_502]

@@ -1,0 +1,322 @@
+import errno
+import io
+import zlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from gsp_tf.data import (
+    FileImages,
+    UnreadableImageError,
+    decode_image,
+    evaluation_dataset,
+    find_unreadable,
+    read_image,
+)
+from gsp_tf.data.images._formats import FORMATS
+
+COLOURS = np.array(
+    [[[255, 0, 0], [0, 255, 0], [0, 0, 255]], [[9, 8, 7], [0, 0, 0], [255] * 3]], "uint8"
+)
+
+
+def png_chunk(kind, content):
+    body = kind + content
+    return len(content).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
+
+
+def jpeg_bytes(size=(64, 64)):
+    buffer = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+    Image.fromarray(noise).save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "name", ["a.png", "a.bmp", "a.webp", "a.tif", "with space.png", "日本語 ß.png"]
+)
+def test_lossless_formats_exactly(tmp_path, name):
+    path = tmp_path / name
+    Image.fromarray(COLOURS).save(path, **({"lossless": True} if name == "a.webp" else {}))
+    pixels = read_image(path)
+    assert pixels.dtype == np.uint8
+    np.testing.assert_array_equal(pixels, COLOURS)
+
+
+def test_jpeg(tmp_path):
+    Image.new("RGB", (16, 8), (200, 100, 50)).save(tmp_path / "a.jpg", quality=95)
+    pixels = read_image(tmp_path / "a.jpg")
+    assert pixels.shape == (8, 16, 3)
+    np.testing.assert_allclose(pixels.astype(int), np.full((8, 16, 3), (200, 100, 50)), atol=3)
+
+
+def test_gif_gives_the_first_frame(tmp_path):
+    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert (read_image(tmp_path / "a.gif") == [255, 0, 0]).all()
+
+
+def test_grey_becomes_rgb(tmp_path):
+    grey = np.array([[0, 100], [200, 255]], np.uint8)
+    Image.fromarray(grey).save(tmp_path / "a.png")
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), np.stack([grey] * 3, -1))
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", channels=1), grey[..., None])
+
+
+def test_rgb_becomes_grey_by_luma(tmp_path):
+    Image.fromarray(COLOURS).save(tmp_path / "a.png")
+    grey = read_image(tmp_path / "a.png", channels=1)
+    assert grey[0, :, 0].tolist() == [76, 150, 29]
+
+
+def test_one_bit(tmp_path):
+    bits = np.array([[True, False], [False, True]])
+    Image.fromarray(bits).save(tmp_path / "a.png")
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", 1)[..., 0], bits * np.uint8(255))
+
+
+def test_sixteen_bit_grey_is_scaled(tmp_path):
+    values = np.array([[0, 257, 128 * 257], [65535, 1000, 65278]], np.uint16)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    expected = np.rint(values / 257).astype(np.uint8)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", 1)[..., 0], expected)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", 3)[..., 2], expected)
+
+
+def test_transparent_sixteen_bit_grey_turns_white(tmp_path):
+    header = (2).to_bytes(4, "big") + (1).to_bytes(4, "big") + bytes([16, 0, 0, 0, 0])
+    row = b"\0" + (1000).to_bytes(2, "big") + (2570).to_bytes(2, "big")
+    (tmp_path / "a.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + png_chunk(b"IHDR", header)
+        + png_chunk(b"tRNS", (1000).to_bytes(2, "big"))
+        + png_chunk(b"IDAT", zlib.compress(row))
+        + png_chunk(b"IEND", b"")
+    )
+    assert read_image(tmp_path / "a.png", 1).ravel().tolist() == [255, 10]
+
+
+def test_alpha_is_composited_on_white(tmp_path):
+    pixels = np.array([[[255, 0, 0, 255], [255, 0, 0, 0], [0, 0, 0, 51]]], np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    assert read_image(tmp_path / "a.png").tolist() == [[[255, 0, 0], [255] * 3, [204] * 3]]
+
+
+def test_grey_with_alpha(tmp_path):
+    pixels = np.array([[[100, 255], [100, 0], [0, 51]]], np.uint8)
+    Image.fromarray(pixels, "LA").save(tmp_path / "a.png")
+    assert read_image(tmp_path / "a.png", 1).ravel().tolist() == [100, 255, 204]
+
+
+def test_palette(tmp_path):
+    image = Image.new("P", (2, 1))
+    image.putpalette([10, 20, 30, 200, 100, 0])
+    image.putpixel((1, 0), 1)
+    image.save(tmp_path / "plain.png")
+    image.save(tmp_path / "transparent.png", transparency=1)
+    assert read_image(tmp_path / "plain.png").tolist() == [[[10, 20, 30], [200, 100, 0]]]
+    assert read_image(tmp_path / "transparent.png").tolist() == [[[10, 20, 30], [255] * 3]]
+
+
+def test_transparent_colour_of_an_rgb_png(tmp_path):
+    Image.fromarray(COLOURS).save(tmp_path / "a.png", transparency=(9, 8, 7))
+    pixels = read_image(tmp_path / "a.png")
+    assert pixels[1, 0].tolist() == [255] * 3
+    np.testing.assert_array_equal(pixels[0], COLOURS[0])
+
+
+def test_cmyk(tmp_path):
+    Image.new("CMYK", (8, 8), (0, 255, 255, 0)).save(tmp_path / "a.tif")
+    Image.new("CMYK", (8, 8), (0, 255, 255, 0)).save(tmp_path / "a.jpg", quality=100)
+    assert (read_image(tmp_path / "a.tif") == [255, 0, 0]).all()
+    np.testing.assert_allclose(read_image(tmp_path / "a.jpg")[4, 4], [255, 0, 0], atol=3)
+    assert (read_image(tmp_path / "a.tif", 1) == 76).all()
+
+
+@pytest.mark.parametrize(
+    ("orientation", "expected"),
+    [
+        (1, COLOURS),
+        (2, COLOURS[:, ::-1]),
+        (3, COLOURS[::-1, ::-1]),
+        (6, np.rot90(COLOURS, -1)),
+        (8, np.rot90(COLOURS, 1)),
+    ],
+)
+def test_exif_orientation(tmp_path, orientation, expected):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(COLOURS).save(tmp_path / "a.png", exif=exif)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_32_bit_pixels_are_refused(tmp_path, dtype):
+    Image.fromarray(np.ones((2, 2), dtype)).save(tmp_path / "a.tif")
+    with pytest.raises(UnreadableImageError, match="32-bit.*accepted are 8-bit"):
+        read_image(tmp_path / "a.tif")
+
+
+def test_unreadable_files(tmp_path):
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "text.jpg").write_text("not a picture")
+    (tmp_path / "cut.jpg").write_bytes(jpeg_bytes()[:-800])
+    (tmp_path / "head.jpg").write_bytes(jpeg_bytes()[:10])
+    (tmp_path / "folder.png").mkdir()
+    Image.fromarray(COLOURS).save(tmp_path / "fine.png")
+    broken = bytearray((tmp_path / "fine.png").read_bytes())
+    broken[45] ^= 0xFF
+    (tmp_path / "flipped.png").write_bytes(broken)
+    reasons = {
+        "missing.png": "there is no such file",
+        "empty.png": "0 bytes",
+        "text.jpg": "not an image",
+        "cut.jpg": "truncated",
+        "head.jpg": "",
+        "folder.png": "not a file",
+        "flipped.png": "",
+    }
+    for name, reason in reasons.items():
+        with pytest.raises(UnreadableImageError, match=rf"{name}: .*{reason}") as caught:
+            read_image(tmp_path / name)
+        assert caught.value.path == str(tmp_path / name)
+        assert reason in caught.value.reason
+    paths = [str(tmp_path / name) for name in ("fine.png", *reasons)]
+    found = find_unreadable(paths)
+    assert [error.path for error in found] == paths[1:]
+    assert isinstance(found[0], ValueError)
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize(
+    ("side", "pixels"),
+    [(9_460, "9,460 x 9,460 = 89,491,600 pixels"), (65_000, "more than 178,956,970 pixels")],
+)
+def test_an_image_that_says_it_is_large_is_refused_unread(tmp_path, side, pixels):
+    jpeg, sides = jpeg_bytes(), side.to_bytes(2, "big") * 2
+    frame = jpeg.index(b"\xff\xc0")
+    (tmp_path / "a.jpg").write_bytes(jpeg[: frame + 5] + sides + jpeg[frame + 9 :])
+    header = (side.to_bytes(4, "big") * 2) + bytes([8, 2, 0, 0, 0])
+    png = b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", b"")
+    (tmp_path / "a.png").write_bytes(png)
+    said = {
+        "a.png": rf"{pixels}; at most 89,478,485 are decoded",
+        "a.jpg": f"it is cut off: .* bytes cannot hold {side**2:,} pixels",
+    }
+    for name, message in said.items():
+        with pytest.raises(UnreadableImageError, match=rf"{name}: .*{message}"):
+            read_image(tmp_path / name)
+        batches = evaluation_dataset(FileImages([tmp_path / name], [0], ["a"]), 8, batch_size=1)
+        with pytest.raises(tf.errors.OpError, match=rf"{name}: .*{message}"):
+            next(iter(batches))
+
+
+@pytest.fixture
+def small_limit(monkeypatch):
+    """A limit of 3,000 pixels, in the place of one that takes seconds to reach."""
+    monkeypatch.setattr("gsp_tf.data.images.decode.MAX_PIXELS", 3_000)
+
+
+@pytest.mark.parametrize(
+    ("size", "reduced"), [((60, 50), (60, 50)), ((61, 50), (31, 25)), ((400, 200), (50, 25))]
+)
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_large_jpeg_is_decoded_at_a_fraction(small_limit, tmp_path, size, reduced, orientation):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize(size)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    photograph.save(tmp_path / "a.jpg", exif=exif, quality=95)
+    pixels = read_image(tmp_path / "a.jpg").astype(int)
+    expected = np.asarray(photograph.resize(reduced, Image.Resampling.BOX)).astype(int)
+    expected = np.rot90(expected, -1) if orientation == 6 else expected
+    assert pixels.shape == expected.shape and np.abs(pixels - expected).mean() < 6
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_the_window_of_a_large_jpeg(small_limit, monkeypatch, tmp_path, orientation):
+    monkeypatch.setattr("gsp_tf.data.images.jpeg.MAX_PIXELS", 3_000)
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((400, 200))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    photograph.save(tmp_path / "a.jpg", exif=exif, quality=95)
+    images = FileImages([tmp_path / "a.jpg"], [0], ["a"])
+    batch, _ = next(iter(evaluation_dataset(images, 8, batch_size=1)))
+    square = photograph.resize((8, 8), Image.Resampling.BOX, box=(100, 0, 300, 200))
+    expected = np.rot90(np.asarray(square), -1 if orientation == 6 else 0).astype(int)
+    assert np.abs(batch[0].numpy() - expected).mean() < 8
+
+
+@pytest.mark.parametrize(("name", "options"), [("a.png", {}), ("a.jpg", {"progressive": True})])
+def test_other_large_images_are_refused(small_limit, tmp_path, name, options):
+    Image.new("RGB", (100, 50)).save(tmp_path / name, **options)
+    with pytest.raises(UnreadableImageError, match="100 x 50 = 5,000 pixels; at most"):
+        read_image(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.tif"])
+@pytest.mark.parametrize(("min_side", "side"), [(None, 120), (200, 120), (60, 60), (8, 8)])
+def test_min_side_reduces(tmp_path, name, min_side, side):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((160, 120))
+    photograph.save(tmp_path / name, quality=95)
+    pixels = read_image(tmp_path / name, min_side=min_side).astype(int)
+    side = 15 if (name, side) == ("a.jpg", 8) else side  # 1/8 is the least
+    assert min(pixels.shape[:2]) == side
+    size = pixels.shape[1::-1]
+    expected = np.asarray(photograph.resize(size, Image.Resampling.BOX)).astype(int)
+    assert np.abs(pixels - expected).mean() < 6
+
+
+def test_conversion_in_strips(monkeypatch, tmp_path):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((50, 61))
+    photograph.putalpha(photograph.convert("L"))
+    photograph.save(tmp_path / "a.png")
+    whole = [read_image(tmp_path / "a.png", channels, 20) for channels in (1, 3)]
+    monkeypatch.setattr("gsp_tf.data.images.decode._STRIP", 200)
+    for expected in whole:
+        pixels = read_image(tmp_path / "a.png", expected.shape[-1], 20)
+        np.testing.assert_array_equal(pixels, expected)
+
+
+@pytest.mark.parametrize("extension", ["heic", "avif"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_heic_and_avif(tmp_path, extension, orientation):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((96, 64))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    photograph.save(tmp_path / f"a.{extension}", quality=95, exif=exif.tobytes())
+    photograph.save(tmp_path / "a.png", exif=exif)
+    pixels = read_image(tmp_path / f"a.{extension}").astype(int)
+    expected = read_image(tmp_path / "a.png")
+    assert pixels.shape == expected.shape and np.abs(pixels - expected).mean() < 3
+    whole = (tmp_path / f"a.{extension}").read_bytes()
+    for length in (20, len(whole) // 2, len(whole) - 10):
+        with pytest.raises(UnreadableImageError):
+            decode_image(whole[:length])
+
+
+@pytest.mark.parametrize(("extension", "name"), [("heic", "HEIF"), ("avif", "AVIF")])
+def test_a_format_that_needs_another_installation(tmp_path, monkeypatch, extension, name):
+    Image.new("RGB", (8, 8)).save(tmp_path / f"a.{extension}")
+    for module in ("_formats", "decode"):
+        formats = tuple(f for f in FORMATS if f != name)
+        monkeypatch.setattr(f"gsp_tf.data.images.{module}.FORMATS", formats)
+    with pytest.raises(UnreadableImageError, match=r"is read .* \(pip install"):
+        read_image(tmp_path / f"a.{extension}")
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(UnreadableImageError, match=r"a\.png: Permission denied"):
+        read_image(tmp_path / "a.png")
+
+
+def test_channels_must_be_1_or_3(tmp_path):
+    with pytest.raises(ValueError, match="1 or 3; received 4"):
+        read_image(tmp_path / "a.png", channels=4)

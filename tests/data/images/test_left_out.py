@@ -1,0 +1,55 @@
+import os
+
+import pytest
+from PIL import Image
+
+from gsp_tf.data import find_unreadable
+
+CHECK = "gsp_tf.data.images.left_out.check_image"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Two images and a text, checked for the first time."""
+    monkeypatch.setenv("GSP_TF_CACHE", str(tmp_path / "cache"))
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    (tmp_path / "text.png").write_text("no image")
+    paths = [tmp_path / name for name in ("a.png", "text.png", "b.png", "gone.png")]
+    assert [os.path.basename(e.path) for e in find_unreadable(paths)] == ["text.png", "gone.png"]
+    return paths
+
+
+def decoded(paths, monkeypatch):
+    """The names of the files that are decoded when they are checked again."""
+    names = []
+    monkeypatch.setattr(CHECK, lambda path: names.append(os.path.basename(path)))
+    find_unreadable(paths)
+    return sorted(names)
+
+
+def test_a_file_that_passed_is_not_decoded_again(files, monkeypatch):
+    assert decoded(files, monkeypatch) == ["gone.png", "text.png"]
+
+
+def test_a_changed_file_is_decoded_again(files, monkeypatch):
+    os.utime(files[0], ns=(0, 0))
+    assert "a.png" in decoded(files, monkeypatch)
+
+
+@pytest.mark.parametrize("content", [b"", b"broken", None])
+def test_a_damaged_or_lost_memory_only_costs_time(files, monkeypatch, tmp_path, content):
+    memory = tmp_path / "cache" / "checked_images.npy"
+    memory.unlink() if content is None else memory.write_bytes(content)
+    assert "a.png" in decoded(files, monkeypatch)
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(files, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("GSP_TF_CACHE", str(tmp_path / "file"))
+    assert len(find_unreadable(files)) == 2
+
+
+def test_a_file_that_is_listed_twice_is_decoded_once(files, monkeypatch):
+    os.utime(files[0], ns=(0, 0))
+    assert decoded([files[0]] * 3, monkeypatch) == ["a.png"]

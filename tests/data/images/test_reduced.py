@@ -1,0 +1,135 @@
+import errno
+import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gsp_tf.data import FileImages, evaluation_dataset, read_image, reduce_images
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Five images of different shapes, in files."""
+    rng = np.random.default_rng(0)
+    paths = []
+    for number, shape in enumerate([(30, 40), (40, 30), (64, 64), (8, 9), (20, 300)]):
+        paths.append(tmp_path / f"{number}.png")
+        Image.fromarray(rng.integers(0, 256, (*shape, 3), np.uint8)).save(paths[-1])
+    return FileImages(paths, [0, 0, 1, 1, 1], ["a", "b"], ["x", "y"])
+
+
+def copies(folder):
+    return sorted(folder.glob("*/*"))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_copies_hold_the_reduced_pixels(files, tmp_path, channels):
+    files = FileImages(files.paths, files.labels, files.class_names, files.groups, channels)
+    reduced = reduce_images(files, tmp_path / "copies", shorter_side=16)
+    shapes = [reduced.image(index).shape for index in range(5)]
+    assert [shape[:2] for shape in shapes] == [(16, 21), (21, 16), (16, 16), (8, 9), (16, 240)]
+    np.testing.assert_array_equal(reduced.image(3), read_image(files.paths[3], channels))
+    image = Image.open(files.paths[0]).convert("L" if channels == 1 else "RGB")
+    expected = np.asarray(image.resize((21, 16), Image.Resampling.BILINEAR)).reshape(16, 21, -1)
+    np.testing.assert_array_equal(reduced.image(0), expected)
+    np.testing.assert_array_equal(reduced.labels, files.labels)
+    assert (reduced.class_names, reduced.groups) == (files.class_names, files.groups)
+    part = reduced.subset([1])
+    assert len(part) == 3 and part.class_names == ("b",)
+    np.testing.assert_array_equal(part.image(1), reduced.image(3))
+
+
+def test_batches_come_from_the_copies(files, tmp_path):
+    reduced = reduce_images(files, tmp_path / "copies", shorter_side=16)
+    for path in files.paths:
+        os.unlink(path)
+    ((images, labels),) = evaluation_dataset(reduced, 8, 5, resize=16)
+    assert images.shape == (5, 8, 8, 3)
+    np.testing.assert_array_equal(labels, files.labels)
+
+
+def test_copies_are_made_once_and_again_for_a_changed_file(files, tmp_path, monkeypatch):
+    folder = tmp_path / "copies"
+    reduce_images(files, folder, 16)
+    before = {path: path.stat().st_mtime_ns for path in copies(folder)}
+    assert len(before) == 5
+    monkeypatch.setattr("gsp_tf.data.images.reduced.read_image", None)
+    reduce_images(files, folder, 16)
+    monkeypatch.undo()
+    assert {path: path.stat().st_mtime_ns for path in copies(folder)} == before
+    Image.new("RGB", (16, 16), "red").save(files.paths[0])
+    assert (reduce_images(files, folder, 16).image(0) == [255, 0, 0]).all()
+    assert len(copies(folder)) == 6
+    reduce_images(files, folder, 12)
+    assert len(copies(folder)) == 11
+
+
+def test_unreadable_images_are_named_and_counted(files, tmp_path):
+    for index in (1, 3):
+        with open(files.paths[index], "r+b") as file:
+            file.truncate(60)
+    with pytest.raises(ValueError, match="2 of 5 files cannot be read") as caught:
+        reduce_images(files, tmp_path / "copies", 16)
+    assert files.paths[1] in str(caught.value) and files.paths[3] in str(caught.value)
+    assert len(copies(tmp_path / "copies")) == 3
+
+
+def test_a_missing_image_is_named(files, tmp_path):
+    os.unlink(files.paths[2])
+    with pytest.raises(ValueError, match="2.png: No such file"):
+        reduce_images(files, tmp_path / "copies", 16)
+
+
+def test_a_full_disk_is_an_error_and_what_is_written_stays(files, tmp_path, monkeypatch):
+    folder = tmp_path / "copies"
+    room = iter([True, True])
+
+    def replace(source, target, original=os.replace):
+        if not next(room, False):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(
+        OSError,
+        match=r"copies.*tensor cannot be written: the disk is full.* of 5 copies",
+    ):
+        reduce_images(files, folder, 16)
+    monkeypatch.undo()
+    written = copies(folder)
+    assert len(written) == 2 and all(path.suffix == ".tensor" for path in written)
+    reduced = reduce_images(files, folder, 16)
+    assert len(copies(folder)) == 5
+    assert [reduced.image(index).shape[2] for index in range(5)] == [3] * 5
+
+
+def test_two_writers_fill_one_folder_at_once(tmp_path):
+    rng = np.random.default_rng(0)
+    paths = [str(tmp_path / f"{number}.png") for number in range(40)]
+    for path in paths:
+        Image.fromarray(rng.integers(0, 256, (60, 50, 3), np.uint8)).save(path)
+    images, start = FileImages(paths, [0] * 40, ["a"]), threading.Barrier(2)
+
+    def fill(_):
+        start.wait()
+        reduced = reduce_images(images, tmp_path / "copies", 16)
+        return {reduced.image(index).shape for index in range(40)}
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(fill, range(2))) == [{(19, 16, 3)}] * 2
+    assert len(copies(tmp_path / "copies")) == 40
+
+
+def test_the_folder_may_be_removed(files, tmp_path):
+    reduce_images(files, tmp_path / "copies", 16)
+    shutil.rmtree(tmp_path / "copies")
+    assert reduce_images(files, tmp_path / "copies", 16).image(2).shape == (16, 16, 3)
+
+
+def test_a_size_below_a_pixel_is_refused(files, tmp_path):
+    with pytest.raises(ValueError, match="shorter_side must be at least 1 pixel; received 0"):
+        reduce_images(files, tmp_path, 0)

@@ -1,0 +1,280 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from gsp_tf.data import (
+    ArrayImages,
+    ClassBalancedSampler,
+    CollageImages,
+    FileImages,
+    evaluation_dataset,
+    training_dataset,
+)
+from gsp_tf.data.pipeline.windows import random_window
+
+
+def noise(count=12, height=8, width=8, channels=1, classes=3):
+    pixels = np.random.default_rng(0).integers(0, 256, (count, height, width, channels), np.uint8)
+    return ArrayImages(pixels, np.arange(count) % classes, [str(i) for i in range(classes)])
+
+
+def first(dataset, count=3):
+    return [(images.numpy(), labels.numpy()) for images, labels in dataset.take(count)]
+
+
+def test_training_batches():
+    dataset = training_dataset(noise(channels=3), 8, 2, 3, seed=0)
+    assert dataset.element_spec == (
+        tf.TensorSpec((6, 8, 8, 3), tf.float32),
+        tf.TensorSpec((6,), tf.int32),
+    )
+    assert dataset.cardinality() in (tf.data.INFINITE_CARDINALITY, tf.data.UNKNOWN_CARDINALITY)
+    for images, labels in first(dataset, 10):
+        assert images.min() >= 0 and images.max() <= 255 and images.max() > 1
+        assert (labels.reshape(2, 3) == labels.reshape(2, 3)[:, :1]).all()
+        assert len(set(labels.tolist())) == 2
+
+
+def test_images_of_the_right_size_are_untouched():
+    source = noise()
+    for images, labels in first(training_dataset(source, 8, 3, 2, seed=0)):
+        for image, label in zip(images, labels, strict=True):
+            (index,) = np.flatnonzero((source.images == image).all(axis=(1, 2, 3)))
+            assert source.labels[index] == label
+
+
+@pytest.mark.parametrize("min_crop_area", [1.0, 0.3])
+def test_training_is_fixed_by_the_seed(min_crop_area):
+    collages = CollageImages(noise(), noise(classes=2), 2)
+    same, again, other = (
+        first(
+            training_dataset(
+                collages, 12, 2, 2, seed=s, horizontal_flip=True, min_crop_area=min_crop_area
+            )
+        )
+        for s in (4, 4, 5)
+    )
+    for one, two in zip(same, again, strict=True):
+        np.testing.assert_array_equal(one[0], two[0])
+        np.testing.assert_array_equal(one[1], two[1])
+    assert not np.array_equal(same[0][0], other[0][0])
+
+
+def test_training_draws_new_collages():
+    source = CollageImages(noise(2, classes=1), noise(classes=2), 2)
+    images = np.concatenate(
+        [images for images, _ in first(training_dataset(source, 16, 1, 2, 0), 10)]
+    )
+    assert len(np.unique(images.reshape(20, -1), axis=0)) == 20
+
+
+def test_half_of_the_images_are_flipped():
+    ramp = np.tile(np.arange(8, dtype=np.uint8), (8, 1))[None, ..., None]
+    source = ArrayImages(np.repeat(ramp, 4, 0), [0, 0, 1, 1], ["a", "b"])
+    batches = first(training_dataset(source, 8, 2, 2, seed=0, horizontal_flip=True), 60)
+    corner = np.concatenate([images[:, 0, 0, 0] for images, _ in batches])
+    assert set(corner.tolist()) == {0, 7}
+    assert 0.35 < (corner == 7).mean() < 0.65
+    batches = first(training_dataset(source, 8, 2, 2, seed=0), 5)
+    assert all((images[:, 0, 0, 0] == 0).all() for images, _ in batches)
+
+
+def test_crops_keep_the_area_asked_for():
+    rows, columns = np.meshgrid(np.arange(64), np.arange(64), indexing="ij")
+    grid = np.stack([rows, columns, rows * 0], -1).astype(np.uint8) * 3
+    source = ArrayImages(np.repeat(grid[None], 4, 0), [0, 0, 1, 1], ["a", "b"])
+    batches = first(training_dataset(source, 16, 2, 2, seed=0, min_crop_area=0.25), 50)
+    images = np.concatenate([images for images, _ in batches])
+    height = np.ptp(images[..., 0], axis=(1, 2)) / 3 * 16 / 15
+    width = np.ptp(images[..., 1], axis=(1, 2)) / 3 * 16 / 15
+    area = height * width / 64**2
+    assert 0.2 < area.min() < 0.35
+    assert 0.8 < area.max() < 1.1
+    assert 0.7 < (width / height).min() < 0.85
+    assert 1.2 < (width / height).max() < 1.45
+    assert images[..., 0].min() < 3 and images[..., 0].max() > 3 * 60
+
+
+def test_evaluation_in_order_with_a_smaller_last_batch():
+    source = noise(11)
+    batches = first(evaluation_dataset(source, 8, 4), 10)
+    assert [len(labels) for _, labels in batches] == [4, 4, 3]
+    np.testing.assert_array_equal(np.concatenate([labels for _, labels in batches]), source.labels)
+    np.testing.assert_array_equal(np.concatenate([images for images, _ in batches]), source.images)
+    spec = evaluation_dataset(source, 8, 4).element_spec
+    assert spec == (
+        tf.TensorSpec((None, 8, 8, 1), tf.float32),
+        tf.TensorSpec((None,), tf.int32),
+    )
+
+
+def test_evaluation_of_collages_is_what_image_shows():
+    source = CollageImages(noise(), noise(classes=2), 2)
+    ((images, _),) = first(evaluation_dataset(source, 16, 12))
+    for index in range(12):
+        np.testing.assert_array_equal(images[index], source.image(index))
+
+
+@pytest.mark.parametrize("shape", [(8, 16), (16, 8)])
+def test_the_centre_is_kept(shape):
+    pixels = np.zeros((1, *shape, 1), np.uint8)
+    middle = [slice((length - 8) // 2, (length + 8) // 2) for length in shape]
+    pixels[0][tuple(middle)] = 200
+    source = ArrayImages(pixels, [0], ["a"])
+    ((images, _),) = first(evaluation_dataset(source, 8, 1))
+    np.testing.assert_array_equal(images, np.full((1, 8, 8, 1), 200))
+    ((images, _),) = first(evaluation_dataset(source, 4, 1))
+    assert images.shape == (1, 4, 4, 1)
+    np.testing.assert_allclose(images[0, :, 1:3], 200, atol=30)
+
+
+def test_reduction_is_antialiased():
+    checks = (np.indices((32, 32)).sum(0) % 2 * 255).astype(np.uint8)[None, ..., None]
+    source = ArrayImages(checks, [0], ["a"])
+    ((images, _),) = first(evaluation_dataset(source, 8, 1))
+    np.testing.assert_allclose(images, 127.5, atol=8)
+
+
+@pytest.mark.parametrize("shape", [(5, 333), (101, 67), (1, 1)])
+def test_odd_shapes(shape):
+    source = ArrayImages(np.full((4, *shape, 1), 50, np.uint8), [0, 0, 1, 1], ["a", "b"])
+    ((images, _),) = first(evaluation_dataset(source, 17, 4))
+    np.testing.assert_allclose(images, np.full((4, 17, 17, 1), 50), atol=1e-3)
+    for images, _ in first(training_dataset(source, 17, 2, 2, seed=0, min_crop_area=0.1)):
+        np.testing.assert_allclose(images, np.full((4, 17, 17, 1), 50), atol=1e-3)
+
+
+def test_files_of_different_sizes(tmp_path):
+    for i, size in enumerate([(9, 7), (12, 30), (8, 8), (40, 10)]):
+        Image.new("RGB", size, (10 * i, 0, 0)).save(tmp_path / f"{i}.png")
+    source = FileImages([tmp_path / f"{i}.png" for i in range(4)], [0, 0, 1, 1], ["a", "b"])
+    ((images, labels),) = first(evaluation_dataset(source, 8, 4))
+    np.testing.assert_allclose(images[:, 4, 4, 0], [0, 10, 20, 30], atol=1e-3)
+    assert labels.tolist() == [0, 0, 1, 1]
+    for images, _ in first(training_dataset(source, 8, 2, 2, 0, True, 0.5)):
+        assert images.shape == (4, 8, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"image_size": 0}, "image_size must be an integer of at least 1 pixel.*received 0"),
+        ({"image_size": (32, 32)}, r"the side of a square; received \(32, 32\)"),
+        ({"resize": 7}, r"resize must be None, or image_size \(8\) or more; received 7"),
+        ({"min_crop_area": 0.0}, r"\(0, 1\]; received 0.0"),
+        ({"min_crop_area": 1.5}, r"\(0, 1\]; received 1.5"),
+        ({"classes_per_batch": 9}, "at most the number of classes, 3; received 9"),
+    ],
+)
+def test_training_refuses(arguments, message):
+    defaults = {"image_size": 8, "classes_per_batch": 2, "images_per_class": 2, "seed": 0}
+    with pytest.raises(ValueError, match=message):
+        training_dataset(noise(), **{**defaults, **arguments})
+
+
+@pytest.mark.parametrize(("image_size", "batch_size"), [(0, 1), (8, 0)])
+def test_evaluation_refuses(image_size, batch_size):
+    with pytest.raises(ValueError, match="at least 1"):
+        evaluation_dataset(noise(), image_size, batch_size)
+
+
+@pytest.mark.parametrize(("height", "width"), [(60, 60), (40, 160), (160, 40), (1, 300)])
+@pytest.mark.parametrize("min_area", [0.02, 0.3, 0.9])
+def test_a_random_crop_keeps_the_share_of_the_central_square_it_promises(height, width, min_area):
+    for draws in np.random.default_rng(0).random((40, 4), np.float32):
+        top, left, rows, columns = random_window([height, width], min_area, draws).numpy()
+        assert 0 <= top <= height - rows and 0 <= left <= width - columns
+        share = rows * columns / min(height, width) ** 2
+        rounding = 0.5 / rows + 0.5 / columns + 0.25 / (rows * columns)
+        assert min_area * (1 - rounding) <= share <= (1 + rounding) or min(height, width) == 1
+
+
+def test_sides_of_random_crops_of_256_pixels_go_from_40_to_256():
+    drawn = np.random.default_rng(0).random((400, 4), np.float32)
+    windows = np.stack([random_window([256, 400], (40 / 256) ** 2, d) for d in drawn])
+    rows, columns = windows[:, 2], windows[:, 3]
+    sides, aspects = np.sqrt(rows * columns), columns / rows
+    assert 39 < sides.min() < 60 and 250 < sides.max() < 257
+    assert abs(np.mean(sides**2) - (40**2 + 256**2) / 2) < 0.07 * 256**2
+    assert 0.73 < aspects.min() < 0.8 and 1.28 < aspects.max() < 1.36
+    assert (
+        abs(np.mean(aspects[sides < 190] > 1) - 0.5) < 0.1
+    )  # larger ones are wide: so is the image
+
+
+def test_a_thin_image_costs_no_more_than_its_central_square():
+    image = np.zeros((1, 1, 60_000, 1), np.uint8)
+    image[0, 0, 29_999] = 200
+    source = ArrayImages(image, [0], ["a"])
+    ((images, _),) = first(evaluation_dataset(source, 64, 1))
+    np.testing.assert_allclose(images, np.full((1, 64, 64, 1), 200.0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(375, 500), (500, 375), (256, 256), (700, 620)])
+def test_evaluation_sees_the_centre_of_the_resized_image(shape):
+    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize(shape[::-1])
+    source = ArrayImages(np.asarray(photograph)[None], [0], ["a"])
+    ((images, _),) = first(evaluation_dataset(source, 226, 1, resize=256))
+    scale = 256 / min(shape)
+    whole = tf.image.resize(photograph, [round(side * scale) for side in shape]).numpy()
+
+    def difference(down, right):
+        top, left = ((side - 226) // 2 for side in whole.shape[:2])
+        part = whole[top + down : top + down + 226, left + right : left + right + 226]
+        return np.abs(images[0] - part).mean()
+
+    shifted = [difference(*by) for by in ((-1, 0), (1, 0), (0, -1), (0, 1))]
+    assert difference(0, 0) < min(4, *shifted)
+
+
+def test_without_random_crops_training_sees_what_evaluation_sees():
+    source = noise(height=40, width=30)
+    ((images, labels),) = first(training_dataset(source, 16, 3, 4, seed=0, resize=20), 1)
+    ((expected, _),) = first(evaluation_dataset(source, 16, 12, resize=20))
+    for image in images:
+        assert np.abs(expected - image).max(axis=(1, 2, 3)).min() == 0
+
+
+def test_evaluation_of_chosen_images_keeps_their_order():
+    pixels = np.arange(5, dtype="uint8")[:, None, None, None] * np.ones((1, 4, 4, 1), "uint8")
+    images = ArrayImages(pixels, [0, 1, 0, 1, 0], ["a", "b"])
+    batches = list(evaluation_dataset(images, 4, batch_size=2, indices=[3, 0, 3]))
+    shown = np.concatenate([batch.numpy()[:, 0, 0, 0] for batch, _ in batches])
+    labels = np.concatenate([labels.numpy() for _, labels in batches])
+    np.testing.assert_array_equal(shown, [3, 0, 3])
+    np.testing.assert_array_equal(labels, [1, 0, 1])
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_training_goes_on_where_it_was(count):
+    def dataset(**options):
+        collages = CollageImages(noise(), noise(classes=2), 2)
+        return training_dataset(
+            collages, 12, 2, 2, seed=3, horizontal_flip=True, min_crop_area=0.3, **options
+        )
+
+    for (ours, label), (theirs, other) in zip(
+        first(dataset(first_batch=count)), first(dataset().skip(count)), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(label, other)
+
+
+def test_a_negative_first_batch_is_refused():
+    with pytest.raises(ValueError, match="first_batch must not be negative; received -1"):
+        training_dataset(noise(), 8, 2, 2, seed=0, first_batch=-1)
+
+
+def test_batches_are_drawn_one_after_the_other(monkeypatch):
+    asked = []
+
+    def batch(self, number, original=ClassBalancedSampler.batch):
+        asked.append(int(number))
+        return original(self, number)
+
+    monkeypatch.setattr(ClassBalancedSampler, "batch", batch)
+    for _ in training_dataset(noise(), 8, 2, 2, seed=0, first_batch=5).take(200):
+        pass
+    assert asked == list(range(5, 5 + len(asked))) and len(asked) >= 200

@@ -1,0 +1,99 @@
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.data import ClassBalancedSampler
+
+
+def take(sampler, count):
+    return list(itertools.islice(sampler, count))
+
+
+@settings(max_examples=50)
+@given(
+    counts=st.lists(st.integers(2, 6), min_size=2, max_size=12),
+    data=st.data(),
+    images_per_class=st.integers(1, 5),
+    seed=st.integers(0, 100),
+)
+def test_batches(counts, data, images_per_class, seed):
+    classes_per_batch = data.draw(st.integers(1, len(counts)))
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)) * 7, counts))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampler = ClassBalancedSampler(labels, classes_per_batch, images_per_class, seed)
+    batches = take(sampler, 2 * len(counts))
+    visits = np.zeros(len(counts), int)
+    for batch in batches:
+        assert batch.dtype == np.int64
+        assert batch.shape == (classes_per_batch * images_per_class,)
+        by_class = batch.reshape(classes_per_batch, images_per_class)
+        drawn = labels[by_class]
+        assert (drawn == drawn[:, :1]).all()
+        assert len(np.unique(drawn[:, 0])) == classes_per_batch
+        for label, members in zip(drawn[:, 0] // 7, by_class, strict=True):
+            visits[label] += 1
+            if counts[label] >= images_per_class:
+                assert len(set(members.tolist())) == images_per_class
+        assert visits.max() - visits.min() <= 2
+    assert (visits == 2 * classes_per_batch).all()
+    np.testing.assert_array_equal(batches, take(sampler, len(batches)))
+
+
+def test_seed_changes_the_sequence():
+    labels = np.repeat(np.arange(10), 4)
+    first, second = (take(ClassBalancedSampler(labels, 5, 2, seed), 3) for seed in (0, 1))
+    assert not np.array_equal(first, second)
+
+
+def test_all_images_are_drawn():
+    labels = np.repeat(np.arange(4), 5)
+    drawn = np.concatenate(take(ClassBalancedSampler(labels, 2, 2, seed=0), 100))
+    assert set(drawn.tolist()) == set(range(20))
+
+
+def test_small_classes_are_said_once():
+    labels = [0, 0, 1, 1, 1, 1, 2, 2]
+    with pytest.warns(UserWarning, match="2 of 3 classes have fewer than 4 images") as caught:
+        take(ClassBalancedSampler(labels, 2, 4, seed=0), 20)
+    assert len(caught) == 1
+
+
+def test_single_images_are_refused_where_pairs_are_needed():
+    labels = [0, 0, 3, 5, 5, 9]
+    with pytest.raises(
+        ValueError, match=r"single one: 3, 9\. Drop these classes or set images_per_class"
+    ):
+        ClassBalancedSampler(labels, 2, 2, seed=0)
+    with pytest.raises(ValueError, match="single one: class 3, class 9. Drop"):
+        ClassBalancedSampler(labels, 2, 2, 0, class_names=[f"class {i}" for i in range(10)])
+    assert len(take(ClassBalancedSampler(labels, 4, 1, seed=0), 1)[0]) == 4
+
+
+def test_more_classes_than_there_are():
+    with pytest.raises(ValueError, match="at most the number of classes, 2; received 3"):
+        ClassBalancedSampler([0, 0, 1, 1], 3, 2, seed=0)
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0)])
+def test_empty_batches(shape):
+    with pytest.raises(ValueError, match="at least 1; received"):
+        ClassBalancedSampler([0, 0, 1, 1], *shape, seed=0)
+
+
+@pytest.mark.parametrize("labels", [[], [[0, 1]], [0.5, 1.5]])
+def test_labels_must_be_integers(labels):
+    with pytest.raises(ValueError, match="non-empty vector of integers"):
+        ClassBalancedSampler(labels, 1, 1, seed=0)
+
+
+def test_batches_in_any_order():
+    labels = np.repeat(np.arange(7), 3)
+    expected = take(ClassBalancedSampler(labels, 5, 2, seed=3), 41)
+    sampler = ClassBalancedSampler(labels, 5, 2, seed=3)
+    for number in (0, 40, 7, 8, 8, 0, 1):
+        np.testing.assert_array_equal(sampler.batch(number), expected[number])

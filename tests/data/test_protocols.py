@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsp_tf.data import halve_classes, protocol_classes
+
+
+def test_halves_of_the_benchmarks():
+    for num_classes in (200, 196):  # CUB-200-2011, Cars196
+        train, test = halve_classes(num_classes)
+        np.testing.assert_array_equal(train, np.arange(num_classes // 2))
+        np.testing.assert_array_equal(test, np.arange(num_classes // 2, num_classes))
+
+
+@given(num_classes=st.integers(8, 300), num_folds=st.integers(2, 4))
+def test_every_class_validates_in_one_fold_and_trains_in_the_others(num_classes, num_folds):
+    folds = [protocol_classes("mlrc", num_classes, f, num_folds) for f in range(num_folds)]
+    for train, validation in folds:
+        np.testing.assert_array_equal(np.union1d(train, validation), np.arange(num_classes))
+        assert not set(train) & set(validation)
+        assert (np.diff(validation) == 1).all()
+    validation = np.concatenate([part for _, part in folds])
+    np.testing.assert_array_equal(validation, np.arange(num_classes))
+    sizes = [len(part) for _, part in folds]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sizes"),
+    [("ablation", (67, 33)), ("tuning", (80, 20)), ("conventional", (100, 0))],
+)
+def test_parts_of_the_training_half(protocol, sizes):
+    train, validation = protocol_classes(protocol, 100)
+    assert (len(train), len(validation)) == sizes
+    np.testing.assert_array_equal(np.concatenate([train, validation]), np.arange(100))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("loocv", 8), r"protocol must be one of .*; received 'loocv'"),
+        (("mlrc", 8, 4), "fold must be one of 0 to num_folds - 1.*received fold=4"),
+        (("mlrc", 8, 0, 1), "of at least two folds; received fold=0 and num_folds=1"),
+        (("mlrc", 7, 3), "the 7 classes of the training half give 6 and 1"),
+        (("tuning", 2), "give 2 and 0"),
+        (("ablation", 3), "needs at least two classes to train and two to validate"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        protocol_classes(*arguments)
+
+
+def test_one_class_has_no_halves():
+    with pytest.raises(ValueError, match="at least two classes; received 1"):
+        halve_classes(1)

@@ -1,0 +1,53 @@
+"""Small runs on handwritten digits: their images, recipes and commands."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from gsp_tf.cli import main
+
+RECIPE = """
+name: digits
+data:
+  name: folder
+  path: {path}
+  channels: 1
+  image_size: 16
+  split_fractions: [0.4, 0.3, 0.3]
+  classes_per_batch: 4
+  images_per_class: 4
+backbone: {{name: conv4}}
+embedding: {{dim: 8}}
+pooling: {{name: gap}}
+training: {{epochs: 2, steps_per_epoch: 3}}
+"""
+
+
+def write_digits(folder, per_class=20):
+    """The digits as PNG files, in a folder for each of the ten classes."""
+    images, labels = load_digits(return_X_y=True)
+    for digit in range(10):
+        (folder / f"Ziffer {digit} é").mkdir(parents=True)
+        for i in np.flatnonzero(labels == digit)[:per_class]:
+            pixels = (images[i].reshape(8, 8) * 15.9).astype("uint8")
+            picture = Image.fromarray(pixels).resize((20, 20))
+            picture.save(folder / f"Ziffer {digit} é" / f"bild {i}.png")
+    return folder
+
+
+def recipe_of_digits(digits, sections=""):
+    """The text of a recipe on the digits; `sections` replace those of the same names."""
+    names = [line.split(":")[0] for line in sections.splitlines() if line[:1].isalpha()]
+    kept, drop = [], False
+    for line in RECIPE.format(path=digits).splitlines():
+        drop = line.split(":")[0] in names if line[:1].isalpha() else drop
+        kept += [] if drop else [line]
+    return "\n".join([*kept, sections])
+
+
+def run_command(*arguments):
+    """Exit code of a command in this process."""
+    with pytest.raises(SystemExit) as exit:
+        main([str(argument) for argument in arguments])
+    return exit.value.code

@@ -1,0 +1,376 @@
+import dataclasses
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import onnxruntime
+import pytest
+import tensorflow as tf
+
+import gsp_tf
+from gsp_tf.cli import main
+from gsp_tf.data import FileImages
+from gsp_tf.experiment import Run, RunFolder, load_splits
+from gsp_tf.recipe import ProtocolRecipe, Recipe
+from gsp_tf.serving import export_run, verify_export
+from gsp_tf.serving.export import runs
+from gsp_tf.training import embed
+
+LIMIT = 1e-5
+
+
+@pytest.fixture(scope="module")
+def exported(run, tmp_path_factory):
+    """The run in all formats, each moved to another folder after it was exported."""
+    folder = tmp_path_factory.mktemp("exported")
+    for format in ("saved_model", "onnx", "keras"):
+        outputs = {"attributes": True, "pooling_weights": True} if format != "keras" else {}
+        out = export_run(run.path, format, folder / "first" / format, **outputs)
+        assert out == folder / "first" / format
+    shutil.move(folder / "first", folder / "moved")
+    return folder / "moved"
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(1).uniform(0, 255, (5, 16, 16, 3)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def expected(run, images):
+    """What the model of the run gives for the images."""
+    embedder = run.learner(compile=False).embedder
+    pooling = embedder.get_layer("pooling")
+    local_features = keras.Model(embedder.input, pooling.input)(images, training=False)
+    maps = pooling.attribute_maps(local_features).numpy()
+    return {
+        "embedding": embedder(images, training=False).numpy(),
+        "attributes": maps.sum((1, 2)),
+        "pooling_weights": maps.sum(-1),
+    }
+
+
+def check(outputs, expected):
+    """Outputs of a batch, and of its first image alone, under names that end in 1."""
+    assert set(outputs) == {*expected, *(f"{name}1" for name in expected)}
+    for name, values in expected.items():
+        np.testing.assert_allclose(outputs[name], values, rtol=0, atol=LIMIT)
+        np.testing.assert_allclose(outputs[f"{name}1"], values[:1], rtol=0, atol=LIMIT)
+
+
+SERVE = """
+import numpy as np, tensorflow as tf
+model, given, out = sys.argv[1:]
+given = np.load(given, allow_pickle=False)
+signatures = tf.saved_model.load(model).signatures
+assert set(signatures) == {"serving_default", "image_bytes", "images"}
+images = tf.constant(given["images"])
+outputs = {k: v.numpy() for k, v in signatures["images"](images=images).items()}
+outputs |= {k + "1": v.numpy() for k, v in signatures["images"](images=images[:1]).items()}
+ends = np.cumsum(given["lengths"])
+files = [given["bytes"][e - n : e].tobytes() for e, n in zip(ends, given["lengths"])]
+for name, key in (("image_bytes", "of_files"), ("serving_default", "by_default")):
+    outputs[key] = signatures[name](image_bytes=tf.constant(files))["embedding"].numpy()
+outputs["of_one_file"] = signatures["image_bytes"](tf.constant(files[:1]))["embedding"].numpy()
+np.savez(out, **outputs)
+"""
+
+
+def test_a_saved_model_serves_what_evaluation_embeds(
+    run, exported, images, expected, elsewhere, tmp_path
+):
+    splits = load_splits(run.recipe())
+    assert isinstance(splits.test, FileImages)
+    assert {Path(path).suffix for path in splits.test.paths} == {".jpg", ".png"}
+    files = [Path(path).read_bytes() for path in splits.test.paths]
+    np.savez(
+        tmp_path / "given.npz",
+        images=images,
+        bytes=np.frombuffer(b"".join(files), np.uint8),
+        lengths=[len(file) for file in files],
+    )
+    elsewhere(SERVE, exported / "saved_model", tmp_path / "given.npz", tmp_path / "out.npz")
+    outputs = dict(np.load(tmp_path / "out.npz"))
+    embeddings = Run(run.path).test_embeddings().queries
+    assert len(embeddings) == len(files) > 4
+    np.testing.assert_allclose(outputs.pop("of_files"), embeddings, rtol=0, atol=LIMIT)
+    np.testing.assert_allclose(outputs.pop("by_default"), embeddings, rtol=0, atol=LIMIT)
+    np.testing.assert_allclose(outputs.pop("of_one_file"), embeddings[:1], rtol=0, atol=LIMIT)
+    check(outputs, expected)
+
+
+SERVE_ONNX = """
+import numpy as np, onnxruntime
+model, given, out = sys.argv[1:]
+images = np.load(given)
+session = onnxruntime.InferenceSession(model)
+names = [output.name for output in session.get_outputs()]
+outputs = dict(zip(names, session.run(None, {"images": images})))
+outputs |= {k + "1": v for k, v in zip(names, session.run(None, {"images": images[:1]}))}
+np.savez(out, **outputs)
+"""
+
+
+def test_onnx_serves_without_tensorflow(exported, images, expected, elsewhere, tmp_path):
+    np.save(tmp_path / "given.npy", images)
+    arguments = exported / "onnx" / "model.onnx", tmp_path / "given.npy", tmp_path / "out.npz"
+    elsewhere(SERVE_ONNX, *arguments, without=("gsp_tf", "tensorflow", "keras"))
+    check(dict(np.load(tmp_path / "out.npz")), expected)
+
+
+def test_the_keras_file_holds_the_embedder(exported, images, expected):
+    embedder = keras.models.load_model(exported / "keras" / "embedder.keras")
+    assert type(embedder.get_layer("pooling")).__name__ == "GeneralizedSumPooling"
+    embedding = embedder(images, training=False)
+    np.testing.assert_allclose(embedding, expected["embedding"], rtol=0, atol=1e-6)
+
+
+def test_bytes_that_are_no_image_are_refused_by_their_place(exported):
+    serve = tf.saved_model.load(exported / "saved_model").signatures["image_bytes"]
+    image = tf.io.encode_png(np.zeros((20, 30, 3), np.uint8))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Image 1 of the batch.*neither a J"):
+        serve(tf.stack([image, b"GIF89a"]))
+
+
+@pytest.mark.parametrize("format", ["saved_model", "onnx", "keras"])
+def test_metadata(format, run, exported):
+    metadata = verify_export(exported / format)
+    described = json.loads((exported / format / "metadata.json").read_text("utf-8"))
+    assert described == dataclasses.asdict(metadata)
+    assert metadata.format == format and metadata.name == "photographs"
+    names = {"embedding"} | ({"attributes", "pooling_weights"} if format != "keras" else set())
+    assert set(metadata.outputs) == names and metadata.outputs["embedding"] == [None, 8]
+    assert metadata.inputs["images"]["shape"] == [None, 16, 16, 3]
+    assert ("image_bytes" in metadata.inputs) == (format == "saved_model")
+    assert metadata.preprocessing["shorter_side"] == 20
+    assert "16/20 of the shorter side" in " ".join(metadata.preprocessing["steps"])
+    assert metadata.train_classes == list(load_splits(run.recipe()).train.class_names)
+    assert metadata.metrics == run.metrics()
+    assert metadata.recipe["data"]["path"] == "images"
+    assert metadata.versions["gsp_tf"] == gsp_tf.__version__
+    assert ("onnxruntime" in metadata.versions) == (format == "onnx")
+
+
+def test_nothing_says_where_it_was_made(run, exported):
+    places = [run.path, exported.parent, Path(gsp_tf.__file__).parent, Path(tf.__file__).parent]
+    for file in exported.rglob("*"):
+        contents = file.read_bytes() if file.is_file() else b""
+        assert not [place for place in places if bytes(place) in contents], file
+
+
+@pytest.fixture
+def copy(exported, tmp_path):
+    """A copy of the SavedModel, its metadata, and a function that writes others."""
+    copy = shutil.copytree(exported / "saved_model", tmp_path / "copy")
+    metadata = json.loads((copy / "metadata.json").read_text("utf-8"))
+
+    def write(**changes):
+        (copy / "metadata.json").write_text(json.dumps({**metadata, **changes}))
+
+    return copy, metadata, write
+
+
+@pytest.mark.parametrize("change", ["changed", "missing", "not listed"])
+def test_other_files_than_were_written_are_found(change, copy):
+    copy, _, _ = copy
+    file = copy / "variables" / ("more" if change == "not listed" else "variables.index")
+    if change == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(b"other")
+    with pytest.raises(ValueError, match=f"missing, not listed or changed.*variables/{file.name}"):
+        verify_export(copy)
+
+
+def test_names_outside_of_the_folder_are_refused(copy, tmp_path):
+    copy, metadata, write = copy
+    (tmp_path / "secret").write_text("secret")
+    (copy / "link").symlink_to(tmp_path)
+    for name in (
+        "../secret",
+        str(tmp_path / "secret"),
+        "a/../../secret",
+        "..\\secret",
+        "link/secret",
+    ):
+        write(sha256={**metadata["sha256"], name: "0"})
+        with pytest.raises(ValueError, match="outside of its folder"):
+            verify_export(copy)
+
+
+def test_damaged_metadata_are_refused(copy):
+    copy, _, write = copy
+    for listed in (["saved_model.pb"], None, "a", {"saved_model.pb": 1}):
+        write(sha256=listed)
+        with pytest.raises(ValueError, match="metadata.json is damaged: sha256 must"):
+            verify_export(copy)
+    write(sha256={"a\0b": "0"})
+    with pytest.raises(ValueError, match="metadata.json names a file outside of its folder"):
+        verify_export(copy)
+    for text in ("{", "[]", "[" * 100_000):
+        (copy / "metadata.json").write_text(text)
+        with pytest.raises(ValueError, match="metadata.json is damaged"):
+            verify_export(copy)
+
+
+def nothing_but(folder, *names):
+    return sorted(path.name for path in folder.iterdir()) == sorted(names)
+
+
+def test_the_command(run, tmp_path, capsys):
+    out = tmp_path / "new" / "served"
+    for code in (0, 1):
+        with pytest.raises(SystemExit) as exit:
+            main(["export", str(run.path), "--format", "keras", "--out", str(out)])
+        assert exit.value.code == code
+    said = capsys.readouterr()
+    assert f"Exported: {out}" in said.out and f"{out} exists" in said.err
+    assert nothing_but(out.parent, "served") and nothing_but(out, "embedder.keras", "metadata.json")
+
+
+def test_pooling_without_weights_or_attributes(make_run, tmp_path):
+    folder = make_run("--pooling.name", "gap")
+    out = tmp_path / "out"
+    with pytest.raises(
+        ValueError, match="GlobalAveragePooling2D.*no pooling weights.*CBAM.*, GeneralizedSum"
+    ):
+        export_run(folder.path, "onnx", out, pooling_weights=True)
+    with pytest.raises(
+        ValueError, match="no attributes.*these have: (GeneralizedSum(Max|Mean|)Pooling[,.] ?){3}"
+    ):
+        export_run(folder.path, "saved_model", out, attributes=True)
+    with pytest.raises(ValueError, match="holds the layers themselves"):
+        export_run(folder.path, "keras", out, attributes=True)
+    with pytest.raises(ValueError, match="one of saved_model, onnx, keras; received 'tflite'"):
+        export_run(folder.path, "tflite", out)
+    assert nothing_but(tmp_path, "run")
+
+
+def test_code_in_a_model_file_is_not_run(make_run, tmp_path):
+    folder = make_run()
+    images = keras.Input((16, 16, 3))
+    model = keras.Model(images, keras.layers.Lambda(lambda x: x)(images))
+    model.save(folder.model_path)
+    with pytest.raises(ValueError, match="Lambda.*arbitrary code"):
+        export_run(folder.path, "keras", tmp_path / "out")
+    assert nothing_but(tmp_path, "run")
+
+
+def change_part(path, part, change):
+    """Change a part of a `.keras` file."""
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    parts[part] = change(parts[part])
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+
+
+@pytest.mark.parametrize("part", ["config.json", "model.weights.h5"])
+def test_a_model_file_with_a_broken_part_is_named(make_run, tmp_path, part):
+    folder = make_run()
+    change_part(folder.model_path, part, lambda content: b"{")
+    with pytest.raises(ValueError) as caught:
+        export_run(folder.path, "keras", tmp_path / "out")
+    assert str(caught.value).startswith(f"{folder.model_path} is damaged, or of other versions")
+
+
+@pytest.mark.parametrize("name", ["system", "no_such_function"])
+def test_a_model_file_of_other_code_is_damaged(make_run, tmp_path, name):
+    folder = make_run()
+
+    def change(config):
+        config = json.loads(config)
+        config["config"]["embedder"] = {
+            "module": "os",
+            "class_name": "function",
+            "config": name,
+            "registered_name": name,
+        }
+        return json.dumps(config)
+
+    change_part(folder.model_path, "config.json", change)
+    with pytest.raises(ValueError, match="model.keras is damaged, or of other versions"):
+        export_run(folder.path, "keras", tmp_path / "out")
+
+
+def test_what_onnx_has_no_operation_for_is_refused(make_run, tmp_path):
+    folder = make_run("--pooling.name", "generalized_max")
+    with pytest.raises(ValueError, match="cannot be written as ONNX.*Cholesky"):
+        export_run(folder.path, "onnx", tmp_path / "out")
+    assert nothing_but(tmp_path, "run")
+
+
+def test_half_precision_in_a_saved_model_but_not_in_onnx(make_run, tmp_path, images):
+    folder = make_run("--training.precision", "mixed_bfloat16")
+    with pytest.raises(ValueError, match="precision=float32; received mixed_bfloat16"):
+        export_run(folder.path, "onnx", tmp_path / "onnx")
+    out = export_run(folder.path, "saved_model", tmp_path / "out")
+    served = tf.saved_model.load(out).signatures["images"](images=images)["embedding"]
+    expected, _ = embed(folder.learner(compile=False).embedder, [(images, tf.range(5))])
+    np.testing.assert_allclose(served, expected, rtol=0, atol=LIMIT)
+
+
+def test_two_outputs_and_gelu_in_onnx(make_run, tmp_path, images):
+    arguments = "{num_prototypes: [4, 2], hidden_dim: 8, second_dim: 6}"
+    folder = make_run("--head.name", "coded_residual", "--head.arguments", arguments)
+    out = export_run(folder.path, "onnx", tmp_path / "out")
+    session = onnxruntime.InferenceSession(out / "model.onnx")
+    (embedding,) = session.run(None, {"images": images})
+    learner = folder.learner(compile=False)
+    expected, _ = embed(learner.embedder, [(images, tf.range(5))])
+    np.testing.assert_allclose(embedding, expected, rtol=0, atol=LIMIT)
+
+
+def test_folders_that_are_no_run_of_one_model(run, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no recipe.yaml"):
+        export_run(tmp_path, "onnx")
+    recipe = Recipe(protocol=ProtocolRecipe("mlrc", num_folds=2))
+    RunFolder.create(tmp_path / "folds", recipe)
+    with pytest.raises(ValueError, match="several folds; name the run folder of one.*folds.*folds"):
+        export_run(tmp_path / "folds", "onnx")
+
+
+def failing(error):
+    def write(served, recipe, folder):
+        (folder / "model").write_text("half of it")
+        raise error
+
+    return write
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_is_not_whole_is_not_there(error, run, tmp_path, monkeypatch):
+    halfway = runs._FORMATS["keras"]._replace(write=failing(error))
+    monkeypatch.setitem(runs._FORMATS, "keras", halfway)
+    with pytest.raises(type(error)):
+        export_run(run.path, "keras", tmp_path / "out")
+    assert nothing_but(tmp_path)
+
+
+def test_a_model_that_deviates_is_not_written(run, tmp_path, monkeypatch):
+    read = runs._FORMATS["keras"].read
+
+    def read_deviating(folder):
+        assert folder != tmp_path / "out"
+        assert not (tmp_path / "out").exists()
+        return lambda images: {name: x + 2e-5 for name, x in read(folder)(images).items()}
+
+    deviating = runs._FORMATS["keras"]._replace(read=read_deviating)
+    monkeypatch.setitem(runs._FORMATS, "keras", deviating)
+    with pytest.raises(ValueError, match=r"deviates by 2.\de-05 in embedding, more than 1e-05"):
+        export_run(run.path, "keras", tmp_path / "out")
+    assert nothing_but(tmp_path)
+
+
+def test_a_place_where_nothing_can_be_made(run, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError):
+        export_run(run.path, "keras", tmp_path / "file" / "out")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError, match="dangling exists"):
+        export_run(run.path, "keras", tmp_path / "dangling")
+    assert nothing_but(tmp_path, "dangling", "file")

@@ -1,0 +1,156 @@
+"""The rules of docs/architecture.md hold: directions, faces, privacy, documentation, types."""
+
+import ast
+import importlib
+import inspect
+from pathlib import Path
+
+import keras
+import pytest
+from importlinter.cli import lint_imports
+
+import gsp_tf
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = [name for name in gsp_tf.__all__ if (ROOT / "gsp_tf" / name).is_dir()]
+TREES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_text("utf-8"))
+    for path in sorted((ROOT / "gsp_tf").rglob("*.py"))
+}
+DEFINITIONS = ast.FunctionDef, ast.ClassDef
+EXPORTS = {package: importlib.import_module(f"gsp_tf.{package}").__all__ for package in PACKAGES}
+# Methods that Keras calls: its documentation has their arguments.
+OF_KERAS = {
+    name
+    for parent in (
+        keras.Model,
+        keras.callbacks.Callback,
+        keras.losses.Loss,
+        keras.optimizers.Optimizer,
+    )
+    for name in dir(parent)
+} - {"__init__"}
+
+
+def room_of(module):
+    """The package of a module, or an empty name."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in (*PACKAGES, "commands") else ""
+
+
+rooms = pytest.mark.parametrize("room", [*PACKAGES, "commands", ""])
+
+
+def modules(room):
+    return {name: tree for name, tree in TREES.items() if room_of(name) == room}
+
+
+def imported(tree):
+    """Modules of gsp_tf that a module imports from, and the names that it imports from each."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gsp_tf."):
+            yield node.module, {alias.name for alias in node.names}
+
+
+def exported(module):
+    """Names that the package of a module exports."""
+    return set(EXPORTS.get(room_of(module), ()))
+
+
+def test_imports_go_down():
+    assert lint_imports(str(ROOT / ".importlinter"), no_cache=True) == 0
+
+
+def test_packages_are_imported_by_their_faces():
+    scripts = [*ROOT.glob("benchmarks/*.py"), *ROOT.glob("experiments/**/*.py")]
+    trees = TREES | {path.name: ast.parse(path.read_text("utf-8")) for path in scripts}
+    past = [
+        f"{name} imports from {module}"
+        for name, tree in trees.items()
+        for module, _ in imported(tree)
+        if room_of(module) in PACKAGES and room_of(module) != room_of(name)
+        if module.count(".") > 1
+    ]
+    assert not past
+
+
+@rooms
+def test_what_is_private_is_named_so(room):
+    wrong = []
+    for name, tree in modules(room).items():
+        defined = {node.name for node in tree.body if isinstance(node, DEFINITIONS)}
+        if not defined or any(part.startswith("_") for part in name.split(".")):
+            continue
+        used = set().union(
+            *(names for t in TREES.values() for m, names in imported(t) if m == name)
+        )
+        if room in PACKAGES and not exported(name) & defined:
+            wrong.append(f"{name} exports nothing: _{name.split('.')[-1]}.py")
+        alone = {d for d in defined if not d.startswith("_")} - exported(name) - used
+        if room in PACKAGES and alone:
+            wrong.append(f"{name} alone uses {', '.join(sorted(alone))}")
+    assert not wrong
+
+
+@rooms
+def test_private_definitions_have_one_line_of_documentation(room):
+    long = [
+        f"{name}: {part.name}"
+        for name, tree in modules(room).items()
+        for node in tree.body
+        if isinstance(node, DEFINITIONS) and node.name not in exported(name)
+        for part in ast.walk(node)
+        if isinstance(part, DEFINITIONS) and "\n\n" in (ast.get_docstring(part) or "")
+    ]
+    assert not long
+
+
+@rooms
+def test_modules_can_be_read_at_once(room):
+    lengths = {name: tree.body[-1].end_lineno for name, tree in modules(room).items() if tree.body}
+    assert {name: length for name, length in lengths.items() if length > 350} == {}
+
+
+def functions(value):
+    """A function itself; the constructor and the public methods of a class but those of Keras."""
+    if not inspect.isclass(value):
+        yield value
+    for name, member in vars(value).items() if inspect.isclass(value) else ():
+        function = getattr(member, "__func__", member)
+        public = name == "__init__" or not name.startswith("_")
+        if inspect.isfunction(function) and public and name not in OF_KERAS:
+            yield function
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_exported_names_have_types(package):
+    untyped = []
+    for name in EXPORTS[package]:
+        value = getattr(importlib.import_module(f"gsp_tf.{package}"), name)
+        for function in functions(value) if callable(value) else ():
+            parameters = inspect.signature(function).parameters.values()
+            untyped += [
+                f"{function.__qualname__}: {parameter.name}"
+                for parameter in parameters
+                if parameter.annotation is parameter.empty
+                if parameter.name not in ("self", "cls") and parameter.kind != parameter.VAR_KEYWORD
+            ]
+    assert not untyped
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_exported_names_are_documented(package):
+    wrong = []
+    for name in EXPORTS[package]:
+        value = getattr(importlib.import_module(f"gsp_tf.{package}"), name)
+        if not callable(value):
+            continue
+        text = value.__doc__ or ""
+        arguments = set(inspect.signature(value).parameters) - {"args", "kwargs"}
+        if not text.split("\n")[0].endswith("."):
+            wrong.append(f"{name}: the first line is not a sentence")
+        if "Example:" not in text:
+            wrong.append(f"{name}: no example")
+        if arguments and not {"Args:", "Attributes:"} & set(text.split()):
+            wrong.append(f"{name}: no Args")
+    assert not wrong

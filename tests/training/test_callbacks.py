@@ -1,0 +1,194 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.losses import ContrastiveLoss
+from gsp_tf.training import MetricLearner, RetrievalEvaluation, SaveBest, embed
+
+NAMES = {"precision_at_1", "r_precision", "map_at_r", "recall_at_1", "recall_at_3"}
+
+
+def dataset(seed=0, count=24):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 4
+    x = np.eye(4, 6)[labels] + 0.4 * rng.normal(size=(count, 6))
+    return tf.data.Dataset.from_tensor_slices((x.astype("float32"), labels)).batch(12)
+
+
+def arrays(*args):
+    parts = zip(*dataset(*args).as_numpy_iterator(), strict=True)
+    return tuple(np.concatenate(part) for part in parts)
+
+
+def embedding_model():
+    return keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
+
+
+def metric_learner():
+    learner = MetricLearner(embedding_model(), ContrastiveLoss())
+    learner.compile(optimizer=keras.optimizers.Adam(0.01))
+    return learner
+
+
+def ordinary_model():
+    model = embedding_model()
+    model.compile(optimizer=keras.optimizers.Adam(0.01), loss=ContrastiveLoss())
+    return model
+
+
+def evaluated(model, *args, **kwargs):
+    callback = RetrievalEvaluation(*args, recall_at=(1, 3), **kwargs)
+    callback.set_model(model)
+    return callback.evaluate()
+
+
+@pytest.mark.parametrize(
+    ("make", "metric", "prefix"),
+    [(metric_learner, "euclidean", "val_"), (ordinary_model, "cosine", "unseen_")],
+)
+def test_adds_the_metrics_of_the_held_out_set(make, metric, prefix):
+    model, held_out = make(), dataset(seed=1)
+    callback = RetrievalEvaluation(held_out, recall_at=(1, 3), metric=metric, prefix=prefix)
+    history = model.fit(dataset(), epochs=3, callbacks=[callback], verbose=0).history
+    assert {name for name in history if name.startswith(prefix)} == {prefix + n for n in NAMES}
+    expected = retrieval_metrics(*embed(model, held_out), recall_at=(1, 3), metric=metric)
+    for name in NAMES:
+        assert len(history[prefix + name]) == 3
+        assert history[prefix + name][-1] == pytest.approx(expected[name], abs=1e-12)
+    assert callback.evaluate() == {prefix + name: expected[name] for name in NAMES}
+    # The metrics are those of each epoch, not the last ones thrice.
+    assert any(len(set(history[prefix + n])) > 1 for n in NAMES)
+
+
+def test_later_callbacks_can_follow_the_metrics(tmp_path):
+    learner = metric_learner()
+    learner.compile(optimizer=keras.optimizers.SGD(0.0))
+    callbacks = [
+        RetrievalEvaluation(dataset(seed=1)),
+        keras.callbacks.EarlyStopping("val_map_at_r", mode="max", patience=2),
+        keras.callbacks.CSVLogger(tmp_path / "log.csv"),
+    ]
+    history = learner.fit(
+        dataset(), validation_data=dataset(seed=2), epochs=9, callbacks=callbacks, verbose=0
+    ).history
+    assert len(history["loss"]) == 3
+    assert {"val_loss", "val_map_at_r", "val_recall_at_8"} <= set(history)
+    header = (tmp_path / "log.csv").read_text().splitlines()[0]
+    assert "val_map_at_r" in header.split(",")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_embeddings_that_are_not_finite_count_nothing(value):
+    learner, zeros = metric_learner(), {f"val_{name}": 0.0 for name in NAMES}
+    infinite = dataset().map(lambda x, y: (x / 0, y))
+    assert evaluated(learner, dataset(), references=infinite) == zeros
+    learner.embedder.layers[-1].bias.assign([value, 0, 0])
+    assert evaluated(learner, dataset()) == zeros
+
+
+def test_references_and_arrays_in_place_of_data_sets():
+    model, queries, references = metric_learner(), dataset(seed=1), dataset(2, 36)
+    sets = *embed(model, queries), *embed(model, references)
+    metrics = retrieval_metrics(*sets, recall_at=(1, 3))
+    expected = {f"val_{name}": metrics[name] for name in NAMES}
+    assert evaluated(model, queries, references=references) == expected
+    assert evaluated(model, arrays(1), references=arrays(2, 36)) == expected
+    with pytest.raises(ValueError, match="Labels are needed"):
+        RetrievalEvaluation(arrays(1)[0])
+
+
+@pytest.fixture
+def model():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, use_bias=False)])
+    model.compile(optimizer="sgd", loss="mse")
+    return model
+
+
+def saved_weight(path):
+    return float(np.asarray(keras.models.load_model(path).layers[-1].kernel)[0, 0])
+
+
+def save_best(path, model, values, baseline=float("-inf")):
+    """A callback after epochs of the given scores; the weights tell the epoch."""
+    callback = SaveBest(path, monitor="score", baseline=baseline)
+    callback.set_model(model)
+    for epoch, value in enumerate(values):
+        model.layers[-1].kernel.assign(np.full((2, 1), float(epoch)))
+        callback.on_epoch_end(epoch, {"score": value})
+        callback.on_epoch_begin(epoch + 1)
+    return callback
+
+
+@pytest.mark.parametrize(
+    ("values", "best"),
+    [([0.1, 0.3, 0.2], 1), ([0.5, 0.5], 0), ([float("nan"), -1.0, float("nan")], 1)],
+)
+def test_save_best_holds_the_best_epoch(tmp_path, model, values, best):
+    path = tmp_path / "best.keras"
+    callback = save_best(path, model, values)
+    assert (callback.best_epoch, callback.best) == (best, values[best])
+    assert saved_weight(path) == best
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_baseline_must_be_exceeded(tmp_path, model):
+    path = tmp_path / "best.keras"
+    assert save_best(path, model, [0.4, 0.5], baseline=0.5).best_epoch is None
+    assert not list(tmp_path.iterdir())
+    assert save_best(path, model, [0.4, 0.6], baseline=0.5).best_epoch == 1
+    assert saved_weight(path) == 1
+
+
+@pytest.mark.parametrize("half_written", [False, True])
+def test_a_failing_save_leaves_the_last_good_file(tmp_path, model, monkeypatch, half_written):
+    path = tmp_path / "best.keras"
+    callback = save_best(path, model, [0.5])
+    good = path.read_bytes()
+
+    def fail(target, *args, **kwargs):
+        if half_written:
+            target.write_bytes(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(model, "save", fail)
+    callback.on_epoch_end(1, {"score": 0.5})
+    callback.on_epoch_begin(2)  # nothing is due
+    callback.on_epoch_end(2, {"score": 0.9})
+    with pytest.raises(OSError, match="best.keras cannot be written: the disk is full"):
+        callback.on_epoch_begin(3)
+    assert path.read_bytes() == good
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("logs", [None, {"loss": 1.0}])
+def test_refuses_a_missing_monitor(tmp_path, model, logs):
+    callback = SaveBest(tmp_path / "best.keras")
+    callback.set_model(model)
+    with pytest.raises(ValueError, match="'val_map_at_r', which is not among the logs"):
+        callback.on_epoch_end(0, logs)
+
+
+def test_save_best_in_fit(tmp_path, model):
+    path = tmp_path / "best.keras"
+    x = np.ones((4, 2), "float32")
+    # The loss falls, so its first value stays the largest.
+    callback = SaveBest(str(path), monitor="loss")
+    history = model.fit(x, x[:, :1] * 3, epochs=3, callbacks=[callback], verbose=0).history
+    assert history["loss"][0] > history["loss"][-1]
+    assert (callback.best_epoch, callback.best) == (0, history["loss"][0])
+    assert saved_weight(path) != float(np.asarray(model.layers[-1].kernel)[0, 0])
+
+
+def test_a_best_model_that_was_due_is_saved_when_training_continues(tmp_path, model):
+    stopped = SaveBest(tmp_path / "best.keras", monitor="score")
+    stopped.on_epoch_end(3, {"score": 0.5})
+    assert not list(tmp_path.iterdir())
+    callback = SaveBest(tmp_path / "best.keras", monitor="score")
+    callback.set_model(model)
+    callback.restore(stopped.state())
+    model.layers[-1].kernel.assign(np.full((2, 1), 7.0))
+    callback.on_epoch_begin(4)
+    assert (callback.best, callback.best_epoch) == (0.5, 3)
+    assert saved_weight(tmp_path / "best.keras") == 7

@@ -1,0 +1,372 @@
+import inspect
+
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf.losses import ProxyNCALoss
+from gsp_tf.training import (
+    MetricLearner,
+    with_learning_rate_multipliers,
+    with_weight_decay_exclusions,
+)
+
+
+def is_complete(optimizer_class):
+    """Whether a class can be made with its defaults and takes steps itself."""
+    try:
+        return optimizer_class().update_step.__func__ is not keras.optimizers.Optimizer.update_step
+    except (TypeError, AttributeError):
+        return False
+
+
+OPTIMIZERS = {
+    name: member
+    for name, member in vars(keras.optimizers).items()
+    if inspect.isclass(member) and is_complete(member)
+}
+
+
+@keras.saving.register_keras_serializable("gsp_tf_tests")
+class SignDescent(keras.optimizers.Optimizer):
+    """An optimizer of a user, with a state and a setting of its own."""
+
+    def __init__(self, learning_rate=0.01, memory=0.5, **kwargs):
+        super().__init__(learning_rate, **kwargs)
+        self.memory = memory
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self.means = self.add_optimizer_variables(variables, "mean")
+
+    def update_step(self, gradient, variable, learning_rate):
+        mean = self.means[self._get_variable_index(variable)]
+        self.assign(mean, self.memory * mean + gradient)
+        self.assign_sub(variable, keras.ops.sign(mean) * learning_rate)
+
+    def get_config(self):
+        return {**super().get_config(), "memory": self.memory}
+
+
+def gradients(step):
+    rng = np.random.default_rng(step)
+    return [keras.ops.convert_to_tensor(rng.normal(size=(3, 2)), "float32") for _ in range(3)]
+
+
+def run(optimizer, steps=4):
+    """The values of three variables, "first", "second" and "third", after some steps."""
+    rng = np.random.default_rng(0)
+    variables = [
+        keras.Variable(rng.normal(size=(3, 2)), dtype="float32", name=name)
+        for name in ("first", "second", "third")
+    ]
+    for step in range(steps):
+        optimizer.apply(gradients(step), variables)
+    optimizer.finalize_variable_values(variables)
+    return [variable.numpy() for variable in variables]
+
+
+def assert_multiplies(make):
+    """Three variables move as at 10 times the rate, as at the rate, and not at all."""
+    optimizer = make(0.02)
+    result = run(with_learning_rate_multipliers(optimizer, {"first": 10, "third": 0}))
+    multiplied, plain = run(make(0.2)), run(make(0.02))
+    assert not np.allclose(multiplied[0], plain[0], rtol=1e-3)
+    np.testing.assert_allclose(result[0], multiplied[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result[1], plain[1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(result[2], run(keras.optimizers.SGD(), steps=0)[2])
+
+
+def test_the_list_of_optimizers_is_that_of_keras():
+    assert {"Adam", "AdamW", "Adafactor", "Ftrl", "Lamb", "Lion", "Nadam", "RMSprop", "SGD"} <= set(
+        OPTIMIZERS
+    )
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_steps_are_those_at_a_multiple_of_the_rate(name):
+    assert_multiplies(lambda rate: OPTIMIZERS[name](rate, weight_decay=0.3))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"momentum": 0.9, "nesterov": True},
+        {"clipnorm": 0.5},
+        {"global_clipnorm": 0.5},
+        {"clipvalue": 0.1, "weight_decay": 0.2},
+        {"use_ema": True, "ema_momentum": 0.5, "ema_overwrite_frequency": 2},
+        {"gradient_accumulation_steps": 2, "weight_decay": 0.2},
+        {"loss_scale_factor": 8.0},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_settings_of_the_optimizer(settings):
+    assert_multiplies(lambda rate: keras.optimizers.SGD(rate, **settings))
+
+
+def test_a_schedule_is_multiplied():
+    schedule = keras.optimizers.schedules.ExponentialDecay
+    assert_multiplies(lambda rate: keras.optimizers.AdamW(schedule(rate, 2, 0.1), weight_decay=0.3))
+
+
+def test_a_rate_that_is_a_function_is_multiplied():
+    assert_multiplies(lambda rate: keras.optimizers.Adam(lambda: rate))
+
+
+def test_an_optimizer_of_a_user():
+    assert_multiplies(lambda rate: SignDescent(rate, memory=0.2, weight_decay=0.1))
+
+
+def test_exclusions_from_weight_decay_are_kept():
+    optimizer = keras.optimizers.SGD(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_names=["second"])
+    result = run(with_learning_rate_multipliers(optimizer, {"first": 2.0}))
+    np.testing.assert_array_equal(result[1], run(keras.optimizers.SGD(0.1))[1])
+    decayed = run(keras.optimizers.SGD(0.2, weight_decay=0.5))[0]
+    np.testing.assert_allclose(result[0], decayed, rtol=1e-5)
+
+
+def test_loss_scaling_with_a_step_that_is_skipped():
+    def make(rate):
+        return keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(rate), initial_scale=4.0)
+
+    optimizer = make(0.02)
+    assert with_learning_rate_multipliers(optimizer, {"first": 10}) is optimizer
+    assert_multiplies(make)
+    variables = [keras.Variable(np.ones((3, 2)), name=name) for name in ("first", "second")]
+    optimizer.apply([np.full((3, 2), np.inf, "float32")] * 2, variables)
+    assert float(optimizer.dynamic_scale) == 2.0
+    np.testing.assert_array_equal(variables[0], np.ones((3, 2)))
+
+
+def test_the_first_pattern_that_is_found_counts():
+    optimizer = keras.optimizers.SGD(0.1)
+    multipliers = {"^second$": 3.0, "s": 2.0, "third": 5.0}
+    result = run(with_learning_rate_multipliers(optimizer, multipliers), steps=1)
+    initial = run(keras.optimizers.SGD(0.1), steps=0)
+    for value, start, gradient, factor in zip(
+        result, initial, gradients(0), (2, 3, 5), strict=True
+    ):
+        np.testing.assert_allclose(value, start - 0.1 * factor * np.asarray(gradient), rtol=1e-5)
+
+
+def linear_model(optimizer, **arguments):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="linear")])
+    model.compile(optimizer, loss="mse", **arguments)
+    return model
+
+
+def regression():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(16, 3)).astype("float32")
+    return x, x[:, :2] - 2 * x[:, 1:]
+
+
+def test_fit_with_xla():
+    weights = []
+    for optimizer in (
+        with_learning_rate_multipliers(keras.optimizers.Adam(0.01), {"kernel|bias": 5}),
+        keras.optimizers.Adam(0.05),
+    ):
+        model = linear_model(optimizer, jit_compile=True)
+        model.fit(*regression(), batch_size=8, epochs=3, shuffle=False, verbose=0)
+        weights.append(model.get_weights())
+    for value, expected in zip(*weights, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        lambda: keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / (epoch + 1)),
+        # No epoch betters the first one by that much.
+        lambda: keras.callbacks.ReduceLROnPlateau("loss", factor=0.1, patience=1, min_delta=1e3),
+    ],
+    ids=["scheduler", "plateau"],
+)
+def test_callbacks_that_set_the_rate(callback):
+    weights, rates = [], []
+    for optimizer in (
+        with_learning_rate_multipliers(keras.optimizers.SGD(0.01), {"linear": 5}),
+        keras.optimizers.SGD(0.05),
+    ):
+        model = linear_model(optimizer)
+        history = model.fit(
+            *regression(), epochs=4, shuffle=False, verbose=0, callbacks=[callback()]
+        ).history
+        weights.append(model.get_weights())
+        rates.append(np.array(history["learning_rate"]))
+    assert rates[0][-1] < 0.1 * rates[0][0]
+    np.testing.assert_allclose(5 * rates[0], rates[1], rtol=1e-5)
+    for value, expected in zip(*weights, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4)
+
+
+def learner_with(optimizer):
+    keras.utils.set_random_seed(0)
+    embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    learner = MetricLearner(embedder, ProxyNCALoss(2))
+    learner.compile(optimizer)
+    return learner
+
+
+def samples():
+    return np.random.default_rng(0).normal(size=(8, 4)).astype("float32"), np.arange(8) % 2
+
+
+def test_mixed_precision():
+    keras.config.set_dtype_policy("mixed_float16")
+    learner = learner_with(with_learning_rate_multipliers("adam", {"kernel": 0}))
+    assert isinstance(learner.optimizer, keras.optimizers.LossScaleOptimizer)
+    kernel, proxies = learner.embedder.layers[-1].kernel, learner.embedding_loss.proxies
+    before = kernel.numpy(), proxies.numpy()
+    learner.fit(*samples(), epochs=8, verbose=0)
+    np.testing.assert_array_equal(kernel, before[0])
+    assert not np.allclose(proxies, before[1])
+
+
+def test_the_saved_form():
+    optimizer = SignDescent(0.2, memory=0.25, name="mine", clipnorm=3.0)
+    multipliers = {"b": 2.0, "a": 0.5}
+    with_learning_rate_multipliers(optimizer, multipliers)
+    saved = keras.optimizers.serialize(optimizer)
+    assert saved["config"]["optimizer"]["registered_name"] == "gsp_tf_tests>SignDescent"
+    loaded = keras.optimizers.deserialize(saved)
+    assert type(loaded) is type(optimizer) and isinstance(loaded, SignDescent)
+    assert (loaded.memory, loaded.name, loaded.clipnorm) == (0.25, "mine", 3.0)
+    assert float(loaded.learning_rate) == pytest.approx(0.2)
+    assert list(loaded.learning_rate_multipliers.items()) == list(multipliers.items())
+    assert loaded.get_config() == optimizer.get_config()
+
+
+def test_building_again_changes_nothing():
+    optimizer = with_learning_rate_multipliers(keras.optimizers.SGD(0.1), {"first": 0})
+    variables = [keras.Variable(np.ones(2), name=name) for name in ("first", "second")]
+    optimizer.build(variables)
+    optimizer.build(variables[1:])
+    optimizer.apply([np.ones(2, "float32")] * 2, variables)
+    assert [float(variable[0]) for variable in variables] == pytest.approx([1.0, 0.9])
+
+
+def test_other_optimizers_of_the_class_are_left_alone():
+    with_learning_rate_multipliers(keras.optimizers.Adam(0.1), {"first": 5})
+    plain = keras.optimizers.Adam(0.1)
+    assert type(plain) is keras.optimizers.Adam
+    second = with_learning_rate_multipliers(keras.optimizers.Adam(0.1), {"second": 3})
+    assert dict(second.learning_rate_multipliers) == {"second": 3.0}
+
+
+@pytest.mark.parametrize("factor", [-1.0, float("nan"), float("inf"), "2", None])
+def test_refuses_a_factor(factor):
+    with pytest.raises(ValueError, match=rf"0 or more, received {factor!r} for 'first'"):
+        with_learning_rate_multipliers("adam", {"first": factor})
+
+
+@pytest.mark.parametrize("pattern", ["(", "*", 3])
+def test_refuses_what_is_not_a_regular_expression(pattern):
+    for give in (
+        lambda: with_learning_rate_multipliers("adam", {pattern: 1.0}),
+        lambda: with_weight_decay_exclusions("sgd", [pattern]),
+    ):
+        with pytest.raises(ValueError, match="must be a regular expression, received"):
+            give()
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: inner, keras.optimizers.LossScaleOptimizer])
+def test_refuses_a_pattern_without_a_variable(wrap):
+    optimizer = with_learning_rate_multipliers(
+        wrap(keras.optimizers.Adam()), {"fourth": 2, "first": 1}
+    )
+    with pytest.raises(ValueError, match=r"\['fourth'\] match none .* \['first', 'second',"):
+        run(optimizer)
+
+
+def test_refuses_an_optimizer_in_use():
+    optimizer = keras.optimizers.Adam(name="used")
+    run(optimizer, steps=1)
+    with pytest.raises(ValueError, match="'used' has been built"):
+        with_learning_rate_multipliers(optimizer, {"first": 2})
+
+
+def test_refuses_an_optimizer_of_optimizers():
+    several = keras.optimizers.MultiOptimizer(
+        keras.optimizers.OptimizerMap(keras.optimizers.Adam(), {"first": keras.optimizers.SGD()})
+    )
+    with pytest.raises(ValueError, match="MultiOptimizer leaves its steps to other optimizers"):
+        with_learning_rate_multipliers(several, {"first": 2})
+
+
+def test_refuses_what_is_not_an_optimizer():
+    with pytest.raises(ValueError, match="optimizer"):
+        with_learning_rate_multipliers(3, {"first": 2})
+
+
+RATE, DECAY = 0.1, 0.5
+
+
+def fitted(optimizer, epochs=1):
+    """A model whose gradients are zero: weight decay alone moves its weights, all 1 at first."""
+    inputs = keras.Input((3,))
+    x = keras.layers.Dense(2, kernel_initializer="ones", bias_initializer="ones", name="dense")(
+        inputs
+    )
+    x = keras.layers.BatchNormalization(beta_initializer="ones", name="normalization")(x)
+    model = keras.Model(inputs, x)
+    model.compile(optimizer, loss=lambda y, outputs: 0.0 * keras.ops.sum(outputs, axis=-1))
+    model.fit(np.ones((4, 3)), np.ones((4, 2)), epochs=epochs, verbose=0)
+    return model
+
+
+def decayed(model):
+    """Paths of the weights that decay has moved, and by what factor."""
+    values = {w.path: float(np.ravel(w)[0]) for w in model.trainable_weights}
+    return {path: value for path, value in values.items() if value != 1}
+
+
+@pytest.mark.parametrize(
+    ("patterns", "excluded"),
+    [
+        ([], set()),
+        (["(?i)GAMMA", "^dense"], {"normalization/gamma", "dense/kernel", "dense/bias"}),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda inner: inner, keras.optimizers.LossScaleOptimizer])
+def test_decay_keeps_to_the_rest(patterns, excluded, wrap):
+    optimizer = wrap(keras.optimizers.SGD(RATE, weight_decay=DECAY))
+    model = fitted(with_weight_decay_exclusions(optimizer, patterns))
+    moved = decayed(model)
+    paths = {w.path for w in model.trainable_weights}
+    assert set(moved) == paths - excluded
+    assert list(moved.values()) == pytest.approx([1 - RATE * DECAY] * len(moved))
+
+
+def test_exclusions_with_multipliers():
+    optimizer = keras.optimizers.Adam(RATE, weight_decay=DECAY)
+    with_weight_decay_exclusions(optimizer, ["gamma", "beta"])
+    model = fitted(with_learning_rate_multipliers(optimizer, {"bias": 3}))
+    assert decayed(model) == pytest.approx(
+        {"dense/kernel": 1 - RATE * DECAY, "dense/bias": 1 - 3 * RATE * DECAY}
+    )
+
+
+def test_a_saved_model_keeps_its_exclusions(tmp_path):
+    optimizer = keras.optimizers.SGD(RATE, weight_decay=DECAY)
+    model = fitted(with_weight_decay_exclusions(optimizer, ["kernel", "gamma"]))
+    model.compile(optimizer, loss="mse")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    before = loaded.layers[1].kernel.numpy(), loaded.layers[1].bias.numpy()
+    zeros = [keras.ops.zeros_like(weight) for weight in loaded.trainable_weights]
+    loaded.optimizer.apply(zeros, loaded.trainable_weights)
+    np.testing.assert_array_equal(loaded.layers[1].kernel, before[0])
+    np.testing.assert_allclose(loaded.layers[1].bias, before[1] * (1 - RATE * DECAY), rtol=1e-6)
+
+
+def test_refuses_an_exclusion_without_a_variable():
+    optimizer = with_weight_decay_exclusions("sgd", ["kernel", "proxies"])
+    with pytest.raises(ValueError, match=r"\['proxies'\] match none .*dense/kernel"):
+        fitted(optimizer)

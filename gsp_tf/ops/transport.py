@@ -163,11 +163,9 @@ def _center(log_s, present):
 
 
 def _newton(log_s, present, n, transport_ratio, max_iterations):
-    """Root x of mean_j sigmoid(x + log s_j) = μ, by Newton on the log-odds of both sides.
-
-    The log-odds of the mean are close to linear in x (exactly so for equal s_j, and in both tails),
-    which makes Newton quick; a step that leaves the bracket is replaced by bisection.
-    """
+    """Root x of mean_j sigmoid(x + log s_j) = μ, by Newton on the log-odds of both sides."""
+    # The log-odds of the mean are close to linear in x (exactly so for equal s_j, and in both
+    # tails), which makes Newton quick. A step that leaves the bracket is replaced by bisection.
     target = math.log(transport_ratio) - math.log1p(-transport_ratio)
     low = tf.fill(tf.shape(n), tf.constant(target, log_s.dtype))
     high = target - tf.reduce_min(log_s, axis=-1, keepdims=True)

@@ -14,7 +14,7 @@ class GeneralizedSumMaxPooling(GeneralizedSumPooling):
     GMP+GSP of "Generalized Sum Pooling for Metric Learning", with the weights w of GSP.
     μ = 1 is `AverageMaxPooling`.
 
-    Args, input, output and methods are those of `GeneralizedSumPooling`, the weights and maps too.
+    Args: those of `GeneralizedSumPooling`, which also has the input, output and methods.
 
     Raises:
         ValueError: if a parameter is out of range.

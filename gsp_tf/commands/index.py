@@ -26,11 +26,16 @@ def parser():
     )
     arguments.add_argument("--add", type=str | None, help="Add the images of this folder of embed.")
     arguments.add_argument(
+        "--replace",
+        type=str | None,
+        help="Add the images of this folder of embed in the place of those of the same paths.",
+    )
+    arguments.add_argument(
         "--delete",
         type=str,
         nargs="+",
         default=[],
-        help="Remove images by the paths of their files; before anything is added.",
+        help="Remove images by the paths of their files; with --add or --replace in one step.",
     )
     arguments.add_argument(
         "--verify",
@@ -43,23 +48,31 @@ def parser():
 def run(options, parser):
     """Its work; gives the exit code."""
     from gsp_tf._console import counted
-    from gsp_tf.serving import Index, build_index, print_index, verify_index
+    from gsp_tf.serving import Index, build_index, verify_index
 
+    changes = [options.add, options.replace, options.delete or None]
+    changes = [change for change in changes if change is not None]
     if options.verify:
-        if options.add is not None or options.delete or options.out or options.kind:
+        if changes or options.out or options.kind:
             raise ValueError("--verify takes an index and no other option.")
-        count = verify_index(options.folder)["count"]
+        count = verify_index(options.folder).count
         print(f"{options.folder}: {counted(count, 'image')}; the files have their checksums")
         return 0
-    if options.add is None and not options.delete:
+    if not changes:
         index = build_index(options.folder, options.out, options.kind)
     else:
         if options.out is not None or options.kind is not None:
             raise ValueError("--out and --kind are for building an index, not for changing one.")
+        if options.add is not None and options.replace is not None:
+            raise ValueError("Give --add or --replace, not both; --replace adds new images too.")
         index = Index(options.folder)
-        if options.delete:
-            index.delete(options.delete)
-        if options.add is not None:
-            index.add(options.add)
-    print_index(index)
+        added = options.add if options.replace is None else options.replace
+        index.change(added, options.delete, replace_known=options.replace is not None)
+    metadata = index.metadata
+    vectors = sum(segment.vectors.bytes for segment in metadata.segments)
+    print(
+        f"{index.path}: {counted(len(index), 'image')}, {metadata.kind}, {metadata.metric}; "
+        f"{sum(file.bytes for file in metadata.files):,} bytes ({vectors:,} of vectors); "
+        f"{metadata.recall}"
+    )
     return 0

@@ -1,13 +1,29 @@
-"""Keras layers for embeddings."""
+"""Keras layers for embeddings.
+
+The poolings, groupings, transforms and attention take local features as a map `(B, H, W, C)`, or
+`(B, C, H, W)` with `data_format="channels_first"`, or as a set `(B, n, C)`. The Keras mask `(B, n)`
+of a set leaves features out: their weight is 0 and they get no gradient. Any other shape and a size
+that is not an integer of at least 1 is a ValueError.
+"""
 
 from gsp_tf.layers.coded_residual import CodedResidualTransform
 from gsp_tf.layers.coded_residual_branches import CodedResidualBranches
 from gsp_tf.layers.dense_branches import DenseBranches
-from gsp_tf.layers.frozen_batch_normalization import FrozenBatchNormalization
 from gsp_tf.layers.global_local import GlobalLocalEmbedding
-from gsp_tf.layers.grouping import AttentiveGrouping, ChannelGrouping, GateGrouping, LinearGrouping
-from gsp_tf.layers.normalization import L2Normalization, LipschitzNormalization
-from gsp_tf.layers.pixel_normalization import PixelNormalization
+from gsp_tf.layers.grouping import (
+    AttentiveGrouping,
+    ChannelGrouping,
+    GateGrouping,
+    LinearGrouping,
+    LocalFeatureGrouping,
+)
+from gsp_tf.layers.local_features import LocalFeatureLayer
+from gsp_tf.layers.normalization import (
+    FrozenBatchNormalization,
+    L2Normalization,
+    LipschitzNormalization,
+    PixelNormalization,
+)
 from gsp_tf.layers.pooling import (
     AverageMaxPooling,
     CBAMPooling,
@@ -19,10 +35,13 @@ from gsp_tf.layers.pooling import (
     GeneralizedSumMeanPooling,
     GeneralizedSumPooling,
     GSoPPooling,
+    LocalFeaturePooling,
     NetVLAD,
     OptimalTransportPooling,
+    PrototypePooling,
     SMKPooling,
     SolarPooling,
+    WeightedPooling,
     WeldonPooling,
 )
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
@@ -49,11 +68,16 @@ __all__ = [
     "L2Normalization",
     "LinearGrouping",
     "LipschitzNormalization",
+    "LocalFeatureGrouping",
+    "LocalFeatureLayer",
+    "LocalFeaturePooling",
     "NetVLAD",
     "OptimalTransportPooling",
     "PixelNormalization",
+    "PrototypePooling",
     "SMKPooling",
     "SecondOrderAttention",
     "SolarPooling",
+    "WeightedPooling",
     "WeldonPooling",
 ]

@@ -5,10 +5,16 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat, InitializerLike, LocalFeatureLayer
-from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.losses import prototype_diversity
-from gsp_tf.ops import at_least_float32
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import (
+    DataFormat,
+    InitializerLike,
+    LocalFeatureLayer,
+    at_positions,
+    check_loss_weights,
+    check_sizes,
+)
+from gsp_tf.ops import at_least_float32, prototype_diversity
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -26,7 +32,7 @@ class CodedResidualTransform(LocalFeatureLayer):
     `Γ_k(r) = W2_k gelu(W1_k r + b_k) + b`. In its second form r_k costs a matrix product: the
     residuals `(B, n, K, C)` are never held, only the weights `(B, n, K)` and r `(B, K, C)`. The
     paper has no 1/n, a factor that W1 holds; it makes embeddings independent of the number of
-    places. All is computed in float32 at least. r_k grows with the square of the features.
+    positions. All is computed in float32 at least. r_k grows with the square of the features.
 
     Args:
         num_prototypes: K, number of prototypes.
@@ -41,13 +47,10 @@ class CodedResidualTransform(LocalFeatureLayer):
     Weights: `prototypes (K, C)`, `hidden_kernel (K, C, hidden_dim)`, `hidden_bias (K, hidden_dim)`,
     `output_kernel (K, hidden_dim, D)`, `output_bias (D,)`; a shared network is without K.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: `(B, D)`.
+    Input: a map or a set. Output: `(B, D)`.
 
     Raises:
-        ValueError: if a parameter is out of range or the input is neither a map nor a set.
+        ValueError: if a parameter is out of range.
 
     Example:
         >>> import keras
@@ -72,15 +75,13 @@ class CodedResidualTransform(LocalFeatureLayer):
         check_sizes(
             num_prototypes=num_prototypes, embedding_dim=embedding_dim, hidden_dim=hidden_dim
         )
-        if not diversity_weight >= 0:
-            raise ValueError(f"diversity_weight must not be negative, received {diversity_weight}.")
+        check_loss_weights(diversity_weight=diversity_weight)
         self.num_prototypes = num_prototypes
         self.embedding_dim = embedding_dim
         self.hidden_dim = hidden_dim
         self.shared_network = shared_network
         self.diversity_weight = diversity_weight
         self.prototypes_initializer = keras.initializers.get(prototypes_initializer)
-        self.supports_masking = True
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
@@ -110,7 +111,9 @@ class CodedResidualTransform(LocalFeatureLayer):
     def call(self, features, mask=None, training=None):
         return self.embed(self.encode(features, mask, training))
 
-    def encode(self, features, mask=None, training=None):
+    def encode(
+        self, features: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Tensor:
         """Hidden layer of the network of each prototype.
 
         Args:
@@ -128,7 +131,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         residuals, kernel, bias = at_least_float32(residuals, self.hidden_kernel, self.hidden_bias)
         return ops.gelu(ops.einsum(f"bkc,{self._k}ch->bkh", residuals, kernel) + bias, False)
 
-    def embed(self, hidden):
+    def embed(self, hidden: Tensor) -> Tensor:
         """Mean over the prototypes of the last layer of their networks.
 
         Args:
@@ -142,7 +145,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         embeddings = total / self.num_prototypes + bias
         return ops.cast(embeddings, self.compute_dtype)
 
-    def correlation_maps(self, features):
+    def correlation_maps(self, features: Tensor) -> Tensor:
         """Correlation of every local feature with every prototype, `w_kj = x_j · c_k`.
 
         The heat maps of the paper's Figure 2. Equation 1 weighs a residual by `softplus(w_kj)`.
@@ -160,12 +163,8 @@ class CodedResidualTransform(LocalFeatureLayer):
             >>> maps.shape, maps.numpy().ravel().round(3).tolist()
             (TensorShape([1, 1, 2, 1]), [4.0, 0.0])
         """
-        features = ops.convert_to_tensor(features)
-        if not self.built:
-            self.build(tuple(features.shape))
-        features, _, dimensions = self.as_set(features)
-        correlations = self._correlations(features)
-        return ops.reshape(correlations, (ops.shape(features)[0], *dimensions, self.num_prototypes))
+        features, _, positions = self.as_set(self._prepare(features))
+        return at_positions(self._correlations(features), positions)
 
     def _correlations(self, features):
         """Correlations w `(B, n, K)` of a set `(B, n, C)`."""
@@ -209,14 +208,3 @@ class CodedResidualTransform(LocalFeatureLayer):
 
     def compute_mask(self, inputs, mask=None):
         return None
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_prototypes": self.num_prototypes,
-            "embedding_dim": self.embedding_dim,
-            "hidden_dim": self.hidden_dim,
-            "shared_network": self.shared_network,
-            "diversity_weight": self.diversity_weight,
-            "prototypes_initializer": keras.initializers.serialize(self.prototypes_initializer),
-        }

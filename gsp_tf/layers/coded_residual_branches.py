@@ -4,9 +4,16 @@ from typing import Any
 
 import keras
 
-from gsp_tf.layers._local_features import DataFormat, InitializerLike, LocalFeatureLayer
+from gsp_tf._typing import Tensor
 from gsp_tf.layers.coded_residual import CodedResidualTransform
-from gsp_tf.losses import similarity_consistency
+from gsp_tf.layers.local_features import (
+    DataFormat,
+    InitializerLike,
+    LocalFeatureLayer,
+    check_loss_weights,
+    check_pair,
+)
+from gsp_tf.ops import similarity_consistency
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -39,13 +46,10 @@ class CodedResidualBranches(LocalFeatureLayer):
 
     Attributes: `first` and `second`, the two `CodedResidualTransform`.
 
-    Input: as `CodedResidualTransform`.
-
-    Output: the pair of first `(B, D_1)` and second `(B, D_2)`.
+    Input: a map or a set. Output: the pair of first `(B, D_1)` and second `(B, D_2)`.
 
     Raises:
-        ValueError: if a parameter is out of range, no pair where it must be, or the input is
-            neither a map nor a set.
+        ValueError: if a parameter is out of range or not a pair where one is needed.
 
     Example:
         >>> import keras
@@ -75,16 +79,16 @@ class CodedResidualBranches(LocalFeatureLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
-        pairs = {"num_prototypes": num_prototypes, "embedding_dim": embedding_dim}
-        for name, pair in pairs.items():
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise ValueError(f"{name} must be a pair, one for each branch, received {pair!r}.")
-        if not consistency_weight >= 0:
-            raise ValueError(
-                f"consistency_weight must not be negative, received {consistency_weight}."
-            )
+        check_pair(num_prototypes=num_prototypes, embedding_dim=embedding_dim)
+        check_loss_weights(consistency_weight=consistency_weight)
+        self.num_prototypes = tuple(num_prototypes)
+        self.embedding_dim = tuple(embedding_dim)
+        self.hidden_dim = hidden_dim
+        self.shared_network = shared_network
         self.share_weights = share_weights
+        self.diversity_weight = diversity_weight
         self.consistency_weight = consistency_weight
+        self.prototypes_initializer = keras.initializers.get(prototypes_initializer)
         self.first, self.second = (
             CodedResidualTransform(
                 count,
@@ -92,7 +96,7 @@ class CodedResidualBranches(LocalFeatureLayer):
                 hidden_dim,
                 shared_network,
                 diversity_weight,
-                prototypes_initializer,
+                self.prototypes_initializer,
                 self.data_format,
                 dtype=self.dtype_policy,
                 name=name,
@@ -101,7 +105,6 @@ class CodedResidualBranches(LocalFeatureLayer):
                 ("first", "second"), num_prototypes, embedding_dim, strict=True
             )
         )
-        self.supports_masking = True
 
     def build(self, input_shape):
         self._wider.build(input_shape)
@@ -126,7 +129,7 @@ class CodedResidualBranches(LocalFeatureLayer):
             self.add_loss(self.consistency_weight * similarity_consistency(first, second))
         return first, second
 
-    def correlation_maps(self, features):
+    def correlation_maps(self, features: Tensor) -> Tensor:
         """Correlations of the local features with the prototypes of the first branch.
 
         Args:
@@ -141,8 +144,7 @@ class CodedResidualBranches(LocalFeatureLayer):
             >>> layer.correlation_maps(np.ones((1, 5, 6, 7))).shape
             TensorShape([1, 5, 6, 3])
         """
-        if not self.built:
-            self.build(tuple(features.shape))
+        features = self._prepare(features)
         branch = self._wider if self.share_weights else self.first
         return branch.correlation_maps(features)[..., : self.first.num_prototypes]
 
@@ -160,18 +162,3 @@ class CodedResidualBranches(LocalFeatureLayer):
 
     def compute_mask(self, inputs, mask=None):
         return None, None
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_prototypes": (self.first.num_prototypes, self.second.num_prototypes),
-            "embedding_dim": (self.first.embedding_dim, self.second.embedding_dim),
-            "hidden_dim": self.first.hidden_dim,
-            "shared_network": self.first.shared_network,
-            "share_weights": self.share_weights,
-            "diversity_weight": self.first.diversity_weight,
-            "consistency_weight": self.consistency_weight,
-            "prototypes_initializer": keras.initializers.serialize(
-                self.first.prototypes_initializer
-            ),
-        }

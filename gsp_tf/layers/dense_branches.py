@@ -4,8 +4,9 @@ from typing import Any
 
 import keras
 
-from gsp_tf.layers.sizes import check_sizes
-from gsp_tf.losses import similarity_consistency
+from gsp_tf._config import constructor_config
+from gsp_tf.layers.local_features import check_loss_weights, check_pair
+from gsp_tf.ops import similarity_consistency
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -22,12 +23,10 @@ class DenseBranches(keras.layers.Layer):
 
     Attributes: `first` and `second`, the two `keras.layers.Dense`, without bias.
 
-    Input: pooled features `(B, C)`.
-
-    Output: the pair of first `(B, D_1)` and second `(B, D_2)`.
+    Input: pooled features `(B, C)`. Output: the pair of first `(B, D_1)` and second `(B, D_2)`.
 
     Raises:
-        ValueError: if a parameter is out of range or no pair where it must be.
+        ValueError: if a parameter is out of range or not a pair where one is needed.
 
     Example:
         >>> import keras
@@ -40,16 +39,9 @@ class DenseBranches(keras.layers.Layer):
         self, embedding_dim: tuple[int, int], consistency_weight: float = 0.9, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        if not isinstance(embedding_dim, (tuple, list)) or len(embedding_dim) != 2:
-            raise ValueError(
-                f"embedding_dim must be a pair, one for each branch, received {embedding_dim!r}."
-            )
-        for dim in embedding_dim:
-            check_sizes(embedding_dim=dim)
-        if not consistency_weight >= 0:
-            raise ValueError(
-                f"consistency_weight must not be negative, received {consistency_weight}."
-            )
+        check_pair(embedding_dim=embedding_dim)
+        check_loss_weights(consistency_weight=consistency_weight)
+        self.embedding_dim = tuple(embedding_dim)
         self.consistency_weight = consistency_weight
         self.first, self.second = (
             keras.layers.Dense(dim, use_bias=False, dtype=self.dtype_policy, name=name)
@@ -70,8 +62,4 @@ class DenseBranches(keras.layers.Layer):
         return tuple((input_shape[0], branch.units) for branch in (self.first, self.second))
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "embedding_dim": (self.first.units, self.second.units),
-            "consistency_weight": self.consistency_weight,
-        }
+        return {**super().get_config(), **constructor_config(self)}

@@ -1,13 +1,14 @@
 """The two heads of multi-head embeddings (Ebrahimpour, Qian, Beach, WACV 2022)."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import keras
 from keras import ops, tree
 
-from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer, check_sizes
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
-from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops import at_least_float32
 
 _HEADS = {
@@ -20,21 +21,21 @@ _HEADS = {
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GlobalLocalEmbedding(LocalFeatureLayer):
-    """Embedding of which one half describes the whole image and the other one its parts.
+    """Embedding whose halves describe the whole image and its parts.
 
     "Multi-Head Deep Metric Learning Using Global and Local Representations" (WACV 2022), section 3.
     The global head takes the last map of a backbone (conv5), the local head an earlier one (conv4).
     Each head enhances its map by a second-order attention of its own (eqs. 1 to 3), adds average
-    and maximum over the places (eq. 4), and maps the sum to D/2 values by a fully connected layer
-    with a bias, which the paper calls whitening. The embedding is both halves side by side, the
-    global one first.
+    and maximum over the positions (eq. 4), and maps the sum to D/2 values by a fully connected
+    layer with a bias, which the paper calls whitening. The embedding is both halves side by side,
+    the global one first.
 
     Args:
         dim: D, dimension of the embedding; even with `heads="both"`.
         key_dim: d, channels of the queries, keys and values of each attention.
         scale: ζ, factor of the correlations.
         heads: "both"; "global" or "local" for an embedding of one map; or "single" for one head on
-            both maps: the places of the local map that lie within a place of the global one are
+            both maps: the positions of the local map that lie within one of the global map are
             put side by side in its channels (the focus layer of section 4.5).
         attention: whether the heads have second-order attention.
         data_format: layout of feature maps, `None` for Keras' global setting.
@@ -106,26 +107,31 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
         ]
         return ops.concatenate(outputs, axis=-1)
 
-    def attention_maps(self, maps, head=None, place=None):
+    def attention_maps(
+        self,
+        maps: Tensor | Sequence[Tensor],
+        head: Literal["local", "global", "single"] | None = None,
+        position: Sequence[int] | None = None,
+    ) -> Tensor:
         """Attention in the map of one head, as `SecondOrderAttention.attention_maps`.
 
         Args:
             maps: the local and the global map, as for the layer.
-            head: "local", "global" or "single"; `None` is the local one of both, or the only one.
-            place: `(row, column)` in the map of the head, to see where that place looks (Fig. 6);
-                `None` for the mean over all places.
+            head: `None` is the local one of both, or the only one.
+            position: `(row, column)` in the map of the head, to see where that position looks
+                (Fig. 6); `None` for the mean over all positions.
 
         Returns:
             `(B, H, W)` of the head's map; each sums to 1.
 
         Raises:
-            ValueError: if the layer has no attention or no such head, or the map no such place.
+            ValueError: if the layer has no attention or no such head, or the map no such position.
 
         Example:
             >>> import numpy as np
             >>> maps = [np.ones((1, 4, 4, 6), "float32"), np.ones((1, 2, 2, 8), "float32")]
             >>> layer = GlobalLocalEmbedding(dim=4, key_dim=2)
-            >>> layer.attention_maps(maps, head="global", place=(0, 1)).numpy().tolist()
+            >>> layer.attention_maps(maps, head="global", position=(0, 1)).numpy().tolist()
             [[[0.25, 0.25], [0.25, 0.25]]]
         """
         head = head or list(self._parts)[-1]
@@ -140,21 +146,11 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
         if not self.built:
             self.build(tree.map_structure(lambda each: tuple(each.shape), maps))
         attention = self._parts[head].attention
-        return attention.attention_maps(self._map_of(head, maps), place=place)
+        return attention.attention_maps(self._map_of(head, maps), position=position)
 
     def compute_output_shape(self, input_shape):
         first = input_shape[0]
         return (first[0] if isinstance(first, (tuple, list)) else first, self.dim)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "dim": self.dim,
-            "key_dim": self.key_dim,
-            "scale": self.scale,
-            "heads": self.heads,
-            "attention": self.attention,
-        }
 
     def _head(self, name, dim):
         attention = None
@@ -214,6 +210,7 @@ class _Head(LocalFeatureLayer):
 
     def __init__(self, dim, attention, **kwargs):
         super().__init__(**kwargs)
+        self.dim = dim
         self.attention = attention
         self.whitening = keras.layers.Dense(dim, dtype=self.dtype_policy, name="whitening")
 

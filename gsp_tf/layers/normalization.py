@@ -1,10 +1,12 @@
-"""Normalisation of vectors as layers."""
+"""Normalisation of vectors, pixels and batches as layers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
+from gsp_tf._config import constructor_config
 from gsp_tf.ops import l2_normalize, lipschitz_normalize
 
 
@@ -58,3 +60,82 @@ class L2Normalization(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return input_shape
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class PixelNormalization(keras.layers.Layer):
+    """Centres and scales pixels by channel: `(pixel - mean) / std`, in float32.
+
+    Args:
+        mean: mean of each of the three channels, or of all, in pixels of [0, 255]; in the order of
+            the output.
+        std: what to divide each channel by, or all.
+        bgr: turn RGB into BGR, the order of Caffe's networks, first.
+
+    Input: RGB images `(B, H, W, 3)`, pixels in [0, 255]. Output: `(B, H, W, 3)`.
+
+    Example:
+        >>> import numpy as np
+        >>> layer = PixelNormalization(mean=(104.0, 117.0, 128.0), bgr=True)
+        >>> layer(np.array([[[[255.0, 117.0, 0.0]]]])).numpy().ravel().tolist()
+        [-104.0, 0.0, 127.0]
+    """
+
+    def __init__(
+        self,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        bgr: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.mean = mean
+        self.std = std
+        self.bgr = bgr
+
+    def call(self, images):
+        images = ops.cast(images, "float32")
+        if self.bgr:
+            images = ops.flip(images, axis=-1)
+        mean = ops.convert_to_tensor(self.mean, "float32")
+        std = ops.convert_to_tensor(self.std, "float32")
+        return ops.cast((images - mean) / std, self.compute_dtype)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), **constructor_config(self)}
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class FrozenBatchNormalization(keras.layers.BatchNormalization):
+    """Batch normalisation by its moving statistics, in training too, with nothing to train.
+
+    `layer.trainable = False` does the same to Keras' own, until the `trainable` of a model around
+    it is set, which loading the model does; here it stays `False`.
+
+    Args: those of `keras.layers.BatchNormalization`.
+
+    Example:
+        >>> import numpy as np
+        >>> layer = FrozenBatchNormalization(epsilon=0.0)
+        >>> layer(np.array([[1.0], [3.0]]), training=True).numpy().ravel().tolist()
+        [1.0, 3.0]
+        >>> layer.trainable = True
+        >>> layer.trainable, len(layer.trainable_weights)
+        (False, 0)
+    """
+
+    @property
+    def trainable(self):
+        return False
+
+    @trainable.setter
+    def trainable(self, value):
+        self._trainable = False
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        for variable in self.variables:
+            variable.trainable = False

@@ -1,13 +1,14 @@
 """Second-order attention between local features (Ng et al. 2020; Ebrahimpour et al. 2022)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer
-from gsp_tf.layers.sizes import check_sizes
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer, at_positions, check_sizes
 from gsp_tf.ops import at_least_float32, masked_softmax
 
 
@@ -21,11 +22,11 @@ class SecondOrderAttention(LocalFeatureLayer):
 
         a = softmax(ζ qᵀk),      f_soa = f + φ(a v),
 
-    where row i of a, over the n places, sums to 1 and φ is a 1 x 1 convolution back to C channels.
-    SOLAR writes z and ψ for a and φ. φ starts at 0, as in SOLAR's model, so that the layer starts
-    as the identity; the multi-head paper does not say how it starts. Memory grows with n².
-    Correlations are squares of features, which overflow float32: features of up to 1e18 give finite
-    values.
+    where row i of a, over the n positions, sums to 1, and φ is a 1 x 1 convolution back to C
+    channels. SOLAR writes z and ψ for a and φ. φ starts at 0, as in SOLAR's model, so that the
+    layer starts as the identity; the multi-head paper does not say how it starts. Memory grows with
+    n². Correlations are squares of features, which overflow float32: features of up to 1e18 give
+    finite values.
 
     Args:
         key_dim: d, channels of q, k and v.
@@ -34,14 +35,11 @@ class SecondOrderAttention(LocalFeatureLayer):
             does.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out: none is attended to, and their own are set to 0
-    first.
-
+    Input: a map or a set. Features that a mask leaves out are set to 0 and not attended to.
     Output: of the shape of the input.
 
     Raises:
-        ValueError: if `key_dim` is no positive integer or the input is neither a map nor a set.
+        ValueError: if `key_dim` is not a positive integer.
 
     Example:
         >>> import numpy as np
@@ -76,29 +74,34 @@ class SecondOrderAttention(LocalFeatureLayer):
             self.key_normalization = self._normalization("key_normalization")
 
     def call(self, features, mask=None, training=None):
-        local, mask, places = self.as_set(features, mask)
+        local, mask, positions = self.as_set(features, mask)
         attention = self._attention(local, mask, training)
         attended = ops.matmul(ops.cast(attention, self.compute_dtype), self.value(local))
         enhanced = local + self.psi(attended)
-        enhanced = ops.reshape(enhanced, (ops.shape(local)[0], *places, local.shape[-1]))
+        enhanced = at_positions(enhanced, positions)
         if self._is_channels_first(features.shape):
             return ops.transpose(enhanced, (0, 3, 1, 2))
         return enhanced
 
-    def attention_maps(self, features, mask=None, place=None):
-        """Share of the attention that each place receives, from one place or from all.
+    def attention_maps(
+        self,
+        features: Tensor,
+        mask: Tensor | None = None,
+        position: int | Sequence[int] | None = None,
+    ) -> Tensor:
+        """Share of the attention that each position receives, from one position or from all.
 
         Args:
             features: map or set, as for the layer.
             mask: optional boolean mask of a set, `(B, n)`.
-            place: `(row, column)` of a map or index of a set, whose row of a is returned, as Fig. 6
-                of the multi-head paper shows it; `None` for the mean over all rows.
+            position: `(row, column)` in a map or index in a set, whose row of a is returned, as
+                Fig. 6 of the multi-head paper shows it; `None` for the mean over all rows.
 
         Returns:
             `(B, H, W)` for a map, `(B, n)` for a set; each sums to 1.
 
         Raises:
-            ValueError: if there is no such place.
+            ValueError: if there is no such position.
 
         Example:
             >>> import numpy as np
@@ -106,25 +109,16 @@ class SecondOrderAttention(LocalFeatureLayer):
             >>> attention.attention_maps(np.ones((1, 2, 2, 3), "float32")).numpy().tolist()
             [[[0.25, 0.25], [0.25, 0.25]]]
         """
-        features, mask, places = self._prepare(features, mask)
+        features, mask, positions = self.as_set(self._prepare(features), mask)
         attention = self._attention(features, mask, training=False)
-        if place is not None:
-            return ops.reshape(attention[:, _index(place, places)], (-1, *places))
+        if position is not None:
+            return at_positions(attention[:, _index(position, positions)], positions)
         # Every row counts alike, but for those that the mask leaves out.
         rows = masked_softmax(ops.zeros_like(attention[..., 0]), mask)
-        received = ops.einsum("bi,bij->bj", rows, attention)
-        return ops.reshape(received, (ops.shape(features)[0], *places))
+        return at_positions(ops.einsum("bi,bij->bj", rows, attention), positions)
 
     def compute_output_shape(self, input_shape):
         return input_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "key_dim": self.key_dim,
-            "scale": self.scale,
-            "batch_normalization": self.batch_normalization,
-        }
 
     def _attention(self, features, mask, training):
         """a `(B, n, n)` of a set `(B, n, C)`."""
@@ -150,9 +144,9 @@ class SecondOrderAttention(LocalFeatureLayer):
         return layer
 
 
-def _index(place, places):
-    """Index in the set of a place of a map or set, whose places have the shape `places`."""
-    place, sizes = np.atleast_1d(place), [int(size) for size in places]
-    if place.shape != (len(sizes),) or (place < 0).any() or (place >= sizes).any():
-        raise ValueError(f"place must lie within {tuple(sizes)}, received {place.tolist()}.")
-    return int(np.ravel_multi_index(place, sizes))
+def _index(position, positions):
+    """Index in the set of a position of a map or set, whose positions have the given shape."""
+    position, sizes = np.atleast_1d(position), [int(size) for size in positions]
+    if position.shape != (len(sizes),) or (position < 0).any() or (position >= sizes).any():
+        raise ValueError(f"position must lie within {tuple(sizes)}, received {position.tolist()}.")
+    return int(np.ravel_multi_index(position, sizes))

@@ -33,12 +33,10 @@ from gsp_tf.losses.multi_level_distance_regularization import MultiLevelDistance
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
 from gsp_tf.losses.n_pairs import NPairsLoss
 from gsp_tf.losses.normalized_softmax import NormalizedSoftmaxLoss
-from gsp_tf.losses.prototype_diversity import prototype_diversity
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
 from gsp_tf.losses.proxy_nca import ProxyNCALoss
 from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
 from gsp_tf.losses.proxy_synthesis import ProxySynthesis
-from gsp_tf.losses.similarity_consistency import similarity_consistency
 from gsp_tf.losses.soft_triple import SoftTripleLoss
 from gsp_tf.losses.supervised_contrastive import SupervisedContrastiveLoss
 from gsp_tf.losses.triplet import TripletLoss
@@ -46,6 +44,7 @@ from gsp_tf.losses.triplet_hard import TripletHardLoss
 from gsp_tf.losses.triplet_semi_hard import TripletSemiHardLoss
 from gsp_tf.losses.virtual_class import VirtualClass
 from gsp_tf.losses.zero_shot import ZeroShotLoss
+from gsp_tf.ops import prototype_diversity, similarity_consistency
 
 __all__ = [
     "AngularLoss",

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
+from gsp_tf._config import constructor_config, deserialized
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._config import constructor_config, deserialized
 from gsp_tf.losses._inputs import check_inputs, nan_unless
 
 _NOT_GIVEN = object()

@@ -6,8 +6,8 @@ from typing import Any, Literal, get_args
 import keras
 from keras import ops
 
+from gsp_tf._config import constructor_config, deserialized
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._config import constructor_config, deserialized
 from gsp_tf.losses._inputs import check_inputs, nan_unless
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.ops import at_least_float32, l2_normalize, pairwise_distances

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._config import constructor_config
+from gsp_tf._config import constructor_config
 from gsp_tf.losses._inputs import as_float_tensor
 from gsp_tf.ops import l2_normalize
 

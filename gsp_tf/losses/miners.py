@@ -5,7 +5,7 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import Miner, Pairs
-from gsp_tf.ops import smallest_above, weight_at, weight_below
+from gsp_tf.losses._rows import smallest_above, weight_at, weight_below
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

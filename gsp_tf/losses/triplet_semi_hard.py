@@ -5,7 +5,7 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
-from gsp_tf.ops import fold_marked
+from gsp_tf.losses._rows import fold_marked
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

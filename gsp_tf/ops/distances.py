@@ -6,12 +6,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf._typing import Tensor
+from gsp_tf.ops.normalization import at_least_float32
 
 _NEAR = 1024.0 * float(np.finfo("float32").eps)
 
 
-def pairwise_distances(x, y=None, squared=False, where=True):
+def pairwise_distances(
+    x: Tensor, y: Tensor | None = None, squared: bool = False, where: Tensor | bool = True
+) -> Tensor:
     """Euclidean distance of every row of `x` to every row of `y`.
 
     `||x_i - y_j||^2 = ||x_i||^2 - 2 x_i . y_j + ||y_j||^2`, as one matrix product. The rounding
@@ -28,11 +31,10 @@ def pairwise_distances(x, y=None, squared=False, where=True):
 
     Args:
         x: float tensor `(..., a, D)`.
-        y: float tensor `(..., b, D)`; `x` itself if `None`, a row of which is no near pair with
-            itself.
+        y: float tensor `(..., b, D)`; `x` itself if `None`; a row and itself are not a near pair.
         squared: return squared distances.
-        where: boolean tensor that broadcasts to `(..., a, b)`, the pairs whose distances are used;
-            near ones among the others do not call for float64.
+        where: True for the pairs `(..., a, b)` whose distances are used, broadcast; near ones
+            among the others do not call for float64.
 
     Returns:
         tensor `(..., a, b)`, float64 for float64 inputs, float32 otherwise.
@@ -81,18 +83,6 @@ def _expanded(x, y):
 
 
 def relative_rounding(x):
-    """Rounding error of a squared distance over the sum of squared norms it is computed from.
-
-    Args:
-        x: float tensor `(..., D)`, one side of the distances.
-
-    Returns:
-        float, `max(4, sqrt(D) / 2) eps` for the machine epsilon `eps` of the type of `x`.
-
-    Example:
-        >>> import numpy as np
-        >>> relative_rounding(np.ones((2, 100), "float32")) == 5 * 2.0**-23
-        True
-    """
+    """Rounding error of a squared distance over the sum of squared norms it is computed from."""
     epsilon = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
     return max(4.0, math.sqrt(x.shape[-1]) / 2.0) * epsilon

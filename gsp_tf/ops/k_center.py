@@ -6,10 +6,11 @@ from functools import partial
 import tensorflow as tf
 from keras import ops
 
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf._typing import Tensor
+from gsp_tf.ops.normalization import at_least_float32
 
 
-def greedy_k_center(pool, centers, k):
+def greedy_k_center(pool: Tensor, centers: Tensor, k: int) -> Tensor:
     """Choose k points of a pool, each the farthest from all centres chosen so far.
 
     Thesis Algorithm 2: `i* = argmax_i min_c ||pool_i - c||` over the given centres and the points
@@ -62,13 +63,13 @@ def _choices(pool, centers, k):
     def choose(step, state):
         nearest, chosen = state
         index = tf.argmax(nearest, axis=-1, output_type="int32")
-        place = starts + index
-        norm = ops.take(flat_norms, place, axis=0)[..., None]
-        nearest = ops.minimum(nearest, norms - products_with(place) + norm)
+        row = starts + index
+        norm = ops.take(flat_norms, row, axis=0)[..., None]
+        nearest = ops.minimum(nearest, norms - products_with(row) + norm)
         nearest = ops.scatter_update(
             ops.reshape(nearest, (-1,)),
-            ops.reshape(place, (-1, 1)),
-            ops.full((ops.size(place),), float("-inf"), nearest.dtype),
+            ops.reshape(row, (-1, 1)),
+            ops.full((ops.size(row),), float("-inf"), nearest.dtype),
         )
         nearest = ops.reshape(nearest, ops.shape(norms))
         chosen = ops.where(ops.arange(k, dtype="int32") == step, index[..., None], chosen)
@@ -79,7 +80,7 @@ def _choices(pool, centers, k):
 
 
 def _norms_and_products(pool, k):
-    """Halves of squared norms `(..., b)`; products with the points at places of the flat pool."""
+    """Halves of squared norms `(..., b)`; products with the points at rows of the flat pool."""
     *_, size, dim = ops.shape(pool)
     if pool.shape[-2] is not None and size <= min(dim, 4 * k):
         # So few points that all their products take one pass over the pool, and no more memory.
@@ -88,8 +89,8 @@ def _norms_and_products(pool, k):
         return norms, partial(ops.take, ops.reshape(products, (-1, size)), axis=0)
     points = ops.reshape(pool, (-1, dim))
 
-    def products_with(place):
-        return ops.matmul(pool, ops.take(points, place, axis=0)[..., None])[..., 0]
+    def products_with(row):
+        return ops.matmul(pool, ops.take(points, row, axis=0)[..., None])[..., 0]
 
     return _half_squares(pool), products_with
 

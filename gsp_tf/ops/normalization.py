@@ -1,4 +1,4 @@
-"""Normalisations of vectors with a gradient that is finite at zero."""
+"""Types and lengths of vectors: at least float32, unit length, the unit ball."""
 
 import math
 
@@ -6,10 +6,35 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf._typing import Tensor
 
 
-def l2_normalize(u):
+def at_least_float32(*tensors: Tensor) -> Tensor | list[Tensor]:
+    """Convert to floating tensors of at least 32 bits, all of one type.
+
+    Sums of squares overflow float16 and lose most digits in bfloat16, so distances and transport
+    are computed in float32 for half-precision inputs, and in float64 if an input is float64.
+
+    Args:
+        tensors: arrays or tensors of any shapes and numeric types.
+
+    Returns:
+        tensor of the same shape, or a list of them if several are given.
+
+    Example:
+        >>> import numpy as np
+        >>> at_least_float32(np.ones(2, "float16")).dtype.name
+        'float32'
+        >>> [x.dtype.name for x in at_least_float32(np.ones(2), np.ones(2, "float32"))]
+        ['float64', 'float64']
+    """
+    tensors = [ops.convert_to_tensor(x) for x in tensors]
+    wide = any(keras.backend.standardize_dtype(x.dtype) == "float64" for x in tensors)
+    tensors = [ops.cast(x, "float64" if wide else "float32") for x in tensors]
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def l2_normalize(u: Tensor) -> Tensor:
     """Scale vectors to unit length, `u / ||u||`; a zero vector stays zero, with zero gradient.
 
     Zero is any vector whose components all have a square that underflows: below 3e-16 in float32.
@@ -34,7 +59,7 @@ def l2_normalize(u):
     return ops.where(is_zero, 0.0, u * ops.rsqrt(ops.where(is_zero, 1.0, square_norm)))
 
 
-def lipschitz_normalize(u):
+def lipschitz_normalize(u: Tensor) -> Tensor:
     """Pull vectors into the unit ball, `u / max(1, ||u||)`.
 
     GSP paper, section 4.1; thesis, section 3.2.4. Unlike L2 normalisation it is 1-Lipschitz

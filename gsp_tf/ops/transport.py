@@ -1,25 +1,30 @@
-"""Entropy-smoothed partial optimal transport (Gürbüz et al., ICCV 2023, section 4)."""
+"""Entropy-smoothed optimal transport, of a part of the mass and of all of it."""
 
 import math
 import warnings
+from typing import Literal, TypeAlias
 
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
-from gsp_tf.ops.precision import at_least_float32
+from gsp_tf._typing import Tensor
+from gsp_tf.ops.normalization import at_least_float32
+
+Solver: TypeAlias = Literal["newton", "fixed_point"]
 
 _NEWTON_ITERATIONS = 60
 _FIXED_POINT_ITERATIONS = 100
 
 
 def partial_transport(
-    cost,
-    transport_ratio,
-    entropy_smoothing,
-    solver="newton",
-    max_iterations=None,
-    mask=None,
-):
+    cost: Tensor,
+    transport_ratio: float,
+    entropy_smoothing: float,
+    solver: Solver = "newton",
+    max_iterations: int | None = None,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """Transport a fraction of the mass of n features to m prototypes at the least smoothed cost.
 
     Solves (P2) of "Generalized Sum Pooling for Metric Learning" (Gürbüz, Şener, Alatan, ICCV 2023),
@@ -39,8 +44,8 @@ def partial_transport(
         entropy_smoothing: ε > 0, inverse strength of the smoothing; large is close to (P1).
         solver: "newton", a bracketed Newton iteration in the log domain, or "fixed_point", the
             iteration of Prop. 4.2 (kept for comparison). The plan of a fixed point that has not
-            converged transports another mass than μ: some percent more or less after 100
-            iterations with ε 100. Called eagerly it warns of that; in a graph it cannot.
+            converged transports some percent more or less than μ (100 iterations with ε 100).
+            Called eagerly it warns of that; in a graph it cannot.
         max_iterations: bound on the solver's iterations; `None` is 60 for "newton", which stops
             when it has converged (3 to 5 steps are usual), and 100 for "fixed_point", which always
             runs them all.
@@ -87,44 +92,13 @@ def partial_transport(
 
 
 def presence(features, mask):
-    """Float 1 for every feature that is there, `(..., n)`, and their number `(..., 1)`.
-
-    Args:
-        features: float tensor `(..., n)`, for shape and type.
-        mask: optional boolean tensor `(..., n)`, False for features that are not there.
-
-    Returns:
-        floats `(..., n)`, and n `(..., 1)`; 1 for a row without any feature, to keep 1/n finite.
-
-    Example:
-        >>> presence(tf.zeros((1, 3)), [[True, False, True]])[1].numpy().tolist()
-        [[2.0]]
-    """
+    """Float 1 for every feature that is there `(..., n)`, and how many are, `(..., 1)`, or 1."""
     present = tf.ones_like(features) if mask is None else tf.cast(mask, features.dtype)
     return present, tf.maximum(tf.reduce_sum(present, axis=-1, keepdims=True), 1.0)
 
 
 def taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations=None):
-    """Solve `Σ_j sigmoid(x + log s_j) = n μ` for p, the part of each feature that is taken.
-
-    Args:
-        log_s: float tensor `(..., n)`, `log Σ_i exp(-ε c_ij)`.
-        present: 1 for features that are there, 0 for others, as of `presence`.
-        n: their number `(..., 1)`.
-        transport_ratio: μ in (0, 1].
-        solver: "newton" or "fixed_point".
-        max_iterations: as for `partial_transport`.
-
-    Returns:
-        p and 1 - p, both `(..., n)`, each as precise as floats can be; 0 for absent features.
-
-    Example:
-        >>> log_s = tf.constant([[0.0, 0.0, -50.0, -50.0]])
-        >>> present, n = presence(log_s, mask=None)
-        >>> taken, left = taken_and_left(log_s, present, n, 0.5, "newton")
-        >>> taken.numpy().round(3).tolist()
-        [[1.0, 1.0, 0.0, 0.0]]
-    """
+    """The p and 1 - p `(..., n)` that solve `Σ_j sigmoid(x + log s_j) = n μ`, 0 where absent."""
     if transport_ratio == 1.0:
         return present, tf.zeros_like(present)
     solve, default_iterations = _SOLVERS[solver]
@@ -150,21 +124,7 @@ def _warn_unless_converged(taken, present, mass):
 
 
 def through_solution(g_p, taken, left):
-    """Gradient w.r.t. log s from that w.r.t. p (Prop. 4.3): `h (g_p - Σ g_p h / Σ h)`.
-
-    Args:
-        g_p: gradient w.r.t. p `(..., n)`.
-        taken: p `(..., n)`.
-        left: 1 - p `(..., n)`; `h = p (1 - p)` is the curvature of the sigmoid.
-
-    Returns:
-        gradient `(..., n)`; it sums to 0.
-
-    Example:
-        >>> half = tf.fill((2,), 0.5)
-        >>> through_solution(tf.constant([1.0, 3.0]), half, half).numpy().tolist()
-        [-0.25, 0.25]
-    """
+    """Gradient w.r.t. log s from that w.r.t. p (Prop. 4.3): `h (g_p - Σ g_p h / Σ h)`."""
     h = taken * left
     mean = tf.math.divide_no_nan(
         tf.reduce_sum(g_p * h, axis=-1, keepdims=True), tf.reduce_sum(h, axis=-1, keepdims=True)
@@ -172,7 +132,7 @@ def through_solution(g_p, taken, left):
     return h * (g_p - mean)
 
 
-def check_transport(transport_ratio, entropy_smoothing, solver):
+def check_transport(transport_ratio: float, entropy_smoothing: float, solver: str) -> None:
     """Refuse parameters for which (P2) or its solver is not defined.
 
     Args:
@@ -181,7 +141,7 @@ def check_transport(transport_ratio, entropy_smoothing, solver):
         solver: must be "newton" or "fixed_point".
 
     Raises:
-        ValueError: naming the parameter, what was received and what is accepted.
+        ValueError: saying which parameter is out of range, and what is accepted.
 
     Example:
         >>> check_transport(transport_ratio=0.3, entropy_smoothing=5.0, solver="newton")
@@ -203,11 +163,9 @@ def _center(log_s, present):
 
 
 def _newton(log_s, present, n, transport_ratio, max_iterations):
-    """Root x of mean_j sigmoid(x + log s_j) = μ, by Newton on the log-odds of both sides.
-
-    The log-odds of the mean are close to linear in x (exactly so for equal s_j, and in both tails),
-    which makes Newton quick; a step that leaves the bracket is replaced by bisection.
-    """
+    """Root x of mean_j sigmoid(x + log s_j) = μ, by Newton on the log-odds of both sides."""
+    # The log-odds of the mean are close to linear in x (exactly so for equal s_j, and in both
+    # tails), which makes Newton quick. A step that leaves the bracket is replaced by bisection.
     target = math.log(transport_ratio) - math.log1p(-transport_ratio)
     low = tf.fill(tf.shape(n), tf.constant(target, log_s.dtype))
     high = target - tf.reduce_min(log_s, axis=-1, keepdims=True)
@@ -257,3 +215,48 @@ _SOLVERS = {
     "newton": (_newton, _NEWTON_ITERATIONS),
     "fixed_point": (_fixed_point, _FIXED_POINT_ITERATIONS),
 }
+
+
+def balanced_transport(
+    cost: Tensor, weights: Tensor, entropy_smoothing: float, num_iterations: int = 10
+) -> Tensor:
+    """Transport all mass of n features in equal parts to m prototypes, by Sinkhorn's iteration.
+
+    Entropy-smoothed transport between two given distributions (Cuturi, NeurIPS 2013).
+
+    The plan of `min Σ_ij c_ij π_ij + (1/ε) Σ_ij π_ij log π_ij` subject to `Σ_i π_ij = q_j` and
+    `Σ_j π_ij = 1/m` is `π_ij = q_j softmax_i(x_i - ε c_ij)`. Each iteration adds to x_i the log of
+    `(1/m) / Σ_j π_ij`. This is the iteration for the scalings in the log domain, where any ε is
+    finite; the constraint on q holds after any number of iterations, that on 1/m in the limit.
+
+    Args:
+        cost: float tensor `(..., m, n)`, cost c_ij of moving feature j to prototype i.
+        weights: float tensor `(..., n)`, mass q_j of every feature; each row sums to 1, or is 0 for
+            a set without features, whose plan is 0.
+        entropy_smoothing: ε > 0, inverse strength of the smoothing.
+        num_iterations: Sinkhorn iterations; the gradient is that of these iterations.
+
+    Returns:
+        plan π `(..., m, n)`, float64 for a float64 cost, else float32.
+
+    Example:
+        >>> import numpy as np
+        >>> cost = np.array([[0.0, 1.0], [0.0, 1.0]], "float32")
+        >>> balanced_transport(cost, [0.5, 0.5], entropy_smoothing=5.0).numpy().round(2).tolist()
+        [[0.25, 0.25], [0.25, 0.25]]
+    """
+    cost = at_least_float32(cost)
+    weights = ops.cast(weights, cost.dtype)[..., None, :]
+    # A set without features is given some, to keep its potentials finite.
+    is_empty = ops.logical_not(ops.any(weights > 0, axis=-1, keepdims=True))
+    has_mass = ops.logical_or(weights > 0, is_empty)
+    log_mass = ops.log(ops.where(weights > 0, weights, 1.0))
+    logits = -entropy_smoothing * cost
+    potential = ops.zeros_like(logits[..., :1])
+    for _ in range(num_iterations):
+        log_plan = ops.where(
+            has_mass, log_mass + ops.log_softmax(logits + potential, axis=-2), -math.inf
+        )
+        log_share = ops.logsumexp(log_plan, axis=-1, keepdims=True)
+        potential = potential - math.log(cost.shape[-2]) - log_share
+    return weights * ops.softmax(logits + potential, axis=-2)

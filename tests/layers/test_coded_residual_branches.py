@@ -105,7 +105,8 @@ def test_total_loss_in_keras_and_in_a_metric_learner():
     added = float(sum(model.losses))
     metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
     assert added > 0
-    model.compile("sgd", loss=[MultiSimilarityLoss(), MultiSimilarityLoss()])
+    losses = [MultiSimilarityLoss(), MultiSimilarityLoss()]
+    model.compile("sgd", loss=losses, jit_compile=False)
     plain = model.fit(images, (labels, labels), batch_size=24, verbose=0).history["loss"][0]
     assert plain == pytest.approx(sum(metric) + added, rel=1e-4)
     for weight, value in zip(model.weights, embedder().weights, strict=True):
@@ -114,16 +115,15 @@ def test_total_loss_in_keras_and_in_a_metric_learner():
     added = float(sum(model.losses))
     metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
     learner = MetricLearner(model, branch_losses(), loss_weights={"first": 0.9, "second": 0.1})
-    learner.compile("sgd")
+    learner.compile("sgd", jit_compile=False)
     total = learner.fit(images, labels, batch_size=24, verbose=0).history["loss"][0]
     assert total == pytest.approx(0.9 * metric[0] + 0.1 * metric[1] + added, rel=1e-4)
 
 
-@pytest.mark.parametrize("share_weights", [False, True])
-def test_learner_trains_and_loads_and_infers_with_the_first_branch(tmp_path, share_weights):
+def test_learner_trains_and_loads_and_infers_with_the_first_branch(tmp_path):
     images, labels = data()
-    learner = MetricLearner(embedder(share_weights=share_weights), branch_losses())
-    learner.compile(keras.optimizers.Adam(0.003), jit_compile=share_weights)
+    learner = MetricLearner(embedder(), branch_losses())
+    learner.compile(keras.optimizers.Adam(0.003), jit_compile=False)
     history = learner.fit(images, labels, batch_size=24, epochs=100, verbose=0).history
     for name in ("loss", "first_loss", "second_loss"):
         assert history[name][-1] < 0.8 * history[name][0], name
@@ -160,11 +160,3 @@ def test_refuses_bad_arguments(arguments, message):
     defaults = {"num_prototypes": (2, 3), "embedding_dim": (4, 5), "hidden_dim": 6}
     with pytest.raises(ValueError, match=message):
         CodedResidualBranches(**{**defaults, **arguments})
-
-
-def test_config_round_trip():
-    layer = CodedResidualBranches(
-        (5, 6), (4, 3), 2, True, False, 0.2, 0.3, "orthogonal", "channels_first", name="crt"
-    )
-    twin = CodedResidualBranches.from_config(layer.get_config())
-    assert twin.get_config() == layer.get_config()

@@ -18,7 +18,7 @@ def maps():
 
 
 def with_attention(layer, maps):
-    """`layer`, built, with attention that no longer is the identity."""
+    """`layer`, built, with attention that is no longer the identity."""
     layer(maps)
     for seed, weight in enumerate(layer.weights):
         if "psi" in weight.path:
@@ -47,7 +47,7 @@ def embedded(layer, name, features):
 
 
 def focused(features):
-    """Blocks of 2 x 2 places of a map, side by side in its channels."""
+    """Blocks of 2 x 2 positions of a map, side by side in its channels."""
     batch, height, width, channels = features.shape
     joint = np.zeros((batch, height // 2, width // 2, 4 * channels), "float32")
     for b, i, j in np.ndindex(*joint.shape[:3]):
@@ -70,9 +70,9 @@ def test_equals_its_heads(maps, heads):
     assert layer.compute_output_shape([x.shape for x in maps]) == (2, 10)
     for name in names:
         attention = head_of(layer, name)[0]
-        for place in (None, (1, 2)):
-            found = layer.attention_maps(maps, head=name, place=place)
-            expected = attention.attention_maps(sources[name], place=place)
+        for position in (None, (1, 2)):
+            found = layer.attention_maps(maps, head=name, position=position)
+            expected = attention.attention_maps(sources[name], position=position)
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(
         layer.attention_maps(maps), layer.attention_maps(maps, head=names[-1])
@@ -158,8 +158,8 @@ def test_refuses_maps_of_no_head(maps):
     layer = GlobalLocalEmbedding(dim=4, key_dim=3, heads="global")
     with pytest.raises(ValueError, match="one of global with heads='global', received 'local'"):
         layer.attention_maps(maps, head="local")
-    with pytest.raises(ValueError, match=r"place must lie within \(2, 3\), received \[2, 0\]"):
-        layer.attention_maps(maps, place=(2, 0))
+    with pytest.raises(ValueError, match=r"position must lie within \(2, 3\), received \[2, 0\]"):
+        layer.attention_maps(maps, position=(2, 0))
 
 
 @pytest.mark.parametrize("heads", ["both", "single"])
@@ -186,7 +186,7 @@ def test_both_heads_train_with_the_hybrid_loss():
     head = GlobalLocalEmbedding(dim=8, key_dim=4)
     embeddings = L2Normalization()(head([local, last]))
     learner = MetricLearner(keras.Model(images, embeddings), HybridLoss(num_classes=2))
-    learner.compile(keras.optimizers.AdamW(1e-2))
+    learner.compile(keras.optimizers.AdamW(1e-2), jit_compile=False)
     x = features_like((8, 12, 12, 3))
     data = tf.data.Dataset.from_tensor_slices((x, np.arange(8) % 2)).batch(8).repeat()
     before = head.get_weights()

@@ -1,6 +1,4 @@
 import itertools
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -101,36 +99,6 @@ def test_weights_and_attributes_are_distributions(
     np.testing.assert_allclose(pooled, expected, rtol=1e-4, atol=1e-4 * max(scale, 1e-3))
 
 
-def test_a_set_equals_a_map_and_its_order_does_not_matter():
-    features = features_like((2, 3, 4, 5))
-    layer = GeneralizedSumPooling(6)
-    pooled = layer(features)
-    as_set = features.reshape(2, 12, 5)
-    np.testing.assert_allclose(layer(as_set), pooled, rtol=1e-6)
-    order = np.random.default_rng(0).permutation(12)
-    np.testing.assert_allclose(layer(as_set[:, order]), pooled, rtol=1e-4, atol=1e-6)
-    assert layer.pooling_weights(as_set).shape == (2, 12)
-    assert layer.attribute_maps(as_set).shape == (2, 12, 6)
-
-
-def test_channels_first():
-    features = features_like((2, 3, 4, 5))
-    last = GeneralizedSumPooling(6, return_attributes=True)
-    pooled, attributes = last(features)
-    first = GeneralizedSumPooling(6, return_attributes=True, data_format="channels_first")
-    transposed = features.transpose(0, 3, 1, 2)
-    first.build(transposed.shape)
-    first.prototypes.assign(last.prototypes)
-    for value, expected in zip(first(transposed), (pooled, attributes), strict=True):
-        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(
-        first.pooling_weights(transposed), last.pooling_weights(features), rtol=1e-5, atol=1e-7
-    )
-    assert first.compute_output_shape((None, 5, None, None)) == ((None, 5), (None, 6))
-    keras.config.set_image_data_format("channels_first")
-    assert GeneralizedSumPooling().data_format == "channels_first"
-
-
 def test_mask_leaves_features_out():
     features = tf.constant(features_like((2, 6, 4)))
     mask = np.array([[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]], bool)
@@ -148,20 +116,6 @@ def test_mask_leaves_features_out():
     np.testing.assert_allclose(attributes[:1], alone[1], rtol=1e-5, atol=1e-6)
 
 
-def test_what_is_masked_may_be_nan():
-    features = features_like((1, 4, 3))
-    mask = np.array([[True, True, True, False]])
-    layer = GeneralizedSumPooling(2)
-    expected = layer(features, mask=mask)
-    features[0, 3] = np.nan
-    variable = tf.constant(features)
-    with tf.GradientTape() as tape:
-        tape.watch(variable)
-        pooled = layer(variable, mask=mask)
-    np.testing.assert_array_equal(pooled, expected)
-    assert np.isfinite(tape.gradient(pooled, variable)).all()
-
-
 def test_adapt_leaves_out_what_a_keras_mask_leaves_out():
     embedding = keras.layers.Embedding(20, 4, mask_zero=True)
     tokens = embedding(np.array([[3, 7, 5, 0, 0, 0], [1, 2, 4, 9, 0, 0]]))
@@ -173,43 +127,12 @@ def test_adapt_leaves_out_what_a_keras_mask_leaves_out():
         GeneralizedSumPooling(num_prototypes=8).adapt(tokens)
 
 
-def test_keras_mask_of_a_token_model():
-    tokens = keras.Input((None,), dtype="int32")
-    embedded = keras.layers.Embedding(20, 8, mask_zero=True)(tokens)
-    model = keras.Model(tokens, GeneralizedSumPooling(4)(embedded))
-    short = model(np.array([[3, 7, 5]]))
-    padded = model(np.array([[3, 7, 5, 0, 0]]))
-    np.testing.assert_allclose(padded, short, rtol=1e-5, atol=1e-7)
-    empty = model(np.array([[0, 0]]))
-    assert (np.asarray(empty) == 0).all()
-
-
-def test_unknown_height_and_width():
-    images = keras.Input((None, None, 3))
-    outputs = GeneralizedSumPooling(4, return_attributes=True)(images)
-    model = keras.Model(images, outputs)
-    assert [o.shape for o in outputs] == [(None, 3), (None, 4)]
-    for size in ((2, 2), (5, 3)):
-        assert model.predict(np.ones((2, *size, 3)), verbose=0)[0].shape == (2, 3)
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16", "float64"])
-def test_dtype_policies(policy):
-    features = features_like((2, 4, 4, 8), scale=50.0)
-    reference = GeneralizedSumPooling(6, return_attributes=True)
-    expected = reference(features)
-    layer = GeneralizedSumPooling(6, return_attributes=True, dtype=policy)
-    layer.build(features.shape)
-    layer.prototypes.assign(reference.prototypes)
-    outputs = layer(features)
-    for output, value in zip(outputs, expected, strict=True):
-        assert output.dtype == layer.compute_dtype
-        tolerance = 1e-5 if policy == "float64" else 5e-2
-        np.testing.assert_allclose(
-            tf.cast(output, "float32"), value, rtol=tolerance, atol=tolerance
-        )
-    if policy.startswith("mixed"):
-        assert layer.prototypes.dtype == "float32"
+def test_attributes_have_the_type_of_the_policy():
+    features = features_like((2, 4, 4, 8))
+    layer = GeneralizedSumPooling(6, return_attributes=True, dtype="mixed_float16")
+    _, attributes = layer(features)
+    assert attributes.dtype == "float16"
+    np.testing.assert_allclose(np.sum(attributes, axis=1), 1, rtol=2e-3)
 
 
 def test_gradients_equal_finite_differences_in_float64():
@@ -289,20 +212,11 @@ def test_adapt_refuses(features, message):
         ({"transport_ratio": 0.0}, "transport_ratio must lie in"),
         ({"entropy_smoothing": -1.0}, "entropy_smoothing must be positive"),
         ({"solver": "exact"}, "solver must be one of"),
-        ({"data_format": "NHWC"}, 'must be "channels_last" or "channels_first"'),
     ],
 )
 def test_refuses_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         GeneralizedSumPooling(**arguments)
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4, 5, 6)])
-def test_refuses_input_that_is_neither_map_nor_set(shape):
-    with pytest.raises(
-        ValueError, match=r"maps \(B, H, W, C\) or sets \(B, n, C\), received shape"
-    ):
-        GeneralizedSumPooling()(np.ones(shape, "float32"))
 
 
 def test_fit_under_xla_trains_the_prototypes():
@@ -314,66 +228,3 @@ def test_fit_under_xla_trains_the_prototypes():
     model.fit(features_like((8, 6, 6, 3)), features_like((8, 8)), epochs=2, verbose=0)
     after = model.layers[-1].prototypes.numpy()
     assert np.isfinite(after).all() and not np.array_equal(after, before)
-
-
-LOAD = """
-import sys
-import numpy as np
-{imports}
-features = np.load(sys.argv[2])
-outputs = {call}
-np.savez(sys.argv[3], *[np.asarray(o) for o in outputs])
-"""
-
-
-def run_in_a_fresh_process(tmp_path, model_path, features, imports, call):
-    np.save(tmp_path / "features.npy", features)
-    script = LOAD.format(imports=imports, call=call)
-    arguments = [str(model_path), str(tmp_path / "features.npy"), str(tmp_path / "out.npz")]
-    subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True)
-    return list(np.load(tmp_path / "out.npz").values())
-
-
-@pytest.fixture
-def pooled_model():
-    images = keras.Input((None, None, 3))
-    x = keras.layers.Conv2D(8, 3)(images)
-    return keras.Model(
-        images, GeneralizedSumPooling(5, 0.2, 7.0, "fixed_point", return_attributes=True)(x)
-    )
-
-
-def test_keras_file_loads_in_a_fresh_process(tmp_path, pooled_model):
-    features = features_like((2, 9, 7, 3))
-    pooled_model.save(tmp_path / "model.keras")
-    outputs = run_in_a_fresh_process(
-        tmp_path,
-        tmp_path / "model.keras",
-        features,
-        "import keras, gsp_tf.layers",
-        "keras.models.load_model(sys.argv[1])(features)",
-    )
-    for value, expected in zip(outputs, pooled_model(features), strict=True):
-        np.testing.assert_allclose(value, expected, rtol=1e-6)
-
-
-def test_saved_model_serves_without_the_library(tmp_path, pooled_model):
-    features = features_like((2, 9, 7, 3))
-    pooled_model.export(tmp_path / "exported", verbose=False)
-    outputs = run_in_a_fresh_process(
-        tmp_path,
-        tmp_path / "exported",
-        features,
-        "import tensorflow as tf\nsys.modules['gsp_tf'] = None",
-        "(lambda model: model.serve(features))(tf.saved_model.load(sys.argv[1]))",
-    )
-    for value, expected in zip(outputs, pooled_model(features), strict=True):
-        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-7)
-
-
-def test_config_round_trip():
-    layer = GeneralizedSumPooling(
-        5, 0.2, 7.0, "fixed_point", True, "orthogonal", "channels_first", name="pool"
-    )
-    twin = GeneralizedSumPooling.from_config(layer.get_config())
-    assert twin.get_config() == layer.get_config()

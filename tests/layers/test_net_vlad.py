@@ -16,10 +16,10 @@ def test_sums_residuals_by_soft_assignment():
     pooled = layer(features)
     for row in range(2):
         residuals = np.zeros((3, 5))
-        for place in features[row].reshape(12, 5):
-            scores = np.exp([kernel[:, k] @ place + bias[k] for k in range(3)])
+        for position in features[row].reshape(12, 5):
+            scores = np.exp([kernel[:, k] @ position + bias[k] for k in range(3)])
             for k in range(3):
-                residuals[k] += scores[k] / scores.sum() * (place - centers[k])
+                residuals[k] += scores[k] / scores.sum() * (position - centers[k])
         parts = [residual / np.linalg.norm(residual) for residual in residuals]
         np.testing.assert_allclose(pooled[row], np.concatenate(parts) / 3**0.5, rtol=1e-10)
 

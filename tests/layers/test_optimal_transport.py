@@ -16,17 +16,17 @@ def test_equals_averages_by_the_plan_of_sinkhorn(num_iterations):
     layer = OptimalTransportPooling(3, 4.0, num_iterations, dtype="float64")
     pooled = layer(features)
     for row in range(2):
-        places = features[row].reshape(12, 5)
+        positions = features[row].reshape(12, 5)
         kernel = np.zeros((3, 12))
         for i, j in np.ndindex(3, 12):
-            kernel[i, j] = np.linalg.norm(unit(layer.prototypes.numpy()[i]) - unit(places[j]))
+            kernel[i, j] = np.linalg.norm(unit(layer.prototypes.numpy()[i]) - unit(positions[j]))
         kernel = np.exp(-4.0 * kernel)
         u = np.ones(3)
         for _ in range(num_iterations):
             v = 1 / 12 / (u @ kernel)
             u = 1 / 3 / (kernel @ v)
         plan = u[:, None] * kernel * (1 / 12 / (u @ kernel))
-        expected = np.concatenate([3**0.5 * plan[i] @ places for i in range(3)])
+        expected = np.concatenate([3**0.5 * plan[i] @ positions for i in range(3)])
         np.testing.assert_allclose(pooled[row], expected, rtol=1e-10, atol=1e-12)
 
 

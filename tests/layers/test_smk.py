@@ -20,19 +20,21 @@ def test_equals_the_sum_of_smoothed_features_by_attention(size, mask):
     expected, expected_gradient = np.zeros((2, 5)), np.zeros_like(FEATURES)
     before, after = (size - 1) // 2, size // 2
     for row in range(2):
-        places = [(y, x) for y, x in np.ndindex(3, 4) if mask[row, y, x]]
-        norms = {place: np.linalg.norm(FEATURES[row][place]) for place in places}
-        for y, x in places:
+        positions = [(y, x) for y, x in np.ndindex(3, 4) if mask[row, y, x]]
+        norms = {position: np.linalg.norm(FEATURES[row][position]) for position in positions}
+        for y, x in positions:
             weight = norms[y, x] / sum(norms.values())
             near = [
-                (v, u) for v, u in places if -before <= v - y <= after and -before <= u - x <= after
+                (v, u)
+                for v, u in positions
+                if -before <= v - y <= after and -before <= u - x <= after
             ]
-            for place in near:
-                expected[row] += weight * FEATURES[row][place] / len(near)
-                expected_gradient[row][place] += weight / len(near)
+            for position in near:
+                expected[row] += weight * FEATURES[row][position] / len(near)
+                expected_gradient[row][position] += weight / len(near)
         weights = layer.pooling_weights(FEATURES, mask=mask)[row].numpy()
-        for place in places:
-            assert weights[place] == pytest.approx(norms[place] / sum(norms.values()))
+        for position in positions:
+            assert weights[position] == pytest.approx(norms[position] / sum(norms.values()))
     np.testing.assert_allclose(pooled, expected, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-12, atol=1e-14)
 

@@ -19,7 +19,7 @@ def test_equals_the_authors_selection(oracle, k, jit_compile):
     np.testing.assert_array_equal(np.take_along_axis(pool, indices[..., None], 1), selected)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     pool_size=st.integers(1, 12),
     centers=st.integers(0, 4),

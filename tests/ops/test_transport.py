@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp, softmax
 
-from gsp_tf.ops import partial_transport
+from gsp_tf.ops import balanced_transport, partial_transport
 
 
 def reference(cost, transport_ratio, entropy_smoothing):
@@ -40,8 +40,10 @@ def value_and_gradient(cost, up_residual, up_plan, jit_compile=False, **argument
     return [x.numpy() for x in run(tf.constant(cost))]
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize(("solver", "iterations"), [("newton", None), ("fixed_point", 2000)])
+@pytest.mark.parametrize(
+    ("solver", "iterations", "jit_compile"),
+    [("newton", None, False), ("newton", None, True), ("fixed_point", 2000, False)],
+)
 @pytest.mark.parametrize("k", range(4))
 def test_equals_the_authors_values_and_gradients(oracle, k, solver, iterations, jit_compile):
     case = {key[3:]: v for key, v in oracle("transport").items() if key.startswith(f"t{k}_")}
@@ -97,8 +99,11 @@ RATIOS = [1e-3, 0.01, 0.3, 0.99, 1 - 1e-7, 1.0]
 SMOOTHINGS = [1e-4, 1.0, 20.0, 1e4]
 
 
-@pytest.mark.parametrize("solver", ["newton", "fixed_point"])
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 40), (7, 1), (8, 49)])
+@pytest.mark.parametrize(
+    ("m", "n", "solver"),
+    [(1, 1, "newton"), (1, 40, "newton"), (7, 1, "newton"), (8, 49, "newton")]
+    + [(8, 49, "fixed_point")],
+)
 def test_finite_and_feasible_everywhere(m, n, solver):
     rng = np.random.default_rng(2)
     costs = {
@@ -129,7 +134,7 @@ def test_finite_and_feasible_everywhere(m, n, solver):
             assert (error <= 1e-6 + eps * spread * 2.0**-23).all(), context
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     cost=hnp.arrays(
         "float32",
@@ -275,3 +280,26 @@ def test_a_fixed_point_that_has_not_converged_warns():
         np.testing.assert_allclose(mass("fixed_point", max_iterations=5000), 0.3, rtol=1e-3)
         half = np.array([[[0.5, 0.5]]] * 2, "float32")  # no feature is there in the second
         partial_transport(half, 0.3, 5.0, "fixed_point", mask=[[True, True], [False, False]])
+
+
+COST = np.random.default_rng(0).uniform(0, 2, size=(2, 3, 7)).astype("float32")
+WEIGHTS = np.random.default_rng(1).dirichlet(np.ones(7), size=2).astype("float32")
+
+
+@pytest.mark.parametrize("num_iterations", [1, 200])
+def test_moves_what_there_is_and_in_the_limit_in_equal_parts(num_iterations):
+    plan = balanced_transport(COST, WEIGHTS, 10.0, num_iterations).numpy()
+    np.testing.assert_allclose(plan.sum(1), WEIGHTS, rtol=1e-5)
+    error = np.abs(plan.sum(2) - 1 / 3).max()
+    assert error < 1e-6 if num_iterations == 200 else error > 1e-3
+
+
+@pytest.mark.parametrize("entropy_smoothing", [1e-30, 1e-3, 1.0, 1e3, 1e8, 1e30])
+def test_every_smoothing_is_finite(entropy_smoothing):
+    cost = tf.constant(COST)
+    with tf.GradientTape() as tape:
+        tape.watch(cost)
+        plan = balanced_transport(cost, WEIGHTS, entropy_smoothing)
+        target = tf.reduce_sum(plan * COST)
+    np.testing.assert_allclose(np.sum(plan, axis=1), WEIGHTS, rtol=1e-5)
+    assert np.isfinite(tape.gradient(target, cost)).all()

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat
+from gsp_tf._typing import Tensor
 from gsp_tf.layers.grouping.base import LocalFeatureGrouping, share_of_channels
-from gsp_tf.layers.sizes import check_sizes
+from gsp_tf.layers.local_features import DataFormat, check_sizes
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -22,24 +22,21 @@ class AttentiveGrouping(LocalFeatureGrouping):
     modules puts after the sum is part of V here: the two are one linear map.
 
     The maps are applied in the cheaper order, `x_jᵀ (Kᵀ q_g)` and `V (Σ_j a_gj x_j)`: no key and no
-    value is held for any place.
+    value is held for any position.
 
     Args:
         num_groups: P, number of groups.
         group_dim: dimension of each group.
-        key_dim: D_K, dimension of keys and queries; `None` for C / 8, which is the authors'
-            program's, for the paper gives none.
+        key_dim: D_K, dimension of keys and queries; `None` for C / 8 as in the authors' program;
+            the paper gives none.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weights: `key_kernel (C, D_K)`, `value_kernel (C, group_dim)`, `queries (P, D_K)`.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: `(B, P, group_dim)`.
+    Input: a map or a set. Output: `(B, P, group_dim)`.
 
     Raises:
-        ValueError: if a size is no integer of at least 1 or the input is neither a map nor a set.
+        ValueError: if a size is not an integer of at least 1.
 
     Example:
         >>> import numpy as np
@@ -70,11 +67,11 @@ class AttentiveGrouping(LocalFeatureGrouping):
         self.value_kernel = self.add_kernel("value_kernel", (channels, self.group_dim))
         self.queries = self.add_kernel("queries", (self.num_groups, key_dim))
 
-    def pool_groups(self, features, mask):
+    def pool_groups(self, features: Tensor, mask: Tensor | None) -> Tensor:
         attended = ops.einsum("bng,bnc->bgc", self.attention(features, mask), features)
         return ops.matmul(attended, self.value_kernel)
 
-    def attention(self, features, mask):
+    def attention(self, features: Tensor, mask: Tensor | None) -> Tensor:
         directions = ops.matmul(self.key_kernel, ops.transpose(self.queries))
         scores = ops.matmul(features, directions)
         if mask is None:
@@ -82,6 +79,3 @@ class AttentiveGrouping(LocalFeatureGrouping):
         left = ops.cast(mask, "bool")[..., None]
         lowest = np.finfo(keras.backend.standardize_dtype(scores.dtype)).min
         return ops.where(left, ops.softmax(ops.where(left, scores, lowest), axis=1), 0.0)
-
-    def get_config(self):
-        return {**super().get_config(), "key_dim": self.key_dim}

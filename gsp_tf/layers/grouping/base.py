@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer
-from gsp_tf.layers.sizes import check_sizes
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer, at_positions, check_sizes
 from gsp_tf.ops import at_least_float32, average_weights
 
 
@@ -15,7 +15,7 @@ class LocalFeatureGrouping(LocalFeatureLayer):
 
     Group g weighs the n local features x_j, channel by channel, and maps their sum linearly:
     `V_g (Σ_j w_gj ⊙ x_j)`. A subclass implements `pool_groups(features, mask)`, and
-    `attention(features, mask)` unless its weights are the same at every place; the features they
+    `attention(features, mask)` unless its weights are the same at every position; the features they
     are given are a set `(B, n, C)` of at least 32 bits.
 
     Args:
@@ -23,8 +23,10 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         group_dim: dimension of each group.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Raises:
-        ValueError: if a size is no integer of at least 1.
+    Example:
+        >>> from gsp_tf.layers import LinearGrouping
+        >>> isinstance(LinearGrouping(num_groups=3, group_dim=8), LocalFeatureGrouping)
+        True
     """
 
     def __init__(
@@ -34,19 +36,11 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         check_sizes(num_groups=num_groups, group_dim=group_dim)
         self.num_groups = num_groups
         self.group_dim = group_dim
-        self.supports_masking = True
 
-    def add_kernel(self, name, shape, initializer="glorot_uniform"):
-        """Add a weight that keeps its type under mixed precision.
-
-        Args:
-            name: name of the weight.
-            shape: its shape.
-            initializer: its initialiser.
-
-        Returns:
-            Keras variable.
-        """
+    def add_kernel(
+        self, name: str, shape: tuple[int, ...], initializer: Any = "glorot_uniform"
+    ) -> keras.Variable:
+        """Add a weight that keeps its type under mixed precision."""
         return self.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)
 
     def call(self, features, mask=None):
@@ -54,8 +48,8 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         groups = self.pool_groups(at_least_float32(features), mask)
         return ops.cast(groups, self.compute_dtype)
 
-    def attention_maps(self, features, mask=None):
-        """Share of every place in what a group weighs: `Σ_c |w_gjc| / Σ_jc |w_gjc|`.
+    def attention_maps(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Share of every position in what a group weighs: `Σ_c |w_gjc| / Σ_jc |w_gjc|`.
 
         Args:
             features: map or set, as for the layer.
@@ -63,12 +57,12 @@ class LocalFeatureGrouping(LocalFeatureLayer):
 
         Returns:
             `(B, H, W, groups)` for a map, `(B, n, groups)` for a set; each group sums to 1 over the
-            places.
+            positions.
         """
         return self._maps(self.attention, features, mask)
 
-    def channel_maps(self, features, mask=None):
-        """Share of every place in what a group takes from its strongest channel, `|w_gjc x_jc|`.
+    def channel_maps(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Share of every position in what a group takes from its strongest channel, `|w_gjc x_jc|`.
 
         The channel is, for each image and group, the one with the largest of these magnitudes:
         Fig. 5 of "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping"
@@ -80,7 +74,7 @@ class LocalFeatureGrouping(LocalFeatureLayer):
 
         Returns:
             `(B, H, W, groups)` for a map, `(B, n, groups)` for a set; each group sums to 1 over the
-            places.
+            positions.
 
         Example:
             >>> import numpy as np
@@ -91,26 +85,23 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         """
         return self._maps(self._strongest_channels, features, mask)
 
-    def pool_groups(self, features, mask):
+    def pool_groups(self, features: Tensor, mask: Tensor | None) -> Tensor:
         """Groups `(B, groups, group_dim)` of a set `(B, n, C)` with a mask `(B, n)` or `None`."""
         raise NotImplementedError
 
-    def attention(self, features, mask):
+    def attention(self, features: Tensor, mask: Tensor | None) -> Tensor:
         """Attention `(B, n, groups)` of a set `(B, n, C)` with a mask `(B, n)` or `None`."""
         return ops.repeat(average_weights(features, mask)[..., None], self.num_groups, axis=-1)
 
-    def weighted_features(self, features, mask):
+    def weighted_features(self, features: Tensor, mask: Tensor | None) -> Tensor:
         """`w_gj ⊙ x_j` up to a factor: `(B, n, groups, C)` of a set with a mask or `None`."""
         return self.attention(features, mask)[..., None] * features[:, :, None]
 
     def _maps(self, of_set, features, mask):
-        """What a function of a set and its mask gives `(B, n, groups)`, on the grid of a map."""
-        features = ops.convert_to_tensor(features, dtype=self.compute_dtype)
-        if not self.built:
-            self.build(tuple(features.shape))
-        features, mask, dimensions = self.as_set(features, mask)
-        maps = of_set(at_least_float32(features), mask)
-        return ops.reshape(maps, (ops.shape(features)[0], *dimensions, self.num_groups))
+        """What a function of a set and its mask gives, `(B, n, groups)`, at the positions."""
+        features = self._prepare(ops.convert_to_tensor(features, dtype=self.compute_dtype))
+        features, mask, positions = self.as_set(features, mask)
+        return at_positions(of_set(at_least_float32(features), mask), positions)
 
     def _strongest_channels(self, features, mask):
         responses = ops.abs(self.weighted_features(features, mask))
@@ -127,62 +118,19 @@ class LocalFeatureGrouping(LocalFeatureLayer):
     def compute_mask(self, inputs, mask=None):
         return None
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_groups": self.num_groups,
-            "group_dim": self.group_dim,
-        }
-
 
 def average(features, mask):
-    """Average of the features that the mask leaves.
-
-    Args:
-        features: float tensor `(B, n, C)`.
-        mask: mask `(B, n)` or `None`.
-
-    Returns:
-        float tensor `(B, C)`, 0 if nothing is left.
-
-    Example:
-        >>> average(ops.array([[[1.0], [3.0], [8.0]]]), [[True, True, False]]).numpy().tolist()
-        [[2.0]]
-    """
+    """Average `(B, C)` of the features `(B, n, C)` that the mask leaves, 0 if nothing is left."""
     return ops.einsum("bn,bnc->bc", average_weights(features, mask), features)
 
 
 def share_of_channels(channels, divisor):
-    """A size that follows from the number of channels.
-
-    Args:
-        channels: number of channels.
-        divisor: how many times smaller the size is.
-
-    Returns:
-        int of at least 1.
-
-    Example:
-        >>> share_of_channels(2048, 8), share_of_channels(4, 8)
-        (256, 1)
-    """
+    """A size, at least 1, that is a fraction of the number of channels."""
     return max(channels // divisor, 1)
 
 
 def glorot_for_each_group(shape, dtype=None):
-    """Glorot's initialisation of a stack of kernels, each by its own size.
-
-    Args:
-        shape: `(groups, inputs, outputs)`.
-        dtype: type of the kernels.
-
-    Returns:
-        tensor of that shape.
-
-    Example:
-        >>> glorot_for_each_group((3, 4, 2)).shape
-        TensorShape([3, 4, 2])
-    """
+    """Glorot's initialisation of a stack of kernels `(groups, inputs, outputs)`, one by one."""
     return ops.stack(
         [keras.initializers.GlorotUniform()(shape[1:], dtype) for _ in range(shape[0])]
     )

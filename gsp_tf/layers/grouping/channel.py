@@ -5,14 +5,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat
+from gsp_tf._typing import Tensor
 from gsp_tf.layers.grouping.base import (
     LocalFeatureGrouping,
     average,
     glorot_for_each_group,
     share_of_channels,
 )
-from gsp_tf.layers.sizes import check_sizes
+from gsp_tf.layers.local_features import DataFormat, check_sizes
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -22,7 +22,7 @@ class ChannelGrouping(LocalFeatureGrouping):
     `V (s_g ⊙ x̄) + b`, `s_g = sigmoid(E_g relu(S_g x̄))`, `x̄ = mean_j x_j`. C-grouping of
     "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (section 4.3),
     with "Squeeze-and-Excitation Networks" (Hu, Shen, Sun, CVPR 2018), eq. 3. The weights are those
-    of channels, the same at every place: its attention maps are uniform; `channel_maps` are not.
+    of channels, the same at every position: its attention maps are uniform; `channel_maps` are not.
 
     Args:
         num_groups: P, number of groups.
@@ -33,13 +33,10 @@ class ChannelGrouping(LocalFeatureGrouping):
     Weights: `squeeze_kernels (P, C, hidden_dim)`, `excite_kernels (P, hidden_dim, C)`, and of all
     groups together `kernel (C, group_dim)` and `bias (group_dim,)`.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: `(B, P, group_dim)`.
+    Input: a map or a set. Output: `(B, P, group_dim)`.
 
     Raises:
-        ValueError: if a size is no integer of at least 1 or the input is neither a map nor a set.
+        ValueError: if a size is not an integer of at least 1.
 
     Example:
         >>> import numpy as np
@@ -73,16 +70,13 @@ class ChannelGrouping(LocalFeatureGrouping):
         self.kernel = self.add_kernel("kernel", (channels, self.group_dim))
         self.bias = self.add_kernel("bias", (self.group_dim,), "zeros")
 
-    def pool_groups(self, features, mask):
+    def pool_groups(self, features: Tensor, mask: Tensor | None) -> Tensor:
         pooled = average(features, mask)
         return ops.add(ops.matmul(self._scales(pooled) * pooled[:, None], self.kernel), self.bias)
 
-    def weighted_features(self, features, mask):
+    def weighted_features(self, features: Tensor, mask: Tensor | None) -> Tensor:
         return self._scales(average(features, mask))[:, None] * features[:, :, None]
 
     def _scales(self, pooled):
         squeezed = ops.relu(ops.einsum("bc,gch->bgh", pooled, self.squeeze_kernels))
         return ops.sigmoid(ops.einsum("bgh,ghc->bgc", squeezed, self.excite_kernels))
-
-    def get_config(self):
-        return {**super().get_config(), "hidden_dim": self.hidden_dim}

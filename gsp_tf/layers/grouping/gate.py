@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat
+from gsp_tf._typing import Tensor
 from gsp_tf.layers.grouping.base import (
     LocalFeatureGrouping,
     average,
@@ -13,7 +13,7 @@ from gsp_tf.layers.grouping.base import (
     glorot_for_each_group,
     share_of_channels,
 )
-from gsp_tf.layers.sizes import check_sizes
+from gsp_tf.layers.local_features import DataFormat, check_sizes
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -21,11 +21,11 @@ class GateGrouping(LocalFeatureGrouping):
     """Global average pooling of features that every group multiplies by gates of its own.
 
     `V mean_j (w_gj ⊙ x_j)`, `w_gj = G_g h_j + b_g`, `h_j = S x_j + b`: gates of any sign, one for
-    each place and channel. G-grouping of "Towards Improved and Interpretable Deep Metric
+    each position and channel. G-grouping of "Towards Improved and Interpretable Deep Metric
     Learning via Attentive Grouping" (section 4.3), whose architecture its appendix shows.
 
-    The sum over places is taken first, as `mean_j h_j x_jᵀ`: no gate is held. Its attention maps
-    are the mean magnitude of the gates of a place, scaled to sum 1.
+    The sum over positions is taken first, as `mean_j h_j x_jᵀ`: no gate is held. Its attention maps
+    are the mean magnitude of the gates of a position, scaled to sum 1.
 
     Args:
         num_groups: P, number of groups.
@@ -37,13 +37,10 @@ class GateGrouping(LocalFeatureGrouping):
     `group_kernels (P, hidden_dim, C)`, `group_biases (P, C)`, and of all groups together
     `kernel (C, group_dim)`.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: `(B, P, group_dim)`.
+    Input: a map or a set. Output: `(B, P, group_dim)`.
 
     Raises:
-        ValueError: if a size is no integer of at least 1 or the input is neither a map nor a set.
+        ValueError: if a size is not an integer of at least 1.
 
     Example:
         >>> import numpy as np
@@ -76,17 +73,17 @@ class GateGrouping(LocalFeatureGrouping):
         self.group_biases = self.add_kernel("group_biases", (groups, channels), "zeros")
         self.kernel = self.add_kernel("kernel", (channels, self.group_dim))
 
-    def pool_groups(self, features, mask):
+    def pool_groups(self, features: Tensor, mask: Tensor | None) -> Tensor:
         weighted = average_weights(features, mask)[..., None] * self._hidden(features)
         products = ops.einsum("bnh,bnc->bhc", weighted, features)
         gated = ops.einsum("bhc,ghc->bgc", products, self.group_kernels)
         gated = gated + ops.multiply(average(features, mask)[:, None], self.group_biases)
         return ops.matmul(gated, self.kernel)
 
-    def weighted_features(self, features, mask):
+    def weighted_features(self, features: Tensor, mask: Tensor | None) -> Tensor:
         return self._gates(features) * features[:, :, None]
 
-    def attention(self, features, mask):
+    def attention(self, features: Tensor, mask: Tensor | None) -> Tensor:
         magnitudes = ops.mean(ops.abs(self._gates(features)), axis=-1)
         magnitudes = average_weights(features, mask)[..., None] * magnitudes
         total = ops.sum(magnitudes, axis=1, keepdims=True)
@@ -98,6 +95,3 @@ class GateGrouping(LocalFeatureGrouping):
 
     def _hidden(self, features):
         return ops.add(ops.matmul(features, self.shared_kernel), self.shared_bias)
-
-    def get_config(self):
-        return {**super().get_config(), "hidden_dim": self.hidden_dim}

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.layers.grouping.base import LocalFeatureGrouping, average
 
 
@@ -11,7 +12,7 @@ class LinearGrouping(LocalFeatureGrouping):
     """Global average pooling and one linear map for each group: `V_g mean_j x_j`.
 
     M-grouping, the multi-linear module, of "Towards Improved and Interpretable Deep Metric Learning
-    via Attentive Grouping" (section 4.3). Every group looks at every place alike: its attention
+    via Attentive Grouping" (section 4.3). Every group looks at every position alike: its attention
     maps are uniform.
 
     Args:
@@ -21,13 +22,10 @@ class LinearGrouping(LocalFeatureGrouping):
 
     Weight: `kernel (C, P * group_dim)`, group by group.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: `(B, P, group_dim)`.
+    Input: a map or a set. Output: `(B, P, group_dim)`.
 
     Raises:
-        ValueError: if a size is no integer of at least 1 or the input is neither a map nor a set.
+        ValueError: if a size is not an integer of at least 1.
 
     Example:
         >>> import numpy as np
@@ -40,6 +38,6 @@ class LinearGrouping(LocalFeatureGrouping):
             "kernel", (self.num_channels(input_shape), self.num_groups * self.group_dim)
         )
 
-    def pool_groups(self, features, mask):
+    def pool_groups(self, features: Tensor, mask: Tensor | None) -> Tensor:
         groups = ops.matmul(average(features, mask), self.kernel)
         return ops.reshape(groups, (-1, self.num_groups, self.group_dim))

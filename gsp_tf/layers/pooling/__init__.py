@@ -1,6 +1,7 @@
-"""Pooling layers: from local features to one vector an image."""
+"""Pooling layers: from local features to one vector per image."""
 
 from gsp_tf.layers.pooling.average_max import AverageMaxPooling
+from gsp_tf.layers.pooling.base import LocalFeaturePooling, WeightedPooling
 from gsp_tf.layers.pooling.cbam import CBAMPooling
 from gsp_tf.layers.pooling.crow import CrowPooling
 from gsp_tf.layers.pooling.delf import DelfPooling
@@ -12,6 +13,7 @@ from gsp_tf.layers.pooling.gsp_max import GeneralizedSumMaxPooling
 from gsp_tf.layers.pooling.gsp_mean import GeneralizedSumMeanPooling
 from gsp_tf.layers.pooling.net_vlad import NetVLAD
 from gsp_tf.layers.pooling.optimal_transport import OptimalTransportPooling
+from gsp_tf.layers.pooling.prototypes import PrototypePooling
 from gsp_tf.layers.pooling.smk import SMKPooling
 from gsp_tf.layers.pooling.solar import SolarPooling
 from gsp_tf.layers.pooling.weldon import WeldonPooling
@@ -27,9 +29,12 @@ __all__ = [
     "GeneralizedSumMaxPooling",
     "GeneralizedSumMeanPooling",
     "GeneralizedSumPooling",
+    "LocalFeaturePooling",
     "NetVLAD",
     "OptimalTransportPooling",
+    "PrototypePooling",
     "SMKPooling",
     "SolarPooling",
+    "WeightedPooling",
     "WeldonPooling",
 ]

@@ -1,19 +1,43 @@
-"""What every pooling layer shares."""
+"""What pooling layers share."""
 
 from keras import ops
 
-from gsp_tf.layers._local_features import LocalFeatureLayer
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import LocalFeatureLayer, at_positions
 from gsp_tf.ops import at_least_float32, average_weights
 
 
 class LocalFeaturePooling(LocalFeatureLayer):
-    """Base of the layers that pool local features to one vector `(B, C)`."""
+    """Base of the layers that pool local features to one vector `(B, C)`.
 
-    def as_weighted_set(self, features, mask=None):
+    A pooling implements `pool` for sets. Masks, layouts and types are dealt with before and after.
+
+    Args:
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Example:
+        >>> class SquarePooling(LocalFeaturePooling):
+        ...     def pool(self, features, average):
+        ...         return ops.einsum("bn,bnc->bc", average, features**2)
+        >>> SquarePooling()(ops.convert_to_tensor([[[1.0], [3.0]]])).numpy().tolist()
+        [[5.0]]
+    """
+
+    def call(self, features, mask=None):
+        features, average, _ = self.as_weighted_set(features, mask)
+        return ops.cast(self.pool(features, average), self.compute_dtype)
+
+    def pool(self, features: Tensor, average: Tensor) -> Tensor:
+        """Pooled vector of a set `(B, n, C)`, given the weights `(B, n)` of average pooling."""
+        raise NotImplementedError
+
+    def as_weighted_set(
+        self, features: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, tuple]:
         """As `as_set` in at least float32, with the weights of average pooling for a mask."""
-        features, mask, places = self.as_set(features, mask)
+        features, mask, positions = self.as_set(features, mask)
         features = at_least_float32(features)
-        return features, average_weights(features, mask), places
+        return features, average_weights(features, mask), positions
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.num_channels(input_shape))
@@ -22,16 +46,44 @@ class LocalFeaturePooling(LocalFeatureLayer):
         return None
 
 
-def as_distribution(weights, average):
-    """Scale non-negative weights to sum 1; where all are 0, the weights of average pooling.
+class WeightedPooling(LocalFeaturePooling):
+    """Base of the poolings that can say how much each position counts.
 
     Args:
-        weights: float tensor `(B, n)`, 0 for the features that are not there.
-        average: `average_weights` of the features.
+        data_format: layout of feature maps, `None` for Keras' global setting.
 
     Example:
-        >>> as_distribution([[1.0, 3.0], [0.0, 0.0]], [[0.5, 0.5], [0.5, 0.5]]).numpy().tolist()
-        [[0.25, 0.75], [0.5, 0.5]]
+        >>> from gsp_tf.layers import CrowPooling, WeldonPooling
+        >>> [isinstance(layer(), WeightedPooling) for layer in (CrowPooling, WeldonPooling)]
+        [True, False]
     """
+
+    def pooling_weights(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Weight of every local feature in the pooled one.
+
+        Args:
+            features: map or set, as for the layer.
+            mask: optional boolean mask of a set, `(B, n)`.
+
+        Returns:
+            `(B, H, W)` for a map, `(B, n)` for a set; each sums to 1.
+
+        Example:
+            >>> import numpy as np
+            >>> from gsp_tf.layers import CrowPooling
+            >>> weights = CrowPooling().pooling_weights(np.array([[[4.0], [0.0], [1.0]]]))
+            >>> weights.numpy().round(3).tolist()
+            [[0.667, 0.0, 0.333]]
+        """
+        features, average, positions = self.as_weighted_set(self._prepare(features), mask)
+        return at_positions(self.weigh(features, average, positions), positions)
+
+    def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:
+        """Weights `(B, n)` of a set `(B, n, C)`, given those of average pooling and positions."""
+        raise NotImplementedError
+
+
+def as_distribution(weights, average):
+    """Weights `(B, n)` scaled to sum to 1; where all are 0, those of average pooling."""
     total = ops.sum(weights, axis=-1, keepdims=True)
     return ops.where(total > 0, ops.divide_no_nan(weights, total), average)

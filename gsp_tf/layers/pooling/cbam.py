@@ -5,20 +5,20 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat
-from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.layers.sizes import check_sizes
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, check_sizes
+from gsp_tf.layers.pooling.base import WeightedPooling
 from gsp_tf.ops import at_least_float32, masked_softmax
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class CBAMPooling(LocalFeaturePooling):
+class CBAMPooling(WeightedPooling):
     """Average of the features of a map, refined by channel attention and then by spatial attention.
 
     "CBAM: Convolutional Block Attention Module", section 3. The map F becomes `F' = M_c ⊗ F` and
-    `F'' = M_s ⊗ F'` (eq. 1), of which the average is taken:
+    `F'' = M_s ⊗ F'` (eq. 1), whose average is the output:
 
-        M_c = σ(W_1 ReLU(W_0 F_avg) + W_1 ReLU(W_0 F_max))      (eq. 2, averages over places)
+        M_c = σ(W_1 ReLU(W_0 F_avg) + W_1 ReLU(W_0 F_max))      (eq. 2, averages over positions)
         M_s = σ(f([F'_avg; F'_max]))                            (eq. 3, averages over channels)
 
     with the same W_0 and W_1 for both and a convolution f without bias.
@@ -28,12 +28,10 @@ class CBAMPooling(LocalFeaturePooling):
         kernel_size: side of the kernel of f; the GSP authors' code has 3.
         data_format: layout of the maps, `None` for Keras' global setting.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first").
-
-    Output: pooled `(B, C)`.
+    Input: a map. Output: pooled `(B, C)`.
 
     Raises:
-        ValueError: if an argument is no positive integer or the input is no map.
+        ValueError: if an argument is not a positive integer or the input is not a map.
 
     Example:
         >>> import numpy as np
@@ -76,46 +74,23 @@ class CBAMPooling(LocalFeaturePooling):
         self.spatial.build((None, None, None, 2))
 
     def call(self, features):
-        features, _, places = self.as_set(features)
-        refined, scores = self._attend(features, places)
+        features, _, positions = self.as_set(features)
+        refined, scores = self._attend(features, positions)
         pooled = ops.mean(ops.sigmoid(scores)[..., None] * refined, axis=1)
         return ops.cast(pooled, self.compute_dtype)
 
-    def pooling_weights(self, features):
-        """Weight of every place in the pooled feature: spatial attention M_s, scaled to sum to 1.
+    def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:
+        scores = self._attend(features, positions)[1]
+        return masked_softmax(ops.log_sigmoid(scores), average > 0)
 
-        Args:
-            features: map, as for the layer.
-
-        Returns:
-            `(B, H, W)`; each sums to 1.
-
-        Example:
-            >>> import numpy as np
-            >>> weights = CBAMPooling().pooling_weights(np.ones((1, 4, 4, 2), "float32"))
-            >>> weights.shape, round(float(weights.numpy().sum()), 3)
-            (TensorShape([1, 4, 4]), 1.0)
-        """
-        features, _, places = self._prepare(features)
-        scores = self._attend(features, places)[1]
-        weights = masked_softmax(ops.log_sigmoid(scores))
-        return ops.reshape(weights, (ops.shape(features)[0], *places))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "reduction": self.reduction,
-            "kernel_size": self.kernel_size,
-        }
-
-    def _attend(self, features, places):
+    def _attend(self, features, positions):
         """Features F' `(B, n, C)` of a set, and the scores `(B, n)` whose sigmoid is M_s."""
         features = at_least_float32(features)
         scores = self._channel_scores(ops.mean(features, axis=1))
         scores += self._channel_scores(ops.max(features, axis=1))
         refined = ops.sigmoid(scores)[:, None] * features
         summary = ops.stack([ops.mean(refined, axis=-1), ops.max(refined, axis=-1)], axis=-1)
-        summary = ops.reshape(summary, (ops.shape(features)[0], *places, 2))
+        summary = ops.reshape(summary, (ops.shape(features)[0], *positions, 2))
         scores = ops.reshape(self.spatial(summary), ops.shape(features)[:2])
         return refined, at_least_float32(scores)
 

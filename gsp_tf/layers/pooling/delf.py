@@ -5,14 +5,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat
-from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.layers.sizes import check_sizes
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, check_sizes
+from gsp_tf.layers.pooling.base import WeightedPooling
 from gsp_tf.ops import at_least_float32, masked_softmax
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class DelfPooling(LocalFeaturePooling):
+class DelfPooling(WeightedPooling):
     """Sum of the local features, each weighted by a learned score of its relevance.
 
     "Large-Scale Image Retrieval with Attentive Deep Local Features" (DELF), section 3.3:
@@ -24,13 +24,10 @@ class DelfPooling(LocalFeaturePooling):
         hidden_dim: units between the two convolutions.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: pooled `(B, C)`.
+    Input: a map or a set. Output: pooled `(B, C)`.
 
     Raises:
-        ValueError: if `hidden_dim` is no positive integer or the input is neither a map nor a set.
+        ValueError: if `hidden_dim` is not a positive integer.
 
     Example:
         >>> import numpy as np
@@ -44,7 +41,6 @@ class DelfPooling(LocalFeaturePooling):
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(hidden_dim=hidden_dim)
         self.hidden_dim = hidden_dim
-        self.supports_masking = True
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
@@ -55,38 +51,15 @@ class DelfPooling(LocalFeaturePooling):
         self.hidden.build((None, channels))
         self.score.build((None, self.hidden_dim))
 
-    def call(self, features, mask=None):
-        features, mask, _ = self.as_set(features, mask)
+    def pool(self, features: Tensor, average: Tensor) -> Tensor:
         # Features that the mask leaves out are 0, whatever their score.
-        pooled = ops.einsum(
-            "bn,bnc->bc", ops.softplus(self._scores(features)), at_least_float32(features)
-        )
-        return ops.cast(pooled, self.compute_dtype)
+        return ops.einsum("bn,bnc->bc", ops.softplus(self._scores(features)), features)
 
-    def pooling_weights(self, features, mask=None):
-        """Weight of every local feature in the pooled one: its score α, scaled to sum to 1.
-
-        Args:
-            features: map or set, as for the layer.
-            mask: optional boolean mask of a set, `(B, n)`.
-
-        Returns:
-            `(B, H, W)` for a map, `(B, n)` for a set; each sums to 1.
-
-        Example:
-            >>> import numpy as np
-            >>> delf = DelfPooling(hidden_dim=2)
-            >>> delf.pooling_weights(np.ones((1, 2, 2, 3), "float32")).numpy().tolist()
-            [[[0.25, 0.25], [0.25, 0.25]]]
-        """
-        features, mask, places = self._prepare(features, mask)
+    def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:
         scores = self._scores(features)
         # Far below 0 softplus is the exponential, which underflows.
         scores = ops.where(scores < -15, scores, ops.log(ops.softplus(ops.maximum(scores, -15))))
-        return ops.reshape(masked_softmax(scores, mask), (ops.shape(features)[0], *places))
-
-    def get_config(self):
-        return {**super().get_config(), "hidden_dim": self.hidden_dim}
+        return masked_softmax(scores, average > 0)
 
     def _scores(self, features):
         """Scores `(B, n)` of a set, before the softplus."""

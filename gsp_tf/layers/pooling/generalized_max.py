@@ -6,7 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, check_positive
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.ops import solve_positive_definite
 
@@ -23,20 +24,17 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
     pooling, up to scale. The weights α may be negative.
 
     The system is solved in float64. Where its rounding error, about `ε (n + C) Σ_j ||f_j||²` for
-    the machine epsilon ε, is above λ, it takes the place of λ: with a hundred features of 512
+    the machine epsilon ε, is above λ, it replaces λ: with a hundred features of 512
     channels and λ = 1 this is so from values of about 10,000 on.
 
     Args:
         regularization: λ > 0.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: `(B, C)`.
+    Input: a map or a set. Output: `(B, C)`.
 
     Raises:
-        ValueError: if λ is not positive or the input is neither a map nor a set.
+        ValueError: if λ is not positive.
 
     Example:
         >>> import numpy as np
@@ -49,15 +47,10 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
         self, regularization: float = 1.0, data_format: DataFormat | None = None, **kwargs: Any
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
-        if not 0.0 < regularization < float("inf"):
-            raise ValueError(
-                f"regularization must be positive and finite, received {regularization}."
-            )
+        check_positive(regularization=regularization)
         self.regularization = regularization
-        self.supports_masking = True
 
-    def call(self, features, mask=None):
-        features, _, _ = self.as_set(features, mask)
+    def pool(self, features: Tensor, average: Tensor) -> Tensor:
         features = ops.cast(features, "float64")
         gram = ops.matmul(features, ops.swapaxes(features, 1, 2))
         n, channels = ops.shape(features)[1:]
@@ -68,8 +61,4 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
         weights = solve_positive_definite(
             gram + ridge * ops.eye(n, dtype="float64"), ops.ones_like(features[..., :1])
         )
-        pooled = ops.sum(weights * features, axis=1)
-        return ops.cast(pooled, self.compute_dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "regularization": self.regularization}
+        return ops.sum(weights * features, axis=1)

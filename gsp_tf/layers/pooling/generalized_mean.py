@@ -3,8 +3,10 @@
 from typing import Any
 
 import keras
+from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, check_positive
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.ops import generalized_mean
 
@@ -23,13 +25,10 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
 
     Weight: `power`, the scalar p.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: `(B, C)`.
+    Input: a map or a set. Output: `(B, C)`.
 
     Raises:
-        ValueError: if p is not positive or the input is neither a map nor a set.
+        ValueError: if p is not positive.
 
     Example:
         >>> import numpy as np
@@ -42,49 +41,17 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
         self, p: float = 3.0, data_format: DataFormat | None = None, **kwargs: Any
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
-        check_power(p)
+        check_positive(p=p)
         self.p = p
-        self.supports_masking = True
 
     def build(self, input_shape):
         self.power = add_power(self, self.p)
 
-    def call(self, features, mask=None):
-        features, average, _ = self.as_weighted_set(features, mask)
-        power = keras.ops.cast(self.power, features.dtype)
-        pooled = generalized_mean(features, power, average)
-        return keras.ops.cast(pooled, self.compute_dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "p": self.p}
-
-
-def check_power(p):
-    """Refuse a power for which the mean is not defined.
-
-    Args:
-        p: must be positive and finite.
-
-    Raises:
-        ValueError: saying what was received and what is accepted.
-
-    Example:
-        >>> check_power(3.0)
-    """
-    if not 0.0 < p < float("inf"):
-        raise ValueError(f"p must be positive and finite, received {p}.")
+    def pool(self, features: Tensor, average: Tensor) -> Tensor:
+        return generalized_mean(features, ops.cast(self.power, features.dtype), average)
 
 
 def add_power(layer, p):
-    """Scalar weight `power` of a layer, p to start from.
-
-    Args:
-        layer: a Keras layer.
-        p: initial value.
-
-    Example:
-        >>> float(add_power(keras.layers.Layer(), 3.0))
-        3.0
-    """
+    """Scalar weight `power` of a layer, p to start from."""
     initializer = keras.initializers.Constant(p)
     return layer.add_weight(name="power", shape=(), initializer=initializer, autocast=False)

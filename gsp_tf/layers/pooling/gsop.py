@@ -5,9 +5,8 @@ from typing import Any
 import keras
 from keras import backend, ops
 
-from gsp_tf.layers._local_features import DataFormat
+from gsp_tf.layers.local_features import DataFormat, check_sizes
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops import at_least_float32, masked_softmax
 
 _FILTERS_PER_ROW = 4
@@ -19,7 +18,7 @@ class GSoPPooling(LocalFeaturePooling):
 
     "Global Second-order Pooling Convolutional Networks", section 3, the channel-wise block:
 
-        X = ReLU(BN(V f + a)), reduced to c channels      Σ = covariance of X over places (c, c)
+        X = ReLU(BN(V f + a)), reduced to c channels      Σ = covariance of X over space (c, c)
         r = row-wise convolution of BN(Σ)                 s = σ(W max(r, 0.1 r) + b)
 
     and the output is `s ⊗ mean_j f_j`. Both the normalisation and the convolution of Σ are
@@ -32,13 +31,10 @@ class GSoPPooling(LocalFeaturePooling):
         reduced_dim: c, channels whose covariance is taken.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: pooled `(B, C)`.
+    Input: a map or a set. Output: pooled `(B, C)`.
 
     Raises:
-        ValueError: if `reduced_dim` is no positive integer or the input is neither a map nor a set.
+        ValueError: if `reduced_dim` is not a positive integer.
 
     Example:
         >>> import numpy as np
@@ -52,7 +48,6 @@ class GSoPPooling(LocalFeaturePooling):
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(reduced_dim=reduced_dim)
         self.reduced_dim = reduced_dim
-        self.supports_masking = True
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
@@ -98,6 +93,3 @@ class GSoPPooling(LocalFeaturePooling):
         rows = ops.reshape(rows, (-1, _FILTERS_PER_ROW * self.reduced_dim))
         scale = self.excitation(ops.maximum(rows, 0.1 * rows))
         return ops.cast(scale * ops.sum(shares * features, axis=1), self.compute_dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "reduced_dim": self.reduced_dim}

@@ -5,10 +5,10 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat, InitializerLike
-from gsp_tf.layers.pooling.adapt import cover, sample_local_features
-from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.layers.sizes import check_sizes
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, InitializerLike, at_positions
+from gsp_tf.layers.pooling.base import WeightedPooling
+from gsp_tf.layers.pooling.prototypes import PrototypePooling
 from gsp_tf.ops import (
     at_least_float32,
     attribute_maps,
@@ -19,7 +19,7 @@ from gsp_tf.ops import (
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class GeneralizedSumPooling(LocalFeaturePooling):
+class GeneralizedSumPooling(PrototypePooling, WeightedPooling):
     """Weighted average of the local features that are worth transporting to learned prototypes.
 
     "Generalized Sum Pooling for Metric Learning", section 4. With costs `c_ij = ||ω̄_i - f̄_j||`,
@@ -39,14 +39,11 @@ class GeneralizedSumPooling(LocalFeaturePooling):
         prototypes_initializer: initialiser of the prototypes; `adapt` takes them from data instead.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: pooled `(B, C)`; with `return_attributes` the pair of pooled `(B, C)` and attributes
-    `(B, m)`, each row of which sums to 1.
+    Input: a map or a set. Output: pooled `(B, C)`; with `return_attributes` the pair of pooled
+    `(B, C)` and attributes `(B, m)`, each row of which sums to 1.
 
     Raises:
-        ValueError: if a parameter is out of range or the input is neither a map nor a set.
+        ValueError: if a parameter is out of range.
 
     Example:
         >>> import keras
@@ -68,24 +65,15 @@ class GeneralizedSumPooling(LocalFeaturePooling):
         data_format: DataFormat | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(data_format=data_format, **kwargs)
-        check_sizes(num_prototypes=num_prototypes)
+        super().__init__(num_prototypes, prototypes_initializer, data_format, **kwargs)
         check_transport(transport_ratio, entropy_smoothing, solver)
-        self.num_prototypes = num_prototypes
         self.transport_ratio = transport_ratio
         self.entropy_smoothing = entropy_smoothing
         self.solver = solver
         self.return_attributes = return_attributes
-        self.prototypes_initializer = keras.initializers.get(prototypes_initializer)
-        self.supports_masking = True
 
-    def build(self, input_shape):
-        self.prototypes = self.add_weight(
-            name="prototypes",
-            shape=(self.num_prototypes, self.num_channels(input_shape)),
-            initializer=self.prototypes_initializer,
-            autocast=False,
-        )
+    def normalize(self, features: Tensor) -> Tensor:
+        return lipschitz_normalize(features)
 
     def call(self, features, mask=None):
         features, mask, _ = self.as_set(features, mask)
@@ -95,28 +83,11 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             return pooled
         return pooled, ops.cast(attributes, self.compute_dtype)
 
-    def pooling_weights(self, features, mask=None):
-        """Weight of every local feature in the pooled one, p_j of eq. 4.1.
+    def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:
+        return self._pool(features, average > 0)[2]
 
-        Args:
-            features: map or set, as for the layer.
-            mask: optional boolean mask of a set, `(B, n)`.
-
-        Returns:
-            `(B, H, W)` for a map, `(B, n)` for a set; each sums to 1.
-
-        Example:
-            >>> import numpy as np
-            >>> gsp = GeneralizedSumPooling(num_prototypes=2)
-            >>> gsp.pooling_weights(np.ones((1, 2, 2, 3), "float32")).numpy().tolist()
-            [[[0.25, 0.25], [0.25, 0.25]]]
-        """
-        features, mask, dimensions = self._prepare(features, mask)
-        weights = self._pool(features, mask)[2]
-        return ops.reshape(weights, (ops.shape(features)[0], *dimensions))
-
-    def attribute_maps(self, features, mask=None):
-        """Share of every place in every attribute, `π_ij / μ`; summed over places, eq. 4.3.
+    def attribute_maps(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Share of every position in every attribute, `π_ij / μ`; summed over positions, eq. 4.3.
 
         Args:
             features: map or set, as for the layer.
@@ -132,36 +103,8 @@ class GeneralizedSumPooling(LocalFeaturePooling):
             >>> maps.shape, round(float(maps.numpy().sum()), 3)
             (TensorShape([1, 2, 2, 2]), 1.0)
         """
-        features, mask, dimensions = self._prepare(features, mask)
-        shares = attribute_maps(features, *self._transport(mask))
-        return ops.reshape(shares, (ops.shape(features)[0], *dimensions, self.num_prototypes))
-
-    def adapt(self, features, seed=0):
-        """Take the prototypes from data: greedy k-center over normalised local features.
-
-        The first prototype is the local feature farthest from their mean, each further one the
-        farthest from those chosen (thesis, Algorithm 2), so that they cover the features. Of more
-        than 65,536 local features a random sample of that many is used.
-
-        Args:
-            features: array of maps or sets as for the layer, or an iterable of them such as a
-                `tf.data.Dataset`; of tuples the first entry counts. What a Keras mask leaves out
-                is no candidate.
-            seed: seed of the random sample.
-
-        Raises:
-            ValueError: if there are fewer local features than prototypes, or one is not finite.
-
-        Example:
-            >>> import numpy as np
-            >>> gsp = GeneralizedSumPooling(num_prototypes=2)
-            >>> gsp.adapt(np.array([[[0.0, 0.9], [0.1, 0.8], [0.7, 0.0]]], "float32"))
-            >>> gsp.prototypes.numpy().round(1).tolist()
-            [[0.7, 0.0], [0.0, 0.9]]
-        """
-        pool = sample_local_features(self, features, "num_prototypes", seed)
-        pool = ops.convert_to_numpy(lipschitz_normalize(pool))
-        self.prototypes.assign(cover(pool, self.num_prototypes))
+        features, mask, positions = self.as_set(self._prepare(features), mask)
+        return at_positions(attribute_maps(features, *self._transport(mask)), positions)
 
     def compute_output_shape(self, input_shape):
         pooled = super().compute_output_shape(input_shape)
@@ -170,26 +113,10 @@ class GeneralizedSumPooling(LocalFeaturePooling):
     def compute_mask(self, inputs, mask=None):
         return (None, None) if self.return_attributes else None
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_prototypes": self.num_prototypes,
-            "transport_ratio": self.transport_ratio,
-            "entropy_smoothing": self.entropy_smoothing,
-            "solver": self.solver,
-            "return_attributes": self.return_attributes,
-            "prototypes_initializer": keras.initializers.serialize(self.prototypes_initializer),
-        }
-
     def _pool(self, features, mask):
         """Pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)` of a set `(B, n, C)`."""
         return generalized_sum_pooling(features, *self._transport(mask))
 
     def _transport(self, mask):
-        return (
-            self.prototypes,
-            self.transport_ratio,
-            self.entropy_smoothing,
-            self.solver,
-            mask,
-        )
+        """Arguments after the features, of the operations."""
+        return self.prototypes, self.transport_ratio, self.entropy_smoothing, self.solver, mask

@@ -14,10 +14,10 @@ class GeneralizedSumMaxPooling(GeneralizedSumPooling):
     GMP+GSP of "Generalized Sum Pooling for Metric Learning", with the weights w of GSP.
     μ = 1 is `AverageMaxPooling`.
 
-    Args, input, output and methods are those of `GeneralizedSumPooling`, the weights and maps too.
+    Args: those of `GeneralizedSumPooling`, which also has the input, output and methods.
 
     Raises:
-        ValueError: if a parameter is out of range or the input is neither a map nor a set.
+        ValueError: if a parameter is out of range.
 
     Example:
         >>> import numpy as np

@@ -5,8 +5,8 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat, InitializerLike
-from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
+from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_positive
+from gsp_tf.layers.pooling.generalized_mean import add_power
 from gsp_tf.layers.pooling.gsp import GeneralizedSumPooling
 from gsp_tf.ops import average_weights, generalized_mean
 
@@ -29,7 +29,7 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
     Weights: `prototypes (m, C)` and `power`, the scalar p.
 
     Raises:
-        ValueError: if a parameter is out of range or the input is neither a map nor a set.
+        ValueError: if a parameter is out of range.
 
     Example:
         >>> import numpy as np
@@ -60,7 +60,7 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
             data_format,
             **kwargs,
         )
-        check_power(p)
+        check_positive(p=p)
         self.p = p
 
     def build(self, input_shape):
@@ -73,6 +73,3 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
         relative = ops.divide_no_nan(weights, average)[..., None]
         power = ops.cast(self.power, features.dtype)
         return generalized_mean(relative * features, power, average), attributes, weights
-
-    def get_config(self):
-        return {**super().get_config(), "p": self.p}

@@ -1,6 +1,7 @@
 """NetVLAD (Arandjelović, Gronat, Torii, Pajdla, Sivic, CVPR 2016)."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -8,10 +9,10 @@ import numpy as np
 from keras import ops
 from sklearn.cluster import KMeans
 
-from gsp_tf.layers._local_features import DataFormat, InitializerLike
-from gsp_tf.layers.pooling.adapt import sample_local_features
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_sizes
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.layers.sizes import check_sizes
+from gsp_tf.layers.pooling.prototypes import sample_local_features
 from gsp_tf.ops import at_least_float32, l2_normalize
 
 # How much larger the assignment to the nearest centre is made than that to the second, on average.
@@ -36,14 +37,12 @@ class NetVLAD(LocalFeaturePooling):
 
     Weights: `centers (K, C)`, `assignment_kernel (C, K)`, `assignment_bias (K,)`.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: `(B, K * C)`, cluster by cluster, of length 1. With a linear map to D / K channels
-    before it, the embedding has D dimensions, as in the thesis, section 5.3.5 (K = 8, D = 128).
+    Input: a map or a set. Output: `(B, K * C)`, cluster by cluster, of length 1. With a
+    linear map to D / K channels before it, the embedding has D dimensions, as in the thesis,
+    section 5.3.5 (K = 8, D = 128).
 
     Raises:
-        ValueError: if K is out of range or the input is neither a map nor a set.
+        ValueError: if K is out of range.
 
     Example:
         >>> import keras
@@ -63,7 +62,6 @@ class NetVLAD(LocalFeaturePooling):
         check_sizes(num_clusters=num_clusters)
         self.num_clusters = num_clusters
         self.centers_initializer = keras.initializers.get(centers_initializer)
-        self.supports_masking = True
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
@@ -86,8 +84,7 @@ class NetVLAD(LocalFeaturePooling):
             autocast=False,
         )
 
-    def call(self, features, mask=None):
-        features, average, _ = self.as_weighted_set(features, mask)
+    def pool(self, features: Tensor, average: Tensor) -> Tensor:
         features, centers, kernel, bias = at_least_float32(
             features, self.centers, self.assignment_kernel, self.assignment_bias
         )
@@ -96,20 +93,20 @@ class NetVLAD(LocalFeaturePooling):
         residuals = ops.einsum("bnk,bnc->bkc", assignment, features)
         residuals = residuals - ops.sum(assignment, axis=1)[..., None] * centers
         pooled = ops.reshape(l2_normalize(residuals), (ops.shape(features)[0], -1))
-        return ops.cast(l2_normalize(pooled), self.compute_dtype)
+        return l2_normalize(pooled)
 
-    def adapt(self, features, seed=0):
+    def adapt(self, features: Tensor | Iterable, seed: int = 0) -> None:
         """Take centres and assignment from data, as the paper initialises them (section 3.1).
 
         The centres are those of k-means over local features, `w_k = 2 α c_k` and
         `b_k = -α ||c_k||²`, so that the assignment is `softmax_k(-α ||f - c_k||²)`, with α such
-        that the nearest centre has a hundred times the share of the second, in geometric mean. Of
-        more than 65,536 local features a random sample of that many is used.
+        that the nearest centre has a hundred times the share of the second, in geometric mean. If
+        there are more than 65,536 local features, a random sample of that many is used.
 
         Args:
             features: array of maps or sets as for the layer, or an iterable of them such as a
-                `tf.data.Dataset`; of tuples the first entry counts. What a Keras mask leaves out
-                does not count.
+                `tf.data.Dataset`; of tuples the first entry counts. Features that a Keras mask
+                leaves out do not count.
             seed: seed of the sample and of k-means.
 
         Raises:
@@ -122,7 +119,7 @@ class NetVLAD(LocalFeaturePooling):
             >>> sorted(vlad.centers.numpy().round(1).ravel().tolist())
             [0.1, 1.1]
         """
-        pool = sample_local_features(self, features, "num_clusters", seed)
+        pool = sample_local_features(self, features, seed, num_clusters=self.num_clusters)
         clusters = KMeans(self.num_clusters, n_init=1, random_state=seed).fit(pool)
         centers = clusters.cluster_centers_
         sharpness = 1.0
@@ -137,10 +134,3 @@ class NetVLAD(LocalFeaturePooling):
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.num_clusters * self.num_channels(input_shape))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_clusters": self.num_clusters,
-            "centers_initializer": keras.initializers.serialize(self.centers_initializer),
-        }

@@ -5,11 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat
+from gsp_tf.layers.local_features import DataFormat, check_positive, check_sizes
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.layers.pooling.generalized_mean import add_power, check_power
+from gsp_tf.layers.pooling.generalized_mean import add_power
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
-from gsp_tf.layers.sizes import check_sizes
 from gsp_tf.ops import generalized_mean
 
 
@@ -31,13 +30,10 @@ class SolarPooling(LocalFeaturePooling):
 
     Weight: `power`, the scalar p.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: pooled `(B, C)`.
+    Input: a map or a set. Output: pooled `(B, C)`.
 
     Raises:
-        ValueError: if an argument is not positive or the input is neither a map nor a set.
+        ValueError: if an argument is not positive.
 
     Example:
         >>> import numpy as np
@@ -55,10 +51,9 @@ class SolarPooling(LocalFeaturePooling):
         super().__init__(data_format=data_format, **kwargs)
         if key_dim is not None:
             check_sizes(key_dim=key_dim)
-        check_power(p)
+        check_positive(p=p)
         self.key_dim = key_dim
         self.p = p
-        self.supports_masking = True
 
     def build(self, input_shape):
         key_dim = self.key_dim or max(self.num_channels(input_shape) // 2, 1)
@@ -78,6 +73,3 @@ class SolarPooling(LocalFeaturePooling):
         enhanced, average, _ = self.as_weighted_set(enhanced, mask)
         pooled = generalized_mean(enhanced, ops.cast(self.power, enhanced.dtype), average)
         return ops.cast(pooled, self.compute_dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "key_dim": self.key_dim, "p": self.p}

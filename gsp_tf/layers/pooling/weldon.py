@@ -6,7 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.layers._local_features import DataFormat
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 
 
@@ -24,13 +25,10 @@ class WeldonPooling(LocalFeaturePooling):
         k_min: number of smallest values, at least 0.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Input: a map `(B, H, W, C)` (or `(B, C, H, W)` with "channels_first"), or a set `(B, n, C)`,
-    whose Keras mask `(B, n)` leaves features out.
-
-    Output: `(B, C)`.
+    Input: a map or a set. Output: `(B, C)`.
 
     Raises:
-        ValueError: if a number is out of range or the input is neither a map nor a set.
+        ValueError: if a number is out of range.
 
     Example:
         >>> import numpy as np
@@ -50,17 +48,11 @@ class WeldonPooling(LocalFeaturePooling):
             )
         self.k_max = k_max
         self.k_min = k_min
-        self.supports_masking = True
 
-    def call(self, features, mask=None):
-        features, average, _ = self.as_weighted_set(features, mask)
+    def pool(self, features: Tensor, average: Tensor) -> Tensor:
         present = average[..., None] > 0
         pooled = _sum_of_largest(features, present, self.k_max)
-        pooled = pooled - _sum_of_largest(-features, present, self.k_min)
-        return ops.cast(pooled, self.compute_dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "k_max": self.k_max, "k_min": self.k_min}
+        return pooled - _sum_of_largest(-features, present, self.k_min)
 
 
 def _sum_of_largest(features, present, k):

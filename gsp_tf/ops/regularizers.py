@@ -1,11 +1,43 @@
-"""Consistency of two embeddings of one batch (Kan et al., NeurIPS 2022)."""
+"""Regularisers of the coded residual transform (Kan et al., NeurIPS 2022)."""
+
+from typing import Literal
 
 from keras import ops
 
-from gsp_tf.ops import at_least_float32, l2_normalize
+from gsp_tf._typing import Tensor
+from gsp_tf.ops.normalization import at_least_float32, l2_normalize
 
 
-def similarity_consistency(a, b, reduction="mean"):
+def prototype_diversity(prototypes: Tensor) -> Tensor:
+    """How alike prototypes are: 0 when they are orthogonal.
+
+    `1 / (K (K-1)) Σ_{k≠j} |c_k · c_j| / (‖c_k‖ ‖c_j‖)`, the mean of the absolute cosine
+    similarities over all pairs of different prototypes. "Coded Residual Transform for Generalizable
+    Deep Metric Learning" (NeurIPS 2022), eq. 3. The gradient is finite everywhere: it is zero for a
+    zero prototype and for an orthogonal pair.
+
+    Args:
+        prototypes: float tensor `(K, C)`.
+
+    Returns:
+        scalar in [0, 1]; 0 for a single prototype.
+
+    Example:
+        >>> float(prototype_diversity([[1.0, 0.0], [0.0, 2.0]]))
+        0.0
+        >>> float(prototype_diversity([[1.0, 0.0], [0.6, 0.8]]))
+        0.6
+    """
+    unit = l2_normalize(prototypes)
+    num_prototypes = unit.shape[0]
+    similarities = ops.abs(ops.matmul(unit, ops.transpose(unit)))
+    different = 1.0 - ops.eye(num_prototypes, dtype=similarities.dtype)
+    return ops.sum(similarities * different) / max(num_prototypes * (num_prototypes - 1), 1)
+
+
+def similarity_consistency(
+    a: Tensor, b: Tensor, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor:
     """How much the cosine similarities among a batch differ between two embeddings of it.
 
     `(1/B²) Σ_ij |s^a_ij - s^b_ij|` with the cosine similarities s. "Coded Residual Transform for
@@ -22,7 +54,7 @@ def similarity_consistency(a, b, reduction="mean"):
         scalar.
 
     Raises:
-        ValueError: if one of them is no `(B, D)`, or their B differ, or the reduction is unknown.
+        ValueError: if one is not `(B, D)`, their B differ, or the reduction is unknown.
 
     Example:
         >>> float(similarity_consistency([[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]]))

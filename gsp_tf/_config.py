@@ -1,4 +1,4 @@
-"""Losses and miners are saved as the arguments of their constructors."""
+"""Layers, losses and miners are saved as the arguments of their constructors."""
 
 import inspect
 from collections.abc import Sequence

@@ -1,16 +1,103 @@
-"""Generalized sum pooling with one gradient (Gürbüz, Şener, Alatan, ICCV 2023, section 4)."""
+"""Weighted sums and means of sets of vectors, and their weights."""
 
+import numpy as np
 import tensorflow as tf
+from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.ops.distances import relative_rounding
-from gsp_tf.ops.normalization import lipschitz_normalize
-from gsp_tf.ops.precision import at_least_float32
-from gsp_tf.ops.transport import check_transport, presence, taken_and_left, through_solution
+from gsp_tf.ops.normalization import at_least_float32, lipschitz_normalize
+from gsp_tf.ops.transport import (
+    Solver,
+    check_transport,
+    presence,
+    taken_and_left,
+    through_solution,
+)
+
+_SMALLEST = 1e-6
+
+
+def average_weights(features: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Weights `(B, n)` of average pooling: 1/n for the n features that are there, 0 for others.
+
+    Args:
+        features: float tensor `(B, n, C)`.
+        mask: optional boolean mask `(B, n)`.
+
+    Returns:
+        float tensor `(B, n)`; each row sums to 1, or to 0 if nothing is there.
+
+    Example:
+        >>> import numpy as np
+        >>> average_weights(np.ones((1, 3, 2), "float32"), [[True, True, False]]).numpy()
+        array([[0.5, 0.5, 0. ]], dtype=float32)
+    """
+    present = ops.ones_like(features[..., 0])
+    if mask is not None:
+        present = ops.cast(mask, present.dtype)
+    return present / ops.maximum(ops.sum(present, axis=-1, keepdims=True), 1.0)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the last axis, in which an entry that the mask leaves out has no share.
+
+    Args:
+        scores: float tensor `(..., n)`.
+        mask: optional boolean tensor that broadcasts to `(..., n)`, false for entries left out.
+
+    Returns:
+        tensor `(..., n)`, float64 for float64 inputs, float32 otherwise; each row sums to 1, or is
+        0 if the mask keeps nothing of it.
+
+    Example:
+        >>> masked_softmax([0.0, 0.0, 9.0], [True, True, False]).numpy().tolist()
+        [0.5, 0.5, 0.0]
+    """
+    scores = at_least_float32(scores)
+    if mask is None:
+        return ops.exp(ops.log_softmax(scores, axis=-1))
+    mask = ops.cast(mask, "bool")
+    scores = ops.where(mask, scores, float(np.finfo("float32").min))
+    return ops.where(mask, ops.exp(ops.log_softmax(scores, axis=-1)), 0.0)
+
+
+def generalized_mean(x: Tensor, p: Tensor | float, weights: Tensor) -> Tensor:
+    """Weighted power mean of each channel, `(Σ_j w_j max(x_j, 1e-6)^p)^(1/p)`.
+
+    Computed on `x / max_j x_j`, whose powers neither overflow nor all vanish.
+
+    Args:
+        x: float tensor `(..., n, C)`, at least float32.
+        p: scalar, the power, > 0: 1 is the mean, infinity the maximum.
+        weights: float tensor `(..., n)`, each row sums to 1, or is 0 for a set without elements.
+
+    Returns:
+        tensor `(..., C)`; 0 for a set without elements.
+
+    Example:
+        >>> generalized_mean([[3.0], [5.0]], 2.0, [0.5, 0.5]).numpy().round(3).tolist()
+        [4.123]
+    """
+    weights = ops.convert_to_tensor(weights)[..., None]
+    present = weights > 0
+    x = ops.maximum(ops.where(present, x, 0.0), _SMALLEST)
+    # The mean scales with x, so that the unit in which it is computed has no gradient.
+    unit = ops.stop_gradient(ops.max(x, axis=-2, keepdims=True))
+    mean_power = ops.sum(weights * ops.power(x / unit, p), axis=-2)
+    is_empty = ops.logical_not(ops.any(present, axis=-2))
+    mean = ops.power(ops.where(is_empty, 1.0, mean_power), 1.0 / p)
+    return ops.where(is_empty, 0.0, unit[..., 0, :] * mean)
 
 
 def generalized_sum_pooling(
-    features, prototypes, transport_ratio, entropy_smoothing, solver="newton", mask=None
-):
+    features: Tensor,
+    prototypes: Tensor,
+    transport_ratio: float,
+    entropy_smoothing: float,
+    solver: Solver = "newton",
+    mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Pool local features by partial transport, one operation with a gradient of its own.
 
     "Generalized Sum Pooling for Metric Learning", section 4: with the costs `c_ij = ||ω̄_i - f̄_j||`,
@@ -28,12 +115,12 @@ def generalized_sum_pooling(
         transport_ratio: μ in (0, 1], the fraction of the mass of the features to transport.
         entropy_smoothing: ε > 0, inverse strength of the smoothing.
         solver: "newton" or "fixed_point", as for `partial_transport`.
-        mask: optional boolean tensor `(B, n)`, False for features that are not there: their weight
-            is 0, they get no gradient, and n counts the rest.
+        mask: optional boolean tensor `(B, n)`, False for absent features: their weight is 0, they
+            get no gradient, and n counts the rest.
 
     Returns:
-        pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)`, of which each row of the last two
-        sums to 1; float64 if an input is, else float32.
+        pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)`; each row of the last two sums
+        to 1; float64 if an input is, else float32.
 
     Raises:
         ValueError: if μ, ε or the solver is out of range.
@@ -95,20 +182,19 @@ def generalized_sum_pooling(
 
 
 def attribute_maps(
-    features, prototypes, transport_ratio, entropy_smoothing, solver="newton", mask=None
-):
+    features: Tensor,
+    prototypes: Tensor,
+    transport_ratio: float,
+    entropy_smoothing: float,
+    solver: Solver = "newton",
+    mask: Tensor | None = None,
+) -> Tensor:
     """Share of every local feature in every attribute, `π_ij / μ = w_j a_ij`.
 
     "Generalized Sum Pooling for Metric Learning", section 4; the sum over features is the
     attributes of `generalized_sum_pooling` and that over prototypes its weights.
 
-    Args:
-        features: as for `generalized_sum_pooling`.
-        prototypes: as there.
-        transport_ratio: as there.
-        entropy_smoothing: as there.
-        solver: as there.
-        mask: as there.
+    Args: those of `generalized_sum_pooling`.
 
     Returns:
         shares `(B, n, m)`; those of a sample sum to 1.

@@ -4,8 +4,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.ops import lipschitz_normalize, pairwise_distances, partial_transport
-from gsp_tf.ops.generalized_sum_pooling import generalized_sum_pooling
+from gsp_tf.ops import (
+    generalized_mean,
+    generalized_sum_pooling,
+    lipschitz_normalize,
+    masked_softmax,
+    pairwise_distances,
+    partial_transport,
+)
 
 
 def step_by_step(features, prototypes, transport_ratio, entropy_smoothing, solver, mask):
@@ -37,7 +43,7 @@ def problem(batch, n, channels, m, scale, seed):
     return features, prototypes, upstream
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     sizes=st.tuples(*[st.integers(1, 7)] * 4),
     scale=st.sampled_from([0.01, 0.4, 3.0]),
@@ -145,3 +151,33 @@ def test_unknown_sizes():
 def test_refuses_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         generalized_sum_pooling(np.ones((1, 2, 3)), np.ones((2, 3)), *arguments)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e15])
+@pytest.mark.parametrize("p", [0.5, 1.0, 3.0, 50.0])
+def test_equals_the_weighted_mean_of_powers_at_every_scale(p, scale):
+    x = np.random.default_rng(0).uniform(0.1, 1, size=(4, 6, 3))
+    weights = np.random.default_rng(1).dirichlet(np.ones(6), size=4)
+    expected = scale * np.einsum("bn,bnc->bc", weights, x**p) ** (1 / p)
+    mean = generalized_mean((scale * x).astype("float32"), p, weights.astype("float32"))
+    np.testing.assert_allclose(mean, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e30])
+def test_equals_the_softmax_of_what_is_kept(scale):
+    scores = scale * np.random.default_rng(0).normal(size=(2, 5)).astype("float32")
+    mask = np.array([[1, 0, 1, 1, 0], [1, 1, 1, 1, 1]], bool)
+    shares = masked_softmax(scores, mask).numpy()
+    for row, kept, share in zip(scores, mask, shares, strict=True):
+        np.testing.assert_allclose(share[kept], tf.nn.softmax(row[kept]), rtol=1e-6)
+        assert (share[~kept] == 0).all()
+
+
+def test_nothing_kept_is_zero_with_zero_gradient():
+    scores = tf.constant([[1.0, np.nan], [-2.0, 3.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(scores)
+        shares = masked_softmax(scores, np.zeros((2, 2), bool))
+        target = tf.reduce_sum(shares * [[1.0, 2.0], [3.0, 4.0]])
+    assert (shares.numpy() == 0).all()
+    assert (tape.gradient(target, scores).numpy() == 0).all()

@@ -1,0 +1,121 @@
+"""What layers on local features share."""
+
+from typing import Any, Literal, TypeAlias
+
+import keras
+from keras import ops
+
+from gsp_tf._config import constructor_config
+from gsp_tf._typing import Tensor
+
+DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
+InitializerLike: TypeAlias = str | keras.initializers.Initializer
+
+
+class LocalFeatureLayer(keras.layers.Layer):
+    """Base of the layers that take a map or a set of local features.
+
+    A map is `(B, H, W, C)`, or `(B, C, H, W)` with `data_format="channels_first"`. A set is always
+    `(B, n, C)`, and its Keras mask `(B, n)` leaves features out.
+
+    Args:
+        data_format: layout of maps; `None` is `keras.config.image_data_format()`.
+
+    Raises:
+        ValueError: if the data format is unknown or the input is neither a map nor a set.
+
+    Example:
+        >>> layer = LocalFeatureLayer(data_format="channels_first")
+        >>> layer.as_set(ops.ones((2, 8, 3, 4)))[0].shape
+        TensorShape([2, 12, 8])
+    """
+
+    def __init__(self, data_format: DataFormat | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        data_format = data_format or keras.config.image_data_format()
+        if data_format not in ("channels_last", "channels_first"):
+            raise ValueError(
+                'data_format must be "channels_last" or "channels_first", '
+                f"received {data_format!r}."
+            )
+        self.data_format = data_format
+
+    def num_channels(self, input_shape: tuple[int | None, ...]) -> int:
+        """Channels C of an input shape; refuses shapes that are neither a map nor a set."""
+        if len(input_shape) not in (3, 4):
+            raise ValueError(
+                f"{type(self).__name__} takes maps (B, H, W, C) or sets (B, n, C), "
+                f"received shape {tuple(input_shape)}."
+            )
+        channels = input_shape[1 if self._is_channels_first(input_shape) else -1]
+        if channels is None:
+            raise ValueError(
+                f"{type(self).__name__} needs a known number of channels, "
+                f"received shape {tuple(input_shape)} with data_format={self.data_format!r}."
+            )
+        return channels
+
+    def as_set(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Any, tuple]:
+        """The features as a set `(B, n, C)`, their mask `(B, n)`, and the shape of their positions.
+
+        The positions are `(H, W)` of a map or `(n,)` of a set. Features that the mask leaves out
+        are set to 0, whatever they were.
+        """
+        features = ops.convert_to_tensor(features)
+        self.num_channels(features.shape)
+        if self._is_channels_first(features.shape):
+            features = ops.transpose(features, (0, 2, 3, 1))
+        shape = ops.shape(features)
+        features = ops.reshape(features, (shape[0], -1, shape[-1]))
+        if mask is not None:
+            mask = ops.reshape(mask, ops.shape(features)[:2])
+            features = ops.where(ops.cast(mask, "bool")[..., None], features, 0)
+        return features, mask, shape[1:-1]
+
+    def _prepare(self, features):
+        """The features as a tensor, for methods that may be called before the layer itself."""
+        features = ops.convert_to_tensor(features)
+        if not self.built:
+            self.build(tuple(features.shape))
+        return features
+
+    def _is_channels_first(self, shape):
+        return len(shape) == 4 and self.data_format == "channels_first"
+
+    def get_config(self):
+        return {**super().get_config(), **constructor_config(self)}
+
+
+def at_positions(values, positions):
+    """What a set has for each of its features, `(B, n, ...)`, at the positions of a map or set."""
+    return ops.reshape(values, (ops.shape(values)[0], *positions, *values.shape[2:]))
+
+
+def check_sizes(**sizes):
+    """Refuse a size that is not an integer of at least 1, by its name."""
+    for name, size in sizes.items():
+        if size != int(size) or size < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, received {size}.")
+
+
+def check_positive(**values):
+    """Refuse a value that is not positive and finite, by its name."""
+    for name, value in values.items():
+        if not 0.0 < value < float("inf"):
+            raise ValueError(f"{name} must be positive and finite, received {value}.")
+
+
+def check_pair(**pairs):
+    """Refuse what is not a pair of sizes, by its name."""
+    for name, pair in pairs.items():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"{name} must be a pair, one for each branch, received {pair!r}.")
+        for size in pair:
+            check_sizes(**{name: size})
+
+
+def check_loss_weights(**weights):
+    """Refuse a negative weight of a loss, by its name."""
+    for name, weight in weights.items():
+        if not weight >= 0:
+            raise ValueError(f"{name} must not be negative, received {weight}.")

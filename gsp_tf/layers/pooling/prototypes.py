@@ -1,0 +1,112 @@
+"""Poolings with prototypes, which can be taken from data."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_sizes
+from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.ops import at_least_float32, greedy_k_center
+
+_POOL_SIZE = 2**16
+
+
+class PrototypePooling(LocalFeaturePooling):
+    """Base of the poolings with the weight `prototypes (m, C)`, which can be taken from data.
+
+    Args:
+        num_prototypes: m, number of prototypes.
+        prototypes_initializer: initialiser of the prototypes.
+        data_format: layout of feature maps, `None` for Keras' global setting.
+
+    Example:
+        >>> from gsp_tf.layers import GeneralizedSumPooling
+        >>> isinstance(GeneralizedSumPooling(), PrototypePooling)
+        True
+    """
+
+    def __init__(
+        self,
+        num_prototypes: int,
+        prototypes_initializer: InitializerLike,
+        data_format: DataFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(data_format=data_format, **kwargs)
+        check_sizes(num_prototypes=num_prototypes)
+        self.num_prototypes = num_prototypes
+        self.prototypes_initializer = keras.initializers.get(prototypes_initializer)
+
+    def build(self, input_shape):
+        self.prototypes = self.add_weight(
+            name="prototypes",
+            shape=(self.num_prototypes, self.num_channels(input_shape)),
+            initializer=self.prototypes_initializer,
+            autocast=False,
+        )
+
+    def normalize(self, features: Tensor) -> Tensor:
+        """Vectors as they are compared with the prototypes."""
+        raise NotImplementedError
+
+    def adapt(self, features: Tensor | Iterable, seed: int = 0) -> None:
+        """Take the prototypes from data: greedy k-center over normalised local features.
+
+        The first prototype is the local feature farthest from their mean, each further one the
+        farthest from those chosen (thesis, Algorithm 2), so that they cover the features. If there
+        are more than 65,536 local features, a random sample of that many is used.
+
+        Args:
+            features: array of maps or sets as for the layer, or an iterable of them such as a
+                `tf.data.Dataset`; of tuples the first entry counts. Features that a Keras mask
+                leaves out are not candidates.
+            seed: seed of the random sample.
+
+        Raises:
+            ValueError: if there are fewer local features than prototypes, or one is not finite.
+
+        Example:
+            >>> from gsp_tf.layers import GeneralizedSumPooling
+            >>> gsp = GeneralizedSumPooling(num_prototypes=2)
+            >>> gsp.adapt(np.array([[[0.0, 0.9], [0.1, 0.8], [0.7, 0.0]]], "float32"))
+            >>> gsp.prototypes.numpy().round(1).tolist()
+            [[0.7, 0.0], [0.0, 0.9]]
+        """
+        pool = sample_local_features(self, features, seed, num_prototypes=self.num_prototypes)
+        pool = ops.convert_to_numpy(self.normalize(pool))
+        mean = pool.mean(axis=0, keepdims=True)
+        chosen = greedy_k_center(pool, mean, self.num_prototypes)
+        self.prototypes.assign(pool[ops.convert_to_numpy(chosen)])
+
+
+def sample_local_features(pooling, features, seed, **needed):
+    """Local features of data, `(at most 65536, C)`; refuses fewer than an argument of the layer."""
+    if hasattr(features, "shape"):
+        features = [features]
+    rng = np.random.default_rng(seed)
+    pool, keys = [], []
+    for batch in features:
+        batch = batch[0] if isinstance(batch, (tuple, list)) else batch
+        local, mask, _ = pooling.as_set(batch, getattr(batch, "_keras_mask", None))
+        local = ops.convert_to_numpy(at_least_float32(local))
+        kept = slice(None) if mask is None else ops.convert_to_numpy(mask).astype(bool)
+        local = local[kept].reshape(-1, local.shape[-1])
+        pool = np.concatenate([pool, local]) if len(pool) else local
+        keys = np.concatenate([keys, rng.random(len(local))])
+        if len(pool) > _POOL_SIZE:
+            kept = np.sort(np.argpartition(keys, _POOL_SIZE)[:_POOL_SIZE])
+            pool, keys = pool[kept], keys[kept]
+    for name, size in needed.items():
+        if len(pool) < size:
+            raise ValueError(
+                f"adapt needs at least {name}={size} local features, received {len(pool)}."
+            )
+    if not np.isfinite(pool).all():
+        raise ValueError("adapt needs finite features, received NaN or infinity.")
+    if not pooling.built:
+        pooling.build((None, None, pool.shape[-1]))
+    return pool

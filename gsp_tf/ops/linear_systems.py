@@ -1,0 +1,78 @@
+"""Linear systems by Cholesky factorisations."""
+
+import tensorflow as tf
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.ops.normalization import at_least_float32
+
+
+def ridge_regression(inputs: Tensor, targets: Tensor, ridge: float) -> Tensor:
+    """Linear map that predicts targets from inputs, with an L2 penalty.
+
+    `W = argmin ||X W - Y||^2 + ridge ||W||^2 = (X^T X + ridge I)^-1 X^T Y`, solved by a Cholesky
+    factorisation. W is the transpose of A in (P3) of the GSP paper (section 4.3). A row of zeros in
+    both arguments changes nothing, which leaves samples out without changing a shape. Inputs or
+    targets that are not finite give weights that are NaN.
+
+    Args:
+        inputs: float tensor X `(..., n, d)`.
+        targets: float tensor Y `(..., n, t)`.
+        ridge: weight of the penalty, > 0.
+
+    Returns:
+        weights W `(..., d, t)`, float64 for float64 inputs, float32 otherwise.
+
+    Raises:
+        ValueError: if `ridge` is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.eye(2, dtype="float32")
+        >>> ridge_regression(x, 3 * x, ridge=0.5).numpy().round(3).tolist()
+        [[2.0, 0.0], [0.0, 2.0]]
+    """
+    if not ridge > 0:
+        raise ValueError(f"ridge_regression needs ridge > 0, received {ridge}.")
+    inputs, targets = at_least_float32(inputs, targets)
+    transposed = ops.swapaxes(inputs, -1, -2)
+    gram = ops.matmul(transposed, inputs)
+    identity = ops.eye(inputs.shape[-1], dtype=gram.dtype)
+    return solve_positive_definite(gram + ridge * identity, ops.matmul(transposed, targets))
+
+
+def solve_positive_definite(matrix: Tensor, right: Tensor) -> Tensor:
+    """Solution of `A X = B` by a Cholesky factorisation.
+
+    The gradient solves with the same factor, `g_B = A^-1 g_X` and `g_A = -g_B Xᵀ`, instead of
+    going through the factorisation. A matrix that is not finite gives a solution that is NaN.
+
+    Args:
+        matrix: A, float tensor `(..., n, n)`, symmetric and positive definite.
+        right: B, float tensor `(..., n, k)`.
+
+    Returns:
+        tensor X `(..., n, k)`.
+
+    Example:
+        >>> solve_positive_definite([[2.0, 0.0], [0.0, 4.0]], [[1.0], [1.0]]).numpy().tolist()
+        [[0.5], [0.25]]
+    """
+
+    @tf.custom_gradient
+    def solve(matrix, right):
+        # TensorFlow refuses to factorise a matrix that is not finite, and keras.ops.cholesky also
+        # stops the program at such a gradient. Here NaN passes, for the trainer to notice.
+        finite = tf.reduce_all(tf.math.is_finite(matrix), axis=(-1, -2), keepdims=True)
+        identity = tf.eye(tf.shape(matrix)[-1], dtype=matrix.dtype)
+        factor = tf.linalg.cholesky(tf.where(finite, matrix, identity))
+        nan = tf.constant(float("nan"), matrix.dtype)
+        solution = tf.where(finite, tf.linalg.cholesky_solve(factor, right), nan)
+
+        def gradient(upstream):
+            through_right = tf.linalg.cholesky_solve(factor, upstream)
+            return -tf.matmul(through_right, solution, transpose_b=True), through_right
+
+        return solution, gradient
+
+    return solve(tf.convert_to_tensor(matrix), tf.convert_to_tensor(right))

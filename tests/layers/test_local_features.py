@@ -1,0 +1,302 @@
+"""What every layer on local features shares: layouts, masks, types, gradients, XLA and files."""
+
+import subprocess
+import sys
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf import layers
+
+LAYERS = {
+    "attention": partial(layers.SecondOrderAttention, 3, 0.7),
+    "attentive_grouping": partial(layers.AttentiveGrouping, 3, 4, 6),
+    "average_max": layers.AverageMaxPooling,
+    "cbam": partial(layers.CBAMPooling, 2, 3),
+    "channel_grouping": partial(layers.ChannelGrouping, 3, 4, 2),
+    "coded_residual": partial(layers.CodedResidualTransform, 6, 3, 4),
+    "crow": layers.CrowPooling,
+    "delf": partial(layers.DelfPooling, 5),
+    "gate_grouping": partial(layers.GateGrouping, 3, 4, 6),
+    "generalized_max": partial(layers.GeneralizedMaxPooling, 0.5),
+    "generalized_mean": partial(layers.GeneralizedMeanPooling, 2.5),
+    "gsop": partial(layers.GSoPPooling, 3),
+    "gsp": partial(layers.GeneralizedSumPooling, 3),
+    "gsp_max": partial(layers.GeneralizedSumMaxPooling, 3),
+    "gsp_mean": partial(layers.GeneralizedSumMeanPooling, 3, p=2.5),
+    "linear_grouping": partial(layers.LinearGrouping, 3, 4),
+    "net_vlad": partial(layers.NetVLAD, 3),
+    "optimal_transport": partial(layers.OptimalTransportPooling, 3, num_iterations=3),
+    "smk": layers.SMKPooling,
+    "solar": partial(layers.SolarPooling, 3),
+    "weldon": partial(layers.WeldonPooling, 3, 2),
+}
+# Layers whose method needs to know which positions are neighbours.
+GRID_ONLY = {"cbam", "smk"}
+# Layers with constants, or biases, in what they make of no features.
+BIASED = {"attention", "channel_grouping", "coded_residual"}
+# Layers in which squares or products of features overflow earlier.
+SQUARED = {name for name in LAYERS if "group" in name} | {
+    *("attention", "cbam", "coded_residual", "delf", "gsop", "solar")
+}
+
+
+def each_but(*names):
+    return pytest.mark.parametrize("name", [name for name in LAYERS if name not in names])
+
+
+each = each_but()
+each_on_sets = each_but(*GRID_ONLY)
+each_with_weights = pytest.mark.parametrize(
+    "name", [name for name, make in LAYERS.items() if hasattr(make(), "pooling_weights")]
+)
+
+
+def features_like(shape, seed=0, dtype="float32"):
+    """Non-negative features, as after a ReLU."""
+    return np.abs(np.random.default_rng(seed).normal(size=shape)).astype(dtype)
+
+
+def randomized(layer, shape=(None, None, None, 5)):
+    """The layer, built, with random weights: none at 0 or 1, where terms would vanish."""
+    rng = np.random.default_rng(1)
+    layer.build(shape)
+    for weight in layer.weights:
+        positive = "variance" in weight.path or "power" in weight.path
+        draw = rng.uniform(0.5, 2.5, weight.shape) if positive else rng.normal(size=weight.shape)
+        weight.assign(draw)
+    return layer
+
+
+def value_and_gradients(layer, features, **kwargs):
+    """Value, and gradients of its product with fixed numbers w.r.t. features and weights."""
+    features = tf.convert_to_tensor(features)
+    with tf.GradientTape() as tape:
+        tape.watch(features)
+        value = layer(features, **kwargs)
+        upstream = np.random.default_rng(9).normal(size=value.shape)
+        target = tf.reduce_sum(value * tf.cast(upstream, value.dtype))
+    weights = [weight.value for weight in layer.trainable_weights]
+    return value, *tape.gradient(target, [features, *weights])
+
+
+def assert_finite(tensors):
+    assert all(np.isfinite(tensor).all() for tensor in tensors)
+
+
+@each
+def test_data_formats_give_the_same(name):
+    features = features_like((2, 3, 4, 5))
+    layer = randomized(LAYERS[name]())
+    output = layer(features).numpy()
+    assert layer.compute_output_shape((2, 3, 4, 5)) == output.shape
+    keras.config.set_image_data_format("channels_first")
+    first = randomized(LAYERS[name](), (None, 5, None, None))
+    transposed = first(features.transpose(0, 3, 1, 2)).numpy()
+    assert first.compute_output_shape((2, 5, 3, 4)) == transposed.shape
+    is_map = name == "attention"
+    transposed = transposed.transpose(0, 2, 3, 1) if is_map else transposed
+    np.testing.assert_allclose(transposed, output, 1e-5, 1e-5)
+
+
+@each
+def test_height_and_width_may_be_unknown(name):
+    images = keras.Input((None, None, 5))
+    layer = LAYERS[name]()
+    model = keras.Model(images, layer(images))
+    assert model.output_shape == layer.compute_output_shape((None, None, None, 5))
+    for size in ((1, 1), (5, 3)):
+        features = features_like((2, *size, 5))
+        np.testing.assert_allclose(model.predict_on_batch(features), layer(features), 1e-5, 1e-6)
+
+
+@each
+def test_dtype_policies(name):
+    features = features_like((2, 4, 4, 5))
+    expected = randomized(LAYERS[name]())(features).numpy()
+    for policy in ("mixed_float16", "mixed_bfloat16", "float16", "float64"):
+        layer = randomized(LAYERS[name](dtype=policy))
+        output = layer(features)
+        assert output.dtype == layer.compute_dtype
+        error = np.abs(tf.cast(output, "float64") - expected).max() / np.abs(expected).max()
+        assert error < {"float64": 1e-5, "mixed_bfloat16": 5e-2}.get(policy, 1e-2), policy
+        if policy.startswith("mixed"):
+            assert {weight.dtype for weight in layer.weights} <= {"float32"}
+
+
+@each
+def test_xla_gives_the_same(name):
+    features = features_like((3, 3, 4, 5))
+    features[0, 1, 2] = features[1] = 0
+    layer = randomized(LAYERS[name]())
+    expected = value_and_gradients(layer, features)
+    assert_finite(expected)
+    compiled = tf.function(partial(value_and_gradients, layer), jit_compile=True)
+    compiled = compiled(tf.constant(features))
+    for value, eager in zip(compiled, expected, strict=True):
+        largest = np.abs(eager).max()
+        np.testing.assert_allclose(value, eager, rtol=1e-4, atol=1e-5 * max(largest, 1.0))
+
+
+@each_but("smk")  # in whose gradient the weights are held fixed by definition
+def test_gradients_equal_finite_differences_in_float64(name):
+    features = features_like((2, 3, 4, 5), seed=3, dtype="float64")
+    layer = randomized(LAYERS[name](dtype="float64"))
+    _, *gradients = value_and_gradients(layer, features)
+    upstream = np.random.default_rng(9).normal(size=layer(features).shape)
+    weights = [weight.numpy() for weight in layer.trainable_weights]
+    rng = np.random.default_rng(1)
+
+    for index, gradient in enumerate(gradients):
+        direction = rng.normal(size=gradient.shape)
+        values = []
+        for step in (1e-6, -1e-6):
+            moved = [features, *weights]
+            moved[index] = moved[index] + step * direction
+            for weight, value in zip(layer.trainable_weights, moved[1:], strict=True):
+                weight.assign(value)
+            values.append(np.sum(layer(moved[0]) * upstream))
+        numeric = (values[0] - values[1]) / 2e-6
+        assert np.sum(gradient * direction) == pytest.approx(numeric, rel=2e-6, abs=1e-7)
+
+
+@each
+def test_extreme_features_are_finite(name):
+    huge = 1e15 if name in SQUARED else 2.0**60
+    features = [features_like((2, 1, 1, 5)), np.zeros((2, 3, 3, 5), "float32")]
+    features += [scale * features_like((2, 3, 4, 5)) for scale in (huge, 2.0**-40, 1e-30)]
+    layer = LAYERS[name]()
+    for each in features:
+        assert_finite(value_and_gradients(layer, each))
+
+
+@each_on_sets
+def test_a_set_equals_a_map_in_any_order(name):
+    features = features_like((2, 3, 4, 5))
+    layer = randomized(LAYERS[name]())
+    expected = layer(features)
+    order = np.random.default_rng(0).permutation(12)
+    output = layer(features.reshape(2, 12, 5)[:, order])
+    if name == "attention":
+        expected = tf.gather(tf.reshape(expected, (2, 12, 5)), order, axis=1)
+    np.testing.assert_allclose(output, expected, 1e-4, 1e-5)
+
+
+@each_on_sets
+def test_a_masked_set_equals_the_shorter_set(name):
+    features = features_like((2, 6, 5))
+    mask = np.array([[1, 1, 0, 1, 0, 1], [0, 1, 0, 0, 0, 0]], bool)
+    features[~mask] = np.nan
+    layer = randomized(LAYERS[name]())
+    output, gradient, *_ = value_and_gradients(layer, features, mask=tf.constant(mask))
+    assert (gradient.numpy()[~mask] == 0).all() and np.abs(gradient.numpy()[mask]).sum() > 0
+    for row in range(2):
+        alone = layer(features[row : row + 1, mask[row]])
+        found = output.numpy()[row]
+        found = found[mask[row]] if name == "attention" else found
+        np.testing.assert_allclose(found, alone[0], rtol=1e-4, atol=1e-5)
+
+
+@each_on_sets
+def test_a_set_that_is_masked_altogether_is_finite(name):
+    layer = randomized(LAYERS[name]())
+    value, *gradients = value_and_gradients(
+        layer, features_like((1, 4, 5)), mask=tf.zeros((1, 4), bool)
+    )
+    assert name in BIASED or (value.numpy() == 0).all()
+    assert_finite([value, *gradients])
+
+
+@each_but("attention", *GRID_ONLY)
+def test_no_mask_is_passed_on(name):
+    tokens = keras.Input((None,), dtype="int32")
+    embedded = keras.layers.Embedding(20, 5, mask_zero=True)(tokens)
+    model = keras.Model(tokens, keras.layers.Dense(2)(LAYERS[name]()(embedded)))
+    short, padded = (model(np.array([row])) for row in ([3, 7, 5], [3, 7, 5, 0, 0]))
+    np.testing.assert_allclose(padded, short, rtol=1e-4, atol=1e-6)
+
+
+@each_with_weights
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e15])
+def test_pooling_weights_are_a_distribution_over_positions(name, scale):
+    features = scale * features_like((2, 3, 4, 5))
+    mask = np.ones((2, 3, 4), bool)
+    mask[:, 1:, 2] = False
+    weights = LAYERS[name]().pooling_weights(features, mask=mask).numpy()
+    assert weights.shape == (2, 3, 4)
+    assert (weights >= 0).all() and (weights[~mask] == 0).all()
+    np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
+    first = LAYERS[name](data_format="channels_first")
+    unmasked = first.pooling_weights(features.transpose(0, 3, 1, 2)).numpy()
+    assert unmasked.shape == (2, 3, 4)
+    assert scale > 1 or (unmasked[~mask] > 0).all()
+
+
+OTHERS = {
+    "coded_residual_branches": partial(
+        layers.CodedResidualBranches, (5, 6), (4, 3), 2, True, False, 0.2, 0.3, "orthogonal"
+    ),
+    "global_local": partial(layers.GlobalLocalEmbedding, 8, 16, 0.25, "single", False),
+    "gsp_of_all_arguments": partial(
+        layers.GeneralizedSumPooling, 5, 0.2, 7.0, "fixed_point", True, "orthogonal"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *OTHERS])
+def test_config_round_trip(name):
+    make = (LAYERS | OTHERS)[name]
+    layer = make(data_format="channels_first", name="layer", trainable=False)
+    config = layer.get_config()
+    assert type(layer).from_config(config).get_config() == config
+
+
+@each
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4, 5, 6)])
+def test_refuses_input_that_is_neither_map_nor_set(name, shape):
+    with pytest.raises(ValueError, match=r"received shape \(2, 3"):
+        LAYERS[name]()(np.ones(shape, "float32"))
+
+
+def test_refuses_an_unknown_data_format():
+    with pytest.raises(ValueError, match='must be "channels_last" or "channels_first"'):
+        layers.CrowPooling("NHWC")
+
+
+LOAD = """
+import sys
+import numpy as np
+import tensorflow as tf
+folder = sys.argv[1]
+images = np.load(f"{folder}/images.npy")
+sys.modules["gsp_tf"] = None
+served = tf.saved_model.load(f"{folder}/exported")
+np.savez(f"{folder}/served.npz", *served.serve(images))
+del sys.modules["gsp_tf"]
+import keras, gsp_tf.layers
+np.savez(f"{folder}/loaded.npz", *keras.models.load_model(f"{folder}/model.keras")(images))
+"""
+
+
+def test_all_load_in_a_fresh_process_and_serve_without_the_library(tmp_path):
+    images = keras.Input((None, None, 3))
+    local = keras.layers.Conv2D(5, 3, activation="relu")(images)
+    x = keras.layers.Conv2D(5, 3, activation="relu")(local)
+    outputs = [make()(x) for make in LAYERS.values()]
+    outputs.append(layers.GlobalLocalEmbedding(4, 3)([local, x]))
+    outputs += layers.CodedResidualBranches((3, 5), (4, 6), 7)(x)
+    outputs += layers.GeneralizedSumPooling(5, 0.2, 7.0, "fixed_point", True)(x)
+    model = keras.Model(images, outputs)
+    model.save(tmp_path / "model.keras")
+    model.export(tmp_path / "exported", verbose=False)
+    batch = features_like((2, 9, 7, 3))
+    np.save(tmp_path / "images.npy", batch)
+    subprocess.run([sys.executable, "-c", LOAD, tmp_path], check=True, capture_output=True)
+    expected = model(batch)
+    for kind in ("served", "loaded"):
+        found = np.load(tmp_path / f"{kind}.npz").values()
+        for index, (value, output) in enumerate(zip(expected, found, strict=True)):
+            np.testing.assert_allclose(output, value, 1e-4, 1e-5, err_msg=f"{index} {kind}")

@@ -10,7 +10,7 @@ import tensorflow as tf
 from gsp_tf._console import counted
 from gsp_tf.data import FileImages, ImageSet, find_unreadable
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.experiment import check_test_images, evaluation_batches, load_splits, reason
+from gsp_tf.experiment import Run, evaluation_batches, load_splits, reason
 from gsp_tf.serving import distance_name, open_index
 from gsp_tf.visual import Tile, array_tile, image_tile
 
@@ -124,10 +124,11 @@ class TestImages:
     def __init__(self, model):
         recipe = model.recipe
         data = dataclasses.replace(recipe.data, download=False)
-        splits = load_splits(dataclasses.replace(recipe, data=data))
-        check_test_images(model.folder, model.embedder, recipe, splits)
-        self._images = splits.test if splits.gallery is None else splits.gallery
-        kind = "test" if splits.gallery is None else "gallery"
+        run = Run(model.folder.path)
+        run.splits = load_splits(dataclasses.replace(recipe, data=data))
+        run.check_test_images(model.embedder)
+        self._images = run.splits.searched
+        kind = "test" if run.splits.gallery is None else "gallery"
         self._chosen = _at_most(np.arange(len(self._images)), MAX_TEST_IMAGES)
         batches = evaluation_batches(recipe, self._images, self._chosen)
         embeddings = model.embed_batches(batches, f"Embedding the {kind} images")

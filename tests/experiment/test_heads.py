@@ -65,7 +65,7 @@ def one_step(recipe):
     assert np.isfinite(loss) and all(gradient is not None for gradient in gradients)
     values = map(tf.convert_to_tensor, gradients)
     assert np.mean([bool(tf.reduce_any(value != 0)) for value in values]) > 0.5
-    return learner, {"loss": float(loss), **{m.name: float(m.result()) for m in learner.metrics}}
+    return learner, {m.name: float(m.result()) for m in learner.metrics} | {"loss": float(loss)}
 
 
 def test_every_pooling_has_a_name():

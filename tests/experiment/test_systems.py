@@ -8,7 +8,7 @@ from gsp_tf.recipe import load_recipe
 RECIPE = """
 data:
   image_size: 20
-  split_fractions: [0.4, 0.2, 0.4]
+  split_fractions: [0.55, 0.05, 0.4]
   classes_per_batch: 8
   images_per_class: 4
 backbone: {name: conv4}

@@ -19,9 +19,9 @@ from pipeline import write_photographs
 from results import Ratio, Table, main
 
 from gsp_tf.data import FileImages
+from gsp_tf.experiment._optimizer import build_optimizer
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.model import build_learner
-from gsp_tf.experiment.optimizer import build_optimizer
 from gsp_tf.losses import ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center
 from gsp_tf.recipe import load_recipe
@@ -50,11 +50,10 @@ QUICK = Sizes("conv4", 32, 4, dict.fromkeys(SETS, 5))
 
 def recipe_of(name, sizes):
     files = f"benchmarks/{name}.yaml", "methods/c2.yaml", "methods/ccp.yaml"
-    recipe = load_recipe([EXPERIMENTS / file for file in files])
-    recipe.backbone.name, recipe.backbone.weights = sizes.backbone, None
-    recipe.data.image_size = sizes.side
-    recipe.data.resize = math.ceil(sizes.side * 256 / 227)
-    return recipe
+    options = [f"--backbone.name={sizes.backbone}", "--backbone.weights=null"]
+    options += [f"--data.image_size={sizes.side}"]
+    options += [f"--data.resize={math.ceil(sizes.side * 256 / 227)}"]
+    return load_recipe([EXPERIMENTS / file for file in files], options)
 
 
 def problem_learner(recipe, num_classes):

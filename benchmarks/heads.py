@@ -16,9 +16,9 @@ from measure import in_fresh_processes, medians, peak_bytes, rounds
 from results import Table, main
 
 from gsp_tf import backbones
-from gsp_tf.experiment.heads import build_head
-from gsp_tf.experiment.poolings import OF_KERAS, POOLINGS
-from gsp_tf.recipe import BackboneRecipe, EmbeddingRecipe, HeadRecipe, PoolingRecipe, Recipe
+from gsp_tf._names import NAMES
+from gsp_tf.experiment._heads import build_head
+from gsp_tf.recipe import BackboneRecipe, ClassRecipe, EmbeddingRecipe, Recipe, resolved
 
 DIM = 128
 HEADS = {
@@ -26,10 +26,10 @@ HEADS = {
     "linear_grouping": {"num_groups": 4},
     "gate_grouping": {"num_groups": 4, "hidden_dim": 128},
     "channel_grouping": {"num_groups": 4, "hidden_dim": 128},
-    "coded_residual": {"num_prototypes": [64, 64], "second_dim": 1024, "hidden_dim": 128},
+    "coded_residual": {"num_prototypes": [64, 64], "hidden_dim": 128},
     "global_local": {"key_dim": 512},
 }
-NAMES = ("gap", *(name for name in (*OF_KERAS, *POOLINGS) if name != "gap"), *HEADS)
+MEASURED = ("gap", *(name for name in NAMES["pooling"] if name != "gap"), *HEADS)
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,26 @@ class Sizes:
     names: tuple
 
 
-FULL = Sizes(32, 8, "bn_inception", 227, ((14, 14, 608), (7, 7, 1024)), NAMES)
+FULL = Sizes(32, 8, "bn_inception", 227, ((14, 14, 608), (7, 7, 1024)), MEASURED)
 QUICK = Sizes(2, 2, "conv4", 32, ((4, 4, 6), (2, 2, 8)), ("gap", "gsp", "attentive_grouping"))
 
 
 def recipe_of(name, backbone):
-    pooling, head = PoolingRecipe("gap"), HeadRecipe()
+    pooling, head = ClassRecipe("gap"), None
     if name in HEADS:
-        head = HeadRecipe(name, HEADS[name])
+        head = ClassRecipe(name, HEADS[name])
     else:
-        pooling = PoolingRecipe(name)
+        pooling = ClassRecipe(name)
     embedding = EmbeddingRecipe(DIM, "after_pooling")
-    return Recipe(
-        backbone=BackboneRecipe(backbone), pooling=pooling, head=head, embedding=embedding
+    wrapper = ClassRecipe("grouped") if name.endswith("_grouping") else None
+    recipe = Recipe(
+        backbone=BackboneRecipe(backbone),
+        pooling=pooling,
+        head=head,
+        embedding=embedding,
+        loss_wrapper=wrapper,
     )
+    return resolved(recipe)
 
 
 def head_of(name, sizes):

@@ -45,13 +45,10 @@ def learner(setting, side):
     """The compiled learner of one side."""
     files = [EXPERIMENTS / "benchmarks/cub200.yaml", EXPERIMENTS / "methods/c2.yaml"]
     files += [EXPERIMENTS / "methods/gsp.yaml"] * (side != GAP)
-    recipe = load_recipe(files)
-    recipe.backbone.name = setting.backbone
-    recipe.backbone.weights = None
-    recipe.data.image_size = setting.side
-    recipe.training.jit_compile = setting.jit_compile
-    if side == GSP:
-        recipe.zero_shot.weight = 0.0
+    options = [f"--backbone.name={setting.backbone}", "--backbone.weights=null"]
+    options += [f"--data.image_size={setting.side}"]
+    options += [f"--training.jit_compile={setting.jit_compile}"]
+    recipe = load_recipe(files, options + ["--zero_shot.weight=0"] * (side == GSP))
     return build_learner(recipe, NUM_CLASSES, 3)
 
 

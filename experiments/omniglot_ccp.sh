@@ -10,11 +10,11 @@ train() { # NAME SEED OPTION...
     --name "$name" --seed "$seed" "$@"
 }
 
-memory='--loss.wrapper cross_batch_memory --loss.wrapper_arguments.capacity 776
-  --loss.wrapper_arguments.batch_weight 1.0'
-ms='--loss.name multi_similarity --loss.arguments {"alpha":2.0,"beta":40.0,"base":0.5}'
-c1='--loss.name cosine_contrastive --loss.arguments {"margin":0.5}'
-triplet='--loss.name triplet --loss.arguments {"margin":0.1}'
+memory='--loss_wrapper.name cross_batch_memory --loss_wrapper.capacity 776
+  --loss_wrapper.batch_weight 1.0'
+ms='--loss {"name":"multi_similarity","alpha":2.0,"beta":40.0,"base":0.5}'
+c1='--loss.name cosine_contrastive --loss.margin 0.5'
+triplet='--loss.name triplet --loss.margin 0.1'
 
 for seed in ${*:-0 1 2}; do
   for loss in c2 ms; do

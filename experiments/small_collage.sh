@@ -11,16 +11,16 @@ train() { # NAME SEED OPTION...
     --name "$name" --seed "$seed"
 }
 
-c2='--loss {"name":"contrastive","arguments":{"positive_margin":0.0,"negative_margin":0.5}}'
+c2='--loss {"name":"contrastive","positive_margin":0.0,"negative_margin":0.5}'
 pnca='--loss.name proxy_nca'
-crt_pnca='{"name":"proxy_nca","arguments":{},"miner":"none","miner_arguments":{},"weights":{"first":1,"second":0.1}}'
-adapted='--pooling.adapt_batches 8'
+crt_pnca='--loss.name proxy_nca --miner null'
+adapted='--training.adapt_batches 8'
 
 options() { # POOLING
   case $1 in
     gsp*) echo --pooling.transport_ratio 0.25 --pooling.entropy_smoothing 10 $adapted ;;
     net_vlad|optimal_transport) echo $adapted ;;
-    gsop) echo '--pooling.arguments {"reduced_dim":32}' ;;
+    gsop) echo --pooling.reduced_dim 32 ;;
   esac
 }
 
@@ -28,7 +28,7 @@ for seed in ${*:-0 1 2}; do
   for system in agrouping crt multihead; do
     train $system "$seed" "$folder/small_collage_$system.yaml"
   done
-  train crt-pnca "$seed" "$folder/small_collage_crt.yaml" --loss "$crt_pnca"
+  train crt-pnca "$seed" "$folder/small_collage_crt.yaml" $crt_pnca
   for pooling in gap max average_max generalized_mean generalized_max weldon crow cbam delf gsop \
       solar smk net_vlad optimal_transport gsp gsp_max gsp_mean; do
     train c2-$pooling "$seed" $c2 --pooling.name $pooling $(options $pooling)

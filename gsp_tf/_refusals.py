@@ -1,6 +1,8 @@
 """What is said about arguments that are not accepted."""
 
+import collections.abc
 import difflib
+import operator
 import re
 import types
 import typing
@@ -59,12 +61,12 @@ def readable(message, parser):
         return f"{found}; expected a recipe, or before all else a folder of photographs"
     if "Unable to load config" in reason and "Line " not in reason:
         return f"{key} is a section; give its fields, such as {_first_field(key, actions)}."
-    received = re.split(r"(?:Got|Given) value: ", reason)[1:]
+    received = re.split(r"(?:Got|Given) value: |Not of type \w+: ", reason)[1:]
     action = actions.get(key)
     hint = getattr(action, "_typehint", None)
     if not received or hint is None:
         return f"{key}: {' '.join(reason.split())}"
-    return f"{key} must be {described(hint, action.default)}, received {received[-1].strip():.200}."
+    return f"{key} must be {described(hint, action.default)}, received {_value(received[-1]):.200}."
 
 
 def described(hint, example=None):
@@ -89,13 +91,33 @@ def described(hint, example=None):
     if origin is dict:
         kind = _PLURALS.get(arguments[1], "numbers, texts or lists")
         return f"a mapping of names to {kind}, such as {{name: 1}}"
-    if origin in (list, tuple):
+    if origin in (list, tuple, collections.abc.Sequence):
         fixed = origin is tuple and arguments[-1] is not ...
         count = f"{len(arguments)} " if fixed else ""
         kind = _PLURALS[arguments[0]]
         example = list(example or ("ab" if arguments[0] is str else (1, 2, 3)[: len(arguments)]))
         return f"a list of {count}{kind} in brackets, such as [{', '.join(map(str, example))}]"
+    if hasattr(hint, "_restrictions"):
+        return f"{_PLAIN[hint.__bases__[-1]]} {_range(hint._restrictions)}"
     return _PLAIN.get(hint, str(hint))
+
+
+def _range(restrictions):
+    """The words for the range of a restricted number."""
+    words = {operator.gt: "above {}", operator.ge: "of {} or more", operator.le: "at most {}"}
+    words[operator.lt] = "below {}"
+    parts = [words[matches].format(bound) for matches, bound in restrictions]
+    return " and ".join("finite" if part == "below inf" else part for part in parts)
+
+
+def _value(text):
+    """The value in the end of a message of jsonargparse."""
+    text = re.sub(r" (does not conform to restriction .*|not an? \w+)$", "", text.strip())
+    quoted = re.search(r": '(.*)'$", text)
+    kind = re.search(r"argument must be .* not '(\w+)'$", text)
+    if kind:
+        return "null" if kind[1] == "NoneType" else f"a {kind[1]}"
+    return quoted[1] if quoted else text
 
 
 def _name(action, key):

@@ -32,30 +32,24 @@ def main(arguments=None):
 
 def _run(arguments, interruption):
     """Run a command and give its exit code."""
-    import os
     import warnings
     from argparse import ArgumentError
 
     from gsp_tf._refusals import readable
     from gsp_tf.commands import COMMANDS
-    from gsp_tf.recipe import config_options, located
 
-    files = _recipe_files(arguments)
-    folder = ["--folder", files.pop(0)] if files and os.path.isdir(files[0]) else []
-    arguments[1 : 1 + len(folder[1:] + files)] = [*folder, *config_options(files)]
-    parser, parsers = _parser(files)
+    parser, parsers = _parser()
     try:
-        options = parser.parse_args(arguments)
+        options = parser.parse_args(arguments, defaults=False)
     except (ArgumentError, UnicodeDecodeError) as error:
         command = parsers.get(arguments[0], parser) if arguments else parser
-        return _refuse(located(readable(str(error), command), files))
-    command = options.subcommand
-    options[command].arguments = arguments[1:]
+        return _refuse(readable(str(error), command))
+    name = options.subcommand
     try:
         with interruption.raising(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.showwarning = _note
-            code = COMMANDS[command].run(options[command], parsers[command])
+            code = COMMANDS[name].command(**options[name].as_dict()) or 0
             sys.stdout.flush()
     except KeyboardInterrupt:
         interruption.write("gsp-tf: interrupted")
@@ -74,17 +68,6 @@ def _run(arguments, interruption):
     return interruption.code if code == 130 else code
 
 
-def _recipe_files(arguments):
-    """The recipe files among the arguments: those before the first option."""
-    import itertools
-
-    from gsp_tf.commands import TAKING_RECIPES
-
-    if not TAKING_RECIPES.keys() & arguments[:1]:
-        return []
-    return list(itertools.takewhile(lambda text: not text.startswith("-"), arguments[1:]))
-
-
 def _is_from_tensorflow(error):
     tensorflow = sys.modules.get("tensorflow")
     return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)
@@ -99,13 +82,14 @@ def _refuse(error):
     return 1
 
 
-def _parser(files):
-    """The parser, and those of the commands by name; `files` are the recipes they will read."""
+def _parser():
+    """The parser, and those of the commands by name."""
     from jsonargparse import ArgumentParser
 
     from gsp_tf import __version__
-    from gsp_tf._recipe_values import VALUES
-    from gsp_tf.commands import COMMANDS, TAKING_RECIPES
+    from gsp_tf.commands import COMMANDS
+    from gsp_tf.commands._parsers import command_parser
+    from gsp_tf.recipe._values import VALUES
 
     parser = ArgumentParser(
         prog="gsp-tf",
@@ -118,11 +102,10 @@ def _parser(files):
     subcommands = parser.add_subcommands(
         required=True, metavar="", title="commands", description="COMMAND --help says more."
     )
-    parsers = {}
-    for name, command in COMMANDS.items():
-        takes = (files,) if name in TAKING_RECIPES else ()
-        parsers[name] = command.parser(*takes)
-        subcommands.add_subcommand(name, parsers[name], help=command.HELP)
+    parsers = {name: command_parser(module.command) for name, module in COMMANDS.items()}
+    for name, module in COMMANDS.items():
+        summary = module.command.__doc__.splitlines()[0]
+        subcommands.add_subcommand(name, parsers[name], help=summary)
     return parser, parsers
 
 

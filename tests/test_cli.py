@@ -82,7 +82,7 @@ def test_answers_without_tensorflow(tmp_path):
         "A command is missing; gsp-tf --help lists them.",
         "'trian' is not a command; did you mean train? The commands are train, check,",
         "--trainin.epochs is not an option; did you mean --training.epochs?",
-        "training.epochs must be an integer, received many.",
+        "training.epochs must be an integer of 1 or more, received many.",
         "Missing: --format.",
     ):
         assert f"gsp-tf: error: {line}" in err
@@ -158,7 +158,9 @@ def test_the_log_of_tensorflow_is_kept_back_unless_its_import_fails(tmp_path, le
     (tmp_path / "tensorflow.py").write_text(FALSE_TENSORFLOW)
     noisy = FALSE_TENSORFLOW.replace("raise", "\nif os.environ.get('FAILS'):\n    raise")
     code = "import sys; from gsp_tf.cli import main; from gsp_tf.commands import COMMANDS\n"
-    code += "COMMANDS['report'].run = lambda *_: __import__('tensorflow') and 0\n"
+    code += "def command(runs: list[str]):\n    'Report.\\n\\nArgs:\\n    runs: r'\n"
+    code += "    __import__('tensorflow')\n"
+    code += "COMMANDS['report'].command = command\n"
     code = f"sys = __import__('sys'); sys.path.insert(0, {str(tmp_path)!r})\n{code}"
     environment = {} if level is None else {"TF_CPP_MIN_LOG_LEVEL": level}
     process = start(code + "main(['report', 'a'])", env=environment)
@@ -204,7 +206,12 @@ from gsp_tf.cli import main
 from gsp_tf.commands import COMMANDS
 def send(number):
     os.kill(os.getpid(), number)
-def run(options, parser):
+def command(runs: list[str]):
+    '''Report.
+
+    Args:
+        runs: Run folders.
+    '''
     print("result")
 """
 STOPS = {
@@ -229,8 +236,8 @@ STOPS = {
 def test_a_signal_ends_a_command_with_one_line(where):
     body, code, detail = STOPS[where]
     process = start(
-        f"{PROLOGUE}{body}\nCOMMANDS['report'].run = run\nsys.argv = ['gsp-tf', 'report', 'a']\n"
-        "main()",
+        f"{PROLOGUE}{body}\nCOMMANDS['report'].command = command\n"
+        "sys.argv = ['gsp-tf', 'report', 'a']\nmain()",
     )
     out, err = output(process)
     assert (process.returncode, err) == (code, f"gsp-tf: interrupted{detail}\n")
@@ -240,7 +247,7 @@ def test_a_signal_ends_a_command_with_one_line(where):
 def test_a_signal_that_is_ignored_from_the_start_stays_ignored():
     body = "    send(signal.SIGHUP)\n    return 0"
     process = start(
-        f"{PROLOGUE}{body}\nCOMMANDS['report'].run = run\nmain(['report', 'a'])",
+        f"{PROLOGUE}{body}\nCOMMANDS['report'].command = command\nmain(['report', 'a'])",
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     )
     assert output(process) == ("result\n", "") and process.returncode == 0

@@ -9,9 +9,9 @@ from gsp_tf.cli import main
 from gsp_tf.experiment import build_learner
 from gsp_tf.recipe import (
     CCPRecipe,
+    ClassRecipe,
     CollageRecipe,
     DataRecipe,
-    LossRecipe,
     Recipe,
     ScheduleRecipe,
     TrainingRecipe,
@@ -39,7 +39,7 @@ def test_a_pair_of_recipes_differs_in_the_pooling_only():
 
 def test_round_trip_of_a_resolved_recipe(tmp_path):
     recipe = load_recipe(EXPERIMENTS / "demo.yaml", ["--pooling.transport_ratio", "0.2"])
-    assert recipe.pooling.transport_ratio == 0.2
+    assert recipe.pooling.arguments["transport_ratio"] == 0.2
     save_recipe(recipe, tmp_path / "recipe.yaml")
     assert load_recipe(tmp_path / "recipe.yaml") == recipe
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
@@ -84,17 +84,33 @@ def write(tmp_path):
 def test_later_files_win_field_by_field(write):
     files = write(
         images="data: {name: cub200, image_size: 227, collage: {grid: 2}}\nccp: {pool_size: 7}",
-        loss="loss: {name: multi_similarity, arguments: {alpha: 14.35, base: 0.66}}",
-        other="data: {image_size: 224}\nloss: {name: contrastive, arguments: {negative_margin: 1}}",
+        loss="loss: {name: multi_similarity, alpha: 14.35, base: 0.66}",
+        other="data: {image_size: 224}\nloss: {name: contrastive, negative_margin: 1}",
     )
     recipe = load_recipe(files, ["--ccp.patience", "9"])
     assert recipe.data == DataRecipe("cub200", image_size=224, collage=CollageRecipe(grid=2))
-    assert recipe.loss == LossRecipe("contrastive", {"negative_margin": 1})
+    defaults = {"positive_margin": 0.0, "mean_over_pairs": False, "normalize": True}
+    assert recipe.loss == ClassRecipe("contrastive", {**defaults, "negative_margin": 1.0})
     assert recipe.ccp == CCPRecipe(pool_size=7, patience=9)
-    options = ["--data.image_size", "64", "--loss.arguments.positive_margin", "0.1"]
+    options = ["--data.image_size", "64", "--loss.positive_margin", "0.1"]
     recipe = load_recipe(files, options)
     assert recipe.data.image_size == 64
-    assert recipe.loss.arguments == {"negative_margin": 1, "positive_margin": 0.1}
+    assert recipe.loss.arguments["negative_margin"] == 1
+    assert recipe.loss.arguments["positive_margin"] == 0.1
+
+
+def test_a_file_that_names_another_class_starts_its_section_afresh(write):
+    files = write(
+        gsp="pooling: {num_prototypes: 7}", same="pooling: {name: gsp, transport_ratio: 0.2}"
+    )
+    arguments = load_recipe(files).pooling.arguments
+    assert (arguments["num_prototypes"], arguments["transport_ratio"]) == (7, 0.2)
+    assert load_recipe(files, ["--pooling.name", "gap"]).pooling == ClassRecipe("gap")
+    back = write(gap="pooling: {name: gap}", gsp_again="pooling: {name: gsp}")
+    assert load_recipe([*files, *back]).pooling.arguments["num_prototypes"] == 64
+    miner = write(miner="{loss: {name: triplet}, miner: {name: multi_similarity}}")
+    assert load_recipe(miner, ["--miner.epsilon", "0.3"]).miner.arguments == {"epsilon": 0.3}
+    assert load_recipe(miner, ["--miner", "null"]).miner is None
 
 
 def test_the_name_of_several_files(write):
@@ -109,16 +125,17 @@ def test_the_name_of_several_files(write):
     ("text", "message"),
     [
         ("pooling: {sharpness: 3}", "sharpness"),
-        ("training: {epochs: 0}", "training.epochs must be 1 or more, received 0"),
+        ("training: {epochs: 0}", "training.epochs must be an integer of 1 or more, received 0"),
         ("trainer: ccp", "training.patience must be null with trainer=ccp"),
-        ("loss: {weights: {first: 1.0}}", "loss.weights must be of none with head.name=pooling"),
+        ("loss_weights: {first: 1.0}", "loss_weights must be of none with head=null"),
         (
-            "{head: {name: coded_residual}, loss: {weights: {third: 1.0}}}",
-            "loss.weights must be of first and second with head.name=coded_residual, received",
+            "head: {name: coded_residual, num_prototypes: [4, 4], hidden_dim: 3}\n"
+            "loss_weights: {third: 1.0}",
+            "loss_weights must be of first and second with head.name=coded_residual, received",
         ),
         (
-            "{head: {name: dense_branches}, loss: {weights: {first: -1.0}}}",
-            "loss.weights.first must be 0 or more, received -1.0",
+            "{head: {name: dense_branches}, loss_weights: {first: -1.0}}",
+            "loss_weights.first must be a number of 0 or more and finite, received -1.0",
         ),
         ("training: {schedule: null}", "training.schedule must have fields, received null"),
         ("seed: 3\ndata:", "data must have fields, received null"),
@@ -155,13 +172,39 @@ def test_the_name_of_several_files(write):
         ("training: {epoch: 3}", "training.epoch is not a field; did you mean epochs"),
         ("data.name: glyphs", "data.name is not a field"),
         ("name: null", "name must be a text, received null"),
-        ("training: {epochs: null}", "training.epochs must be an integer, received null"),
+        (
+            "training: {epochs: null}",
+            "training.epochs must be an integer of 1 or more, received null",
+        ),
         (
             "data: {split_fractions: '0.5,0.1,0.4'}",
             r"data.split_fractions must be a list of 3 numbers in brackets, such as "
             r"\[0.5, 0.1, 0.4\], received 0.5,0.1,0.4",
         ),
-        ("loss: {arguments: 5}", "loss.arguments must be a mapping of names to numbers, texts or"),
+        (
+            "loss: {arguments: {margin: 1}}",
+            "loss.arguments is not a field: .* in the section itself",
+        ),
+        (
+            "pooling: {adapt_batches: 3}",
+            "training.adapt_batches .* it is now training.adapt_batches",
+        ),
+        ("loss: {miner: none}", "loss.miner is not a field: it is now a section: miner: {name"),
+        ("loss: {wrapper_arguments: {}}", "loss.wrapper_arguments .* section: loss_wrapper: {name"),
+        ("loss: {weights: {}}", "loss.weights is not a field: it is now loss_weights: {first"),
+        ("head: {name: pooling}", "head.name=pooling is now written head: null"),
+        (
+            "pooling: {name: gsp, num_prototypes: many}",
+            "num_prototypes must be an integer, received",
+        ),
+        (
+            "pooling: {name: gap, num_prototypes: 3}",
+            "num_prototypes is not an argument of gap, which",
+        ),
+        ("pooling: {name: gem}", "pooling.name must be one of .*, received gem"),
+        ("miner: {epsilon: 0.1}", "miner.name is missing; there are distance_weighted"),
+        ("miner: 5", "miner must have fields, received 5"),
+        ("loss: {name: 5}", "loss.name must be a text, received 5"),
     ],
 )
 @pytest.mark.parametrize("place", [1, 2])
@@ -174,7 +217,7 @@ def test_an_error_names_its_file(write, text, message, place):
 
 def test_an_error_of_the_command_line_names_no_file(write):
     files = write(first="training: {patience: 3}", last="{seed: 1}")
-    with pytest.raises(ValueError, match="^training.epochs must be 1 or more"):
+    with pytest.raises(ValueError, match="^training.epochs must be an integer of 1 or more"):
         load_recipe(files, ["--training.epochs", "0"])
 
 
@@ -206,22 +249,28 @@ def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"learning_rate": 0.0}, "learning_rate must be positive and finite, received 0.0"),
+        ({"learning_rate": 0.0}, "learning_rate must be a number above 0 and finite, received 0.0"),
         (
             {"learning_rate_multipliers": {"bias": -1.0}},
-            r"learning_rate_multipliers\[bias\] must be 0 or more and finite, received -1.0",
+            r"multipliers\[bias\] must be a number of 0 or more and finite, received -1.0",
         ),
-        ({"learning_rate_multipliers": {"bias": float("inf")}}, "must be 0 or more and finite"),
-        ({"warmup_epochs": -1}, "warmup_epochs must be 0 or more and below training.epochs, 10"),
-        ({"warmup_epochs": 10}, "received 10"),
-        ({"warmup_learning_rate_multiplier": 0.0}, "must be positive and finite, received 0.0"),
-        ({"weight_decay": -0.1}, "weight_decay must be 0 or more and finite, received -0.1"),
-        ({"l2_regularization": -1.0}, "l2_regularization must be 0 or more and finite"),
+        ({"learning_rate_multipliers": {"bias": float("inf")}}, "of 0 or more and finite"),
+        ({"warmup_epochs": -1}, "warmup_epochs must be an integer of 0 or more, received -1"),
+        ({"warmup_epochs": 10}, "warmup_epochs must be below training.epochs, 10, received 10"),
+        ({"warmup_learning_rate_multiplier": 0.0}, "above 0 and finite, received 0.0"),
+        (
+            {"weight_decay": -0.1},
+            "weight_decay must be a number of 0 or more and finite, received -0.1",
+        ),
+        ({"l2_regularization": -1.0}, "l2_regularization must be a number of 0 or more and finite"),
         ({"optimizer": "adamw"}, "weight_decay must be above 0 with training.optimizer=adamw"),
         ({"weight_decay_exclusions": ["bias"]}, "must be empty without a training.weight_decay or"),
-        ({"beta_2": 1.0}, "beta_2 must be 0 or more and below 1, received 1.0"),
+        ({"beta_2": 1.0}, "beta_2 must be a number of 0 or more and below 1, received 1.0"),
         ({"optimizer": "sgd", "beta_2": 0.99}, "with training.optimizer=sgd, which has none"),
-        ({"clip_norm": 0.0}, "clip_norm must be null, or positive and finite, received 0.0"),
+        (
+            {"clip_norm": 0.0},
+            "clip_norm must be a number above 0 and finite, or null, received 0.0",
+        ),
         (
             {"learning_rate": 1e-5, "schedule": ScheduleRecipe(minimum=1e-4)},
             "minimum must be at most training.learning_rate, 1e-05, received 0.0001",
@@ -236,13 +285,16 @@ def test_training_out_of_range(settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"decay_factor": 1.0}, "decay_factor must be above 0 and below 1, received 1.0"),
+        ({"decay_factor": 1.0}, "decay_factor must be a number above 0 and below 1, received 1.0"),
         ({"decay_factor": 0.0}, "received 0.0"),
-        ({"decay_epochs": 0}, "decay_epochs must be 1 or more, received 0"),
-        ({"patience": 0}, "patience must be 1 or more, received 0"),
-        ({"min_delta": -0.1}, "min_delta must be 0 or more, received -0.1"),
-        ({"cooldown": -1}, "cooldown must be 0 or more, received -1"),
-        ({"minimum": -0.1}, "minimum must be null, or 0 or more, received -0.1"),
+        ({"decay_epochs": 0}, "decay_epochs must be an integer of 1 or more, received 0"),
+        ({"patience": 0}, "patience must be an integer of 1 or more, received 0"),
+        ({"min_delta": -0.1}, "min_delta must be a number of 0 or more and finite, received -0.1"),
+        ({"cooldown": -1}, "cooldown must be an integer of 0 or more, received -1"),
+        (
+            {"minimum": -0.1},
+            "minimum must be a number of 0 or more and finite, or null, received -0.1",
+        ),
         ({"minimum": float("nan")}, "received nan"),
     ],
 )
@@ -264,7 +316,6 @@ def test_every_field_has_a_help_text(capsys):
         if action.option_strings and "." in action.dest and not action.help
     ]
     assert not undocumented
-    assert Recipe().pooling.transport_ratio == 0.3
 
 
 @pytest.mark.parametrize(
@@ -272,7 +323,7 @@ def test_every_field_has_a_help_text(capsys):
     [
         "data: {class_path: bad_module.Data}",
         "class_path: bad_module.Recipe",
-        "loss: {arguments: {margins: [{class_path: bad_module.Margin}]}}",
+        "loss: {margins: [{class_path: bad_module.Margin}]}",
     ],
 )
 def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
@@ -289,12 +340,12 @@ def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
 
 
 def test_an_alias_may_repeat_a_value(write):
-    (file,) = write(a="loss: {arguments: &a {p: 1}}\nhead: {name: gate_grouping, arguments: *a}")
-    assert load_recipe(file).head.arguments == {"p": 1}
+    (file,) = write(a="training: {epochs: &n 3, patience: *n}")
+    assert load_recipe(file).training.patience == 3
 
 
 NAMES = st.sampled_from(
-    ["name", "seed", "data", "training", "loss", "arguments", "schedule", "epochs", "path", "x.y"]
+    ["name", "seed", "data", "training", "loss", "margin", "schedule", "epochs", "miner", "x.y"]
 )
 SCALARS = st.one_of(
     NAMES,

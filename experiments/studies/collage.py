@@ -27,7 +27,7 @@ GSP_OPTIONS = [
     "--pooling.name=gsp",
     "--pooling.transport_ratio=0.25",
     "--pooling.entropy_smoothing=10",
-    "--pooling.adapt_batches=8",
+    "--training.adapt_batches=8",
 ]
 VARIANTS = {
     GAP: ("small_collage_pnca-gap", ["--pooling.name=gap"]),

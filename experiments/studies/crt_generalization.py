@@ -27,7 +27,7 @@ CRT_RECIPE = str(ROOT / "experiments/small_collage_crt.yaml")
 VARIANTS = {
     "baseline": (
         "small_collage_ms-gap",
-        ["--head", '{"name": "pooling", "arguments": {}}', "--loss.weights", "{}"],
+        ["--head=null", "--loss_weights={}", "--embedding.second_dim=null"],
     ),
     "CRT": ("small_collage_crt", []),
 }

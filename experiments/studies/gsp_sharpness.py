@@ -24,10 +24,10 @@ VARIANTS = {
     "GAP": ("sharpness_gap", ["--pooling.name=gap"]),
     DEFAULTS: ("sharpness_defaults", []),
     "ε 20": ("sharpness_eps", ["--pooling.entropy_smoothing=20"]),
-    "adapt_batches 4": ("sharpness_adapt", ["--pooling.adapt_batches=4"]),
+    "adapt_batches 4": ("sharpness_adapt", ["--training.adapt_batches=4"]),
     "ε 20, adapt_batches 4": (
         "sharpness_both",
-        ["--pooling.entropy_smoothing=20", "--pooling.adapt_batches=4"],
+        ["--pooling.entropy_smoothing=20", "--training.adapt_batches=4"],
     ),
 }
 

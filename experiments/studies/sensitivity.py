@@ -26,7 +26,7 @@ GSP = [C2, "--pooling.name=gsp"]
 CENTRE = [
     "--pooling.transport_ratio=0.25",
     "--pooling.entropy_smoothing=10",
-    "--pooling.adapt_batches=8",
+    "--training.adapt_batches=8",
 ]
 RATIOS = (0.1, 0.25, 0.5, 0.75, 1.0)
 PROTOTYPES = (4, 16, 64)
@@ -36,7 +36,7 @@ FACTORS = {
     "μ": ("--pooling.transport_ratio=0.15", "--pooling.transport_ratio=0.4"),
     "ε": ("--pooling.entropy_smoothing=5", "--pooling.entropy_smoothing=20"),
     "λ": ("--zero_shot.weight=0.0", "--zero_shot.weight=0.1"),
-    "prototypes from data": ("--pooling.adapt_batches=0", "--pooling.adapt_batches=8"),
+    "prototypes from data": ("--training.adapt_batches=0", "--training.adapt_batches=8"),
     "1x1 convolution first": (
         "--embedding.position=after_pooling",
         "--embedding.position=before_pooling",

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from gsp_tf.experiment import Run, RunFolder
-from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.recipe import load_recipe
 
 
@@ -90,7 +89,6 @@ def _refuse_another(folder, recipe):
         recipe,
         name=found.name,
         data=replace(recipe.data, path=found.data.path),
-        loss=complete_arguments(recipe.loss),
     )
     if found != wanted:
         raise ValueError(

@@ -1,6 +1,8 @@
-"""The commands of `gsp-tf`, a module each: `HELP`, `parser()` and `run(options, parser)`.
+"""The commands of `gsp-tf`: a module with a function `command` each.
 
-They import what they need when they run, so that `gsp-tf --help` starts at once.
+The parser and the help of a command come from the signature and the docstring of its function,
+which returns the exit code, or `None` for 0. It imports what it needs when it runs, so that
+`gsp-tf --help` starts at once.
 """
 
 from gsp_tf.commands import (
@@ -19,9 +21,9 @@ from gsp_tf.commands import (
     train,
 )
 
-TAKING_RECIPES = {"train": train, "check": check}
 COMMANDS = {
-    **TAKING_RECIPES,
+    "train": train,
+    "check": check,
     "evaluate": evaluate,
     "report": report,
     "demo": demo,

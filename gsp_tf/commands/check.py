@@ -1,24 +1,29 @@
 """`gsp-tf check`: what a training would run, and what it lacks."""
 
-from gsp_tf.commands.parsers import recipe_of, recipe_parser
-
-HELP = "Say what train would run and what it lacks."
+from gsp_tf.commands._recipes import recipe_of
 
 
-def parser(files):
-    """Its arguments."""
-    return recipe_parser(
-        "check",
-        "Say what train with the same arguments would run, and all that it lacks: load the data, "
-        "build the model, compute the loss of one batch. Writes and downloads nothing; exit code "
-        "1 if something is missing.",
-        files,
-    )
+def command(
+    recipes: list[str] = (),
+    *,
+    run: str | None = None,
+    skip_unreadable: bool = False,
+    deterministic: bool = False,
+    **fields,
+) -> int:
+    """Say what train would run and what it lacks.
 
+    Takes the arguments of train, loads the data, builds the model and computes the loss of one
+    batch. Writes and downloads nothing; the exit code is 1 if something is missing.
 
-def run(options, parser):
-    """Its work; gives the exit code."""
-    recipe, path, images = recipe_of(options, parser)
+    Args:
+        recipes: Folder of photographs and recipe files, as train takes them.
+        run: Run folder that train would create.
+        skip_unreadable: Continue without image files that cannot be read; the same as
+            data.skip_unreadable.
+        deterministic: The same numbers each time; the same as training.deterministic.
+    """
+    recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
     from gsp_tf.experiment import check_recipe
 
     check = check_recipe(recipe, path, images)

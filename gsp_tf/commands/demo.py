@@ -1,30 +1,20 @@
 """`gsp-tf demo`: GAP and GSP in a few minutes."""
 
-from gsp_tf.commands.parsers import command_parser
 from gsp_tf.commands.results import exit_code
 
-HELP = "Compare GAP and GSP in a few minutes."
 
+def command(*, runs: str = "runs", epochs: int | None = None) -> int:
+    """Compare GAP and GSP in a few minutes.
 
-def parser():
-    """Its arguments."""
-    arguments = command_parser(
-        "Train GAP and GSP on collages of letters and compare them on unseen letters."
-    )
-    arguments.add_argument(
-        "--runs", type=str, default="runs", help="Folder for the demo's run folders."
-    )
-    arguments.add_argument(
-        "--epochs", type=int | None, help="Epochs of each run; null as in the recipe."
-    )
-    return arguments
+    Both train on collages of letters and are compared on unseen letters.
 
-
-def run(options, parser):
-    """Its work; gives the exit code."""
+    Args:
+        runs: Folder for the demo's run folders.
+        epochs: Epochs of each run; null as in the recipe.
+    """
     from gsp_tf.experiment import print_results, run_demo
 
-    report, runs = run_demo(options.runs, options.epochs)
-    print_results(runs)
+    report, trained = run_demo(runs, epochs)
+    print_results(trained)
     print(f"Report: {report}")
-    return exit_code(runs)
+    return exit_code(trained)

@@ -1,22 +1,16 @@
 """`gsp-tf evaluate`: a run evaluated again."""
 
-from gsp_tf.commands.parsers import command_parser
 
-HELP = "Evaluate a run again."
+def command(run: str):
+    """Evaluate a run again.
 
+    The best model is evaluated, and the report is written.
 
-def parser():
-    """Its arguments."""
-    arguments = command_parser("Evaluate the best model of a run again and write its report.")
-    arguments.add_argument("run", type=str, help="Run folder.")
-    return arguments
-
-
-def run(options, parser):
-    """Its work; gives the exit code."""
+    Args:
+        run: Run folder.
+    """
     from gsp_tf.experiment import open_run
 
-    run = open_run(options.run)
-    run.evaluate()
-    run.show()
-    return 0
+    opened = open_run(run)
+    opened.evaluate()
+    opened.show()

@@ -2,46 +2,31 @@
 
 from typing import Literal
 
-from gsp_tf.commands.parsers import command_parser, require_run
-
-HELP = "Write the model of a run to be served."
+from gsp_tf.commands._recipes import require_run
 
 
-def parser():
-    """Its arguments."""
-    arguments = command_parser(
-        "Write the best model of a run for other programs: a folder with the model and "
-        "metadata.json. What was written is loaded again and compared with the model."
-    )
-    arguments.add_argument("run", type=str, help="Run folder.")
-    arguments.add_argument(
-        "--format",
-        type=Literal["saved_model", "onnx", "keras"],
-        required=True,
-        help="saved_model serves without gsp_tf, files of images too; onnx without TensorFlow; "
-        "keras holds the layers themselves and needs gsp_tf.",
-    )
-    arguments.add_argument(
-        "--out", type=str | None, help="Folder to make; null is the format's name in the run."
-    )
-    arguments.add_argument(
-        "--attributes", action="store_true", help="Also give the attributes of gsp."
-    )
-    arguments.add_argument(
-        "--pooling-weights",
-        action="store_true",
-        help="Also give the weights of places, of poolings that have them.",
-    )
-    return arguments
+def command(
+    run: str,
+    *,
+    format: Literal["saved_model", "onnx", "keras"],
+    out: str | None = None,
+    attributes: bool = False,
+    pooling_weights: bool = False,
+):
+    """Write the model of a run to be served.
 
+    The best model goes to a folder with metadata.json, for other programs. What was written is
+    loaded again and compared with the model.
 
-def run(options, parser):
-    """Its work; gives the exit code."""
-    require_run(options.run)
+    Args:
+        run: Run folder.
+        format: saved_model serves without gsp_tf, files of images too; onnx without TensorFlow;
+            keras holds the layers themselves and needs gsp_tf.
+        out: Folder to make; null is the format's name in the run.
+        attributes: Also give the attributes of gsp.
+        pooling_weights: Also give the weights of places, of poolings that have them.
+    """
+    require_run(run)
     from gsp_tf.serving import export_run
 
-    out = export_run(
-        options.run, options.format, options.out, options.attributes, options.pooling_weights
-    )
-    print(f"Exported: {out}")
-    return 0
+    print(f"Exported: {export_run(run, format, out, attributes, pooling_weights)}")

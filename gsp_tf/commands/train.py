@@ -1,43 +1,51 @@
 """`gsp-tf train`: a training of a folder or a recipe, from its start or where it was stopped."""
 
-from gsp_tf.commands.parsers import recipe_of, recipe_parser, resumed_changes
+from gsp_tf.commands._recipes import recipe_of, resumed_changes
 from gsp_tf.commands.results import exit_code
 
-HELP = "Train on a folder of photographs, or as a recipe says."
 
+def command(
+    recipes: list[str] = (),
+    *,
+    run: str | None = None,
+    resume: str | None = None,
+    skip_unreadable: bool = False,
+    deterministic: bool = False,
+    **fields,
+) -> int:
+    """Train on a folder of photographs, or as a recipe says.
 
-def parser(files):
-    """Its arguments."""
-    arguments = recipe_parser(
-        "train",
-        "Train on a folder of photographs or as a recipe says, and evaluate on unseen classes.",
-        files,
-    )
-    arguments.add_argument(
-        "--resume",
-        type=str | None,
-        help="Run folder to continue, by the recipe in it. A finished run continues from its last "
-        "state with a larger --training.epochs, or another --training.patience.",
-    )
-    return arguments
+    The model is evaluated on unseen classes. Of several recipe files later ones win field by field,
+    a field on the command line wins over them, and they win over what is chosen for a folder of
+    photographs (one folder per class), or over the defaults shown here.
 
-
-def run(options, parser):
-    """Its work; gives the exit code."""
-    if options.resume is not None:
-        changes = resumed_changes(options, parser)
+    Args:
+        recipes: Folder of photographs, one folder per class, for which everything is chosen that is
+            not said here, and recipe files (YAML).
+        run: Run folder to create; null is runs/NAME-SEED, or with several recipe files
+            runs/FIRST-NAME-SEED, whose NAME is that of the others, unless one of them says it.
+        resume: Run folder to continue, by the recipe in it. A finished run continues from its last
+            state with a larger --training.epochs, or another --training.patience.
+        skip_unreadable: Continue without image files that cannot be read; the same as
+            data.skip_unreadable.
+        deterministic: The same numbers each time; the same as training.deterministic.
+    """
+    if resume is not None:
+        others = {"recipes": recipes, "run": run, "skip": skip_unreadable, "same": deterministic}
+        given = {name: value for name, value in others.items() if value}
+        changes = resumed_changes({**fields, **given})
         from gsp_tf.experiment import open_run
 
-        run = open_run(options.resume).resume(**changes)
+        trained = open_run(resume).resume(**changes)
     else:
-        recipe, path, images = recipe_of(options, parser)
+        recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
         from gsp_tf.experiment import load_splits, open_run
 
-        run = open_run(path, recipe)
+        trained = open_run(path, recipe)
         if images is not None:
-            run.splits = load_splits(recipe, images)
-        if options.folder is None:
-            print(run.describe(), flush=True)
-        run.train()
-    run.show()
-    return exit_code([run])
+            trained.splits = load_splits(recipe, images)
+        else:
+            print(trained.describe(), flush=True)
+        trained.train()
+    trained.show()
+    return exit_code([trained])

@@ -22,14 +22,11 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.folder import RunFolder
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
-    from gsp_tf.experiment.poolings import ATTRIBUTED, POOLINGS
     from gsp_tf.experiment.report import report_runs
     from gsp_tf.experiment.run import Run
     from gsp_tf.experiment.table import print_results
 
 __all__ = [
-    "ATTRIBUTED",
-    "POOLINGS",
     "PlaceMaps",
     "Check",
     "Comparison",

@@ -6,7 +6,6 @@ import warnings
 import keras
 
 from gsp_tf import layers
-from gsp_tf.experiment.poolings import ATTRIBUTED
 
 _SMALLEST = 3
 _WEIGHTS = ("pooling_weights", "attention", "attention_maps", "correlation_maps")
@@ -23,7 +22,7 @@ def note_small_map(recipe, learner):
     shape = _last_map(_network(learner))
     if len(shape) != 3 or min(shape[:2]) >= _SMALLEST:
         return
-    is_pooled = recipe.head.name == "pooling"
+    is_pooled = recipe.head is None
     if not is_pooled or _weighs_places(learner.embedder.get_layer("pooling")):
         what = recipe.pooling.name if is_pooled else recipe.head.name
         warnings.warn(
@@ -103,12 +102,9 @@ def model_facts(recipe, weights=None):
         **_head_facts(recipe),
         "loss": _call(loss.name, loss.arguments),
     }
-    for name, part, arguments in (
-        ("miner", loss.miner, loss.miner_arguments),
-        ("wrapper", loss.wrapper, loss.wrapper_arguments),
-    ):
-        if part != "none":
-            facts[name] = _call(part, arguments)
+    for name, part in (("miner", recipe.miner), ("wrapper", recipe.loss_wrapper)):
+        if part is not None:
+            facts[name] = _call(part.name, part.arguments)
     if recipe.zero_shot.weight:
         facts["zero-shot loss"] = f"weight {recipe.zero_shot.weight}"
     if recipe.trainer == "ccp":
@@ -136,12 +132,9 @@ def backbone_bytes(learner):
 def _head_facts(recipe):
     head, pooling, embedding = recipe.head, recipe.pooling, recipe.embedding
     dimensions = f"{embedding.dim} dimensions"
-    if head.name != "pooling":
+    if head is not None:
         return {"head": _call(head.name, head.arguments), "embedding": dimensions}
-    arguments = dict(pooling.arguments)
-    if pooling.name in ATTRIBUTED:
-        for name in ("num_prototypes", "transport_ratio", "entropy_smoothing"):
-            arguments[name] = getattr(pooling, name)
+    arguments = pooling.arguments
     return {
         "pooling": _call(pooling.name, arguments) if arguments else pooling.name,
         "embedding": f"{dimensions}, mapped {embedding.position.replace('_', ' ')}",

@@ -1,8 +1,7 @@
 """Training that starts from the model of another run."""
 
-from dataclasses import asdict
-
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.recipe import recipe_values
 
 _PARTS = ("data.channels", "backbone.name", "embedding", "head", "pooling")
 
@@ -25,7 +24,7 @@ def start_from(recipe, embedder):
 
 def _differing(theirs, ours):
     """The fields that shape an embedder and differ between two recipes."""
-    theirs, ours = _flat(asdict(theirs)), _flat(asdict(ours))
+    theirs, ours = _flat(recipe_values(theirs)), _flat(recipe_values(ours))
     for name in theirs:
         if name.startswith(_PARTS) and theirs[name] != ours.get(name):
             yield f"{name} is {theirs[name]} there and {ours.get(name)} here"
@@ -35,7 +34,7 @@ def _flat(section, prefix=""):
     """Fields of a recipe by their full names."""
     flat = {}
     for name, value in section.items():
-        if isinstance(value, dict) and name != "arguments":
+        if isinstance(value, dict):
             flat |= _flat(value, f"{prefix}{name}.")
         else:
             flat[prefix + name] = value

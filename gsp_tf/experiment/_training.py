@@ -15,10 +15,10 @@ from gsp_tf.experiment._callbacks import Clock, HistoryFile, LogState
 from gsp_tf.experiment._embeddings import fingerprint
 from gsp_tf.experiment._facts import facts_table, learner_facts, note_small_map
 from gsp_tf.experiment._initial import start_from
+from gsp_tf.experiment._optimizer import plateau_callbacks
 from gsp_tf.experiment._warm_up import warm_up
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.model import adapt_prototypes, build_learner
-from gsp_tf.experiment.optimizer import plateau_callbacks
 from gsp_tf.recipe import save_recipe
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
@@ -62,8 +62,8 @@ class Training:
             )
         if recipe.initial_run is not None:
             start_from(recipe, self.learner.embedder)
-        elif recipe.pooling.adapt_batches:
-            batches = self.first_batches.take(recipe.pooling.adapt_batches)
+        elif recipe.training.adapt_batches:
+            batches = self.first_batches.take(recipe.training.adapt_batches)
             adapt_prototypes(self.learner.embedder, batches)
         self.evaluation.set_model(self.learner)
         untrained = self.evaluation.evaluate()

@@ -4,7 +4,7 @@ import contextlib
 
 import keras
 
-from gsp_tf.experiment.optimizer import build_warmup_optimizer
+from gsp_tf.experiment._optimizer import build_warmup_optimizer
 
 
 @contextlib.contextmanager

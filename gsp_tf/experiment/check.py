@@ -25,9 +25,8 @@ from gsp_tf.experiment._training import ccp_trainer, check_splits, training_batc
 from gsp_tf.experiment.data import load_folds, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.model import build_learner
-from gsp_tf.recipe import Recipe
+from gsp_tf.recipe import Recipe, resolved
 
 _HOST = "storage.googleapis.com"  # of the weights of keras.applications
 
@@ -86,9 +85,7 @@ def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None)
     folds = obstacles.attempt(_load, recipe, images) or []
     learner = _learner(recipe, folds, obstacles)
     batches = obstacles.attempt(_batches, recipe, folds) if folds else None
-    recipe = dataclasses.replace(
-        recipe, loss=obstacles.attempt(complete_arguments, recipe.loss) or recipe.loss
-    )
+    recipe = obstacles.attempt(resolved, recipe) or recipe
     weights = obstacles.attempt(_weights, recipe, learner)
     facts = {"name": recipe.name, **data_facts(recipe, folds), **model_facts(recipe, weights)}
     if learner:

@@ -16,8 +16,8 @@ from gsp_tf.experiment.data import load_images
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.recipe import (
     BackboneRecipe,
+    ClassRecipe,
     DataRecipe,
-    LossRecipe,
     Recipe,
     TrainingRecipe,
 )
@@ -119,7 +119,7 @@ def choose_recipe(
             min_crop_area=0.25,
         ),
         backbone=BackboneRecipe(network, weights, freeze_batch_normalization=pretrained),
-        loss=LossRecipe("proxy_anchor"),
+        loss=ClassRecipe("proxy_anchor"),
         training=TrainingRecipe(
             epochs=15 if pretrained else 30,
             steps_per_epoch=int(np.clip(math.ceil(passes), 10, 100))

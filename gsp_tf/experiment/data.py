@@ -1,10 +1,16 @@
 """The image sets of a recipe."""
 
 import dataclasses
-from typing import NamedTuple
+import inspect
+from collections.abc import Sequence
+from typing import NamedTuple, get_origin, get_type_hints
+
+import tensorflow as tf
 
 from gsp_tf import data
+from gsp_tf._names import named
 from gsp_tf.data import ImageSet
+from gsp_tf.recipe import DataRecipe, Recipe
 
 
 class Splits(NamedTuple):
@@ -40,15 +46,12 @@ class Splits(NamedTuple):
         return self.test if self.gallery is None else self.gallery
 
 
-def load_splits(recipe, images=None):
+def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
     """The images of a recipe, training and test images of disjoint classes.
 
     Args:
-        recipe: `gsp_tf.recipe.Recipe`; one of protocol mlrc must name its fold.
-        images: `ImageSet` of all classes, if what `data` loads is there already.
-
-    Returns:
-        `Splits`.
+        recipe: The recipe; one of protocol mlrc must name its fold.
+        images: Images of all classes, if what `data` loads is loaded already.
 
     Raises:
         ValueError: if the data cannot give these splits; the message says why.
@@ -67,7 +70,7 @@ def load_splits(recipe, images=None):
         )
     if protocol.name != "fractions":
         return _protocol_splits(protocol, *_halves(protocol, recipe))
-    if recipe.name in _WITH_HALVES:
+    if _division(recipe.name) == "halves":
         raise ValueError(
             f"data.name={recipe.name} has official halves of its classes: choose "
             "protocol.name=mlrc, conventional, ablation or tuning; received fractions."
@@ -89,14 +92,14 @@ def load_splits(recipe, images=None):
     return Splits(*data.split_classes(images, recipe.split_fractions, seed=recipe.split_seed))
 
 
-def load_folds(recipe):
+def load_folds(recipe: Recipe) -> list[Splits]:
     """The images of every fold of a recipe of protocol mlrc, read once.
 
     Args:
-        recipe: `gsp_tf.recipe.Recipe` with protocol.name=mlrc.
+        recipe: A recipe with protocol.name=mlrc.
 
     Returns:
-        list of `Splits`, with the same test images.
+        The images of each fold, with the same test images.
 
     Raises:
         ValueError: if the data cannot give these splits; the message says why.
@@ -114,16 +117,18 @@ def load_folds(recipe):
     ]
 
 
-def evaluation_batches(recipe, images, indices=None):
+def evaluation_batches(
+    recipe: Recipe, images: ImageSet, indices: Sequence[int] | None = None
+) -> tf.data.Dataset:
     """Images of a recipe as evaluation sees them.
 
     Args:
-        recipe: `gsp_tf.recipe.Recipe`.
-        images: `ImageSet`.
-        indices: integers `(n,)`, which images; all of them by default.
+        recipe: The recipe.
+        images: The images.
+        indices: Integers `(n,)`, which images; all of them by default.
 
     Returns:
-        `tf.data.Dataset` of `evaluation_dataset`.
+        The data set of `evaluation_dataset`.
 
     Example:
         >>> from gsp_tf.recipe import DataRecipe, Recipe
@@ -141,61 +146,23 @@ def evaluation_batches(recipe, images, indices=None):
     )
 
 
-def _files(load):
-    """Loader of a recipe of one's own images in files."""
-    return lambda recipe: load(
-        recipe.path, recipe.channels, recipe.skip_unreadable, recipe.min_images_per_class
-    )
+def _division(name):
+    """What a published set divides by itself: its classes into "halves", "splits", or nothing."""
+    loader = named("data", name)
+    takes, returned = inspect.signature(loader).parameters, get_type_hints(loader)["return"]
+    if "counts" not in takes or get_origin(returned) is not dict:
+        return None
+    return "halves" if "skip_unreadable" in takes else "splits"
 
 
-def _benchmark(load):
-    """Loader of a recipe of a published set of files."""
-    return lambda recipe: load(
-        recipe.path, recipe.channels, recipe.skip_unreadable, download=recipe.download
-    )
-
-
-def _arrays(load):
-    """Loader of a recipe of a published set in memory."""
-    return lambda recipe: load(recipe.path, download=recipe.download)
-
-
-_LOADERS = {
-    "glyphs": lambda recipe: data.load_glyphs(size=_tile_size(recipe)),
-    "folder": _files(data.load_folder),
-    "manifest": _files(data.load_manifest),
-    "cars196": _benchmark(data.load_cars196),
-    "cifar10": _arrays(data.load_cifar10),
-    "cifar100": _arrays(data.load_cifar100),
-    "cifar_collage": lambda recipe: data.load_cifar_collage(
-        recipe.path,
-        label=recipe.collage.label,
-        grid=recipe.collage.grid or 2,
-        download=recipe.download,
-    ),
-    "cub200": _benchmark(data.load_cub200),
-    "in_shop": lambda recipe: data.load_in_shop(
-        recipe.path, recipe.channels, recipe.skip_unreadable
-    ),
-    "mnist": _arrays(data.load_mnist),
-    "omniglot": lambda recipe: data.load_omniglot(
-        recipe.path, size=_tile_size(recipe), download=recipe.download
-    ),
-    "sop": _benchmark(data.load_sop),
-}
-_WITH_HALVES = ("cars196", "cub200", "in_shop", "sop")
-_WITH_SPLITS = ("cifar_collage",)
-
-
-def load_images(recipe):
+def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet] | None]:
     """All images of a recipe, before they are split.
 
     Args:
-        recipe: `gsp_tf.recipe.DataRecipe`.
+        recipe: The recipe's section `data`.
 
     Returns:
-        pair of an `ImageSet` and `None`, or of `None` and a dict of the sets that a data set or a
-        manifest lists.
+        The images and `None`, or `None` and a dict of the sets that a data set or a manifest lists.
 
     Raises:
         ValueError: if they cannot be read; the message says why.
@@ -207,14 +174,22 @@ def load_images(recipe):
             ...
         ValueError: data.path is needed for data.name=folder.
     """
-    if recipe.name != "glyphs" and recipe.path is None:
+    loader = named("data", recipe.name)
+    takes = inspect.signature(loader).parameters
+    if "path" in takes and recipe.path is None:
         raise ValueError(f"data.path is needed for data.name={recipe.name}.")
-    if recipe.collage.grid and recipe.name in _WITH_HALVES:
+    if recipe.collage.grid and _division(recipe.name) == "halves":
         raise ValueError(
             f"data.collage.grid must be 0 with data.name={recipe.name}, which divides its classes "
             f"itself; received {recipe.collage.grid}."
         )
-    loaded = _LOADERS[recipe.name](recipe)
+    fields = "path", "channels", "skip_unreadable", "min_images_per_class", "download"
+    arguments = {name: getattr(recipe, name) for name in fields if name in takes}
+    if "size" in takes:
+        arguments["size"] = _tile_size(recipe)
+    if "grid" in takes:
+        arguments |= {"label": recipe.collage.label, "grid": recipe.collage.grid or 2}
+    loaded = loader(**arguments)
     if recipe.cache is not None:
         loaded = _reduce(loaded, recipe)
     if isinstance(loaded, ImageSet):
@@ -242,7 +217,7 @@ def _tile_size(recipe):
 
 def _listed_splits(recipe, sets):
     """The splits of a manifest as it lists them."""
-    if recipe.collage.grid and recipe.name not in _WITH_SPLITS:
+    if recipe.collage.grid and _division(recipe.name) != "splits":
         raise ValueError(
             "data.collage splits the classes itself: use a manifest without a split column."
         )
@@ -252,12 +227,12 @@ def _listed_splits(recipe, sets):
 
 def _halves(protocol, recipe):
     """Training half, test half and gallery, or `None`."""
-    if recipe.name in _WITH_SPLITS:
+    if _division(recipe.name) == "splits":
         raise ValueError(
             f"data.name={recipe.name} brings its own splits: choose protocol.name=fractions; "
             f"received {protocol.name}."
         )
-    if recipe.collage.grid and recipe.name not in _WITH_HALVES:
+    if recipe.collage.grid and _division(recipe.name) != "halves":
         raise ValueError(
             "data.collage divides the classes itself, with protocol.name=fractions; received "
             f"protocol.name={protocol.name}."

@@ -86,7 +86,7 @@ class RunFolder:
 
     def recipe(self) -> Recipe:
         """The resolved recipe."""
-        return load_recipe(self.recipe_path)
+        return load_recipe(self.recipe_path, resolve=False)
 
     def learner(self, compile: bool = True) -> "MetricLearner":
         """The best learner, with its weights and, compiled, its optimizer's state."""

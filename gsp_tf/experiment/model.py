@@ -3,23 +3,22 @@
 import keras
 
 from gsp_tf import backbones
-from gsp_tf.experiment.heads import build_head, num_groups
-from gsp_tf.experiment.losses import build_loss
-from gsp_tf.experiment.optimizer import build_optimizer, regularize
-from gsp_tf.losses import ZeroShotLoss
-from gsp_tf.recipe import BRANCHED, BRANCHES
+from gsp_tf.experiment._heads import build_head
+from gsp_tf.experiment._losses import build_losses
+from gsp_tf.experiment._optimizer import build_optimizer, regularize
+from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.training import MetricLearner
 
 
-def build_embedder(recipe, channels):
+def build_embedder(recipe: Recipe, channels: int) -> keras.Model:
     """Model from images to L2-normalised embeddings (and attributes, if the recipe uses them).
 
     Args:
-        recipe: `gsp_tf.recipe.Recipe`.
-        channels: channels of the images.
+        recipe: The recipe.
+        channels: Channels of the images.
 
     Returns:
-        Keras model from images `(B, S, S, channels)`, pixels in [0, 255], to embeddings `(B, D)`,
+        Model from images `(B, S, S, channels)`, pixels in [0, 255], to embeddings `(B, D)`,
         to embeddings and attributes `(B, m)` if the zero-shot loss has a weight, or to the
         embeddings of both branches if the head is coded_residual or dense_branches.
 
@@ -32,15 +31,16 @@ def build_embedder(recipe, channels):
         >>> build_embedder(Recipe(), channels=1).output_shape
         (None, 64)
     """
-    size = recipe.data.image_size
+    recipe, size = resolved(recipe), recipe.data.image_size
     images = keras.Input((size, size, channels), name="image")
     outputs = build_head(recipe, _build_backbone(recipe, (size, size, channels))(images))
     return keras.Model(images, outputs, name="embedder")
 
 
 def _build_backbone(recipe, input_shape):
-    has_two_maps = recipe.head.name == "global_local"
-    is_local = has_two_maps and recipe.head.arguments.get("heads") == "local"
+    head = recipe.head
+    has_two_maps = head is not None and head.name == "global_local"
+    is_local = has_two_maps and head.arguments["heads"] == "local"
     weights = recipe.backbone.weights if recipe.initial_run is None else None
     recipe = recipe.backbone
     backbone = backbones.create(
@@ -53,19 +53,16 @@ def _build_backbone(recipe, input_shape):
     return backbone
 
 
-def build_learner(recipe, num_classes, channels):
+def build_learner(recipe: Recipe, num_classes: int, channels: int) -> MetricLearner:
     """The embedder of a recipe with its losses, compiled.
 
     Args:
-        recipe: `gsp_tf.recipe.Recipe`.
-        num_classes: number of training classes.
-        channels: channels of the images.
-
-    Returns:
-        `MetricLearner`.
+        recipe: The recipe.
+        num_classes: Number of training classes.
+        channels: Channels of the images.
 
     Raises:
-        ValueError: as `build_embedder`, and if a pattern of `recipe.training` is no regular
+        ValueError: as `build_embedder`, and if a pattern of `recipe.training` is not a regular
             expression or matches no trainable weight.
 
     Example:
@@ -74,41 +71,28 @@ def build_learner(recipe, num_classes, channels):
         >>> tuple(learner.embedding_loss.proxies.shape)
         (5, 64)
     """
+    recipe = resolved(recipe)
     keras.config.set_dtype_policy(recipe.training.precision)
     try:
         embedder = build_embedder(recipe, channels)
     finally:
         keras.config.set_dtype_policy("float32")
-    learner = MetricLearner(embedder, **_build_losses(recipe, num_classes))
+    learner = MetricLearner(embedder, **build_losses(recipe, num_classes))
     learner.compile(build_optimizer(recipe.training), jit_compile=recipe.training.jit_compile)
     learner.optimizer.build(learner.trainable_variables)
     regularize(recipe.training, learner.trainable_variables)
     return learner
 
 
-def _build_losses(recipe, num_classes):
-    """The losses of a recipe, as arguments of `MetricLearner`."""
-    if recipe.head.name in BRANCHED:
-        losses = {name: build_loss(recipe.loss, num_classes) for name in BRANCHES}
-        return {"loss": losses, "loss_weights": recipe.loss.weights}
-    loss = build_loss(recipe.loss, num_classes, num_groups(recipe))
-    zero_shot = recipe.zero_shot
-    if zero_shot.weight > 0:
-        arguments = zero_shot.embedding_dim, zero_shot.ridge, zero_shot.scale, zero_shot.reduction
-        attribute_loss = ZeroShotLoss(num_classes, *arguments)
-        return dict(loss=loss, attribute_loss=attribute_loss, attribute_weight=zero_shot.weight)
-    return {"loss": loss}
-
-
-def features_model(embedder):
+def features_model(embedder: keras.Model) -> tuple[keras.Model, keras.layers.Layer]:
     """The part of an embedder before its pooling layer, and that layer.
 
     Args:
-        embedder: model of `build_embedder`.
+        embedder: Model of `build_embedder`.
 
     Returns:
-        Keras model from images to local features `(B, H, W, C)`, and the pooling layer, or the
-        layer that a head has in its place.
+        Model from images to local features `(B, H, W, C)`, and the pooling layer, or the layer of
+        the head that takes its place.
 
     Example:
         >>> from gsp_tf.recipe import Recipe
@@ -123,25 +107,9 @@ def features_model(embedder):
 def adapt_prototypes(embedder, batches):
     """Take the prototypes of an embedder's pooling from local features as training sees them.
 
-    A pooling that has none, such as gap, stays as it is. The features are those of training mode:
-    batch normalisation uses the statistics of the batch. Its moving averages are left as they were.
-
-    Args:
-        embedder: model of `build_embedder`.
-        batches: finite iterable of `(images, labels)`.
-
-    Example:
-        >>> import numpy as np
-        >>> from gsp_tf.recipe import Recipe
-        >>> embedder = build_embedder(Recipe(), channels=1)
-        >>> images = np.random.default_rng(0).uniform(0, 255, (2, 48, 48, 1))
-        >>> adapt_prototypes(embedder, [(images, [0, 1])])
-        >>> float(np.linalg.norm(embedder.get_layer("pooling").prototypes, axis=1).max())
-        1.0
+    Batch normalisation uses the statistics of the batch; its moving averages are left as they were.
     """
     features, pooling = features_model(embedder)
-    if not hasattr(pooling, "adapt"):
-        return
     state = [variable.numpy() for variable in features.non_trainable_variables]
     pooling.adapt(features(images, training=True) for images, _ in batches)
     for variable, value in zip(features.non_trainable_variables, state, strict=True):

@@ -21,10 +21,9 @@ from gsp_tf.experiment._facts import data_facts, facts_table, model_facts, train
 from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.losses import complete_arguments
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.table import print_results
-from gsp_tf.recipe import Recipe
+from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.training import MetricLearner
 from gsp_tf.visual import NEAR_AVERAGE, weight_spread
 
@@ -64,7 +63,7 @@ class Run:
             self.recipe = self.folder.recipe()
         else:
             self.folder.refuse_existing()
-            self.recipe = dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
+            self.recipe = resolved(recipe)
 
     @functools.cached_property
     def splits(self) -> Splits:

@@ -2,7 +2,7 @@
 
 from markupsafe import Markup
 
-from gsp_tf.experiment import ATTRIBUTED
+from gsp_tf._names import names_with
 from gsp_tf.visual import (
     attribute_histograms,
     color_scale,
@@ -77,7 +77,7 @@ def no_prototypes(pooling_name):
     """
     return (
         f"{pooling_name}, the pooling of this run, has no attributes of prototypes; these have: "
-        f"pooling.name={', '.join(ATTRIBUTED)}."
+        f"pooling.name={names_with('pooling', 'attribute_maps')}."
     )
 
 

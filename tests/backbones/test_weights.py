@@ -8,7 +8,14 @@ import pytest
 from gsp_tf import backbones
 from gsp_tf.experiment import build_learner, place_maps
 from gsp_tf.experiment.model import build_embedder
-from gsp_tf.recipe import BackboneRecipe, DataRecipe, PoolingRecipe, Recipe, load_recipe
+from gsp_tf.recipe import (
+    BackboneRecipe,
+    ClassRecipe,
+    DataRecipe,
+    EmbeddingRecipe,
+    Recipe,
+    load_recipe,
+)
 
 LOAD_IN_ANOTHER_PROCESS = """
 import sys
@@ -116,9 +123,9 @@ def test_tokens_are_pooled_as_a_set(monkeypatch, pooling, position):
     recipe = Recipe(
         data=DataRecipe(image_size=12),
         backbone=BackboneRecipe("tokens"),
-        pooling=PoolingRecipe(pooling, num_prototypes=4),
+        pooling=ClassRecipe(pooling, {"num_prototypes": 4} if pooling == "gsp" else {}),
+        embedding=EmbeddingRecipe(position=position),
     )
-    recipe.embedding.position = position
     embedder = build_embedder(recipe, channels=3)
     images = images_like((2, 12, 12, 3))
     assert embedder(images).shape == (2, 64)

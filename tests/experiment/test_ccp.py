@@ -2,7 +2,7 @@ import keras
 import pytest
 
 from gsp_tf.experiment import Run
-from gsp_tf.recipe import CCPRecipe, LossRecipe, Recipe, TrainingRecipe, load_recipe
+from gsp_tf.recipe import CCPRecipe, ClassRecipe, Recipe, TrainingRecipe, load_recipe
 from gsp_tf.training import ProjectionLearner
 
 CCP = """
@@ -45,7 +45,7 @@ def test_a_loss_with_proxies_of_its_own_is_refused(write_recipe, tmp_path):
 
 def test_patience_of_training_is_refused():
     with pytest.raises(ValueError, match="training.patience must be null with trainer=ccp"):
-        Recipe(trainer="ccp", loss=LossRecipe("contrastive"), training=TrainingRecipe(patience=3))
+        Recipe(trainer="ccp", loss=ClassRecipe("contrastive"), training=TrainingRecipe(patience=3))
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,6 @@ def test_all_that_is_missing_is_said_at_once(check, tmp_path_factory):
             ["--data.classes_per_batch", "34"],
             "must be at most 33, received 34: 33 classes train of 47;",
         ),
-        (["--loss.arguments", "{margin: 1}"], "loss.arguments must be among temperature"),
         (["--trainer", "ccp", "--training.patience", "null", "--loss.name", "proxy_nca"], "pair"),
         (["--data.path", "nowhere", "--data.download", "true"], "training would download it"),
         (["--training.learning_rate_multipliers", "{centres: 2}"], "['centres'] match none"),
@@ -197,6 +196,6 @@ def test_a_broken_image_and_a_loss_that_is_not_finite(check, miniatures, tmp_pat
     code, output = check(*files, options=[*small("cub200"), "--data.path", broken])
     assert code == 1 and "Missing (1):" in output and "not an image" in output
     files = BENCHMARKS / "cub200.yaml", METHODS / "pnca.yaml"
-    options = [*small("cub200"), "--loss.arguments.temperature", "1e-45"]
+    options = [*small("cub200"), "--loss.temperature", "1e-45"]
     code, output = check(*files, options=options)
     assert code == 1 and "The loss of the first batch is not finite" in output

@@ -1,11 +1,10 @@
-from typing import get_args
-
 import numpy as np
 import pytest
 from PIL import Image
 
+from gsp_tf._names import NAMES
 from gsp_tf.experiment import load_folds, load_splits
-from gsp_tf.recipe import CollageRecipe, DataName, DataRecipe, ProtocolRecipe, Recipe
+from gsp_tf.recipe import CollageRecipe, DataRecipe, ProtocolRecipe, Recipe, resolved
 
 
 @pytest.fixture
@@ -160,10 +159,10 @@ def test_values_out_of_range_are_refused(arguments, message):
 @pytest.mark.parametrize("name", ["glyphs", "folder", "manifest", "in_shop"])
 def test_only_published_sets_are_downloaded(name):
     with pytest.raises(ValueError, match=f"data.download must be false with data.name={name}"):
-        DataRecipe(name, download=True)
+        resolved(Recipe(data=DataRecipe(name, download=True)))
 
 
-@pytest.mark.parametrize("name", [name for name in get_args(DataName) if name != "glyphs"])
+@pytest.mark.parametrize("name", [name for name in NAMES["data"] if name != "glyphs"])
 def test_every_data_set_needs_a_folder(name, tmp_path):
     protocol = ProtocolRecipe("fractions" if name == "cifar_collage" else "ablation")
     with pytest.raises(ValueError, match=f"data.path is needed for data.name={name}"):

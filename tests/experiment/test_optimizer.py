@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf.experiment import build_learner
-from gsp_tf.experiment.optimizer import (
+from gsp_tf.experiment._optimizer import (
     build_optimizer,
     build_warmup_optimizer,
     plateau_callbacks,

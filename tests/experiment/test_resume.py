@@ -20,16 +20,15 @@ training:
   epochs: 6
   steps_per_epoch: 4
   warmup_epochs: 2
+  adapt_batches: 1
   deterministic: true
   patience: 3
   schedule: {name: plateau, patience: 1, min_delta: 0.5, cooldown: 0}
-pooling: {num_prototypes: 4, adapt_batches: 1}
+pooling: {name: gsp, num_prototypes: 4}
 """
 MEMORY = """
-loss:
-  name: contrastive
-  wrapper: cross_batch_memory
-  wrapper_arguments: {capacity: 48, warmup_steps: 6}
+loss: {name: contrastive}
+loss_wrapper: {name: cross_batch_memory, capacity: 48, warmup_steps: 6}
 training: {epochs: 5, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
 """
 CCP = """

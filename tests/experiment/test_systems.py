@@ -8,7 +8,7 @@ from gsp_tf.recipe import load_recipe
 RECIPE = """
 data:
   image_size: 20
-  split_fractions: [0.55, 0.05, 0.4]
+  split_fractions: [0.4, 0.2, 0.4]
   classes_per_batch: 8
   images_per_class: 4
 backbone: {name: conv4}
@@ -17,17 +17,17 @@ training: {epochs: 2, steps_per_epoch: 60, learning_rate: 0.002}
 SYSTEMS = {
     "gsp": "pooling: {name: gsp, num_prototypes: 16}",
     "agrouping": """
-head: {name: attentive_grouping, arguments: {num_groups: 4, key_dim: 16}}
-loss: {name: proxy_nca, wrapper: grouped}
+head: {name: attentive_grouping, num_groups: 4, key_dim: 16}
+loss_wrapper: {name: grouped}
 """,
     "crt": """
-head:
-  name: coded_residual
-  arguments: {num_prototypes: [16, 16], second_dim: 96, hidden_dim: 32}
-loss: {name: multi_similarity, weights: {first: 1.0, second: 0.1}}
+embedding: {second_dim: 96}
+head: {name: coded_residual, num_prototypes: [16, 16], hidden_dim: 32}
+loss: {name: multi_similarity}
+loss_weights: {first: 1.0, second: 0.1}
 """,
     "multihead": """
-head: {name: global_local, arguments: {key_dim: 16}}
+head: {name: global_local, key_dim: 16}
 loss: {name: hybrid}
 """,
 }

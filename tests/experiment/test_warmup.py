@@ -10,9 +10,9 @@ from gsp_tf.experiment import Run, build_learner
 from gsp_tf.experiment._warm_up import warm_up
 from gsp_tf.recipe import (
     BackboneRecipe,
+    ClassRecipe,
     DataRecipe,
     EmbeddingRecipe,
-    PoolingRecipe,
     Recipe,
     TrainingRecipe,
     load_recipe,
@@ -60,7 +60,7 @@ def warmed_up(path, **settings):
         data=DataRecipe(image_size=16),
         backbone=BackboneRecipe("conv4"),
         embedding=EmbeddingRecipe(dim=8),
-        pooling=PoolingRecipe(num_prototypes=4),
+        pooling=ClassRecipe(num_prototypes=4),
         training=training,
     )
     learner = build_learner(recipe, num_classes=3, channels=1)

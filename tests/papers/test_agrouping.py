@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from printed import assert_as_printed
 
-from gsp_tf.experiment.optimizer import regularize
+from gsp_tf.experiment._optimizer import regularize
 from gsp_tf.layers import AttentiveGrouping
 from gsp_tf.losses import (
     BinomialDevianceLoss,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gsp_tf.recipe import load_recipe
+from gsp_tf.recipe import load_recipe, recipe_values
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 DATA_SETS = ("cub200", "cars196", "in_shop", "sop")
@@ -100,31 +100,31 @@ C1 = (
     "§5.3.4.1 C1, §3.3.2.1 C1",
     {
         "loss.name": "cosine_contrastive",
-        "loss.arguments": {"margin": 0.5},
+        "loss.margin": 0.5,
     },
 )
 C2 = (
     "§5.3.4.1 C2, §3.3.2.1 C2",
     {
         "loss.name": "contrastive",
-        "loss.arguments.positive_margin": Each(0, 0.2652, 0.2858, 0.2858),
-        "loss.arguments.negative_margin": Each(0.3841, 0.5409, 0.5130, 0.5130),
+        "loss.positive_margin": Each(0, 0.2652, 0.2858, 0.2858),
+        "loss.negative_margin": Each(0.3841, 0.5409, 0.5130, 0.5130),
     },
 )
 TRIPLET = (
     "§5.3.4.1 Triplet, §3.3.2.1 Triplet",
     {
         "loss.name": "triplet",
-        "loss.arguments.margin": Each(0.0961, 0.1190, 0.0451, 0.0451),
+        "loss.margin": Each(0.0961, 0.1190, 0.0451, 0.0451),
     },
 )
 MS = (
     "§5.3.4.1 MS, §3.3.2.1 MS",
     {
         "loss.name": "multi_similarity",
-        "loss.arguments.alpha": Each(2, 14.35, 8.49, 2),
-        "loss.arguments.beta": Each(40, 75.83, 57.38, 40),
-        "loss.arguments.base": Each(0.5, 0.66, 0.41, 0.5),
+        "loss.alpha": Each(2, 14.35, 8.49, 2),
+        "loss.beta": Each(40, 75.83, 57.38, 40),
+        "loss.base": Each(0.5, 0.66, 0.41, 0.5),
     },
 )
 PROXY_BATCH = (
@@ -140,7 +140,8 @@ PANCHOR = (
     "§5.3.4.1 ProxyAnchor, §3.3.2.1 ProxyAnchor",
     {
         "loss.name": "proxy_anchor",
-        "loss.arguments": {"margin": 0.1, "alpha": 32.0},
+        "loss.margin": 0.1,
+        "loss.alpha": 32.0,
     },
 )
 PANCHOR_RATE = (
@@ -149,43 +150,43 @@ PANCHOR_RATE = (
         "training.learning_rate": Each(1e-5, 1e-5, 1e-5, 5e-6),
     },
 )
-PNCA = "§5.3.4.1 ProxyNCA++", {"loss.name": "proxy_nca", "loss.arguments": {"temperature": 0.11}}
+PNCA = "§5.3.4.1 ProxyNCA++", {"loss.name": "proxy_nca", "loss.temperature": 0.11}
 PNCA_CHAPTER_3 = (
     "§3.3.2.1 ProxyNCA++",
     {
         "loss.name": "proxy_nca",
-        "loss.arguments": {"temperature": 0.1},
+        "loss.temperature": 0.1,
     },
 )
 SOFT_TRIPLE = (
     "§3.3.2.1 SoftTriple",
     {
         "loss.name": "soft_triple",
-        "loss.arguments.scale": Each(20, 17.69, 20, 100),
-        "loss.arguments.gamma": Each(0.1, 19.18, 0.1, 47.9),
-        "loss.arguments.tau": Each(0.2, 0.0669, 0.2, 0.2),
-        "loss.arguments.margin": Each(0.01, 0.3588, 0.01, 0.3145),
+        "loss.scale": Each(20, 17.69, 20, 100),
+        "loss.gamma": Each(0.1, 19.18, 0.1, 47.9),
+        "loss.tau": Each(0.2, 0.0669, 0.2, 0.2),
+        "loss.margin": Each(0.01, 0.3588, 0.01, 0.3145),
     },
 )
-SOFT_TRIPLE_L = "§3.3.2.2 Fair Evaluation", {"loss.arguments.centers_per_class": Each(10, 10, 4, 4)}
-SOFT_TRIPLE_S = "§3.3.2.2 Fair Evaluation", {"loss.arguments.centers_per_class": 1}
+SOFT_TRIPLE_L = "§3.3.2.2 Fair Evaluation", {"loss.centers_per_class": Each(10, 10, 4, 4)}
+SOFT_TRIPLE_S = "§3.3.2.2 Fair Evaluation", {"loss.centers_per_class": 1}
 XBM = (
     "§5.3.4.1 XBM, §3.3.2.1 XBM",
     {
-        "loss.wrapper": "cross_batch_memory",
-        "loss.wrapper_arguments.warmup_steps": 1000,
+        "loss_wrapper.name": "cross_batch_memory",
+        "loss_wrapper.warmup_steps": 1000,
     },
 )
 XBM_L = (
     "§5.3.4.1 XBM, §3.3.2.1 XBM: 25, 400 and 1400 batches",
     {
-        "loss.wrapper_arguments.capacity": Each(25 * 32, 25 * 32, 400 * 32, 1400 * 32),
+        "loss_wrapper.capacity": Each(25 * 32, 25 * 32, 400 * 32, 1400 * 32),
     },
 )
 XBM_S = (
     "§3.3.2.1 XBM: 100 batches on In-shop",
     {
-        "loss.wrapper_arguments.capacity": Each(UNSAID, UNSAID, 100 * 32, UNSAID),
+        "loss_wrapper.capacity": Each(UNSAID, UNSAID, 100 * 32, UNSAID),
     },
 )
 CCP = (
@@ -279,13 +280,13 @@ GSP_AND_GMP = (
 MEMORY_OF_128 = (
     "§5.3.4.1 XBM: 25 batches on CUB and Cars196",
     {
-        "loss.wrapper_arguments.capacity": Each(25 * 128, 25 * 128, UNSAID, UNSAID),
+        "loss_wrapper.capacity": Each(25 * 128, 25 * 128, UNSAID, UNSAID),
     },
 )
 MEMORY_OF_112 = (
     "§5.3.4.1 XBM: 25 batches on CUB and Cars196",
     {
-        "loss.wrapper_arguments.capacity": Each(25 * 112, 25 * 112, UNSAID, UNSAID),
+        "loss_wrapper.capacity": Each(25 * 112, 25 * 112, UNSAID, UNSAID),
     },
 )
 
@@ -429,10 +430,10 @@ GROUPED = (
         "training.optimizer": "adam",
         "training.schedule.name": "constant",
         "loss.name": "class_margin",
-        "loss.arguments.margin": 0.2,
-        "loss.arguments.beta": 1.2,
-        "loss.miner": "none",
-        "loss.wrapper": "grouped",
+        "loss.margin": 0.2,
+        "loss.beta": 1.2,
+        "miner": None,
+        "loss_wrapper.name": "grouped",
         "head.name": "attentive_grouping",
         "evaluation.recall_at": (1, 2, 10),
         "evaluation.clustering": True,
@@ -458,8 +459,8 @@ THREE_GROUPS = (
     "A-grouping §4.2: λ1 0.02, λ2 0.003",
     {
         "embedding.dim": 3 * 170,
-        "head.arguments.num_groups": 3,
-        "loss.wrapper_arguments.diversity_weight": 0.02,
+        "head.num_groups": 3,
+        "loss_wrapper.diversity_weight": 0.02,
         "training.l2_regularization": 2 * 0.003,
     },
 )
@@ -467,8 +468,8 @@ FOUR_GROUPS = (
     "A-grouping §4.3: λ1 0.01, λ2 0.001",
     {
         "embedding.dim": 4 * 128,
-        "head.arguments.num_groups": 4,
-        "loss.wrapper_arguments.diversity_weight": 0.01,
+        "head.num_groups": 4,
+        "loss_wrapper.diversity_weight": 0.01,
         "training.l2_regularization": 2 * 0.001,
     },
 )
@@ -480,14 +481,14 @@ MULTI_HEAD = (
         "data.image_size": 224,
         "data.horizontal_flip": True,
         "head.name": "global_local",
-        "head.arguments.scale": 1.0,  # ζ
+        "head.scale": 1.0,  # ζ
         "loss.name": "hybrid",
-        "loss.arguments.proxy_weight": 0.03,  # λ
-        "loss.arguments.alpha": 2.0,  # γ
-        "loss.arguments.beta": 50.0,
-        "loss.arguments.base": 1.0,  # σ
-        "loss.arguments.proxy_alpha": 32.0,
-        "loss.arguments.margin": 0.1,  # δ
+        "loss.proxy_weight": 0.03,  # λ
+        "loss.alpha": 2.0,  # γ
+        "loss.beta": 50.0,
+        "loss.base": 1.0,  # σ
+        "loss.proxy_alpha": 32.0,
+        "loss.margin": 0.1,  # δ
         "training.optimizer": "adamw",
         "training.learning_rate": 1e-4,
         "training.learning_rate_multipliers.proxies": 1e-2 / 1e-4,
@@ -507,19 +508,19 @@ CRT = (
         "data.images_per_class": 5,
         "embedding.dim": 128,
         "head.name": "coded_residual",
-        "head.arguments.num_prototypes": [64, 64],
-        "head.arguments.second_dim": 1024,  # §3.3
-        "head.arguments.share_weights": True,  # §4.4
-        "head.arguments.diversity_weight": 1.0,
-        "head.arguments.consistency_weight": 0.9,  # λ2
+        "head.num_prototypes": (64, 64),
+        "embedding.second_dim": 1024,  # §3.3
+        "head.share_weights": True,  # §4.4
+        "head.diversity_weight": 1.0,
+        "head.consistency_weight": 0.9,  # λ2
         "loss.name": "multi_similarity",
-        "loss.arguments.alpha": 2.0,
-        "loss.arguments.beta": 50.0,
-        "loss.arguments.base": 1.0,
-        "loss.miner": "multi_similarity",
-        "loss.miner_arguments.epsilon": 0.1,
-        "loss.weights.first": 1.0,  # λ1
-        "loss.weights.second": Each(0.1, 0.1, 0.9, 0.9),
+        "loss.alpha": 2.0,
+        "loss.beta": 50.0,
+        "loss.base": 1.0,
+        "miner.name": "multi_similarity",
+        "miner.epsilon": 0.1,
+        "loss_weights.first": 1.0,  # λ1
+        "loss_weights.second": Each(0.1, 0.1, 0.9, 0.9),
         "training.learning_rate": 3e-5,
         "evaluation.recall_at": Each((1, 2, 4, 8), (1, 2, 4, 8), (1, 10, 20, 30), UNSAID),
     },
@@ -580,9 +581,10 @@ def recipe_of(content, data_set):
 
 
 def value_of(recipe, field):
+    value = recipe_values(recipe)
     for name in field.split("."):
-        recipe = recipe[name] if isinstance(recipe, dict) else getattr(recipe, name)
-    return recipe
+        value = value[name]
+    return tuple(value) if isinstance(value, list) else value
 
 
 def expected_fields(blocks, data_set):
@@ -633,8 +635,9 @@ def test_the_rows_of_groupings(backbone, loss, grouping):
     is_grouped = grouping != "n_grouping"
     assert recipe.embedding.dim == 512
     assert recipe.training.l2_regularization == 2 * 0.001
-    assert recipe.head.arguments.get("num_groups") == (4 if is_grouped else None)
-    assert recipe.loss.wrapper == ("grouped" if is_grouped else "none")
+    assert (recipe.head is not None) == (recipe.loss_wrapper is not None) == is_grouped
+    if is_grouped:
+        assert (recipe.head.arguments["num_groups"], recipe.loss_wrapper.name) == (4, "grouped")
     if loss == "contrastive":
         margins = recipe.loss.arguments["positive_margin"], recipe.loss.arguments["negative_margin"]
         assert margins == (0.0, 1.0)

@@ -1,4 +1,3 @@
-import dataclasses
 import importlib
 import types
 from pathlib import Path
@@ -10,8 +9,7 @@ from PIL import Image
 
 from gsp_tf.data import load_cifar100
 from gsp_tf.experiment import RunFolder, build_learner, load_splits, place_maps
-from gsp_tf.experiment.losses import complete_arguments
-from gsp_tf.recipe import load_recipe
+from gsp_tf.recipe import load_recipe, resolved
 
 STUDIES = Path(__file__).parent.parent.parent / "experiments/studies"
 
@@ -47,9 +45,7 @@ def untrained(monkeypatch):
 
     def train(recipe, folder, threads):
         made.append(folder.path.name)
-        RunFolder.create(
-            folder.path, dataclasses.replace(recipe, loss=complete_arguments(recipe.loss))
-        )
+        RunFolder.create(folder.path, resolved(recipe))
         classes = len(load_splits(recipe).train.class_names)
         build_learner(recipe, classes, 1).save(folder.model_path)
         folder.update_metrics(test={"precision_at_1": 0.25, "map_at_r": 0.125})
@@ -117,7 +113,7 @@ def test_the_recipes_are_those_of_the_runs(recipe):
         for variant, (name, _) in script.VARIANTS.items()
     }
     assert recipes[script.ZERO_SHOT].zero_shot.weight == 0.1
-    assert recipes[script.ZERO_SHOT].pooling.transport_ratio == 0.25
+    assert recipes[script.ZERO_SHOT].pooling.arguments["transport_ratio"] == 0.25
     alone, collage = recipes[script.ALONE], load_recipe(recipe)
     assert alone.training == collage.training
     assert (alone.data.collage.grid, alone.data.image_size) == (1, 8)

@@ -1,12 +1,10 @@
-import dataclasses
 import importlib
 
 import numpy as np
 import pytest
 
 from gsp_tf.experiment import RunFolder
-from gsp_tf.experiment.losses import complete_arguments
-from gsp_tf.recipe import load_recipe
+from gsp_tf.recipe import load_recipe, resolved
 
 SWEEPS = {
     "sensitivity": ("ratio_variants", "grid_variants", "screening_variants"),
@@ -50,7 +48,7 @@ def complete(tmp_path):
     recipe.write_text("training: {epochs: 1}")
     for seed in (0, 1):
         own = load_recipe(recipe, ["--name=before", f"--seed={seed}", "--data.path=elsewhere"])
-        own = dataclasses.replace(own, loss=complete_arguments(own.loss))
+        own = resolved(own)
         folder = RunFolder.create(tmp_path / f"a-{seed}", own)
         folder.update_metrics(test={"precision_at_1": 0.5, "map_at_r": 0.1 * seed})
     return recipe

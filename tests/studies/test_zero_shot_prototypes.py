@@ -1,4 +1,3 @@
-import dataclasses
 import importlib
 
 import numpy as np
@@ -8,8 +7,7 @@ from PIL import Image
 from gsp_tf.data import ArrayImages
 from gsp_tf.evaluation import zero_shot_prediction
 from gsp_tf.experiment import RunFolder, Splits, build_embedder, build_learner
-from gsp_tf.experiment.losses import complete_arguments
-from gsp_tf.recipe import load_recipe
+from gsp_tf.recipe import load_recipe, resolved
 
 RECIPE = (
     "{data: {image_size: 8, channels: 1}, backbone: {name: conv4}, "
@@ -34,7 +32,7 @@ def test_numbers_and_picture_of_runs_that_are_there(script, tmp_path, monkeypatc
     monkeypatch.setattr(script, "load_splits", lambda recipe: splits)
     for name, options in script.VARIANTS.values():
         own = load_recipe(recipe, [*options, f"--name={name}"])
-        own = dataclasses.replace(own, loss=complete_arguments(own.loss))
+        own = resolved(own)
         folder = RunFolder.create(tmp_path / f"runs/{name}-0", own)
         build_learner(own, 12, 1).save(folder.model_path)
         folder.update_metrics(test={"precision_at_1": 0.5, "map_at_r": 0.25})

@@ -8,6 +8,7 @@ from typing import Self
 from gsp_tf._files import read_json, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.data import MAX_PIXELS
+from gsp_tf.recipe import recipe_values
 from gsp_tf.serving.checksum import file_sha256
 from gsp_tf.serving.metadata import versions
 
@@ -179,7 +180,7 @@ def _preprocessing(recipe, size, channels):
 
 
 def _without_folders(recipe):
-    fields = dataclasses.asdict(recipe)
+    fields = recipe_values(recipe)
     for section, name in _PATHS:
         if fields[section][name] is not None:
             fields[section][name] = Path(fields[section][name]).name

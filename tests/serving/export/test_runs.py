@@ -315,8 +315,8 @@ def test_half_precision_in_a_saved_model_but_not_in_onnx(make_run, tmp_path, ima
 
 
 def test_two_outputs_and_gelu_in_onnx(make_run, tmp_path, images):
-    arguments = "{num_prototypes: [4, 2], hidden_dim: 8, second_dim: 6}"
-    folder = make_run("--head.name", "coded_residual", "--head.arguments", arguments)
+    head = "{name: coded_residual, num_prototypes: [4, 2], hidden_dim: 8}"
+    folder = make_run("--head", head, "--embedding.second_dim", "6")
     out = export_run(folder.path, "onnx", tmp_path / "out")
     session = onnxruntime.InferenceSession(out / "model.onnx")
     (embedding,) = session.run(None, {"images": images})

@@ -1,58 +1,36 @@
 """The optimizers of a recipe."""
 
+import functools
 import re
 
 import keras
 from keras.optimizers import schedules
 
+from gsp_tf.recipe import ScheduleRecipe, TrainingRecipe
 from gsp_tf.training import (
     idle_patterns,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
 )
 
-_CLASSES = {
+_OPTIMIZERS = {
     "adam": keras.optimizers.Adam,
     "adamw": keras.optimizers.AdamW,
-    "sgd": lambda *args, **kwargs: keras.optimizers.SGD(*args, momentum=0.9, **kwargs),
+    "sgd": functools.partial(keras.optimizers.SGD, momentum=0.9),
 }
 
 
-def build_optimizer(recipe):
-    """The optimizer of training after the warm-up.
-
-    Args:
-        recipe: `gsp_tf.recipe.TrainingRecipe`.
-
-    Returns:
-        Keras optimizer.
-
-    Example:
-        >>> from gsp_tf.recipe import TrainingRecipe
-        >>> build_optimizer(TrainingRecipe(optimizer="sgd")).momentum
-        0.9
-    """
+def build_optimizer(recipe: TrainingRecipe) -> keras.optimizers.Optimizer:
+    """The optimizer of training after the warm-up."""
     return _optimizer(
         recipe, _rate(recipe), recipe.learning_rate_multipliers, recipe.weight_decay_exclusions
     )
 
 
-def build_warmup_optimizer(recipe, variables):
+def build_warmup_optimizer(recipe: TrainingRecipe, variables: list) -> keras.optimizers.Optimizer:
     """The optimizer of the warm-up: at a constant rate, for the variables that train in it.
 
-    Args:
-        recipe: `gsp_tf.recipe.TrainingRecipe`. Its patterns that match none of the variables are
-            left out: they are those of the backbone, which stands still.
-        variables: trainable Keras variables.
-
-    Returns:
-        Keras optimizer.
-
-    Example:
-        >>> from gsp_tf.recipe import TrainingRecipe
-        >>> recipe = TrainingRecipe(learning_rate=1e-5, warmup_learning_rate_multiplier=10)
-        >>> float(build_warmup_optimizer(recipe, []).learning_rate)
-        1e-04
+    Patterns that match none of the variables are left out: they are those of the backbone.
     """
     multipliers, exclusions = recipe.learning_rate_multipliers, recipe.weight_decay_exclusions
     idle = idle_patterns([*multipliers, *exclusions], variables)
@@ -66,7 +44,7 @@ def build_warmup_optimizer(recipe, variables):
 
 def _optimizer(recipe, rate, multipliers, exclusions):
     moments = {} if recipe.optimizer == "sgd" else {"beta_2": recipe.beta_2}
-    optimizer = _CLASSES[recipe.optimizer](
+    optimizer = _OPTIMIZERS[recipe.optimizer](
         rate,
         weight_decay=recipe.weight_decay or None,
         global_clipnorm=recipe.clip_norm,
@@ -92,25 +70,8 @@ def _rate(recipe):
     return rate
 
 
-def regularize(recipe, variables):
-    """Give variables the L2 regulariser of a recipe, which Keras adds to the loss.
-
-    Args:
-        recipe: `gsp_tf.recipe.TrainingRecipe`.
-        variables: trainable Keras variables.
-
-    Raises:
-        ValueError: if a pattern of `weight_decay_exclusions` matches none of them.
-
-    Example:
-        >>> from gsp_tf.recipe import TrainingRecipe
-        >>> dense = keras.layers.Dense(2)
-        >>> dense.build((None, 3))
-        >>> recipe = TrainingRecipe(l2_regularization=0.1, weight_decay_exclusions=["bias"])
-        >>> regularize(recipe, dense.trainable_variables)
-        >>> dense.kernel.regularizer is None, dense.bias.regularizer is None
-        (False, True)
-    """
+def regularize(recipe: TrainingRecipe, variables: list) -> None:
+    """Give variables the L2 regulariser of a recipe, which Keras adds to the loss."""
     if not recipe.l2_regularization:
         return
     idle = idle_patterns(recipe.weight_decay_exclusions, variables)
@@ -124,21 +85,8 @@ def regularize(recipe, variables):
             variable.regularizer = keras.regularizers.L2(0.5 * recipe.l2_regularization)
 
 
-def plateau_callbacks(schedule, monitor):
-    """The callback of the schedule plateau, by name.
-
-    Args:
-        schedule: `gsp_tf.recipe.ScheduleRecipe`.
-        monitor: metric to follow; larger is better.
-
-    Returns:
-        dict with a Keras callback, empty for the other schedules.
-
-    Example:
-        >>> from gsp_tf.recipe import ScheduleRecipe
-        >>> plateau_callbacks(ScheduleRecipe(), "val_map_at_r")
-        {}
-    """
+def plateau_callbacks(schedule: ScheduleRecipe, monitor: str) -> dict:
+    """The callback of the schedule plateau, by name; empty for the other schedules."""
     if schedule.name != "plateau":
         return {}
     return {

@@ -1,0 +1,111 @@
+"""Parsers of the commands, from the signatures and docstrings of their functions."""
+
+import argparse
+import inspect
+import typing
+
+from docstring_parser import parse as parse_docstring
+from jsonargparse import ArgumentParser
+
+from gsp_tf.recipe import add_recipe_arguments
+
+_MOST_USED = {
+    "data.name": "folder, manifest, glyphs, cub200, ...",
+    "data.path": "folder of the images, or the CSV file",
+    "data.image_size": "side of the images, in pixels",
+    "data.classes_per_batch": "classes in a training batch",
+    "data.images_per_class": "images of each class in a training batch",
+    "data.horizontal_flip": "mirror training images at random",
+    "data.min_crop_area": "smallest share that a random crop keeps",
+    "protocol.name": "which classes train and test",
+    "backbone.name": "network: resnet20, resnet50, ...",
+    "backbone.weights": "weights to start from: a file or imagenet",
+    "embedding.dim": "dimension of the embedding",
+    "pooling": "gsp, gap, ...: --pooling.name gap (gsp)",
+    "loss": "--loss.name triplet --loss.margin 0.2 (proxy_nca)",
+    "training.epochs": "number of epochs",
+    "training.steps_per_epoch": "batches in an epoch",
+    "training.learning_rate": "step size",
+    "name": "name of the run in tables and reports",
+    "seed": "seed of the weights and batches",
+    "run": "run folder to create",
+    "resume": "run folder to continue",
+    "initial_run": "run folder whose model to start from",
+}
+
+
+def command_parser(function):
+    """A parser for the arguments of a typed function, which raises what it refuses.
+
+    Positional parameters are arguments, keyword-only ones options, `**fields` those of a recipe.
+    """
+    described = parse_docstring(function.__doc__)
+    text = " ".join(filter(None, (described.short_description, described.long_description)))
+    helps = {part.arg_name: part.description for part in described.params}
+    parameters, hints = inspect.signature(function).parameters, typing.get_type_hints(function)
+    takes_recipe = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    of_class = _RecipeParser if takes_recipe else ArgumentParser
+    parser = of_class(description=text, exit_on_error=False)
+    for name, parameter in parameters.items():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            _add(parser, parameter, hints[name], help=helps[name])
+    if takes_recipe:
+        parser.usage = "%(prog)s [FOLDER] [RECIPE ...] [options]"
+        parser.add_argument("--help-all", action=_HelpAll, help="Show all options and exit.")
+        add_recipe_arguments(parser)
+    return parser
+
+
+def _add(parser, parameter, hint, **options):
+    is_option = parameter.kind is parameter.KEYWORD_ONLY
+    has_default = parameter.default is not parameter.empty
+    flag = parameter.name
+    if hint is bool:
+        options["action"] = "store_true"
+    elif hint == str | bool:  # a text that may be left out
+        options |= {"type": str, "nargs": "?", "const": "", "default": None}
+    elif typing.get_origin(hint) is list:
+        nargs = "*" if has_default and not is_option else "+"
+        options |= {"type": typing.get_args(hint)[0], "nargs": nargs}
+    else:
+        options["type"] = hint
+    if is_option:
+        flag = f"--{parameter.name.replace('_', '-')}"
+        if has_default and "action" not in options:
+            options.setdefault("default", parameter.default)
+        elif not has_default:
+            options["required"] = True
+    parser.add_argument(flag, **options)
+
+
+class _RecipeParser(ArgumentParser):
+    """A parser whose help shows the options that are most used."""
+
+    def format_help(self):
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, [], [])
+        formatter.add_text(self.description)
+        actions = {action.dest: action for action in self._actions}
+        shown = [(actions[name], text) for name, text in _MOST_USED.items() if name in actions]
+        rows = [
+            f"  {action.option_strings[-1]:<26} {text}"
+            + ("" if action.default in (None, False) else f" ({action.default})")
+            for action, text in shown
+        ]
+        rows += ["", f"All {len(self._actions)} options, with what they do: --help-all"]
+        return "\n".join([formatter.format_help(), "most used options (defaults):", *rows, ""])
+
+    def format_all(self):
+        """The help with all options."""
+        return super().format_help()
+
+
+class _HelpAll(argparse.Action):
+    """Prints the help with all options."""
+
+    def __init__(self, option_strings, dest, **arguments):
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **arguments)
+
+    def __call__(self, parser, *_):
+        print(parser.format_all(), end="")
+        parser.exit()

@@ -1,0 +1,97 @@
+"""The recipe that a command was given."""
+
+import itertools
+import warnings
+from pathlib import Path
+
+from gsp_tf.recipe import DataRecipe, compose, given_values, recipe_values
+
+_LOADING = (
+    "name",
+    "path",
+    "channels",
+    "skip_unreadable",
+    "min_images_per_class",
+    "cache",
+    "collage",
+)
+_NOTHING_GIVEN = """\
+a folder of photographs (one folder per class) or a recipe file is needed, such as
+  gsp-tf train my_images
+  gsp-tf train experiments/demo.yaml --training.epochs 20"""
+
+
+def recipe_of(recipes, run, skip_unreadable, deterministic, fields):
+    """The recipe, the path of its run folder, and its images if they are loaded already.
+
+    What is chosen for a folder of photographs is printed.
+    """
+    files, folder = list(recipes), None
+    if files and Path(files[0]).is_dir():
+        folder = files.pop(0)
+    if skip_unreadable:
+        fields["data"] = {**fields.get("data", {}), "skip_unreadable": True}
+    if deterministic:
+        fields["training"] = {**fields.get("training", {}), "deterministic": True}
+    if not files and folder is None and "data" not in fields:
+        raise ValueError(_NOTHING_GIVEN)
+    recipe, images = compose(files, fields), None
+    first = [Path(files[0]).stem] if len(files) > 1 and folder is None else []
+    if folder is not None:
+        recipe, images = _fitting(recipe, folder, files, fields)
+    path = run or _free("runs/" + "-".join([*first, recipe.name, str(recipe.seed)]))
+    return recipe, path, images
+
+
+def _fitting(recipe, folder, files, fields):
+    """What is chosen for a folder, under what was given, and its images if that leaves them."""
+    from gsp_tf.experiment import choices_text, choose_recipe, load_images
+
+    data = DataRecipe(
+        "folder",
+        folder,
+        channels=recipe.data.channels,
+        skip_unreadable=True,
+        min_images_per_class=recipe.data.min_images_per_class,
+    )
+    images, _ = load_images(data)
+    given = given_values(files, fields)
+    backbone = given.get("backbone", {})
+    fixed = backbone.get("name"), backbone.get("weights"), given.get("initial_run")
+    chosen = choose_recipe(folder, images, *fixed)
+    recipe = compose(files, fields, under=recipe_values(chosen))
+    print(choices_text(recipe, images), end="\n\n", flush=True)
+    is_same = all(getattr(recipe.data, name) == getattr(data, name) for name in _LOADING)
+    return recipe, images if is_same else None
+
+
+def _free(path):
+    """A path without a run: this one, or with the next free number behind it."""
+    numbered = (path if n == 1 else f"{path}-{n}" for n in itertools.count(1))
+    free = next(p for p in numbered if not Path(p).is_file() and not any(Path(p).glob("[!.]*")))
+    if free != path:
+        warnings.warn(
+            f"{path} exists, so this run goes to {free}. If the first was stopped, "
+            f"gsp-tf train --resume {path} continues it.",
+            stacklevel=2,
+        )
+    return free
+
+
+def resumed_changes(given):
+    """What may be changed of a run that is resumed: values of "epochs" and "patience"."""
+    training = given.get("training", {})
+    if set(given) - {"training"} or set(training) - {"epochs", "patience"}:
+        raise ValueError(
+            "--resume takes the recipe of its run folder, and of its fields only "
+            "--training.epochs and --training.patience can be given."
+        )
+    return training
+
+
+def require_run(path):
+    """Refuse what is not a run folder, before a command imports TensorFlow."""
+    from gsp_tf.experiment import RunFolder
+
+    folder = RunFolder(path)
+    folder.require(folder.recipe_path)

@@ -1,0 +1,74 @@
+"""From the features of a backbone to embeddings, as a recipe says."""
+
+import keras
+
+from gsp_tf import layers
+from gsp_tf._names import named
+from gsp_tf.recipe import Recipe, has_branches, num_groups
+
+_SECOND_DIM = 1024
+
+
+def build_head(recipe: Recipe, features):
+    """Embeddings of a backbone's features, and what is trained beside them.
+
+    Args:
+        recipe: A resolved recipe.
+        features: Symbolic features `(B, H, W, C)` or tokens `(B, n, C)` of the backbone; the list
+            of the intermediate and the last ones for head global_local.
+
+    Returns:
+        Symbolic embeddings `(B, D)` of length 1, or the list of these and the attributes of gsp or
+        the embeddings of the second branch of coded_residual or dense_branches.
+
+    Raises:
+        ValueError: if an argument is not accepted or the parts do not fit together.
+    """
+    head, dim = recipe.head, recipe.embedding.dim
+    if head is None:
+        return _pooled(recipe, features)
+    layer, name = named("head", head.name), "pooling"
+    if has_branches(recipe):
+        if head.name == "dense_branches":
+            features, name = build_pooling(recipe, len(features.shape) == 3)(features), "branches"
+        dims = dim, recipe.embedding.second_dim or _SECOND_DIM
+        first, second = layer(embedding_dim=dims, **head.arguments, name=name)(features)
+        return [_unit(first, "normalization"), _unit(second, "second_normalization")]
+    groups = num_groups(recipe)
+    if groups is None:
+        return _unit(layer(dim, **head.arguments, name=name)(features), "normalization")
+    grouped = layer(group_dim=dim // groups, **head.arguments, name=name)(features)
+    return _unit(keras.layers.Flatten()(_unit(grouped, "group_normalization")), "normalization")
+
+
+def build_pooling(recipe: Recipe, is_set: bool) -> keras.layers.Layer:
+    """The pooling layer of a resolved recipe, named "pooling", of tokens or of maps."""
+    pooling = named("pooling", recipe.pooling.name)
+    if is_set and pooling.__name__.endswith("2D"):  # those of Keras
+        pooling = getattr(keras.layers, pooling.__name__.replace("2D", "1D"))
+    filled_in = {"return_attributes": True} if recipe.zero_shot.weight else {}
+    return pooling(**recipe.pooling.arguments, **filled_in, name="pooling")
+
+
+def _pooled(recipe, x):
+    is_set, dim = len(x.shape) == 3, recipe.embedding.dim
+    before = recipe.embedding.position == "before_pooling"
+    if before:
+        convolution = keras.layers.Conv1D if is_set else keras.layers.Conv2D
+        x = convolution(dim, 1, use_bias=False, name="embedding")(x)
+    x, attributes = build_pooling(recipe, is_set)(x), None
+    if recipe.zero_shot.weight:
+        x, attributes = x
+    if not before:
+        x = keras.layers.Dense(dim, use_bias=False, name="embedding")(x)
+    elif x.shape[-1] != dim:
+        raise ValueError(
+            f"pooling.name={recipe.pooling.name} makes {x.shape[-1]} values of {dim}: it needs "
+            "embedding.position=after_pooling."
+        )
+    embeddings = _unit(x, "normalization")
+    return embeddings if attributes is None else [embeddings, attributes]
+
+
+def _unit(x, name):
+    return layers.L2Normalization(dtype="float32", name=name)(x)

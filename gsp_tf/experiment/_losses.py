@@ -1,0 +1,35 @@
+"""The losses of a recipe."""
+
+from collections.abc import Callable
+
+from gsp_tf._names import named
+from gsp_tf.losses import ZeroShotLoss
+from gsp_tf.recipe import BRANCHES, Recipe, has_branches, num_groups, parameters
+
+
+def build_losses(recipe: Recipe, num_classes: int) -> dict:
+    """The losses of a resolved recipe, as arguments of `MetricLearner`."""
+    if has_branches(recipe):
+        losses = {branch: build_loss(recipe, num_classes) for branch in BRANCHES}
+        return {"loss": losses, "loss_weights": recipe.loss_weights}
+    loss, zero_shot = build_loss(recipe, num_classes), recipe.zero_shot
+    if not zero_shot.weight:
+        return {"loss": loss}
+    attribute_loss = ZeroShotLoss(
+        num_classes, zero_shot.embedding_dim, zero_shot.ridge, zero_shot.scale, zero_shot.reduction
+    )
+    return dict(loss=loss, attribute_loss=attribute_loss, attribute_weight=zero_shot.weight)
+
+
+def build_loss(recipe: Recipe, num_classes: int) -> Callable:
+    """The loss on embeddings of a resolved recipe, with its miner and in its wrapper."""
+    takes = parameters("loss", recipe.loss)
+    filled_in = {"num_classes": num_classes} if "num_classes" in takes else {}
+    if recipe.miner is not None:
+        filled_in["miner"] = named("miner", recipe.miner.name)(**recipe.miner.arguments)
+    loss = named("loss", recipe.loss.name)(**recipe.loss.arguments, **filled_in)
+    wrapper, groups = recipe.loss_wrapper, num_groups(recipe)
+    if wrapper is None:
+        return loss
+    filled_in = {} if groups is None else {"num_groups": groups}
+    return named("loss_wrapper", wrapper.name)(loss, **filled_in, **wrapper.arguments)

@@ -1,0 +1,55 @@
+"""The typed description of one experiment, and its form on disk (YAML)."""
+
+from gsp_tf.recipe._classes import BRANCHES, has_branches, num_groups, parameters, resolved
+from gsp_tf.recipe._files import (
+    add_recipe_arguments,
+    compose,
+    given_values,
+    load_recipe,
+    recipe_text,
+    recipe_values,
+    save_recipe,
+)
+from gsp_tf.recipe._sections import (
+    BackboneRecipe,
+    ClassRecipe,
+    CollageRecipe,
+    DataRecipe,
+    EmbeddingRecipe,
+    ProtocolRecipe,
+    Recipe,
+    ZeroShotRecipe,
+)
+from gsp_tf.recipe._training import (
+    CCPRecipe,
+    EvaluationRecipe,
+    ScheduleRecipe,
+    TrainingRecipe,
+)
+
+__all__ = [
+    "BRANCHES",
+    "BackboneRecipe",
+    "CCPRecipe",
+    "ClassRecipe",
+    "CollageRecipe",
+    "DataRecipe",
+    "EmbeddingRecipe",
+    "EvaluationRecipe",
+    "ProtocolRecipe",
+    "Recipe",
+    "ScheduleRecipe",
+    "TrainingRecipe",
+    "ZeroShotRecipe",
+    "add_recipe_arguments",
+    "compose",
+    "given_values",
+    "has_branches",
+    "load_recipe",
+    "num_groups",
+    "parameters",
+    "recipe_text",
+    "recipe_values",
+    "resolved",
+    "save_recipe",
+]

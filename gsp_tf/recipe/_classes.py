@@ -1,0 +1,192 @@
+"""The classes that a recipe names: their arguments, and which of them go together."""
+
+import collections.abc
+import inspect
+import types
+import typing
+from argparse import ArgumentError
+from dataclasses import replace
+from functools import cache
+
+from jsonargparse import ArgumentParser
+
+from gsp_tf._names import named, names_with, similar
+from gsp_tf._refusals import described, readable
+from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe
+
+BRANCHES = ("first", "second")
+_FILLED_IN = {
+    "head": {"dim", "embedding_dim", "group_dim"},
+    "pooling": {"return_attributes"},
+    "loss": {"num_classes"},
+    "miner": set(),
+    "loss_wrapper": {"num_groups"},
+}
+_OF_EVERY_SECTION = {"self", "name", "data_format"}
+
+
+def resolved(recipe):
+    """The recipe with all arguments of its classes, defaults included.
+
+    This imports the classes, and so TensorFlow.
+
+    Args:
+        recipe: `Recipe`.
+
+    Returns:
+        `Recipe`.
+
+    Raises:
+        ValueError: if a name or an argument is unknown, an argument is missing or of the wrong
+            type, or parts of the recipe do not go together.
+
+    Example:
+        >>> from gsp_tf.recipe import ClassRecipe, Recipe
+        >>> resolved(Recipe(loss=ClassRecipe("triplet", {"margin": 0.2}))).loss.arguments
+        {'margin': 0.2, 'normalize': True}
+    """
+    recipe = replace(
+        recipe, **{name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}
+    )
+    _check_data(recipe.data)
+    _check_model(recipe)
+    _check_losses(recipe)
+    return recipe
+
+
+def parameters(section, chosen):
+    """Parameters by name of what a section of a recipe names; none without a name."""
+    if chosen is None:
+        return {}
+    of_class = named(section, chosen.name)
+    function = of_class.__init__ if inspect.isclass(of_class) else of_class
+    return inspect.signature(function).parameters
+
+
+def has_branches(recipe):
+    """Whether the head of a recipe gives the embeddings of two branches."""
+    return "embedding_dim" in parameters("head", recipe.head)
+
+
+def num_groups(recipe):
+    """Groups that the head of a resolved recipe divides the embedding into, or `None`."""
+    is_grouping = "group_dim" in parameters("head", recipe.head)
+    return recipe.head.arguments["num_groups"] if is_grouping else None
+
+
+def _complete(section, chosen):
+    if chosen is None:
+        return None
+    parser, hints, defaults = _arguments(section, chosen.name)
+    for argument, value in chosen.arguments.items():
+        field = f"{section}.{argument}"
+        if argument not in hints:
+            accepted = f"; there are {', '.join(hints)}." if hints else ", which takes none."
+            hint = similar(argument, hints)
+            hint = accepted if hint == "." else hint
+            raise ValueError(f"{field:.80} is not an argument of {chosen.name}{hint}")
+        if value is None and types.NoneType not in typing.get_args(hints[argument]):
+            raise ValueError(f"{field} must be {described(hints[argument])}, received null.")
+    for argument, hint in hints.items():
+        if argument not in defaults and argument not in chosen.arguments:
+            raise ValueError(
+                f"{section}.{argument} is missing; {chosen.name} needs {described(hint)}."
+            )
+    given = {key: _with(list, value) for key, value in chosen.arguments.items()}
+    try:
+        values = parser.parse_object({section: given} if given else {}, defaults=False)
+    except ArgumentError as error:
+        raise ValueError(readable(str(error), parser)) from error
+    values = values.as_dict().get(section, {})
+    values = {name: values.get(name, defaults.get(name)) for name in hints}
+    return ClassRecipe(chosen.name, {key: _with(tuple, value) for key, value in values.items()})
+
+
+@cache
+def _arguments(section, name):
+    """A parser of the arguments that a recipe gives a class, their types, and their defaults."""
+    of_class = named(section, name)
+    hints, defaults = {}, {}
+    types_of_all = typing.get_type_hints(of_class.__init__)
+    for key, parameter in parameters(section, ClassRecipe(name)).items():
+        is_filled_in = key in _OF_EVERY_SECTION | _FILLED_IN[section]
+        if not is_filled_in and _is_plain(types_of_all.get(key)):
+            hints[key] = types_of_all[key]
+            if parameter.default is not parameter.empty:
+                defaults[key] = parameter.default
+    parser = ArgumentParser(exit_on_error=False)
+    for key, hint in hints.items():
+        parser.add_argument(f"--{section}.{key}", type=hint, default=defaults.get(key))
+    return parser, hints, defaults
+
+
+def _is_plain(hint):
+    """Whether values of a type can be written in a recipe."""
+    if hint in (bool, int, float, str, types.NoneType):
+        return True
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return True
+    containers = (list, tuple, collections.abc.Sequence, typing.Union, types.UnionType)
+    return origin in containers and all(part is ... or _is_plain(part) for part in parts)
+
+
+def _with(kind, value):
+    """A value whose lists or tuples are of one kind."""
+    return kind(value) if isinstance(value, (list, tuple)) else value
+
+
+def _check_data(data):
+    takes = parameters("data", data)
+    if data.download and "download" not in takes:
+        data.refuse("download", f"false with data.name={data.name}")
+    if data.cache is not None and "skip_unreadable" not in takes:
+        data.refuse("cache", f"null with data.name={data.name}, whose images are in memory")
+
+
+def _check_model(recipe):
+    head, pooling, dim = recipe.head, recipe.pooling, recipe.embedding.dim
+    of_head = "head=null" if head is None else f"head.name={head.name}"
+    branched, groups = has_branches(recipe), num_groups(recipe)
+    if not set(recipe.loss_weights) <= set(BRANCHES if branched else ()):
+        accepted = " and ".join(BRANCHES) if branched else "none"
+        recipe.refuse("loss_weights", f"of {accepted} with {of_head}")
+    if recipe.embedding.second_dim is not None and not branched:
+        recipe.embedding.refuse("second_dim", f"null with {of_head}, which has no second branch")
+    if groups and dim % groups:
+        raise ValueError(
+            f"embedding.dim={dim} does not divide into head.num_groups={groups} groups."
+        )
+    pools = head is None or head.name == "dense_branches"
+    section, chosen = ("pooling", pooling) if pools else ("head", head)
+    if recipe.training.adapt_batches and not hasattr(named(section, chosen.name), "adapt"):
+        accepted = f"0 with {section}.name={chosen.name}, which takes nothing from batches"
+        recipe.training.refuse("adapt_batches", accepted)
+    has_attributes = head is None and hasattr(named("pooling", pooling.name), "attribute_maps")
+    if recipe.zero_shot.weight and not has_attributes:
+        raise ValueError(
+            "zero_shot.weight > 0 needs the attributes of pooling.name="
+            f"{names_with('pooling', 'attribute_maps')}; received pooling.name={pooling.name} "
+            f"with {of_head}."
+        )
+
+
+def _check_losses(recipe):
+    loss, miner, wrapper, groups = (
+        recipe.loss,
+        recipe.miner,
+        recipe.loss_wrapper,
+        num_groups(recipe),
+    )
+    if miner is not None and "miner" not in parameters("loss", loss):
+        raise ValueError(
+            f"miner.name={miner.name} chooses pairs, and loss.name={loss.name} is not a loss over "
+            "pairs."
+        )
+    if (groups is not None) != ("num_groups" in parameters("loss_wrapper", wrapper)):
+        received = "null" if wrapper is None else wrapper.name
+        raise ValueError(
+            "A head that gives groups needs loss_wrapper.name=grouped, which compares each group "
+            f"by itself, and no other head does; received loss_wrapper={received} with "
+            f"{'no' if groups is None else groups} groups."
+        )

@@ -1,0 +1,257 @@
+"""Recipes from files and options, and back."""
+
+import os
+from argparse import ArgumentError
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache, reduce
+from pathlib import Path
+
+import yaml
+from docstring_parser import parse as parse_docstring
+from jsonargparse import ArgumentParser
+
+from gsp_tf._files import replace_text
+from gsp_tf._names import NAMES, similar
+from gsp_tf._refusals import readable
+from gsp_tf._typing import PathLike
+from gsp_tf.recipe._classes import resolved
+from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
+from gsp_tf.recipe._values import MAX_CHARACTERS, VALUES, load_values
+
+_Arguments = dict[str, bool | int | float | str | list[int] | list[float] | list[str] | None] | None
+_WRITTEN_IN = "arguments are now written in the section itself: {section}: {{name: {name}, ...}}"
+_MOVED = {
+    **{
+        f"{section}.arguments": _WRITTEN_IN.format(section=section, name=name)
+        for section, name in (("pooling", "crow"), ("head", "crt"), ("loss", "triplet"))
+    },
+    "pooling.adapt_batches": "it is now training.adapt_batches",
+    "loss.weights": "it is now loss_weights: {first: 1.0, second: 0.1}",
+    **dict.fromkeys(
+        ("loss.miner", "loss.miner_arguments"),
+        "it is now a section: miner: {name: multi_similarity, epsilon: 0.1}",
+    ),
+    **dict.fromkeys(
+        ("loss.wrapper", "loss.wrapper_arguments"),
+        "it is now a section: loss_wrapper: {name: cross_batch_memory, capacity: 8192}",
+    ),
+}
+"""Fields of earlier recipes, and what to write now."""
+
+
+def load_recipe(files: PathLike | list[PathLike], overrides=(), resolve: bool = True) -> Recipe:
+    """Read a recipe and change fields of it.
+
+    Args:
+        files: YAML file, or several of them; later ones win field by field, and one that names
+            another class in a section starts that section afresh. Fields that no file names keep
+            their defaults; the name of several files is then `composed_name`.
+        overrides: command-line options such as `["--pooling.name", "gap"]`, which win over all.
+        resolve: whether to check the arguments of classes and fill in their defaults, as
+            `resolved`. The recipe of a run has all, and is read without TensorFlow.
+
+    Raises:
+        ValueError: with the name of the faulty file, if it is one, for an unknown field or a value
+            that is not accepted.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     data, method = Path(folder) / "data.yaml", Path(folder) / "method.yaml"
+        ...     _ = data.write_text("data: {name: cub200, image_size: 227}")
+        ...     _ = method.write_text("data: {image_size: 224}")
+        ...     recipe = load_recipe([data, method], ["--seed", "3"])
+        >>> recipe.data.name, recipe.data.image_size, recipe.seed, recipe.name
+        ('cub200', 224, 3, 'method')
+    """
+    files = [files] if isinstance(files, str | os.PathLike) else list(files)
+    parser = _parser()
+    try:
+        given = parser.parse_args(list(overrides), defaults=False).as_dict()
+    except ArgumentError as error:
+        raise ValueError(readable(str(error), parser)) from error
+    return compose(files, given, resolve=resolve)
+
+
+def compose(files, given, under=None, resolve=True):
+    """The recipe of files, of the values `under` them and of those `given` over them."""
+    name = {"name": composed_name(files)} if len(files) > 1 else {}
+    layers = [_DEFAULTS, name, under or {}, *map(_file_values, files)]
+    try:
+        _check_sections(Recipe, given)
+        return _recipe([*layers, given], resolve)
+    except ValueError as error:
+        raise _located(error, files, layers, resolve) from error
+
+
+def given_values(files, given):
+    """What files and options over them say, without defaults."""
+    return reduce(_merged, [{}, *map(_file_values, files), given])
+
+
+def _located(error, files, layers, resolve):
+    """The error with the file at whose end reading begins to fail, if the files alone do."""
+    faulty = None
+    for count in range(len(files), 0, -1):
+        try:
+            _recipe(layers[: len(layers) - len(files) + count], resolve)
+            break
+        except ValueError:
+            faulty = files[count - 1]
+    return ValueError(str(error) if faulty is None else f"{faulty}: {error}")
+
+
+def composed_name(files):
+    """What a recipe of several files is called: as all of them but the first, the data set's."""
+    return "-".join(Path(file).stem for file in files[1:])
+
+
+def _file_values(file):
+    try:
+        with open(file, encoding="utf-8") as text:
+            values = load_values(text.read(MAX_CHARACTERS + 1))
+        _check_sections(Recipe, values)
+    except FileNotFoundError as error:
+        expected = "expected a recipe, or first of all a folder of photographs"
+        raise ValueError(f"{file}: the file does not exist; {expected}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+        raise ValueError(f"{file}: {' '.join(str(error).split())}") from error
+    return values
+
+
+def _check_sections(section, given, name="the recipe"):
+    """Refuse a section that is not a mapping, and fields that it does not have."""
+    if not isinstance(given, dict):
+        received = "null" if given is None else f"{given!r:.80}"
+        raise ValueError(f"{name} must have fields, received {received}.")
+    parts = {part.name: part for part in fields(section)}
+    for key, value in given.items():
+        field = str(key) if section is Recipe else f"{name}.{key}"
+        if key not in parts:
+            hint = similar(key, parts)
+            hint = f"; there are {', '.join(parts)}." if hint == "." else hint
+            raise ValueError(f"{field:.80} is not a field{hint}")
+        if is_dataclass(parts[key].default_factory):
+            _check_sections(parts[key].default_factory, value, field)
+        elif key in CLASS_SECTIONS:
+            _check_class(key, value, parts[key].default is None)
+
+
+def _check_class(section, given, may_be_null):
+    if given is None and may_be_null:
+        return
+    if not isinstance(given, dict):
+        received = "null" if given is None else f"{given!r:.80}"
+        raise ValueError(f"{section} must have fields, received {received}.")
+    for key in given:
+        field = f"{section}.{key.split('.')[0]}"
+        if field in _MOVED:
+            raise ValueError(f"{field} is not a field: {_MOVED[field]}.")
+    if section == "head" and given.get("name") == "pooling":
+        raise ValueError("head.name=pooling is now written head: null.")
+    if not isinstance(given.get("name", ""), str):
+        raise ValueError(f"{section}.name must be a text, received {given['name']!r:.80}.")
+
+
+def _merged(older, newer, section=Recipe):
+    """Values of a section, those of the newer layer over those of the older one."""
+    values = dict(older)
+    parts = {part.name: part.default_factory for part in fields(section)}
+    for key, value in newer.items():
+        old = values.get(key)
+        if old is None or value is None:
+            values[key] = value
+        elif is_dataclass(parts[key]):
+            values[key] = _merged(old, value, parts[key])
+        elif key in CLASS_SECTIONS and value.get("name", old.get("name")) == old.get("name"):
+            values[key] = {**old, **value}
+        else:
+            values[key] = value
+    return values
+
+
+def _recipe(layers, resolve):
+    values, parser = reduce(_merged, layers), _parser()
+    classes = {name: values.pop(name) for name in CLASS_SECTIONS if name in values}
+    for section, given in classes.items():
+        if given is not None:
+            if "name" not in given:
+                raise ValueError(
+                    f"{section}.name is missing; there are {', '.join(NAMES[section])}"
+                )
+            arguments = {key: value for key, value in given.items() if key != "name"}
+            classes[section] = ClassRecipe(given["name"], arguments)
+    try:
+        sections = parser.instantiate(parser.parse_object(values))
+    except ArgumentError as error:
+        raise ValueError(readable(str(error), parser)) from error
+    recipe = Recipe(**{**vars(sections), **dict.fromkeys(CLASS_SECTIONS), **_CLASSES, **classes})
+    return resolved(recipe) if resolve else recipe
+
+
+_CLASSES = {name: getattr(Recipe(), name) for name in CLASS_SECTIONS}
+_DEFAULTS = {name: {"name": chosen.name} for name, chosen in _CLASSES.items() if chosen}
+
+
+@cache
+def _parser():
+    """A parser of recipes; making one takes longer than reading a file."""
+    parser = ArgumentParser(exit_on_error=False)
+    add_recipe_arguments(parser)
+    return parser
+
+
+def add_recipe_arguments(parser):
+    """Give a `jsonargparse.ArgumentParser` one option for every field of a recipe."""
+    parser.parser_mode = VALUES
+    parser.add_class_arguments(Recipe, skip=set(CLASS_SECTIONS))
+    helps = {part.arg_name: part.description for part in parse_docstring(Recipe.__doc__).params}
+    for section in CLASS_SECTIONS:
+        names = ", ".join(NAMES[section])
+        text = f"{helps[section]}; a name ({names}) and arguments of the class, also one by one"
+        parser.add_argument(f"--{section}", type=_Arguments, help=text, metavar="{name: NAME, ...}")
+
+
+def recipe_values(recipe: Recipe) -> dict:
+    """A recipe as nested dicts, lists, numbers and texts, as a file has it.
+
+    Example:
+        >>> recipe_values(Recipe())["pooling"]
+        {'name': 'gsp'}
+    """
+    values = _plain(asdict(recipe))
+    for section in CLASS_SECTIONS:
+        if values[section] is not None:
+            values[section] = {"name": values[section]["name"], **values[section]["arguments"]}
+    return values
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """A recipe with all its fields, as YAML.
+
+    Example:
+        >>> print(recipe_text(Recipe(name="mine")).splitlines()[0])
+        name: mine
+    """
+    return yaml.safe_dump(recipe_values(recipe), sort_keys=False, allow_unicode=True)
+
+
+def save_recipe(recipe: Recipe, path: PathLike) -> None:
+    """Write a recipe as YAML, under a temporary name first.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from gsp_tf.recipe import resolved
+        >>> with TemporaryDirectory() as folder:
+        ...     save_recipe(resolved(Recipe()), Path(folder) / "recipe.yaml")
+        ...     load_recipe(Path(folder) / "recipe.yaml") == resolved(Recipe())
+        True
+    """
+    replace_text(path, recipe_text(recipe))

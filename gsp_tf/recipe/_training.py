@@ -1,0 +1,174 @@
+"""The sections of a recipe about training and evaluation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jsonargparse.typing import NonNegativeInt, OpenUnitInterval
+
+from gsp_tf.recipe._ranges import (
+    Count,
+    NonNegative,
+    Positive,
+    Section,
+    ShareBelowOne,
+)
+
+
+@dataclass(frozen=True)
+class CCPRecipe(Section, path="ccp"):
+    """Training by alternating proxy problems, with trainer=ccp and a loss over pairs.
+
+    Args:
+        proxies_per_class: k, proxies of each class.
+        pool_size: b, images of each class that the proxies of a problem are chosen from; at most k
+            makes the choice random.
+        projection_weight: λ, weight of half the squared distance from the last solution.
+        patience: epochs without a better validation MAP@R after which a problem ends.
+        batch_weight: weight of the same loss within the batch; 0 is the thesis' equation.
+        max_projections: problems at most; 1 trains with proxies that represent the classes
+            throughout; null sets no limit.
+    """
+
+    proxies_per_class: Count = 8
+    pool_size: Count = 12
+    projection_weight: NonNegative = 2e-4
+    patience: Count = 3
+    batch_weight: NonNegative = 0.1
+    max_projections: Count | None = None
+
+
+@dataclass(frozen=True)
+class ScheduleRecipe(Section, path="training.schedule"):
+    """How the learning rate changes after the warm-up.
+
+    Args:
+        name: constant, step (times decay_factor every decay_epochs epochs), cosine (half a cosine,
+            step by step, down to minimum at the end of training) or plateau (times decay_factor
+            when the metric that chooses the model has not risen for patience epochs). The defaults
+            of plateau are those of the authors' program of CCP. Their thesis has a constant rate in
+            the fair evaluation, plateau with a patience of 4 in the conventional one (sections
+            3.3.2.1 and 5.3.4.1), and factor 0.5 and patience 5 on Cifar Collage (section 5.3.2).
+        decay_factor: what step and plateau multiply the rate by.
+        decay_epochs: epochs between the steps of step.
+        patience: epochs that plateau waits.
+        min_delta: rise of that metric, which lies in 0 to 1, that is too small for plateau to
+            count.
+        cooldown: epochs after a reduction in which plateau does not count.
+        minimum: rate at which cosine ends, and the lowest rate of plateau; null is 0 for cosine and
+            1e-6 for plateau.
+    """
+
+    name: Literal["constant", "step", "cosine", "plateau"] = "constant"
+    decay_factor: OpenUnitInterval = 0.5
+    decay_epochs: Count = 10
+    patience: Count = 5
+    min_delta: NonNegative = 1e-3
+    cooldown: NonNegativeInt = 2
+    minimum: NonNegative | None = None
+
+
+@dataclass(frozen=True)
+class TrainingRecipe(Section, path="training"):
+    """How long and with what steps to train.
+
+    Args:
+        epochs: number of epochs, those of the warm-up included; the model is evaluated on the
+            validation classes after each.
+        steps_per_epoch: batches in an epoch.
+        adapt_batches: training batches from whose local features the pooling takes its prototypes
+            at the start, such as those of gsp, net_vlad and optimal_transport; 0 keeps random ones.
+        optimizer: adam, adamw (adam with a weight_decay above 0) or sgd (with momentum 0.9).
+        beta_2: share of the old mean of squared gradients that a step of adam or adamw keeps. The
+            thesis of Gürbüz prints default moment parameters and .99; the default is .999, which
+            the authors' program has, and so do the recipes.
+        learning_rate: step size, at the start if there is a schedule. GSP and CCP train pretrained
+            backbones with adam and 1e-5 in the fair evaluation (thesis, sections 3.3.2.1, 5.3.4.1).
+        learning_rate_multipliers: factors of the learning rate by regular expression; a weight
+            takes that of the first one found in its path, and 1 without any. {proxies: 100} trains
+            the proxies a hundred times as fast; 0 keeps weights as they are.
+        schedule: how the learning rate changes.
+        warmup_epochs: first epochs, in which the backbone stays as it is, its batch normalisation
+            in inference mode, and the rest trains; then the optimizer starts again. The thesis
+            warms up for 1 epoch with ProxyAnchor, ProxyNCA++ and SoftTriple, and not with pair
+            losses, nor with CCP (sections 3.3.2.1, 5.3.4.1).
+        warmup_learning_rate_multiplier: factor of the learning rate in the warm-up, where it is
+            constant.
+        weight_decay: decoupled weight decay: a step takes off the share learning_rate *
+            weight_decay of each weight; 0 is none.
+        l2_regularization: this times the weights is added to the gradients, before clipping and
+            before the optimizer's own scaling; 0 is none. It is what the thesis calls weight decay,
+            1e-4, as the authors' program takes it; decoupled, at their learning rate, that would
+            be too small for float32.
+        weight_decay_exclusions: regular expressions; a weight in whose path one is found is left
+            out of both. ["batch_normalization", "bias"] is common.
+        clip_norm: norm to which all gradients together are scaled down if theirs is larger; null
+            does not clip. The authors' programs of GSP and CCP clip at 10; their papers do not say.
+        precision: Keras dtype policy of the embedder.
+        jit_compile: compile the training step with XLA.
+        patience: epochs without a better value of the metric that chooses the model after which
+            training ends, counted from the end of the warm-up; null never.
+        deterministic: use operations that give the same numbers each time, on the same machine;
+            slower on a GPU.
+    """
+
+    epochs: Count = 10
+    steps_per_epoch: Count = 100
+    adapt_batches: NonNegativeInt = 0
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    beta_2: ShareBelowOne = 0.999
+    learning_rate: Positive = 1e-3
+    learning_rate_multipliers: dict[str, float] = field(default_factory=dict)
+    schedule: ScheduleRecipe = field(default_factory=ScheduleRecipe)
+    warmup_epochs: NonNegativeInt = 0
+    warmup_learning_rate_multiplier: Positive = 1.0
+    weight_decay: NonNegative = 0.0
+    l2_regularization: NonNegative = 0.0
+    weight_decay_exclusions: list[str] = field(default_factory=list)
+    clip_norm: Positive | None = None
+    precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
+    jit_compile: bool = False
+    patience: Count | None = None
+    deterministic: bool = False
+
+    def check(self):
+        for pattern, factor in self.learning_rate_multipliers.items():
+            if not 0 <= factor < math.inf:
+                name = f"learning_rate_multipliers[{pattern}]"
+                self.refuse(name, "a number of 0 or more and finite", factor)
+        if self.beta_2 != 0.999 and self.optimizer == "sgd":
+            self.refuse("beta_2", "0.999, its default, with training.optimizer=sgd, which has none")
+        minimum = self.schedule.minimum
+        if minimum is not None and minimum > self.learning_rate:
+            accepted = f"at most training.learning_rate, {self.learning_rate}"
+            self.refuse("schedule.minimum", accepted, minimum)
+        if self.warmup_epochs >= self.epochs:
+            self.refuse("warmup_epochs", f"below training.epochs, {self.epochs}")
+        if self.optimizer == "adamw" and not self.weight_decay:
+            self.refuse("weight_decay", "above 0 with training.optimizer=adamw; adam needs none")
+        if self.weight_decay_exclusions and not self.weight_decay + self.l2_regularization:
+            accepted = "empty without a training.weight_decay or training.l2_regularization"
+            self.refuse("weight_decay_exclusions", accepted)
+
+
+@dataclass(frozen=True)
+class EvaluationRecipe(Section, path="evaluation"):
+    """How to evaluate.
+
+    Args:
+        recall_at: the K of Recall@K.
+        clustering: evaluate k-means clusters of the test embeddings (NMI, AMI, F1) and the mean of
+            the classes' MAP@R too, as A-grouping does; of single models, not of the ensembles of
+            mlrc.
+        batch_size: images embedded at a time.
+    """
+
+    recall_at: tuple[int, ...] = (1, 2, 4, 8)
+    clustering: bool = False
+    batch_size: Count = 128
+
+    def check(self):
+        if not all(k >= 1 for k in self.recall_at):
+            self.refuse("recall_at", "integers of 1 or more")

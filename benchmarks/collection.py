@@ -25,16 +25,20 @@ from pipeline import write_photographs
 from results import Ratio, Table, main
 
 from gsp_tf.data import FileImages, read_image
-from gsp_tf.experiment import RunFolder, build_learner
-from gsp_tf.experiment.data import evaluation_batches
+from gsp_tf.experiment import RunFolder, build_learner, evaluation_batches
 from gsp_tf.recipe import BackboneRecipe, DataRecipe, EmbeddingRecipe, EvaluationRecipe, Recipe
-from gsp_tf.serving import BatchEmbedder, EmbeddingsFolder
-from gsp_tf.serving.embeddings_folder import Shard
-from gsp_tf.serving.kinds import new_index
-from gsp_tf.serving.recall import NEIGHBOURS, choose_probes, exact_neighbours
+from gsp_tf.serving import (
+    BatchEmbedder,
+    EmbeddingsFolder,
+    Shard,
+    choose_probes,
+    exact_neighbours,
+    new_index,
+)
 from gsp_tf.training import inference
 
 KINDS = ("exact", "ivf_sq8", "ivf_pq")
+NEIGHBOURS = 10
 CLUSTER_SIZE = 50
 NOISE = 0.35
 TRAINING_POINTS = 65_536, 64  # at least, and for each list, as `build_index` takes them

@@ -11,7 +11,7 @@ from jsonargparse import auto_cli
 
 from gsp_tf._files import replacing
 from gsp_tf.experiment import RunFolder
-from gsp_tf.visual.style import INK, RUN_COLORS, transparent_figure
+from gsp_tf.visual import INK, RUN_COLORS, transparent_figure
 
 HERE = Path(__file__).parent
 PREFIX = "small_collage_"

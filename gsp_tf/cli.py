@@ -102,7 +102,7 @@ def _parser():
     subcommands = parser.add_subcommands(
         required=True, metavar="", title="commands", description="COMMAND --help says more."
     )
-    parsers = {name: command_parser(module.command) for name, module in COMMANDS.items()}
+    parsers = {name: command_parser(name, module.command) for name, module in COMMANDS.items()}
     for name, module in COMMANDS.items():
         summary = module.command.__doc__.splitlines()[0]
         subcommands.add_subcommand(name, parsers[name], help=summary)

@@ -9,7 +9,11 @@ from sklearn.datasets import load_digits
 from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.recipe import load_recipe
 from gsp_tf.serving import EmbeddingsFolder
-from gsp_tf.serving.embeddings_folder import Shard
+from gsp_tf.serving._metadata import ModelInfo, Preprocessing
+from gsp_tf.serving.embedding import Shard
+from gsp_tf.serving.embedding.folder import EmbeddingsMetadata, ImageList, Outcome
+
+KINDS = ("exact", "ivf_sq8", "ivf_pq")
 
 RECIPE = """
 name: digits
@@ -55,24 +59,38 @@ def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, mo
     embeddings = np.asarray(embeddings, "float32")
     names = [f"/{i:03}.png" for i in range(len(embeddings))] if names is None else names
     labels = [None] * len(embeddings) if labels is None else labels
-    folder.write_metadata(
-        {
-            "model": {"sha256": model, "recipe": "r", "run": "/no/such/run"},
-            "preprocessing": {"image_size": 16},
-            "dim": embeddings.shape[1],
-            "metric": "euclidean",
-            "versions": {},
-            "images": {"listed": len(embeddings), "embedded": len(embeddings)},
-            "shard_size": shard_size,
-            "complete": True,
-        }
+    lengths = np.linalg.norm(embeddings, axis=1)
+    metadata = EmbeddingsMetadata(
+        model=ModelInfo(model, "r", "/no/such/run", Preprocessing(16, None)),
+        images=ImageList(len(embeddings), "a"),
+        dim=embeddings.shape[1],
+        metric="euclidean",
+        shard_size=shard_size,
+        versions={},
+        outcome=Outcome(len(embeddings), 0, (float(lengths.min()), float(lengths.max()))),
     )
-    for number in range(folder.num_shards):
+    metadata.write(folder.metadata_path)
+    for number in range(metadata.num_shards):
         part = slice(number * shard_size, (number + 1) * shard_size)
-        folder.write_shard(number, Shard(names[part], labels[part], embeddings[part], []))
+        folder.write_shard(number, Shard(names[part], labels[part], embeddings[part]))
     return path
 
 
 def edit_json(path, **changes):
     """Change entries of a JSON file."""
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")
+
+
+def random_embeddings(count, dim=8, seed=0):
+    """Unit vectors around a few directions, some of them twice."""
+    rng = np.random.default_rng(seed)
+    directions = rng.normal(size=(max(1, count // 10), dim))
+    embeddings = directions[rng.integers(0, len(directions), count)]
+    embeddings = embeddings + 0.4 * rng.normal(size=(count, dim))
+    embeddings[1::20] = embeddings[::20][: len(embeddings[1::20])]
+    return (embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)).astype("float32")
+
+
+def names_of(index):
+    """The paths of all images of an index."""
+    return set(index.paths(index.ids))

@@ -113,7 +113,7 @@ def test_an_error_names_the_file_and_not_its_temporary_place(tmp_path):
         replace_text(tmp_path / "no" / "note.txt", "text")
 
 
-def test_a_limit_of_the_size_of_files_is_told_and_the_old_file_is_kept(tmp_path):
+def test_a_limit_of_file_size_is_named_and_the_old_file_is_kept(tmp_path):
     path = tmp_path / "note.txt"
     path.write_text("old")
     with pytest.raises(DiskFullError) as caught, largest_file(1000):
@@ -159,37 +159,37 @@ def test_a_file_is_whole_or_an_error_wherever_the_limit_bites(tmp_path, write):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reason"),
     [
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "the disk is full"),
         (RuntimeError("close error: Disk quota exceeded"), "the quota of the disk is used up"),
         (ValueError("Unable to write (errno = 28, 'No space left on device')"), "the disk is full"),
     ],
 )
-def test_a_full_disk_is_told_whoever_finds_it(tmp_path, error, told):
+def test_a_full_disk_is_named_whichever_library_finds_it(tmp_path, error, reason):
     with pytest.raises(DiskFullError) as found, replacing(tmp_path / "model.keras") as temporary:
         temporary.write_bytes(bytes(1234))
         raise error
-    assert f"model.keras cannot be written: {told}. It needs more than the 1,234" in str(
+    assert f"model.keras cannot be written: {reason}. It needs more than the 1,234" in str(
         found.value
     )
     assert names(tmp_path) == []
 
 
-def test_what_to_do_after_a_full_disk_is_told_once(tmp_path):
+def test_the_advice_after_a_full_disk_appears_once(tmp_path):
     with (
         pytest.raises(DiskFullError) as found,
-        advising(lambda: "Go on outside."),
-        advising(lambda: "Go on inside."),
+        advising(lambda: "Continue outside."),
+        advising(lambda: "Continue inside."),
     ):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "logs")
-    assert str(found.value) == "logs cannot be written: the disk is full. Go on outside."
-    with pytest.raises(ValueError, match="other"), advising(lambda: "Go on."):
+    assert str(found.value) == "logs cannot be written: the disk is full. Continue outside."
+    with pytest.raises(ValueError, match="other"), advising(lambda: "Continue."):
         raise ValueError("other")
     assert full_disk(OSError(errno.EACCES, os.strerror(errno.EACCES))) is None
 
 
-def test_a_checksum_is_that_of_what_was_meant(tmp_path):
+def test_a_checksum_covers_the_bytes_that_were_written(tmp_path):
     with hashing(tmp_path / "a") as file:
         file.write(b"hel")
         file.write(memoryview(b"lo"))
@@ -250,7 +250,7 @@ def test_an_error_leaves_what_was_there(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == [".lock", ".lock", "file", "run"]
 
 
-def test_an_error_is_told_though_another_process_has_made_something_beside(tmp_path):
+def test_an_error_is_raised_though_another_process_has_made_something_beside(tmp_path):
     with pytest.raises(RuntimeError), locked(tmp_path / "runs" / "mine"):
         (tmp_path / "runs" / "other").mkdir()
         raise RuntimeError

@@ -31,8 +31,7 @@ from gsp_tf.layers import L2Normalization
 from gsp_tf.losses import ProxyNCALoss
 from gsp_tf.ops import greedy_k_center
 from gsp_tf.training import MetricLearner
-from gsp_tf.visual import class_hulls, partition_maps
-from gsp_tf.visual.style import RUN_COLORS
+from gsp_tf.visual import RUN_COLORS, class_hulls, partition_maps
 
 SHOWN_PROTOTYPES = 12
 SHOWN_IMAGES = 8

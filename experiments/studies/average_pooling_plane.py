@@ -32,8 +32,7 @@ from gsp_tf.layers import L2Normalization
 from gsp_tf.losses import ProxyNCALoss
 from gsp_tf.ops import greedy_k_center
 from gsp_tf.training import MetricLearner, embed
-from gsp_tf.visual import class_hulls
-from gsp_tf.visual.style import HIT, INK, MISS, prototype_colors, transparent_figure
+from gsp_tf.visual import HIT, INK, MISS, class_hulls, prototype_colors, transparent_figure
 
 SIZE = 32
 IMAGES_PER_CLASS = 64

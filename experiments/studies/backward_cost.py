@@ -21,7 +21,7 @@ import tensorflow as tf
 from jsonargparse import auto_cli
 
 from gsp_tf.ops import partial_transport
-from gsp_tf.visual.style import INK, run_style, transparent_figure
+from gsp_tf.visual import INK, run_style, transparent_figure
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -21,7 +21,7 @@ from gsp_tf.evaluation import covering_radius_curve
 from gsp_tf.experiment import load_splits
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.training import embed
-from gsp_tf.visual.style import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
+from gsp_tf.visual import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "experiments/omniglot_ccp.yaml"

@@ -38,7 +38,7 @@ from gsp_tf.training import (
     RetrievalEvaluation,
     with_learning_rate_multipliers,
 )
-from gsp_tf.visual.style import CLASS_COLORS, INK, transparent_figure
+from gsp_tf.visual import CLASS_COLORS, INK, transparent_figure
 
 ROOT = Path(__file__).parents[2]
 MONITOR = "val_map_at_r"

@@ -18,9 +18,7 @@ from gsp_tf.evaluation import foreground_share
 from gsp_tf.experiment import load_splits, place_maps
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.recipe import load_recipe
-from gsp_tf.visual import overlay_weights
-from gsp_tf.visual.images import rgb
-from gsp_tf.visual.style import HIT, INK, transparent_figure
+from gsp_tf.visual import HIT, INK, overlay_weights, transparent_figure
 
 GAP, GSP, ZERO_SHOT, ALONE = "GAP", "GSP", "GSP + zero-shot", "GAP, tile alone"
 GSP_OPTIONS = [
@@ -119,7 +117,7 @@ def picture(rows, shown):
 
 def _draw_collage(axes, image, weights, mask):
     """A collage tinted by its pooling weights, the labelled tile framed."""
-    axes.imshow(overlay_weights(rgb(image), weights))
+    axes.imshow(overlay_weights(image, weights))
     ((row, column),) = np.argwhere(mask)
     height, width = np.array(image.shape[:2]) / mask.shape
     corner = column * width - 0.5, row * height - 0.5

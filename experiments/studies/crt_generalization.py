@@ -19,7 +19,7 @@ from gsp_tf.evaluation import embedding_density, retrieval_metrics, spectral_dec
 from gsp_tf.experiment import load_splits
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.training import embed
-from gsp_tf.visual.style import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
+from gsp_tf.visual import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
 ROOT = Path(__file__).parent.parent.parent
 CRT_RECIPE = str(ROOT / "experiments/small_collage_crt.yaml")

@@ -16,7 +16,7 @@ from jsonargparse import auto_cli
 from sweep import retrieval_rows, sweep, titled
 
 from gsp_tf.experiment import load_splits
-from gsp_tf.visual.overlay import weight_spread
+from gsp_tf.visual import weight_spread
 
 ROOT = Path(__file__).parents[2]
 DEFAULTS = "GSP, defaults"

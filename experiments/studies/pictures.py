@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gsp_tf._files import replacing
-from gsp_tf.visual.style import INK, run_style
+from gsp_tf.visual import INK, run_style
 
 
 def draw_dots(axes, points, title):

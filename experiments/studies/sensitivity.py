@@ -17,7 +17,7 @@ from records import read, write
 from scipy.linalg import hadamard
 from sweep import retrieval_rows, sweep
 
-from gsp_tf.visual.style import INK, RUN_COLORS, transparent_figure
+from gsp_tf.visual import INK, RUN_COLORS, transparent_figure
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "experiments/small_collage.yaml"

@@ -28,8 +28,7 @@ from gsp_tf.evaluation import hull_overlap, retrieval_metrics
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.training import MetricLearner, RetrievalEvaluation, embed
-from gsp_tf.visual import class_hulls
-from gsp_tf.visual.style import INK
+from gsp_tf.visual import INK, class_hulls
 
 VOCABULARY = 4 + 16 * 4
 BACKGROUND = 4

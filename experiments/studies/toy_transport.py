@@ -18,7 +18,7 @@ from jsonargparse import auto_cli
 from scipy.optimize import linprog
 
 from gsp_tf.ops import lipschitz_normalize, pairwise_distances, partial_transport
-from gsp_tf.visual.style import HIT, INK, transparent_figure
+from gsp_tf.visual import HIT, INK, transparent_figure
 
 MAP = ["r" * 5 + "g" * 5] * 5 + ["g" * 5 + "b" * 5] * 5
 COLORS = {"r": (1, 0, 0), "g": (0, 1, 0), "b": (0, 0, 1)}

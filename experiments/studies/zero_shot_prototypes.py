@@ -20,8 +20,7 @@ from gsp_tf.experiment import load_splits
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.model import features_model
 from gsp_tf.training import embed
-from gsp_tf.visual import attribute_histograms, dominant_prototypes
-from gsp_tf.visual.style import INK, transparent_figure
+from gsp_tf.visual import INK, attribute_histograms, dominant_prototypes, transparent_figure
 
 GSP, ZERO_SHOT = "GSP", "GSP + zero-shot"
 ZERO_SHOT_OPTIONS = [

@@ -34,7 +34,7 @@ _MOST_USED = {
 }
 
 
-def command_parser(function):
+def command_parser(command, function):
     """A parser for the arguments of a typed function, which raises what it refuses.
 
     Positional parameters are arguments, keyword-only ones options, `**fields` those of a recipe.
@@ -50,7 +50,7 @@ def command_parser(function):
         if parameter.kind is not parameter.VAR_KEYWORD:
             _add(parser, parameter, hints[name], help=helps[name])
     if takes_recipe:
-        parser.usage = "%(prog)s [FOLDER] [RECIPE ...] [options]"
+        parser.usage = f"gsp-tf {command} [FOLDER] [RECIPE ...] [--FIELD VALUE ...]"
         parser.add_argument("--help-all", action=_HelpAll, help="Show all options and exit.")
         add_recipe_arguments(parser)
     return parser

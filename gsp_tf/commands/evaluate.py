@@ -1,5 +1,7 @@
 """`gsp-tf evaluate`: a run evaluated again."""
 
+from gsp_tf.commands._recipes import require_run
+
 
 def command(run: str):
     """Evaluate a run again.
@@ -9,6 +11,7 @@ def command(run: str):
     Args:
         run: Run folder.
     """
+    require_run(run)
     from gsp_tf.experiment import open_run
 
     opened = open_run(run)

@@ -9,6 +9,7 @@ def command(
     out: str | None = None,
     kind: Literal["exact", "ivf_sq8", "ivf_pq"] | None = None,
     add: str | None = None,
+    replace: str | None = None,
     delete: list[str] = (),
     verify: bool = False,
 ):
@@ -17,31 +18,40 @@ def command(
     Builds a nearest-neighbour index of embeddings, changes one or verifies one.
 
     Args:
-        folder: What embed wrote; with --add, --delete or --verify the index.
+        folder: What embed wrote; with --add, --replace, --delete or --verify the index.
         out: Folder to write; null is the folder index in the run.
         kind: exact, or compressed; null is exact up to 100,000 images, ivf_sq8 up to 5,000,000,
             ivf_pq above.
         add: Add the images of this folder of embed.
-        delete: Remove images by the paths of their files; before anything is added.
+        replace: Add the images of this folder of embed in the place of those of the same paths.
+        delete: Remove images by the paths of their files; with --add or --replace in one step.
         verify: Compare the files of the index with their checksums, and change nothing.
     """
     from gsp_tf._console import counted
-    from gsp_tf.serving import Index, build_index, print_index, verify_index
+    from gsp_tf.serving import Index, build_index, verify_index
 
+    changes = [add, replace, delete or None]
+    changes = [change for change in changes if change is not None]
     if verify:
-        if add is not None or delete or out or kind:
+        if changes or out or kind:
             raise ValueError("--verify takes an index and no other option.")
-        count = verify_index(folder)["count"]
+        count = verify_index(folder).count
         print(f"{folder}: {counted(count, 'image')}; the files have their checksums")
         return
-    if add is None and not delete:
+    if not changes:
         index = build_index(folder, out, kind)
     else:
         if out is not None or kind is not None:
             raise ValueError("--out and --kind are for building an index, not for changing one.")
+        if add is not None and replace is not None:
+            raise ValueError("Give --add or --replace, not both; --replace adds new images too.")
         index = Index(folder)
-        if delete:
-            index.delete(delete)
-        if add is not None:
-            index.add(add)
-    print_index(index)
+        added = add if replace is None else replace
+        index.change(added, delete, replace_known=replace is not None)
+    metadata = index.metadata
+    vectors = sum(segment.vectors.bytes for segment in metadata.segments)
+    print(
+        f"{index.path}: {counted(len(index), 'image')}, {metadata.kind}, {metadata.metric}; "
+        f"{sum(file.bytes for file in metadata.files):,} bytes ({vectors:,} of vectors); "
+        f"{metadata.recall}"
+    )

@@ -25,5 +25,5 @@ def show_embeddings(folder):
         folder: `EmbeddingsFolder` that is complete.
     """
     metadata = folder.metadata()
-    count, dim = metadata["images"]["embedded"], metadata["dim"]
-    print(f"{folder.path}: {counted(count, 'image')} of dimension {dim}")
+    images = counted(metadata.outcome.embedded, "image")
+    print(f"{folder.path}: {images} of dimension {metadata.dim}")

@@ -1,5 +1,6 @@
 """`gsp-tf search`: the neighbours of images."""
 
+import os
 from pathlib import Path
 
 from gsp_tf.commands._recipes import require_run
@@ -29,14 +30,34 @@ def command(
     require_run(run)
     from gsp_tf import serving
     from gsp_tf._console import counted
-    from gsp_tf.serving import print_neighbours
 
     opened = serving.open_index(run, index, mapped)
     found = serving.search(run, images, opened, k)
     if k > len(opened):
         print(f"The index holds {counted(len(opened), 'image')}, fewer than --k {k:,}.")
     for image, neighbours in zip(images, found, strict=True):
-        print_neighbours(neighbours, image)
+        _show(neighbours, image)
     if html is not False:
         page = html or Path(run) / "search.html"
         print(f"Page: {serving.write_neighbours(page, images, found, opened)}")
+
+
+def _show(neighbours, image):
+    """Print what a search found, one line each, with the folder that all lie in above."""
+    from rich.cells import cell_len, set_cell_size
+
+    folder = os.path.commonpath([os.path.dirname(found.path) for found in neighbours])
+    print(f"Nearest to {_printable(image)}, in {_printable(folder)}:")
+    rows = [("rank", "distance", "label", "path")]
+    for found in neighbours:
+        label = "–" if found.label is None else _printable(found.label)
+        path = _printable(os.path.relpath(found.path, folder))
+        rows.append((str(found.rank), f"{found.distance:.4f}", label, path))
+    ranks, distances, labels = (max(cell_len(row[column]) for row in rows) for column in range(3))
+    for rank, distance, label, path in rows:
+        print(f"{rank:>{ranks}}  {distance:>{distances}}  {set_cell_size(label, labels)}  {path}")
+
+
+def _printable(text):
+    """A text without what a terminal would take for a command."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

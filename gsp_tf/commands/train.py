@@ -1,6 +1,6 @@
 """`gsp-tf train`: a training of a folder or a recipe, from its start or where it was stopped."""
 
-from gsp_tf.commands._recipes import recipe_of, resumed_changes
+from gsp_tf.commands._recipes import recipe_of, require_run, resumed_changes
 from gsp_tf.commands.results import exit_code
 
 
@@ -34,6 +34,7 @@ def command(
         others = {"recipes": recipes, "run": run, "skip": skip_unreadable, "same": deterministic}
         given = {name: value for name, value in others.items() if value}
         changes = resumed_changes({**fields, **given})
+        require_run(resume)
         from gsp_tf.experiment import open_run
 
         trained = open_run(resume).resume(**changes)

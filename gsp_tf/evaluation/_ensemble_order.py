@@ -11,11 +11,9 @@ def padded_width(count: int) -> int:
 
 
 def smallest_columns(values: np.ndarray, k: int) -> np.ndarray:
-    """Columns `(b, k or more)` that hold the k smallest of each row of float32 `(b, w)`.
-
-    The columns fall into groups, column c into group c mod `GROUPS`. The k smallest values lie in
-    the k groups with the smallest minima. The width w is a multiple of `GROUPS`.
-    """
+    """Columns `(b, k or more)` that hold the k smallest of each row of float32 `(b, w)`."""
+    # Column c is in group c mod `GROUPS`, which divides w. The k smallest values lie in the k
+    # groups with the smallest minima.
     rows, width = values.shape
     if k >= GROUPS:
         return np.broadcast_to(np.arange(width), values.shape)
@@ -28,10 +26,7 @@ def smallest_columns(values: np.ndarray, k: int) -> np.ndarray:
 def ranked_flags(
     distances: np.ndarray, columns: np.ndarray, flags: np.ndarray, k: int
 ) -> np.ndarray:
-    """Flags `(..., k)` of the k smallest distances in order; ties go to the lower column.
-
-    Distances are float32 `(..., w)` and not negative, columns below 2^31.
-    """
+    """Flags of the k smallest float32 distances >= 0 in order; ties go to the lower column."""
     keys = _keys(distances, columns << 1 | flags)
     if k < keys.shape[-1]:
         keys = np.partition(keys, k - 1, axis=-1)[..., :k]

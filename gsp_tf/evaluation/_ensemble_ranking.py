@@ -19,16 +19,13 @@ _SEEDS_PER_NEIGHBOUR = 4
 
 
 class EnsembleRanking:
-    """Ranks references by every model of several folds and by every choice of one model per fold.
+    """Ranks references by every model of several folds and by every choice of one per fold."""
 
-    The squared distance of a concatenation is the sum of those of its models. With `lower` the sum
-    over folds of the smallest distance among the fold's models, a reference is among the k nearest
-    of no concatenation if its `lower` exceeds the k-th smallest distance of each. That distance is
-    at most the k-th smallest among some of the references; those with the smallest `lower` are
-    taken. Only the references that are left are ranked by every concatenation.
-
-    Embeddings are finite float32, one list per fold; `ValueError` if squared distances overflow.
-    """
+    # The squared distance of a concatenation is the sum of those of its models. With `lower` the
+    # sum over folds of the smallest distance among the fold's models, a reference is among the k
+    # nearest of no concatenation if its `lower` exceeds the k-th smallest distance of each. That
+    # distance is at most the k-th smallest among some of the references; those with the smallest
+    # `lower` are taken. Only the references that are left are ranked by every concatenation.
 
     def __init__(self, query_folds, query_labels, reference_folds, reference_labels, recall_at):
         self._among_themselves = reference_folds is None
@@ -49,7 +46,7 @@ class EnsembleRanking:
             _factors(*model, self._width) for model in zip(queries, references, units, strict=True)
         ]
 
-    def metrics(self, positives):
+    def metrics(self, positives: np.ndarray) -> tuple[list[dict], list[dict]]:
         """Mean metrics of each model, and of each choice in the order of `itertools.product`."""
         used = np.flatnonzero(positives)
         used = used[np.argsort(positives[used], kind="stable")]
@@ -86,10 +83,7 @@ class EnsembleRanking:
             out[np.arange(len(rows)), rows] = np.inf
 
     def _sums(self, distances, rows, positives):
-        """Sums over some queries of each metric, one of each model and each concatenation.
-
-        Brings the distances `(models, b, width)` to the unit that all models share.
-        """
+        """Sums over queries of each metric; brings distances `(models, b, width)` to one unit."""
         depth = max(positives.max(), *self._recall_at, 1)
         depth = min(depth, self._size - self._among_themselves)
         labels = self._query_labels[rows, None]
@@ -114,11 +108,7 @@ class EnsembleRanking:
         return _joined([*single, concatenated], np.concatenate)
 
     def _candidates(self, distances, depth):
-        """References that can be among the `depth` nearest of a query in some concatenation.
-
-        Yields parts of the queries that have similarly many: their rows `(p,)` and the references
-        `(p, w)`, filled up with padding.
-        """
+        """Rows `(p,)` of queries, and padded `(p, w)` references that can be nearest to them."""
         lower = np.empty(distances.shape[1:], np.float32)
         for rows in map(_as_slice, _pieces(np.arange(len(lower)), self._width)):
             # Sums in the order of `_totals`, so that rounding keeps them from exceeding those.
@@ -163,11 +153,9 @@ class EnsembleRanking:
 
 
 def _factors(queries, references, unit, width):
-    """Arrays `(Q, D + 2)` and `(D + 2, width)` whose product is the squared distances.
-
-    The first reference is the origin and `unit` the unit of length, as `ExactSearch` takes them.
-    Columns after the last reference are infinitely far from everything.
-    """
+    """Arrays `(Q, D + 2)` and `(D + 2, width)` whose product is the squared distances."""
+    # The first reference is the origin and `unit` the unit of length, as `ExactSearch` takes them.
+    # Columns after the last reference are infinitely far from everything.
     queries, references = ((x / unit - references[0] / unit) for x in (queries, references))
     query_norms, norms = (np.einsum("nd,nd->n", x, x)[:, None] for x in (queries, references))
     if not np.isfinite(4 * (query_norms.max() + norms.max())):

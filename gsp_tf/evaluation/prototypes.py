@@ -20,6 +20,11 @@ class PrototypePartition(NamedTuple):
         distances: float64 of the same shape, distance of each feature to its prototype.
         histograms: float64 `(B, m)`, share of an image's features that each prototype has; each
             row sums to 1.
+
+    Example:
+        >>> partition = prototype_partition([[[0.0], [9.0]]], [[1.0], [8.0]])
+        >>> partition.assignments.tolist()
+        [[0, 1]]
     """
 
     assignments: np.ndarray

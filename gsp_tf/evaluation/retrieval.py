@@ -81,8 +81,10 @@ def class_wise_map(
 
     MAP@R (Musgrave et al., A Metric Learning Reality Check, ECCV 2020, eq. 3), averaged over the
     queries of one class at a time. `retrieval_metrics` averages over all queries instead, where a
-    class weighs as much as it has images. The arguments and the search are those of
-    `retrieval_metrics`.
+    class weighs as much as it has images.
+
+    Args:
+        queries: floats `(Q, D)`; this and the others are those of `retrieval_metrics`.
 
     Returns:
         floats `(classes,)` in [0, 1], in the order of `numpy.unique(query_labels)`; NaN for a class
@@ -124,11 +126,9 @@ def query_metrics(
 def _ranked_hits(
     queries, query_labels, references, reference_labels, metric, depth=1
 ) -> tuple[np.ndarray, Iterator[tuple[np.ndarray, np.ndarray]]]:
-    """Number of positives R `(Q,)`; blocks of the queries that have any, as rows `(b,)` and hits.
-
-    Hits `(b, k)` say whether the i-th nearest reference has the label of the query. Their number k
-    is at least `depth` and every R, or all references.
-    """
+    """Numbers of positives R `(Q,)`; rows `(b,)` of queries with any, and their hits `(b, k)`."""
+    # A hit is whether the i-th nearest reference has the label of the query. k is at least `depth`
+    # and every R, or all references.
     check_labelled(references, reference_labels)
     queries = checked_embeddings(queries, "queries")
     query_labels = checked_labels(query_labels, len(queries), "query_labels")

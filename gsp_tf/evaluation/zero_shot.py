@@ -75,12 +75,11 @@ def zero_shot_prediction(
 
 
 class _Classes:
-    """Sums over each class that the regressions of all halves need.
+    """Sums over each class that the regressions of all halves need."""
 
-    With X the attributes and Y the class embeddings of the images of one half, the prediction for z
-    is `Yᵀ X (Xᵀ X + ridge I)^-1 z`. Both rules compare it with every embedding by a dot product, so
-    the products of the embeddings are enough.
-    """
+    # With X the attributes and Y the class embeddings of the images of one half, the prediction for
+    # z is `Yᵀ X (Xᵀ X + ridge I)^-1 z`. Both rules compare it with every embedding by a dot
+    # product, so the products of the embeddings are enough.
 
     def __init__(self, attributes, labels, class_embeddings, ridge):
         by_class = [attributes[labels == label] for label in range(len(class_embeddings))]

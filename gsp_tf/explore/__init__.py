@@ -10,7 +10,6 @@ except ImportError as error:
         f"The page to explore a run needs Starlette and uvicorn: {to_install('explore')} ({error})."
     ) from error
 
-from gsp_tf.explore.app import explore_app
-from gsp_tf.explore.server import explore_run
+from gsp_tf.explore.server import explore_app, explore_run
 
 __all__ = ["explore_app", "explore_run"]

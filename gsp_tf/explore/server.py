@@ -1,4 +1,4 @@
-"""The server of the page."""
+"""The page as an app, and the server of it."""
 
 import asyncio
 import contextlib
@@ -8,25 +8,75 @@ import signal
 import socket
 import threading
 import warnings
+from collections.abc import Sequence
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from gsp_tf.explore.app import MAX_UPLOAD_MB, explore_app
+from gsp_tf._typing import PathLike
+from gsp_tf.explore._model_view import ModelView
+from gsp_tf.explore._page import MAX_UPLOAD_MB, Exploration, page_app
+from gsp_tf.explore._searched import open_searched
+from gsp_tf.serving import Index, RunModel
 
-PORT = 7860
+_PORT = 7860
 _CONNECTIONS = 100
 
 
+def explore_app(
+    run: PathLike,
+    index: Index | PathLike | None = None,
+    k: int = 10,
+    max_upload_mb: float = MAX_UPLOAD_MB,
+    allowed_hosts: Sequence[str] = (),
+) -> ASGIApp:
+    """The page of `explore_run` as an ASGI app, to be mounted in a server of one's own.
+
+    The model is loaded before it returns. Without an index it searches the test images of the run,
+    with the embeddings that the evaluation has kept; a run without these is embedded first.
+
+    Args:
+        run: run folder.
+        index: `Index` or its folder; `None` is the folder `index` in the run, or the test images of
+            the run if there is none.
+        k: number of neighbours to show, or all images if they are fewer.
+        max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
+        allowed_hosts: host names that the page is reached by, besides those of this machine's
+            loopback and the address that a connection came in on.
+
+    Returns:
+        an ASGI app.
+
+    Raises:
+        FileNotFoundError: if the run or the index that is named does not exist.
+        ValueError: if one of them is damaged, they do not belong together, or a number is out of
+            range.
+
+    Example:
+        >>> explore_app("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    if k < 1:
+        raise ValueError(f"k must be 1 or more; received {k}.")
+    if not 0 < max_upload_mb < float("inf"):
+        raise ValueError(f"max_upload_mb must be positive; received {max_upload_mb}.")
+    model = RunModel(run)
+    exploration = Exploration(ModelView(model), open_searched(model, index), k)
+    return page_app(exploration, max_upload_mb, allowed_hosts)
+
+
 def explore_run(
-    run,
-    index=None,
-    host="127.0.0.1",
-    port=None,
-    k=10,
-    max_upload_mb=MAX_UPLOAD_MB,
-    allowed_hosts=(),
-):
-    """Serve a page to explore the model of a run, until it is interrupted.
+    run: PathLike,
+    index: Index | PathLike | None = None,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    k: int = 10,
+    max_upload_mb: float = MAX_UPLOAD_MB,
+    allowed_hosts: Sequence[str] = (),
+) -> None:
+    """Serves a page to explore the model of a run, until it is interrupted.
 
     An image that is dropped on it is shown with its nearest neighbours, the weights of its places
     and their prototypes; another tab shows the strongest patches of every prototype. The page is
@@ -38,7 +88,7 @@ def explore_run(
         host: address to listen on; by default only programs on the same machine reach it.
         port: port to listen on; `None` is 7860, or a free one if that is taken.
         k: number of neighbours to show.
-        max_upload_mb: largest file that is taken, in MB of 10^6 bytes.
+        max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
         allowed_hosts: further host names that the page is reached by. It answers to those of
             loopback, to `host`, to the name of the machine, and to the address of the machine that
             a connection came in on.
@@ -69,7 +119,7 @@ def explore_run(
 
 
 def _server(app):
-    """A server of an app. It logs failures of the app and nothing that a client sent."""
+    """A server of an app, which logs failures of the app and nothing that a client sent."""
     logging.getLogger("uvicorn.error").addFilter(_is_failure)
     return _Server(
         uvicorn.Config(
@@ -88,13 +138,13 @@ def _server(app):
 
 
 def _is_failure(record):
-    """Whether a record is of an exception, but for that by which a server that ends cuts off."""
+    """Whether a record is of an exception, except the one by which a server ends requests."""
     error = (record.exc_info or (None, None))[1]
     return error is not None and not isinstance(error, asyncio.CancelledError)
 
 
 class _Server(uvicorn.Server):
-    """A server that says where it is once it answers, and that a hangup ends as Ctrl-C does."""
+    """A server that prints its address once it answers, and that a hangup ends as Ctrl-C does."""
 
     async def startup(self, sockets=None):
         await super().startup(sockets)
@@ -114,7 +164,7 @@ def _listening(host, port):
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if port is None:
         with contextlib.suppress(OSError):
-            return socket.create_server((host, PORT), family=family)
+            return socket.create_server((host, _PORT), family=family)
     try:
         return socket.create_server((host, port or 0), family=family)
     except OSError as error:
@@ -123,6 +173,7 @@ def _listening(host, port):
 
 
 def _url(listener):
+    """The address of a page."""
     address, port = listener.getsockname()[:2]
     if ipaddress.ip_address(address).is_unspecified:
         address = "localhost"

@@ -1,6 +1,5 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
-from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._proxy import ProxyLoss
 from gsp_tf.losses._reductions import (
@@ -65,7 +64,6 @@ __all__ = [
     "HardNegativeMiner",
     "HybridLoss",
     "LiftedStructureLoss",
-    "LossLayer",
     "MarginLoss",
     "Miner",
     "MultiLevelDistanceRegularization",

@@ -18,15 +18,10 @@ def check_inputs(
     normalize: bool = True,
     dtype: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Labels and embeddings as losses compute with them, and whether the loss is a number.
-
-    Types and shapes are checked as far as they are known. What is known only when the loss is
-    computed is refused by an error in eager calls and in a `tf.function`. XLA has no errors: there
-    the third value, a boolean scalar, is False, as it is for embeddings that are not finite. The
-    labels are `(B,)`: int32 below `num_classes`, int64 if that is `None`. The embeddings are
-    `(B, D)`, of the dtype, or at least float32. Without `normalize` they are at most
-    `largest_norm(dtype)` long.
-    """
+    """Labels `(B,)`, embeddings `(B, D)` as losses take them, and whether the loss is a number."""
+    # Types and shapes are checked as far as they are known. What is known only when the loss is
+    # computed is refused by an error in eager calls and in a tf.function. XLA has no errors: there
+    # the third value is False, as it is for embeddings that are not finite.
     labels = _numeric_tensor(labels, "Labels must be of an integer type")
     embeddings = as_float_tensor(embeddings)
     embeddings = ops.cast(embeddings, dtype or embeddings.dtype)
@@ -51,11 +46,8 @@ def nan_unless(is_valid: Tensor, loss: Tensor) -> Tensor:
 
 
 def largest_norm(dtype: str) -> float:
-    """Norm of embeddings up to which losses that do not normalise them are finite.
-
-    `m^(1/4) / 10` for the largest number m of the type, so that fourth powers of the embeddings
-    times the scale of a loss do not overflow.
-    """
+    """Norm of embeddings up to which losses that do not normalise them are finite."""
+    # Fourth powers of the embeddings times the scale of a loss do not overflow.
     return float(np.finfo(dtype).max) ** 0.25 / 10.0
 
 

@@ -12,22 +12,13 @@ _NOT_GIVEN = object()
 
 
 class LossLayer(keras.layers.Layer, keras.losses.Loss):
-    """Base of the losses that hold variables: a layer `loss(labels, embeddings) -> scalar`.
+    """Base of the losses that hold variables: a layer `loss(labels, embeddings) -> scalar`."""
 
-    It computes in float32 whatever the global dtype policy is, or in the `dtype` it is given.
-    `MetricLearner` trains and saves its variables with the model's. A subclass implements
-    `call(labels, embeddings)`; it receives labels `(B,)` and embeddings `(B, D)` that were checked.
-    Every argument of its constructor is an attribute of the same name: they are its config.
-
-    Args:
-        num_classes: labels must be below it; `None` for any label.
-        inner: a loss that this one holds. If it is a layer, its dtype is the default.
-        kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
-
-    Attributes:
-        normalize: whether the norm of the embeddings does not matter.
-    """
-
+    # It computes in float32 whatever the global dtype policy is, or in the dtype that it is given,
+    # or in that of the loss layer that it holds. MetricLearner trains and saves its variables with
+    # the model's. A subclass implements call(labels, embeddings) of checked labels (B,) and
+    # embeddings (B, D). Every argument of its constructor is an attribute of the same name: they
+    # are its config. normalize: whether the norm of the embeddings does not matter.
     num_classes = None
     normalize = True
 

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import weighted_mean
 
 
@@ -49,7 +50,7 @@ class AngularLoss(PairLoss):
             raise ValueError(f"angle must lie between 0 and 83 degrees, received {angle}.")
         self.angle = angle
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         square_tangent = math.tan(math.radians(self.angle)) ** 2
         scale = 4.0 * square_tangent
         counted = pairs.negatives > 0

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 
 
@@ -45,7 +46,9 @@ class ArcFaceLoss(ProxyLoss):
         self.margin_degrees = margin_degrees
         self.scale = scale
 
-    def similarity_loss(self, labels, similarities, is_class=None):
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
         margin = math.radians(self.margin_degrees)
         square_sines = 1.0 - ops.square(similarities)
         # The sine has no finite slope where it is 0.

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import weighted_mean
 
 
@@ -56,7 +57,7 @@ class BinomialDevianceLoss(PairLoss):
         self.positive_weight = positive_weight
         self.mean_over_pairs = mean_over_pairs
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         exponents = self.alpha * (pairs.similarities - self.margin)
         # A pair is positive or negative: one softplus serves both.
         terms = ops.softplus(

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
@@ -40,7 +41,7 @@ class CircleLoss(PairLoss):
         self.margin = margin
         self.scale = scale
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         similarities = pairs.similarities
         positive_factors = ops.stop_gradient(ops.relu(1.0 + self.margin - similarities))
         negative_factors = ops.stop_gradient(ops.relu(similarities + self.margin))

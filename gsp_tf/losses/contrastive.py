@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import mean_of_nonzero, weighted_mean
 
 
@@ -48,7 +49,7 @@ class ContrastiveLoss(PairLoss):
         self.negative_margin = negative_margin
         self.mean_over_pairs = mean_over_pairs
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         attraction = ops.relu(pairs.distances - self.positive_margin)
         repulsion = ops.relu(self.negative_margin - pairs.distances)
         if self.mean_over_pairs:

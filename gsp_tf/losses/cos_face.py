@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 
 
@@ -40,7 +41,9 @@ class CosFaceLoss(ProxyLoss):
         self.margin = margin
         self.scale = scale
 
-    def similarity_loss(self, labels, similarities, is_class=None):
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
         own = own_class_mask(labels, ops.shape(similarities)[1])
         cosines = ops.where(own, similarities - self.margin, similarities)
         return cross_entropy(labels, self.scale * cosines, is_class)

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -37,7 +38,7 @@ class CosineContrastiveLoss(PairLoss):
         super().__init__(normalize, miner, name)
         self.margin = margin
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)
         repulsion = pairs.negatives * ops.relu(pairs.similarities - self.margin)
         return ops.mean(ops.sum(attraction + repulsion, axis=1))

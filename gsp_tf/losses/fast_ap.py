@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import weighted_mean
 
 
@@ -40,7 +41,7 @@ class FastAPLoss(PairLoss):
             raise ValueError(f"num_bins must be at least 1, received {num_bins}.")
         self.num_bins = num_bins
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         places = pairs.squared_distances * (self.num_bins / 4.0)
         num_positives = ops.sum(pairs.positives, axis=1)
         precision = ops.zeros_like(num_positives)

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
@@ -42,7 +43,7 @@ class LiftedStructureLoss(PairLoss):
         super().__init__(normalize, miner, name)
         self.margin = margin
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         exponents = self.margin - pairs.distances
         of_anchor, anchor_has = self._negatives_of(exponents, pairs.negatives, axis=1)
         if pairs.references is pairs.anchors:

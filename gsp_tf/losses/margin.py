@@ -48,7 +48,7 @@ class MarginLoss(PairLoss):
         self.beta = beta
         self.mean_over_pairs = mean_over_pairs
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         return weighted_mean(*self.terms(pairs, self.beta))
 
     def terms(self, pairs: Pairs, beta: float | Tensor) -> tuple[Tensor, Tensor]:

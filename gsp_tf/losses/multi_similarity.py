@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import log1p_sum_exp
 
 
@@ -48,7 +49,7 @@ class MultiSimilarityLoss(PairLoss):
         self.beta = beta
         self.base = base
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         shifted = pairs.similarities - self.base
         attraction = log1p_sum_exp(-self.alpha * shifted, pairs.positives) / self.alpha
         repulsion = log1p_sum_exp(self.beta * shifted, pairs.negatives) / self.beta

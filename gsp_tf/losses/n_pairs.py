@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
@@ -33,7 +34,7 @@ class NPairsLoss(PairLoss):
     ) -> None:
         super().__init__(normalize, miner, name)
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         labels = pairs.anchor_labels
         first = ops.argmax(ops.cast(labels[:, None] == labels[None, :], "int32"), axis=1)
         is_anchor = first == ops.arange(ops.shape(labels)[0], dtype=first.dtype)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
 from gsp_tf.losses._reductions import log1p_sum_exp
 
@@ -42,7 +43,9 @@ class ProxyAnchorLoss(ProxyLoss):
         self.margin = margin
         self.alpha = alpha
 
-    def similarity_loss(self, labels, similarities, is_class=None):
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
         own = own_class_mask(labels, ops.shape(similarities)[1])
         counted = ops.ones_like(own[0]) if is_class is None else is_class
         own, counted = (ops.cast(x, similarities.dtype) for x in (own, counted))

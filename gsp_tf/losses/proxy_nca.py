@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, cross_entropy
 
 
@@ -37,5 +38,7 @@ class ProxyNCALoss(ProxyLoss):
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def similarity_loss(self, labels, similarities, is_class=None):
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
         return cross_entropy(labels, 2.0 * similarities / self.temperature, is_class)

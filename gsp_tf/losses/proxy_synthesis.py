@@ -61,7 +61,7 @@ class ProxySynthesis(ProxyWrapper):
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
-    def augmented_loss(self, labels, embeddings):
+    def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
         rate = _symmetric_beta(self.alpha, self.seed_generator)
         return self.mixed_loss(labels, embeddings, ops.cast(rate, self.compute_dtype))
 
@@ -90,11 +90,9 @@ class ProxySynthesis(ProxyWrapper):
 
 
 def _synthetic_classes(labels, num_classes):
-    """Partners of the samples, labels of the mixtures, and whether C + i is a class, `(B,)` each.
-
-    The partner is the next sample of another class, in a circle. The label of a mixture is C plus
-    the first sample with the same two classes, or the sample's own if there is only one class.
-    """
+    """Partners of samples, labels of the mixtures, and whether C + i is a class, `(B,)` each."""
+    # The partner is the next sample of another class, in a circle. The label of a mixture is C plus
+    # the first sample with the same two classes, or the sample's own if there is only one class.
     labels = ops.convert_to_tensor(labels)
     batch_size = ops.shape(labels)[0]
     index = ops.arange(batch_size)
@@ -112,12 +110,11 @@ def _synthetic_classes(labels, num_classes):
 
 
 def _symmetric_beta(alpha, seed):
-    """Draw a number from Beta(α, α), with operations that XLA has.
-
-    `λ = (1 + c sqrt((1 - q) / (q + (1 - q) c²))) / 2` with `q = U^(1/α)` and `c = cos(2πV)`, where
-    U and V are uniform in [0, 1]. Then `c sqrt(2α (1/q - 1))` has Student's t distribution of 2α
-    degrees of freedom ("Polar Generation of Random Variates with the t-Distribution", Bailey 1994).
-    """
+    """Draw a number from Beta(α, α), with operations that XLA has."""
+    # λ = (1 + c sqrt((1 - q) / (q + (1 - q) c²))) / 2 with q = U^(1/α) and c = cos(2πV), where
+    # U and V are uniform in [0, 1]. Then c sqrt(2α (1/q - 1)) has Student's t distribution of 2α
+    # degrees of freedom ("Polar Generation of Random Variates with the t-Distribution", Bailey
+    # 1994).
     uniform = keras.random.uniform((2,), seed=seed)
     q, cosine = uniform[0] ** (1.0 / alpha), ops.cos(2.0 * math.pi * uniform[1])
     balance = cosine * ops.sqrt((1.0 - q) / (q + (1.0 - q) * ops.square(cosine)))

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
@@ -62,7 +63,9 @@ class SoftTripleLoss(ProxyLoss):
         self.tau = tau
         self.margin = margin
 
-    def similarity_loss(self, labels, similarities, is_class=None):
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
         batch_size, num_proxies = ops.shape(similarities)
         num_classes = num_proxies // self.proxies_per_class
         similarities = ops.reshape(similarities, (batch_size, num_classes, self.proxies_per_class))

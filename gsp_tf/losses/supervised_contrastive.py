@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 
@@ -41,7 +42,7 @@ class SupervisedContrastiveLoss(PairLoss):
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         logits = pairs.similarities / self.temperature
         log_partition = log_sum_exp(logits, pairs.positives + pairs.negatives)[:, None]
         num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)

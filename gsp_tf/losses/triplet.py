@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Miner, PairLoss
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.ops import fold_marked
 
 
@@ -43,7 +44,7 @@ class TripletLoss(PairLoss):
         super().__init__(normalize, miner, name)
         self.margin = margin
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         distances, positives, negatives = pairs.distances, pairs.positives, pairs.negatives
         fixed, reach = ops.stop_gradient(distances), distances + self.margin
         fixed_reach = ops.stop_gradient(reach)

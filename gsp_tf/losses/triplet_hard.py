@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Distance, Miner, PairLoss, check_distance, distances_named
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
 from gsp_tf.losses._reductions import weighted_mean
 
 
@@ -47,7 +48,7 @@ class TripletHardLoss(PairLoss):
         self.distance = distance
         self.soft = soft
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         distances = distances_named(self.distance, pairs)
         is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
         farthest = ops.max(ops.where(is_positive, distances, 0.0), axis=1)

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import Distance, Miner, PairLoss, check_distance, distances_named
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
 from gsp_tf.ops import fold_marked
 
 
@@ -48,7 +49,7 @@ class TripletSemiHardLoss(PairLoss):
         self.margin = margin
         self.distance = distance
 
-    def pairs_loss(self, pairs):
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
         distances = distances_named(self.distance, pairs)
         is_negative = pairs.negatives > 0
         has_negative = ops.any(is_negative, axis=1, keepdims=True)

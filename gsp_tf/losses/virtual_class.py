@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
@@ -33,7 +34,7 @@ class VirtualClass(ProxyWrapper):
         0.6931
     """
 
-    def augmented_loss(self, labels, embeddings):
+    def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
         unit = l2_normalize(embeddings)
         similarities = ops.matmul(unit, ops.transpose(l2_normalize(self.proxies)))
         virtual = ops.sum(ops.square(unit), axis=1, keepdims=True)

@@ -98,11 +98,7 @@ class ZeroShotLoss(LossLayer):
 
 
 def _alternate_classes(labels):
-    """Deal the classes of a batch out to two halves, in order of first appearance.
-
-    Returns a boolean tensor `(B,)`, True for the samples of every second class, and the number of
-    classes in the batch.
-    """
+    """Which samples `(B,)` are of every second class in order of first appearance; the count."""
     same = ops.equal(labels[:, None], labels[None, :])
     first = ops.argmax(ops.cast(same, "int32"), axis=1)
     is_first = ops.cast(

@@ -171,15 +171,15 @@ class EmbeddingRecipe(Section, path="embedding"):
     Args:
         dim: D, dimension of the embedding: of all groups together, of the first branch of
             coded_residual and dense_branches, of both heads of global_local together.
-        second_dim: dimension of the second branch's embedding; null is 1024 with the heads
-            coded_residual and dense_branches, which have one.
         position: before_pooling maps every local feature (a 1x1 convolution), so that pooling
             weights depend on mapped features; after_pooling maps the pooled one.
+        second_dim: dimension of the second branch's embedding; null is 1024 with the heads
+            coded_residual and dense_branches, which have one.
     """
 
     dim: Count = 64
-    second_dim: Count | None = None
     position: Literal["before_pooling", "after_pooling"] = "before_pooling"
+    second_dim: Count | None = None
 
 
 @dataclass(frozen=True)

@@ -15,29 +15,7 @@ def load_values(text):
     """Read YAML whose mappings have unique keys, without tags and without the key `class_path`.
 
     For a dict with the key `class_path` jsonargparse imports the module that it names, which runs
-    it. An alias may repeat a value; what is read holds at most `MAX_VALUES` values, `MAX_DEPTH`
-    deep.
-
-    Args:
-        text: YAML, of at most `MAX_CHARACTERS`.
-
-    Returns:
-        dict, list, str, number, bool or `None`.
-
-    Raises:
-        ValueError: if it is anything else, with the line and the field.
-
-    Example:
-        >>> load_values("{seed: 3, data: {name: glyphs}}")
-        {'seed': 3, 'data': {'name': 'glyphs'}}
-        >>> load_values("data: {class_path: my_module.Data}")
-        Traceback (most recent call last):
-            ...
-        ValueError: A recipe names no classes; received class_path 'my_module.Data'.
-        >>> load_values("seed: 3\\nseed: 4")
-        Traceback (most recent call last):
-            ...
-        ValueError: Line 2: seed is given twice.
+    it. An alias may repeat a value, within the limits on what is read.
     """
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"A recipe has at most {MAX_CHARACTERS:,} characters, not {len(text):,}.")

@@ -5,16 +5,29 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.serving.batch_embedder import BatchEmbedder
-    from gsp_tf.serving.collection import Collection
-    from gsp_tf.serving.embed import embed_images
-    from gsp_tf.serving.embed_collection import embed_collection
-    from gsp_tf.serving.embeddings_folder import EmbeddingsFolder
+    from gsp_tf.serving.embedding import (
+        BatchEmbedder,
+        Collection,
+        EmbeddingsFolder,
+        RunModel,
+        Shard,
+        embed_collection,
+        embed_images,
+    )
     from gsp_tf.serving.export import ExportMetadata, export_run, verify_export
-    from gsp_tf.serving.index import Index, build_index, verify_index
-    from gsp_tf.serving.run_model import RunModel
-    from gsp_tf.serving.search import Neighbour, distance_name, open_index, search, write_neighbours
-    from gsp_tf.serving.table import print_index, print_neighbours
+    from gsp_tf.serving.index import (
+        Index,
+        Neighbour,
+        build_index,
+        choose_probes,
+        exact_neighbours,
+        new_index,
+        open_index,
+        search,
+        verify_index,
+        write_neighbours,
+    )
+    from gsp_tf.serving.tiles import image_tile
 
 __all__ = [
     "BatchEmbedder",
@@ -24,14 +37,16 @@ __all__ = [
     "Index",
     "Neighbour",
     "RunModel",
+    "Shard",
     "build_index",
-    "distance_name",
+    "choose_probes",
     "embed_collection",
     "embed_images",
+    "exact_neighbours",
     "export_run",
+    "image_tile",
+    "new_index",
     "open_index",
-    "print_index",
-    "print_neighbours",
     "search",
     "verify_export",
     "verify_index",

@@ -5,27 +5,58 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.visual.attention import group_gallery, overlay_groups, strongest_images
-    from gsp_tf.visual.class_hulls import class_hulls
-    from gsp_tf.visual.correlation_maps import correlation_maps
-    from gsp_tf.visual.curves import training_curves
-    from gsp_tf.visual.embedding_map import embedding_map, project
-    from gsp_tf.visual.gallery import neighbour_gallery
-    from gsp_tf.visual.images import enlarged, inline_svg, png_uri, thumbnail
-    from gsp_tf.visual.metric_names import display_name
-    from gsp_tf.visual.overlay import NEAR_AVERAGE, color_scale, overlay_weights, weight_spread
-    from gsp_tf.visual.partition_maps import partition_maps
-    from gsp_tf.visual.prototypes import attribute_histograms, dominant_prototypes
-    from gsp_tf.visual.report import write_report
+    from gsp_tf.visual.curves import display_name, training_curves
+    from gsp_tf.visual.galleries import group_gallery, neighbour_gallery, strongest_images
+    from gsp_tf.visual.overlays import (
+        NEAR_AVERAGE,
+        color_scale,
+        dominant_prototypes,
+        overlay_groups,
+        overlay_weights,
+        weight_spread,
+    )
+    from gsp_tf.visual.page_parts import (
+        TILE_PIXELS,
+        Tile,
+        array_tile,
+        enlarged,
+        inline_svg,
+        page_template,
+        png_uri,
+        thumbnail,
+    )
+    from gsp_tf.visual.plane import class_hulls, embedding_map, project
+    from gsp_tf.visual.prototype_figures import (
+        attribute_histograms,
+        correlation_maps,
+        partition_maps,
+    )
+    from gsp_tf.visual.report_page import write_report
     from gsp_tf.visual.run_summary import RunSummary
-    from gsp_tf.visual.search_page import Tile, array_tile, image_tile, write_search_page
+    from gsp_tf.visual.search_page import write_search_page
     from gsp_tf.visual.selection import class_by_class
-    from gsp_tf.visual.style import prototype_colors, transparent_figure
-    from gsp_tf.visual.templates import page_template
+    from gsp_tf.visual.style import (
+        CLASS_COLORS,
+        HIT,
+        INK,
+        MISS,
+        RUN_COLORS,
+        RUN_MARKERS,
+        prototype_colors,
+        run_style,
+        transparent_figure,
+    )
 
 __all__ = [
+    "CLASS_COLORS",
+    "HIT",
+    "INK",
+    "MISS",
     "NEAR_AVERAGE",
+    "RUN_COLORS",
+    "RUN_MARKERS",
     "RunSummary",
+    "TILE_PIXELS",
     "Tile",
     "array_tile",
     "attribute_histograms",
@@ -38,7 +69,6 @@ __all__ = [
     "embedding_map",
     "enlarged",
     "group_gallery",
-    "image_tile",
     "inline_svg",
     "neighbour_gallery",
     "overlay_groups",
@@ -48,6 +78,7 @@ __all__ = [
     "png_uri",
     "project",
     "prototype_colors",
+    "run_style",
     "strongest_images",
     "thumbnail",
     "training_curves",

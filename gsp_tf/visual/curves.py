@@ -1,24 +1,56 @@
-"""Training curves."""
+"""Training curves, and the names under which metrics are shown."""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from gsp_tf.visual.metric_names import display_name, is_share
 from gsp_tf.visual.style import INK, run_style, transparent_figure
 
+_NAMES = {
+    "precision_at_1": "P@1",
+    "r_precision": "R-precision",
+    "map_at_r": "MAP@R",
+    "class_wise_map_at_r": "class-wise MAP@R",
+    "nmi": "NMI",
+    "ami": "AMI",
+    "f1": "F1",
+}
 
-def training_curves(histories):
+
+def display_name(metric: str) -> str:
+    """The name under which a metric is shown.
+
+    Args:
+        metric: key of `retrieval_metrics` or `clustering_metrics`; others are shown as they are.
+
+    Example:
+        >>> [display_name(key) for key in ("map_at_r", "recall_at_4", "nmi")]
+        ['MAP@R', 'Recall@4', 'NMI']
+    """
+    if metric.startswith("recall_at_"):
+        return "Recall@" + metric.removeprefix("recall_at_")
+    return _NAMES.get(metric, metric)
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is shown in percent: all of retrieval and of clusters except counts."""
+    return metric in _NAMES or metric.startswith("recall_at_")
+
+
+def training_curves(histories: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Figure]:
     """Draws the loss and each validation metric against the epoch, all runs in one figure each.
 
-    Runs have the colours and markers of `run_style` in the order given; validation loss is dashed.
+    Runs have their own colours and markers in the order given; validation loss is dashed.
     Retrieval metrics are drawn in percent, without Recall@K, which follows P@1. Epochs without a
     finite value are passed over.
 
     Args:
-        histories: for each run a dict from name to one value an epoch, as Keras' `History.history`.
+        histories: for each run one value per epoch of every quantity, as Keras' `History.history`.
 
     Returns:
-        dict from title to matplotlib Figure, without quantities that have no finite value.
+        figures by title, without quantities that have no finite value.
 
     Example:
         >>> history = {"loss": [2.0, 1.0], "val_map_at_r": [0.1, 0.2], "val_num_skipped": [0, 0]}
@@ -36,6 +68,7 @@ def training_curves(histories):
 
 
 def _panel(histories, keys):
+    """The curves of some quantities of all runs."""
     figure = transparent_figure(3.3, 2.4)
     figure.set_layout_engine("constrained")
     axes = figure.add_subplot(facecolor="none")

@@ -1,4 +1,4 @@
-"""What a report needs to know of a run."""
+"""The results of a run that a report shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,24 +13,23 @@ class RunSummary:
     """One evaluated run.
 
     Args:
-        name: what the run is called in the report.
+        name: name of the run in the report.
         metrics: as returned by `retrieval_metrics`, possibly with others.
-        history: from name to one value an epoch; empty where nothing was recorded.
-        images: the N evaluated images, uint8 `(H, W, 1)` or `(H, W, 3)`: an array, or what has a
-            length and gives an image for its index, which is asked for those that the page shows.
+        history: from name to one value per epoch; empty where nothing was recorded.
+        images: the N evaluated images, uint8 `(H, W, 1)` or `(H, W, 3)`: an array, or an object
+            with a length that gives an image by index and is asked for those that the page shows.
         labels: integers `(N,)`.
-        class_names: sequence or mapping that gives the name of each label.
+        class_names: the name of each label.
         embeddings: floats `(N, D)`.
-        pooling_weights: None, or for each image non-negative floats `(h, w)`, or `(h, w, maps)`
-            for several maps, such as those of groups: an array, or a dict from index to the maps of
-            some images.
-        correlations: None, or for each image floats `(h, w, K)`, the correlations of local features
-            with prototypes, as an array or a dict.
-        paths: None, or the name of the file of each image.
+        pooling_weights: for each image non-negative floats `(h, w)`, or `(h, w, maps)` for several
+            maps, such as those of groups: an array, or the maps of some images by index.
+        correlations: for each image floats `(h, w, K)`, the correlations of local features with
+            prototypes, as an array or by index.
+        paths: the name of the file of each image.
         recipe: the resolved recipe as text.
-        projections: the problems of CCP training as `ChanceConstrainedTrainer` writes them down;
-            empty for other training.
-        notes: what a reader of the results should know, such as an interruption.
+        projections: the problems of CCP training as `ChanceConstrainedTrainer` records them; empty
+            for other training.
+        notes: warnings for a reader of the results, such as an interruption.
 
     Raises:
         ValueError: if the arrays do not fit together or a label has no name.
@@ -68,18 +67,18 @@ class RunSummary:
         self.embeddings = checked_embeddings(self.embeddings, "embeddings")
         if len(self.embeddings) != count:
             raise ValueError(
-                f"embeddings must be one an image; received {len(self.embeddings)} for "
+                f"embeddings must be one per image; received {len(self.embeddings)} for "
                 f"{count} images."
             )
         self.pooling_weights = self._checked_maps("pooling_weights", (2, 3))
         self.correlations = self._checked_maps("correlations", (3,))
         self._check_names()
 
-    def class_name(self, label):
+    def class_name(self, label: int) -> str:
         """The name of a label, as text."""
         return str(self.class_names[int(label)])
 
-    def path(self, index):
+    def path(self, index: int) -> str:
         """The name of the file of an image, empty if it is not known."""
         return "" if self.paths is None else str(self.paths[int(index)])
 
@@ -91,7 +90,7 @@ class RunSummary:
         if not isinstance(maps, Mapping):
             if len(maps) != len(self.images):
                 raise ValueError(
-                    f"{name} must be one an image; received {len(maps)} for {len(self.images)} "
+                    f"{name} must be one per image; received {len(maps)} for {len(self.images)} "
                     "images."
                 )
             maps = dict(enumerate(np.asarray(maps)))
@@ -103,6 +102,7 @@ class RunSummary:
         return {index: np.atleast_3d(image) for index, image in maps.items()}
 
     def _check_names(self):
+        """Refuses labels without a name."""
         named = self.class_names
         known = named if isinstance(named, Mapping) else range(len(named))
         nameless = [int(label) for label in np.unique(self.labels) if int(label) not in known]

@@ -3,17 +3,18 @@
 from collections import Counter
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def class_by_class(labels, seed):
+def class_by_class(labels: ArrayLike, seed: int) -> np.ndarray:
     """Shuffles indices so that every class comes once before any comes twice.
 
     Args:
         labels: integers `(N,)`.
-        seed: integer seed.
+        seed: seed of the permutation.
 
     Returns:
-        int array `(N,)`, a permutation.
+        integers `(N,)`, a permutation.
 
     Example:
         >>> labels = np.array([0, 0, 0, 7, 7, 9])
@@ -29,22 +30,10 @@ def class_by_class(labels, seed):
     return order[np.argsort(turn, kind="stable")]
 
 
-def few_classes(labels, seed, max_classes=12, max_points=600):
-    """Chooses images of a few classes, each with about equally many.
-
-    Args:
-        labels: integers `(N,)`.
-        seed: integer seed.
-        max_classes: number of classes, drawn at random.
-        max_points: number of images, drawn at random.
-
-    Returns:
-        sorted int array of indices.
-
-    Example:
-        >>> few_classes(np.repeat(np.arange(30), 10), seed=0, max_classes=5, max_points=20).shape
-        (20,)
-    """
+def few_classes(
+    labels: ArrayLike, seed: int, max_classes: int = 12, max_points: int = 600
+) -> np.ndarray:
+    """Sorted indices of images of a few random classes, about equally many of each."""
     order = class_by_class(labels, seed)
     in_order = np.asarray(labels)[order]
     first = np.sort(np.unique(in_order, return_index=True)[1])
@@ -52,20 +41,8 @@ def few_classes(labels, seed, max_classes=12, max_points=600):
     return np.sort(order[chosen][:max_points])
 
 
-def telling_queries(hits, count):
-    """Chooses queries of every outcome: won by some runs only, by all runs, by none.
-
-    Args:
-        hits: bool `(runs, Q)`, whether the nearest neighbour of a query is of its class.
-        count: how many to choose.
-
-    Returns:
-        int array of at most `count` indices into Q, the outcomes taking turns.
-
-    Example:
-        >>> telling_queries(np.array([[1, 1, 0, 0, 1], [1, 1, 0, 0, 0]], bool), 4)
-        array([4, 0, 2, 1])
-    """
+def telling_queries(hits: np.ndarray, count: int) -> np.ndarray:
+    """At most `count` queries in turns by their hits `(runs, Q)`: of some runs, of all, of none."""
     won = np.asarray(hits).mean(axis=0)
     outcomes = [np.flatnonzero(group) for group in ((won > 0) & (won < 1), won == 1, won == 0)]
     turns = [(turn, kind) for kind, found in enumerate(outcomes) for turn in range(len(found))]

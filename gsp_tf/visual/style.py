@@ -1,8 +1,10 @@
-"""Colours and marks shared by the figures."""
+"""Colours, marks and blank figures that all pictures share."""
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import hsv_to_rgb, to_rgb
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 INK = "#1f2937"
 HIT, MISS = "#16a34a", "#e11d48"
@@ -22,12 +24,15 @@ CLASS_COLORS = (
     "#6b5be6",
     "#a3c644",
 )
-GOLDEN = 0.618034
 CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+_GOLDEN = 0.618034
 
 
-def run_style(position):
-    """Colour and marker of the run at `position`; they repeat after six runs.
+def run_style(position: int) -> tuple[str, str]:
+    """Colour and marker of a run; they repeat after six runs.
+
+    Args:
+        position: of the run among all, from 0.
 
     Example:
         >>> run_style(0)
@@ -36,7 +41,15 @@ def run_style(position):
     return RUN_COLORS[position % len(RUN_COLORS)], RUN_MARKERS[position % len(RUN_MARKERS)]
 
 
-def prototype_colors(prototypes):
+def class_style(position: int) -> tuple[str, str]:
+    """Colour and marker of the class at `position`; they repeat after twelve classes."""
+    return (
+        CLASS_COLORS[position % len(CLASS_COLORS)],
+        CLASS_MARKERS[position % len(CLASS_MARKERS)],
+    )
+
+
+def prototype_colors(prototypes: ArrayLike) -> np.ndarray:
     """Colours of prototypes: those of the classes, then hues in between.
 
     Args:
@@ -51,16 +64,34 @@ def prototype_colors(prototypes):
     """
     count = int(np.max(prototypes)) + 1
     further = np.arange(max(0, count - len(CLASS_COLORS)))
-    hues = np.stack([further * GOLDEN % 1, 0.45 + further % 2 * 0.3, 0.8 - further % 3 * 0.2], -1)
+    hues = np.stack([further * _GOLDEN % 1, 0.45 + further % 2 * 0.3, 0.8 - further % 3 * 0.2], -1)
     palette = np.concatenate([[to_rgb(color) for color in CLASS_COLORS], hsv_to_rgb(hues)])
     return np.rint(255 * palette[prototypes]).astype(np.uint8)
 
 
-def transparent_figure(width, height):
-    """An empty matplotlib Figure of `width` x `height` inches without background.
+def transparent_figure(width: float, height: float) -> Figure:
+    """An empty figure without background.
+
+    Args:
+        width: in inches.
+        height: in inches.
 
     Example:
         >>> transparent_figure(3, 2).get_size_inches().tolist()
         [3.0, 2.0]
     """
     return Figure(figsize=(width, height), facecolor="none")
+
+
+def blank_axes(width: float, height: float, **options) -> tuple[Figure, Axes]:
+    """A transparent figure of a size in inches that one pair of invisible axes fills."""
+    figure = transparent_figure(width, height)
+    axes = figure.add_axes((0, 0, 1, 1), **options)
+    axes.set_axis_off()
+    return figure, axes
+
+
+def fitted(left: float, top: float, picture: np.ndarray) -> tuple[float, float, float, float]:
+    """Left, top, width and height of a picture that is fitted into the unit square at a corner."""
+    height, width = np.array(picture.shape[:2]) / max(picture.shape[:2])
+    return left + (1 - width) / 2, top + (1 - height) / 2, width, height

@@ -104,7 +104,7 @@ def test_the_seed_decides():
     assert first != other
 
 
-def test_chance_scores_no_ami():
+def test_ami_of_chance_is_zero():
     rng = np.random.default_rng(0)
     metrics = clustering_metrics(rng.normal(size=(400, 8)), rng.integers(0, 40, 400))
     assert metrics["nmi"] > 0.3
@@ -112,7 +112,7 @@ def test_chance_scores_no_ami():
 
 
 @pytest.mark.parametrize("labels", [[7] * 5, np.arange(5), [3]])
-def test_one_class_or_one_image_a_class(labels):
+def test_one_class_or_one_image_per_class(labels):
     embeddings = np.random.default_rng(0).normal(size=(len(labels), 3))
     expected = pytest.approx({"nmi": 1.0, "ami": 1.0, "f1": 1.0})
     assert clustering_metrics(embeddings, labels) == expected

@@ -35,7 +35,7 @@ def random_classes(seed, classes=3, count=20, dim=4):
 
 def test_by_hand():
     # Class 0: a right angle, centre (1/2, 1/2). Class 1: three images, two of them equal, centre
-    # (-2/3, -1/3). The mean over classes is no mean over pairs.
+    # (-2/3, -1/3). The mean over classes is not one over pairs.
     embeddings = [[2, 0], [0, 3], [-1, 0], [-5, 0], [0, -7]]
     intra = (math.sqrt(2) + math.sqrt(2) * 2 / 3) / 2
     inter = math.hypot(1 / 2 + 2 / 3, 1 / 2 + 1 / 3)

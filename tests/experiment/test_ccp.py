@@ -51,10 +51,19 @@ def test_patience_of_training_is_refused():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"proxies_per_class": 0}, "ccp.proxies_per_class must be 1 or more, received 0"),
-        ({"patience": 0}, "ccp.patience must be 1 or more, received 0"),
-        ({"projection_weight": -1.0}, "ccp.projection_weight must be 0 or more and finite"),
-        ({"max_projections": 0}, "ccp.max_projections must be null, or 1 or more, received 0"),
+        (
+            {"proxies_per_class": 0},
+            "ccp.proxies_per_class must be an integer of 1 or more, received 0",
+        ),
+        ({"patience": 0}, "ccp.patience must be an integer of 1 or more, received 0"),
+        (
+            {"projection_weight": -1.0},
+            "ccp.projection_weight must be a number of 0 or more and finite",
+        ),
+        (
+            {"max_projections": 0},
+            "ccp.max_projections must be an integer of 1 or more, or null, received 0",
+        ),
     ],
 )
 def test_values_out_of_range_are_refused(arguments, message):

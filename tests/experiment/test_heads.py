@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -65,7 +66,8 @@ def one_step(recipe):
     assert np.isfinite(loss) and all(gradient is not None for gradient in gradients)
     values = map(tf.convert_to_tensor, gradients)
     assert np.mean([bool(tf.reduce_any(value != 0)) for value in values]) > 0.5
-    return learner, {m.name: float(m.result()) for m in learner.metrics} | {"loss": float(loss)}
+    metrics = {metric.name: float(metric.result()) for metric in learner.metrics}
+    return learner, {**metrics, "loss": float(loss)}
 
 
 @pytest.mark.parametrize("name", NAMES["pooling"])
@@ -180,8 +182,7 @@ def test_every_ablation_of_crt_trains(row):
 def test_the_two_heads_train(backbone, heads, side):
     arguments = {"key_dim": 4, "heads": heads}
     sections = recipe(head=ClassRecipe("global_local", arguments), loss=ClassRecipe("hybrid"))
-    sections.backbone.name = backbone
-    learner, _ = one_step(sections)
+    learner, _ = one_step(replace(sections, backbone=BackboneRecipe(backbone)))
     assert place_maps(learner.embedder, batch()[0]).weights.shape == (8, side, side, 1)
 
 

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from embedded import save_digits, save_run
 
+from gsp_tf.data import FileImages
+from gsp_tf.experiment import evaluation_batches
 from gsp_tf.explore import server
-from gsp_tf.explore.app import Exploration, page_app
-from gsp_tf.explore.collection import open_collection
-from gsp_tf.explore.view import ModelView
-from gsp_tf.serving import build_index, embed_images
-from gsp_tf.serving.run_model import RunModel
+from gsp_tf.explore._model_view import ModelView
+from gsp_tf.explore._page import Exploration, page_app
+from gsp_tf.explore._searched import open_searched
+from gsp_tf.serving import RunModel, build_index, embed_images
 
 
 @pytest.fixture(scope="session")
@@ -39,8 +40,19 @@ def view(model):
 
 @pytest.fixture(scope="session")
 def test_images(model):
-    """What is searched without an index."""
-    return open_collection(model)
+    """The images that are searched without an index."""
+    return open_searched(model)
+
+
+@pytest.fixture(scope="session")
+def prepared(model):
+    """Function that gives the batch of an image file as the model takes it."""
+
+    def batches(path):
+        images = FileImages([str(path)], np.zeros(1, int), [""], channels=1)
+        return evaluation_batches(model.recipe, images)
+
+    return batches
 
 
 @pytest.fixture(scope="session")
@@ -52,12 +64,12 @@ def index(run, images, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def exploration(view, test_images):
-    """What the page of the test images answers, with three neighbours."""
+    """The answers of the page of the test images, with three neighbours."""
     return Exploration(view, test_images, 3)
 
 
 class Asked:
-    """In place of an `Exploration`: counts what was asked, and how much of it at a time."""
+    """Instead of an `Exploration`: counts questions, and how many are answered at a time."""
 
     num_examples = num_prototypes = 2
 
@@ -87,7 +99,7 @@ class Asked:
 
 
 class PrototypeAsked:
-    """In place of a `PrototypeBrowser`."""
+    """Instead of a `PrototypeBrowser`."""
 
     means = np.array([0.4, 0.6])
     num_images = 3
@@ -102,13 +114,13 @@ class PrototypeAsked:
 
 @pytest.fixture(scope="module")
 def asked():
-    """In place of an `Exploration`."""
+    """Instead of an `Exploration`."""
     return Asked()
 
 
 @pytest.fixture(scope="module")
 def port(asked, serve):
-    """Port of a page that is served in this process, of what `asked` answers."""
+    """Port of a page of the answers of `asked`, which is served in this process."""
     return serve(page_app(asked))
 
 

@@ -8,8 +8,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
-from gsp_tf.explore.app import page_app
-from gsp_tf.explore.guard import HEADERS, Guard
+from gsp_tf.explore._guard import HEADERS, Guard
+from gsp_tf.explore._page import page_app
 
 ROADS = ["/search?name=a.png", "/examples/0", "/prototypes", "/prototypes/1"]
 

@@ -13,8 +13,8 @@ import time
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gsp_tf.explore import app, explore_run, server
-from gsp_tf.explore.app import page_app
+from gsp_tf.explore import _page, explore_run, server
+from gsp_tf.explore._page import page_app
 
 ROADS = ["/search?name=a.png", "/examples/0", "/prototypes", "/prototypes/1"]
 
@@ -50,7 +50,7 @@ def test_a_body_above_the_limit_is_refused_while_it_is_read(chunked, asked, serv
         body = iter([body]) if chunked else body
         answer = ask(port, ROADS[0], body=body, encode_chunked=chunked)
         assert answer.status == 413
-        assert answer.body == "The file is too large: files of at most 0.5 MB are taken."
+        assert answer.body == "The file is too large; the page takes files of at most 0.5 MB."
     length = {} if chunked else {"Content-Length": str(64 * 100_000)}
     assert ask(port, ROADS[0], body=parts(), headers=length, encode_chunked=chunked).status == 413
     assert asked.count == before
@@ -111,18 +111,18 @@ def test_few_uploads_are_in_memory_at_a_time(asked):
 
 
 def test_an_upload_that_does_not_arrive_is_dropped(asked, serve, ask, monkeypatch):
-    monkeypatch.setattr(app, "_SECONDS", 0.05)
+    monkeypatch.setattr(_page, "_SECONDS", 0.05)
     port = serve(page_app(asked))
     with contextlib.ExitStack() as stack:
         for _ in range(6):
             client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
             client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
         assert b" 408 " in client.recv(100)
-    monkeypatch.setattr(app, "_SECONDS", 60)
+    monkeypatch.setattr(_page, "_SECONDS", 60)
     assert ask(port, ROADS[0], body=b"image").status == 200
 
 
-def test_a_client_that_leaves_is_no_failure(asked, serve, ask, capfd):
+def test_a_client_that_leaves_is_not_logged(asked, serve, ask, capfd):
     port = serve(page_app(asked))
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")

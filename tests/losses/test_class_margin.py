@@ -1,5 +1,3 @@
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -123,14 +121,3 @@ def test_boundaries_have_a_learning_rate_of_their_own():
         moved.append(np.asarray(learner.embedding_loss.betas) - np.float32(1.2))
     np.testing.assert_allclose(moved[1], 5 * moved[0], rtol=1e-3)
     assert np.abs(moved[0]).min() > 1e-4
-
-
-def test_config_keeps_the_miner():
-    loss = ClassMarginLoss(
-        3, shared_beta=True, mean_over_pairs=True, miner=DistanceWeightedMiner(0.4, seed=2)
-    )
-    config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
-    twin = keras.saving.deserialize_keras_object(config)
-    assert twin.margin_loss.miner.get_config() == loss.margin_loss.miner.get_config()
-    assert twin.get_config() == loss.get_config()
-    assert twin.shared_beta and twin.margin_loss.mean_over_pairs

@@ -1,6 +1,7 @@
 """What holds for every loss that `gsp_tf.losses` exports, and for those to come."""
 
 import inspect
+import json
 from functools import partial
 
 import keras
@@ -14,17 +15,21 @@ from gsp_tf.losses import (
     ClassMarginLoss,
     ContrastiveLoss,
     CrossBatchMemory,
+    DistanceWeightedMiner,
     GroupDiversityLoss,
     GroupedLoss,
-    LossLayer,
+    Miner,
     MultiLevelDistanceRegularization,
+    MultiSimilarityMiner,
     NormalizedSoftmaxLoss,
     PairLoss,
     ProxyLoss,
     ProxyPairsLoss,
+    ProxySynthesis,
     ZeroShotLoss,
 )
 from gsp_tf.losses._inputs import largest_norm
+from gsp_tf.losses._layer import LossLayer
 from gsp_tf.training import MetricLearner
 
 # What the exported losses need to be told; a loss that needs anything else fails the tests.
@@ -40,9 +45,7 @@ EXPORTED = [getattr(gsp_tf.losses, name) for name in gsp_tf.losses.__all__]
 CLASSES = [
     x
     for x in EXPORTED
-    if inspect.isclass(x)
-    and issubclass(x, keras.losses.Loss)
-    and x not in (LossLayer, PairLoss, ProxyLoss)
+    if inspect.isclass(x) and issubclass(x, keras.losses.Loss) and x not in (PairLoss, ProxyLoss)
 ]
 
 
@@ -61,6 +64,9 @@ HAVE_WEIGHTS = [
     name for name, make in MAKERS.items()
     if isinstance(make(), keras.layers.Layer) and name != "GroupedLoss"
 ]  # fmt: skip
+
+MINERS = [x for x in EXPORTED if inspect.isclass(x) and issubclass(x, Miner) and x is not Miner]
+STATEFUL = CrossBatchMemory, MultiLevelDistanceRegularization, ProxySynthesis
 
 LABELS = np.arange(8) // 2
 EMBEDDINGS = np.random.default_rng(0).normal(size=(8, 6)).astype("float32")
@@ -105,13 +111,8 @@ def test_in_a_plain_model_weights_train_or_are_named(make):
 
 
 @pytest.mark.parametrize("name", HAVE_WEIGHTS)
-def test_weights_are_named_in_a_compiled_step_and_train_in_a_metric_learner(name):
-    for jit_compile in (False, True):
-        loss = MAKERS[name]()
-        model = plain_model(loss)
-        model.compile("sgd", loss=loss, jit_compile=jit_compile)
-        with pytest.raises(ValueError, match=r"MetricLearner\(model, loss\)"):
-            model.fit(EMBEDDINGS, LABELS, verbose=0)
+def test_weights_train_in_a_metric_learner(name):
+    loss = MAKERS[name]()
     learner = MetricLearner(plain_model(loss), loss)
     learner.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     before = [weight.numpy() for weight in loss.weights]
@@ -121,11 +122,12 @@ def test_weights_are_named_in_a_compiled_step_and_train_in_a_metric_learner(name
     assert any(moved)
 
 
-@pytest.mark.parametrize("step", ["evaluate", "test_on_batch", "train_on_batch"])
-def test_weights_are_named_by_every_first_step(step):
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("step", ["fit", "evaluate", "test_on_batch", "train_on_batch"])
+def test_weights_are_named_by_every_first_step(step, jit_compile):
     loss = MAKERS["ProxyAnchorLoss"]()
     model = plain_model(loss)
-    model.compile("sgd", loss=loss)
+    model.compile("sgd", loss=loss, jit_compile=jit_compile)
     with pytest.raises(ValueError, match=r"MetricLearner\(model, loss\)"):
         getattr(model, step)(EMBEDDINGS, LABELS)
 
@@ -148,6 +150,50 @@ def test_weights_are_named_however_the_loss_gets_there(form, tmp_path):
         model = keras.models.load_model(tmp_path / "model.keras")
     with pytest.raises(ValueError, match=r"ProxyAnchorLoss has weights .*\(proxies\).*MetricLear"):
         model.fit(EMBEDDINGS, LABELS, verbose=0)
+
+
+def other_value(parameter):
+    """A value of a constructor's parameter that is not its default."""
+    objects = {
+        "miner": DistanceWeightedMiner(0.3, 1.1, seed=7),
+        "diversity": GroupDiversityLoss(1.0, 0.3, 5.0),
+        "proxy_loss": NormalizedSoftmaxLoss(4, temperature=0.3, dtype="float64"),
+        "loss": ContrastiveLoss(0.1, 0.7, miner=MultiSimilarityMiner(0.2), normalize=False),
+        "distance": "angular",
+        "reduction": "sum_of_means",
+        "levels": (-1.0, 0.5),
+        "name": "another",
+        "seed": 7,
+    }
+    if parameter.name in objects:
+        return objects[parameter.name]
+    if parameter.default is parameter.empty:
+        return NEEDED[parameter.name]()
+    if isinstance(parameter.default, bool):
+        return not parameter.default
+    if isinstance(parameter.default, int):
+        return parameter.default + 1
+    return 0.8 * parameter.default or 0.1
+
+
+@pytest.mark.parametrize("made_by", [*CLASSES, *MINERS])
+def test_config_round_trip(made_by):
+    parameters = inspect.signature(made_by).parameters.values()
+    arguments = {p.name: other_value(p) for p in parameters if p.kind != p.VAR_KEYWORD}
+    if issubclass(made_by, LossLayer):
+        arguments |= {"name": "another", "dtype": "float64"}
+    original = made_by(**arguments)
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(original)))
+    twin = keras.saving.deserialize_keras_object(config)
+    assert type(twin) is made_by and twin.get_config() == original.get_config()
+    assert getattr(twin, "compute_dtype", "float64") == "float64"
+    arguments.pop("dtype", None)
+    for name, value in arguments.items():
+        saved = twin.get_config()[name]
+        if hasattr(value, "get_config"):
+            assert saved["class_name"] == type(value).__name__
+            value, saved = value.get_config(), saved["config"]
+        assert saved == value, name
 
 
 def test_a_loop_of_ones_own_trains_the_weights():
@@ -177,14 +223,32 @@ def test_refuses_what_it_cannot_use(make):
     for labels, embeddings, message in BROKEN.values():
         with pytest.raises(ValueError, match=message):
             loss(labels, embeddings)
-    if "num_classes" in inspect.signature(type(loss)).parameters:
-        with pytest.raises(ValueError, match=r"0 to 3 \(num_classes=4\), received 29\.$"):
-            loss(LABELS * 0 + 29, EMBEDDINGS)
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        loss(LABELS, EMBEDDINGS, np.ones(8))
+    if getattr(loss, "num_classes", None) == 4:
+        for label in (29, -1):
+            with pytest.raises(ValueError, match=rf"0 to 3 \(num_classes=4\), received {label}\.$"):
+                loss(LABELS * 0 + label, EMBEDDINGS)
 
 
 @of_labels
-def test_a_graph_refuses_and_xla_gives_nan(make):
+def test_takes_labels_of_every_type_and_shape(make):
     loss = make()
+    expected = float(loss(LABELS, EMBEDDINGS))
+    if isinstance(loss, STATEFUL):
+        return
+    for dtype in ("int8", "uint64", "float16"):
+        for labels in (LABELS.astype(dtype), LABELS.astype(dtype)[:, None]):
+            assert float(loss(labels, EMBEDDINGS)) == expected
+
+
+# One of each base, which alone checks what it is given.
+BASES = ["ContrastiveLoss", "ProxyAnchorLoss", "CrossBatchMemory", "GroupedLoss", "VirtualClass"]
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_graph_refuses_and_xla_gives_nan(name):
+    loss = MAKERS[name]()
     assert np.isfinite(loss(LABELS, EMBEDDINGS))
     signature = [tf.TensorSpec((8,), "float32"), tf.TensorSpec((8, 6), "float32")]
     call = lambda labels, embeddings: loss(labels, embeddings)  # noqa: E731
@@ -202,9 +266,9 @@ def test_a_graph_refuses_and_xla_gives_nan(make):
     assert np.isnan(compiled(LABELS.astype("float32"), EMBEDDINGS * np.nan))
 
 
-@of_labels
-def test_a_graph_refuses_an_empty_batch(make):
-    loss = make()
+@pytest.mark.parametrize("name", BASES)
+def test_a_graph_refuses_an_empty_batch(name):
+    loss = MAKERS[name]()
     loss.build((None,), (None, 6)) if isinstance(loss, keras.layers.Layer) else None
     signature = [tf.TensorSpec((None,), "int64"), tf.TensorSpec((None, 6), "float32")]
     run = tf.function(lambda labels, embeddings: loss(labels, embeddings), signature)

@@ -1,4 +1,4 @@
-import json
+import itertools
 
 import keras
 import numpy as np
@@ -8,31 +8,12 @@ import tensorflow as tf
 from gsp_tf.losses import GroupDiversityLoss
 
 
-def value_and_gradient(loss, embeddings, jit_compile=False):
-    def run(embeddings):
-        with tf.GradientTape() as tape:
-            tape.watch(embeddings)
-            value = loss(None, embeddings)
-        return value, tape.gradient(value, embeddings)
-
-    run = tf.function(run, jit_compile=True) if jit_compile else run
-    value, gradient = run(tf.convert_to_tensor(embeddings))
-    return float(value), tf.cast(gradient, "float64").numpy()
-
-
 def defined_loss(embeddings, alpha, margin, weight):
     terms = []
     for groups in embeddings:
         unit = [g / np.linalg.norm(g) for g in groups]
-        terms.append(
-            np.mean(
-                [
-                    np.log(1 + np.exp(alpha * weight * (unit[p] @ unit[q] - margin)))
-                    for q in range(len(unit))
-                    for p in range(q)
-                ]
-            )
-        )
+        similarities = [p @ q for p, q in itertools.combinations(unit, 2)]
+        terms.append(np.log(1 + np.exp(alpha * weight * (np.array(similarities) - margin))))
     return np.mean(terms)
 
 
@@ -42,20 +23,20 @@ def random_groups(shape=(5, 3, 4), seed=0):
 
 @pytest.mark.parametrize("groups", [2, 3, 5])
 @pytest.mark.parametrize("arguments", [(2.0, 0.5, 25.0), (1.0, -0.2, 3.0)])
-def test_equals_the_definition(groups, arguments):
+def test_equals_the_definition(value_and_gradient, groups, arguments):
     embeddings = random_groups((4, groups, 6))
-    value, _ = value_and_gradient(GroupDiversityLoss(*arguments), embeddings)
-    assert value == pytest.approx(defined_loss(embeddings, *arguments), rel=1e-9)
+    value, _ = value_and_gradient(GroupDiversityLoss(*arguments), None, embeddings)
+    assert float(value) == pytest.approx(defined_loss(embeddings, *arguments), rel=1e-9)
 
 
-def test_gradient_equals_finite_differences():
+def test_gradient_equals_finite_differences(value_and_gradient):
     embeddings, loss = random_groups((2, 3, 4)), GroupDiversityLoss(1.0, 0.2, 3.0)
-    _, gradient = value_and_gradient(loss, embeddings)
+    _, gradient = value_and_gradient(loss, None, embeddings)
     for index in np.ndindex(*embeddings.shape):
         shift = np.zeros_like(embeddings)
         shift[index] = 1e-6
         numeric = (loss(None, embeddings + shift) - loss(None, embeddings - shift)) / 2e-6
-        assert gradient[index] == pytest.approx(float(numeric), rel=1e-5, abs=1e-9)
+        assert float(gradient[index]) == pytest.approx(float(numeric), rel=1e-5, abs=1e-9)
 
 
 def test_order_of_images_and_groups_and_lengths_do_not_matter():
@@ -64,29 +45,21 @@ def test_order_of_images_and_groups_and_lengths_do_not_matter():
     assert float(loss(None, moved)) == pytest.approx(float(loss(None, embeddings)), rel=1e-9)
 
 
-def test_one_group_costs_nothing():
-    value, gradient = value_and_gradient(GroupDiversityLoss(), random_groups((4, 1, 3)))
+def test_one_group_costs_nothing(value_and_gradient):
+    value, gradient = value_and_gradient(GroupDiversityLoss(), None, random_groups((4, 1, 3)))
     assert value == 0
     np.testing.assert_array_equal(gradient, np.zeros((4, 1, 3)))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("length", [0.0, 1e-7, 1.0, 6e4])
-def test_identical_groups(length, dtype):
+def test_identical_groups(value_and_gradient, length, dtype):
     embeddings = tf.cast(tf.fill((2, 3, 4), length), dtype)
-    value, gradient = value_and_gradient(GroupDiversityLoss(), embeddings)
+    value, gradient = value_and_gradient(GroupDiversityLoss(), None, embeddings)
     # Vectors of length 0 have similarity 0 with everything.
-    assert value == pytest.approx(np.log1p(np.exp(-25.0)) if length == 0 else 25.0, rel=1e-5)
-    assert np.isfinite(gradient).all()
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_is_computed_in_float32(dtype):
-    half = tf.cast(100.0 * random_groups((5, 3, 64)), dtype)
-    value = GroupDiversityLoss()(None, half)
     assert value.dtype == tf.float32
-    expected = float(GroupDiversityLoss()(None, tf.cast(half, "float32")))
-    assert float(value) == pytest.approx(expected, rel=1e-6)
+    assert float(value) == pytest.approx(np.log1p(np.exp(-25.0)) if length == 0 else 25.0, rel=1e-5)
+    assert np.isfinite(tf.cast(gradient, "float32")).all()
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -114,15 +87,6 @@ def test_fit_drives_the_groups_apart():
     embeddings /= np.linalg.norm(embeddings, axis=-1, keepdims=True)
     similarities = embeddings @ embeddings.transpose(0, 2, 1)
     assert np.quantile(similarities[:, [0, 0, 1], [1, 2, 2]], 0.9) < 0.6
-
-
-def test_config_round_trip():
-    loss = GroupDiversityLoss(1.0, 0.2, 3.0, name="groups")
-    config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
-    twin = keras.saving.deserialize_keras_object(config)
-    assert isinstance(twin, GroupDiversityLoss)
-    assert twin.get_config() == loss.get_config()
-    assert (twin.alpha, twin.margin, twin.weight, twin.name) == (1.0, 0.2, 3.0, "groups")
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (4,), (2, 2, 2, 2)])

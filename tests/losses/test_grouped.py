@@ -106,30 +106,7 @@ def test_config_round_trip(loss):
         assert type(copy) is type(original) and copy.get_config() == original.get_config()
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: GroupedLoss("margin", 3), "takes a pair loss .* received 'margin'"),
-        (lambda: GroupedLoss(GroupDiversityLoss(), 3), "takes a pair loss .* received <.*GroupDiv"),
-        (lambda: GroupedLoss(ContrastiveLoss(), 0), "num_groups must be at least 1, received 0"),
-        (
-            lambda: GroupedLoss(ContrastiveLoss(), 3, float("nan")),
-            "diversity_weight must not be negative, received nan",
-        ),
-        (
-            lambda: GroupedLoss(ContrastiveLoss(), 3, diversity=ContrastiveLoss()),
-            "diversity must be a GroupDiversityLoss, received",
-        ),
-        (
-            lambda: GroupedLoss(ContrastiveLoss(), 5)(*batch()),
-            "12 columns do not divide into num_groups=5",
-        ),
-        (
-            lambda: GroupedLoss(ClassMarginLoss(4), 5).build((None,), (None, 12)),
-            "12 columns do not divide into num_groups=5",
-        ),
-    ],
-)
-def test_refuses(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+@pytest.mark.parametrize("loss", [ContrastiveLoss(), ClassMarginLoss(4)])
+def test_refuses_columns_that_do_not_divide_into_groups(loss):
+    with pytest.raises(ValueError, match="12 columns do not divide into num_groups=5"):
+        GroupedLoss(loss, 5)(*batch())

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -250,20 +249,6 @@ def test_weights_have_no_gradient(value_and_gradient):
     expected = value_and_gradient(ContrastiveLoss(0.1, 1.5, miner=given), labels, x)
     assert float(value) == pytest.approx(float(expected[0]), rel=1e-9)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-6, atol=1e-12)
-
-
-def test_config_round_trip(make_miner):
-    miner = make_miner()
-    twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(miner))
-    assert type(twin) is type(miner) and twin.get_config() == miner.get_config()
-    pairs = batch(12, 3, 3, 0)
-    np.testing.assert_array_equal(mined(twin, pairs), mined(miner, pairs))
-
-
-@pytest.mark.parametrize("cutoffs", [(0.0, 1.4), (1.4, 1.4), (0.5, float("nan"))])
-def test_refuses_cutoffs_out_of_order(cutoffs):
-    with pytest.raises(ValueError, match="0 < cutoff < nonzero_loss_cutoff, received"):
-        DistanceWeightedMiner(*cutoffs)
 
 
 @settings(max_examples=20, deadline=None)

@@ -1,4 +1,3 @@
-import inspect
 from functools import partial
 
 import keras
@@ -14,7 +13,6 @@ from gsp_tf.losses import (
     CircleLoss,
     ContrastiveLoss,
     CosineContrastiveLoss,
-    DistanceWeightedMiner,
     FastAPLoss,
     LiftedStructureLoss,
     MarginLoss,
@@ -174,55 +172,9 @@ def test_half_precision(pair_loss, value_and_gradient, dtype, largest):
     assert np.abs(error).max() < 0.02 * np.abs(exact_gradient).max()
 
 
-def test_labels_of_any_shape_and_type(pair_loss):
-    labels, embeddings = batch(6, 3, 0)
-    loss = pair_loss[1]()
-    expected = float(loss(labels, embeddings))
-    assert expected > 0
-    for dtype in ("int8", "uint8", "int32", "uint64", "float16", "float32"):
-        for given_labels in (labels, labels[:, None]):
-            assert float(loss(given_labels.astype(dtype), embeddings)) == expected
-
-
-@pytest.mark.parametrize(
-    ("labels", "weights", "message"),
-    [
-        ([0.5, 0.5, 1.5], None, "whole numbers, received 0.5"),
-        ([False, True, True], None, "integer type, received bool"),
-        ([0, 0, 1], np.ones(3), "takes no sample_weight"),
-        ([0, 0], None, r"integer labels \(B,\) or \(B, 1\).*received labels of shape \(2,\)"),
-    ],
-)
-def test_refuses(pair_loss, labels, weights, message):
-    with pytest.raises(ValueError, match=message):
-        pair_loss[1]()(np.array(labels), np.ones((3, 4)), weights)
-
-
-def test_config_round_trip(pair_loss):
-    extreme = EXTREMES[pair_loss[0]]
-    miner = DistanceWeightedMiner(0.3, 1.1, seed=7)
-    loss = extreme(miner=miner, name="of_pairs")
-    arguments = inspect.signature(extreme).parameters
-    loss.normalize = loss.normalize and "normalize" not in arguments
-    twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
-    assert type(twin) is type(loss) and isinstance(twin.miner, DistanceWeightedMiner)
-    assert twin.get_config() == loss.get_config()
-    assert twin.get_config().keys() == inspect.signature(type(loss)).parameters.keys()
-    assert twin.miner.get_config() == miner.get_config()
-    assert {name: getattr(twin, name) for name in twin.get_config() if name != "miner"} == {
-        name: getattr(loss, name) for name in loss.get_config() if name != "miner"
-    }
-
-
 def test_a_mean_over_pairs_is_kept_and_is_zero_without_pairs(loss_over_pairs):
     loss = loss_over_pairs()
     twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
     assert twin.get_config() == loss.get_config() and twin.mean_over_pairs
     assert float(loss(np.array([0]), RANDOM[:1])) == 0.0
     assert float(twin(PAIRS, RANDOM)) == float(loss(PAIRS, RANDOM)) > 0.0
-
-
-@pytest.mark.parametrize("miner", ["hard", 3, ContrastiveLoss()])
-def test_refuses_what_is_no_miner(pair_loss, miner):
-    with pytest.raises(ValueError, match="miner must be a miner such as MultiSimilarityMiner"):
-        pair_loss[1](miner=miner)

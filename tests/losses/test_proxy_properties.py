@@ -183,6 +183,7 @@ def test_steep_losses_equal_themselves_in_float64(
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16"])
+@pytest.mark.parametrize("make_loss", ["proxy_anchor", "class_margin", "memory"], indirect=True)
 def test_float32_under_every_global_policy(make_loss, with_weights, policy):
     labels, embeddings = batch(columns=64)
     half = tf.cast(embeddings, policy.removeprefix("mixed_"))
@@ -227,13 +228,3 @@ def test_compiled_for_any_batch_size(make_loss, with_weights, value_and_gradient
         assert float(compiled_value) == pytest.approx(value, rel=1e-5)
         for gradient, expected in zip(compiled_gradients, gradients, strict=True):
             np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-5)
-
-
-def test_labels_of_any_integer_type(make_loss, with_weights):
-    labels, embeddings = batch()
-    expected = float(with_weights(make_loss(dtype="float64"), columns=5)(labels, embeddings))
-    bits = [8, 16, 32, 64]
-    for dtype in (*(f"int{b}" for b in bits), *(f"uint{b}" for b in bits), "float32"):
-        for given_labels in (labels, labels[:, None]):
-            loss = with_weights(make_loss(dtype="float64"), columns=5)
-            assert float(loss(given_labels.astype(dtype), embeddings)) == expected, dtype

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from gsp_tf.losses import ContrastiveLoss, HardNegativeMiner
 from gsp_tf.training import MetricLearner
 
 
@@ -55,6 +56,10 @@ def nearest_neighbour_accuracy(embeddings, labels):
     return np.mean(labels[distances.argmin(1)] == labels)
 
 
+TRAINED = ["proxy_anchor", "class_margin", "hybrid", "proxy_synthesis", "memory", "levels"]
+
+
+@pytest.mark.parametrize("make_loss", TRAINED, indirect=True)
 def test_fit_separates_the_classes(make_loss):
     # Four points in three columns, drowned in the noise of the other twelve.
     rng = np.random.default_rng(0)
@@ -82,6 +87,7 @@ import gsp_tf.training
 data = np.load("data.npz")
 for name in sys.argv[1:]:
     learner = keras.models.load_model(f"{name}.keras")
+    learner.run_eagerly = True
     weights = [np.asarray(w) for w in (*learner.weights, *learner.optimizer.variables)]
     value = learner.evaluate(data["x"], data["y"], verbose=0)
     loss = learner.fit(data["x"], data["y"], epochs=2, shuffle=False, verbose=0).history["loss"]
@@ -93,9 +99,13 @@ def test_saved_losses_continue_in_a_fresh_process(makers, tmp_path):
     rng = np.random.default_rng(0)
     x, labels = rng.normal(size=(8, 5)).astype("float32"), np.arange(8) % 4
     np.savez(tmp_path / "data.npz", x=x, y=labels)
-    learners = {}
-    for name, make in makers.items():
-        learners[name] = learner = MetricLearner(embedder(5), make())
+    plain = embedder(5)
+    plain.compile("adam", ContrastiveLoss(0.1, 1.5, miner=HardNegativeMiner()), run_eagerly=True)
+    learners = {"plain": plain}
+    plain.fit(x, labels, epochs=2, shuffle=False, verbose=0)
+    plain.save(tmp_path / "plain.keras")
+    for name in TRAINED:
+        learners[name] = learner = MetricLearner(embedder(5), makers[name]())
         learner.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
         learner.fit(x, labels, epochs=2, shuffle=False, verbose=0)
         learner.save(tmp_path / f"{name}.keras")

@@ -19,7 +19,7 @@ from gsp_tf.losses import (
 )
 from gsp_tf.recipe import TrainingRecipe
 from gsp_tf.visual import overlay_groups
-from gsp_tf.visual.overlay import OCTAVES, tinted
+from gsp_tf.visual.overlays import OCTAVES, tinted
 
 LABELS = np.array([0, 0, 1, 1, 2, 2])
 PAPER_DIVERSITY = {"alpha": 2.0, "margin": 0.5, "weight": 1.0}

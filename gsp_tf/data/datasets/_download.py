@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import keras
 
+from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 
 _BROKEN = (BadGzipFile, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
-_BLOCK = 2**20
 
 
 class Remote(NamedTuple):
@@ -53,10 +53,14 @@ def _fetch(remote: Remote, folder: Path) -> Path:
     if file.exists():
         _check_md5(file, remote)
         return file
-    with tempfile.TemporaryDirectory(prefix=f".{remote.name}-", dir=folder) as temporary:
+    with replacing(file) as temporary:
         try:
             keras.utils.get_file(
-                remote.name, remote.url, cache_dir=temporary, cache_subdir="", file_hash=remote.md5
+                remote.name,
+                remote.url,
+                cache_dir=temporary.parent,
+                cache_subdir="",
+                file_hash=remote.md5,
             )
         # get_file raises Exception itself.
         except Exception as error:
@@ -64,20 +68,17 @@ def _fetch(remote: Remote, folder: Path) -> Path:
                 f"{remote.url} could not be downloaded ({error}). Try again, or put the file at "
                 f"{file} by hand."
             ) from error
-        os.replace(Path(temporary, remote.name), file)
     return file
 
 
 def _check_md5(file: Path, remote: Remote) -> None:
     if remote.md5 is None:
         return
-    digest = hashlib.md5(usedforsecurity=False)
     with open(file, "rb") as content:
-        while block := content.read(_BLOCK):
-            digest.update(block)
-    if digest.hexdigest() != remote.md5:
+        md5 = hashlib.file_digest(content, "md5").hexdigest()
+    if md5 != remote.md5:
         raise ValueError(
-            f"{file} is not the official file: its MD5 is {digest.hexdigest()}, "
+            f"{file} is not the official file: its MD5 is {md5}, "
             f"expected {remote.md5}. Remove it to have it downloaded from {remote.url}."
         )
 

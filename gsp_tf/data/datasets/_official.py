@@ -46,9 +46,13 @@ class Source(NamedTuple):
         if not os.path.exists(path):
             raise FileNotFoundError(f"{path} does not exist. {self.where(folder)}")
 
+    def advice(self, folder: PathLike) -> str:
+        """What to do about content that is not what was published."""
+        return f"Unpack it again, or remove it and download it again. {self.where(folder)}"
+
     def broken(self, problem: str, folder: PathLike) -> ValueError:
-        """The error about content that is not what was published."""
-        return ValueError(f"{problem} Unpack or download it again. {self.where(folder)}")
+        """The error about a file that is not what was published."""
+        return ValueError(f"{problem} {self.advice(folder)}")
 
     def check_counts(
         self, folder: PathLike, sets: Mapping[str, ImageSet], counts: Counts | None
@@ -61,8 +65,10 @@ class Source(NamedTuple):
             if found.get(split) != tuple(expected)
         ]
         if wrong:
-            problem = f"{self.name} in {folder} is not what was published:\n{bulleted(wrong)}\n"
-            raise self.broken(problem.rstrip(" "), folder)
+            raise ValueError(
+                f"{self.name} in {folder} is not what was published:\n{bulleted(wrong)}\n"
+                f"{self.advice(folder)}"
+            )
 
     def checked(
         self,

@@ -57,8 +57,7 @@ def load_cars196(
         `{"train": images, "test": images}`, classes in the order of the annotations.
 
     Raises:
-        FileNotFoundError: If the folder, the annotations or listed images are missing.
-        OSError: If it cannot be downloaded.
+        OSError: If files are missing or cannot be downloaded.
         ValueError: If the annotations are broken, a count is off, or files are unreadable.
 
     Example:

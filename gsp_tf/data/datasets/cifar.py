@@ -50,8 +50,7 @@ def load_cifar10(
         Colour images `(60000, 32, 32, 3)`, those of the training files first.
 
     Raises:
-        FileNotFoundError: If a file is missing.
-        OSError: If it cannot be downloaded.
+        OSError: If files are missing or cannot be downloaded.
         ValueError: If a file is broken or a count is off.
 
     Example:
@@ -87,8 +86,7 @@ def load_cifar100(
         Colour images `(60000, 32, 32, 3)`, those of the training file first.
 
     Raises:
-        FileNotFoundError: If a file is missing.
-        OSError: If it cannot be downloaded.
+        OSError: If files are missing or cannot be downloaded.
         ValueError: If a file is broken, a count is off, or a class has several super-classes.
 
     Example:

@@ -49,8 +49,7 @@ def load_cifar_collage(
         `{"train": images, "validation": images, "test": images}`, of 64 x 64 pixels.
 
     Raises:
-        FileNotFoundError: If a file is missing.
-        OSError: If it cannot be downloaded.
+        OSError: If files are missing or cannot be downloaded.
         ValueError: If a file is broken, a count is off, a super-class does not have five classes,
             or the grid is another number.
 

@@ -86,7 +86,7 @@ class CollageImages(ImageSet):
             bool `(n, grid, grid)`, true at one tile of each collage.
 
         Raises:
-            IndexError: If there is no collage of some index.
+            IndexError: If an index is out of range.
 
         Example:
             >>> ink = ArrayImages(np.full((3, 4, 4, 1), 255, "uint8"), [0, 1, 1], ["a", "b"])

@@ -48,8 +48,7 @@ def load_cub200(
         `{"train": images, "test": images}`, classes in the order of classes.txt.
 
     Raises:
-        FileNotFoundError: If the folder, a list or listed images are missing.
-        OSError: If it cannot be downloaded.
+        OSError: If files are missing or cannot be downloaded.
         ValueError: If a list is broken, a count is off, or files are unreadable.
 
     Example:

@@ -48,8 +48,7 @@ def load_mnist(
         Grey images `(70000, 28, 28, 1)`, those of the training files first; classes `0` to `9`.
 
     Raises:
-        FileNotFoundError: If a file is missing.
-        OSError: If one cannot be downloaded.
+        OSError: If files are missing or cannot be downloaded.
         ValueError: If a file is broken or a count is off.
 
     Example:
@@ -63,10 +62,8 @@ def load_mnist(
         for start in (0, 1)
     )
     if len(pixels) != len(labels) or labels.max(initial=0) > 9:
-        raise ValueError(
-            f"{_SOURCE.name} in {folder} is broken: {len(pixels)} images, {len(labels)} labels up "
-            f"to {labels.max(initial=0)}. {_SOURCE.where(folder)}"
-        )
+        found = f"{len(pixels)} images, {len(labels)} labels up to {labels.max(initial=0)}"
+        raise _SOURCE.broken(f"MNIST in {folder} is broken: {found}.", folder)
     images = ArrayImages(pixels[..., np.newaxis], labels, [str(digit) for digit in range(10)])
     _SOURCE.check_counts(folder, {"all": images}, counts)
     return images
@@ -77,14 +74,10 @@ def _read_idx(folder: Path, path: Path) -> np.ndarray:
     try:
         content = gzip.decompress(path.read_bytes())
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path} is broken ({error}). Remove it and download it again. {_SOURCE.where(folder)}"
-        ) from error
+        raise _SOURCE.broken(f"{path} is broken ({error}).", folder) from error
     start = 4 + 4 * content[3] if len(content) >= 4 else 0
     shape = np.frombuffer(content[4:start], ">i4") if start <= len(content) else ()
     if content[:3] != bytes((0, 0, _UNSIGNED_BYTES)) or np.prod(shape) != len(content) - start:
-        raise ValueError(
-            f"{path} is broken: {len(content)} bytes are not the header and content of an IDX "
-            f"file. Remove it and download it again. {_SOURCE.where(folder)}"
-        )
+        problem = f"{len(content)} bytes are not the header and content of an IDX file"
+        raise _SOURCE.broken(f"{path} is broken: {problem}.", folder)
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

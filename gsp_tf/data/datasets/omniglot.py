@@ -65,8 +65,7 @@ def load_omniglot(
         Grey images `(N, size, size, 1)`, ink 255 on 0; class names `ALPHABET/characterNN`.
 
     Raises:
-        FileNotFoundError: If the folder holds no such zip file.
-        OSError: If one cannot be downloaded.
+        OSError: If files are missing or cannot be downloaded.
         ValueError: If a zip file is broken, holds no drawings, or holds another number of them, or
             if `size` is below 1.
 

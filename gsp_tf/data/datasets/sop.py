@@ -50,8 +50,7 @@ def load_sop(
         as `bicycle/1`.
 
     Raises:
-        FileNotFoundError: If the folder, a list or listed images are missing.
-        OSError: If it cannot be downloaded.
+        OSError: If files are missing or cannot be downloaded.
         ValueError: If a list is broken, a count is off, or files are unreadable.
 
     Example:

@@ -2,7 +2,7 @@
 
 import abc
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images.decode import decode_image, read_image
-from gsp_tf.data.images.jpeg import decode_jpeg_window, is_upright_jpeg
+from gsp_tf.data.images.jpeg import Window, decode_jpeg_window, is_upright_jpeg
 
 
 class ImageSet(abc.ABC):
@@ -80,11 +80,7 @@ class ImageSet(abc.ABC):
         """
 
     def load_window(
-        self,
-        index: tf.Tensor,
-        seed: tf.Tensor,
-        choose: Callable[[tf.Tensor], tf.Tensor],
-        min_side: int,
+        self, index: tf.Tensor, seed: tf.Tensor, choose: Window, min_side: int
     ) -> tf.Tensor:
         """Reads a part of one image; runs inside a `tf.data` graph.
 
@@ -242,11 +238,7 @@ class _CompressedImages(ImageSet):
         return tf.ensure_shape(image, (None, None, self.channels))
 
     def load_window(
-        self,
-        index: tf.Tensor,
-        seed: tf.Tensor,
-        choose: Callable[[tf.Tensor], tf.Tensor],
-        min_side: int,
+        self, index: tf.Tensor, seed: tf.Tensor, choose: Window, min_side: int
     ) -> tf.Tensor:
         contents = self._contents(index)
         load_window = super().load_window

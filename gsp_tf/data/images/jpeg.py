@@ -7,6 +7,9 @@ import tensorflow as tf
 
 from gsp_tf.data.images.decode import MAX_PIXELS
 
+Window = Callable[[tf.Tensor], tf.Tensor]
+"""From the size `(2,)` of an image to int32 `(4,)`: top, left, height and width of a part of it."""
+
 # An orientation other than upright: the entry 0x0112 of EXIF, short or long, of either byte order,
 # with a value from 2 to 8; or one in XMP. \\C is a byte.
 _TURNED = (
@@ -15,7 +18,7 @@ _TURNED = (
     r"|\x01\x12\x00\x04\x00\x00\x00\x01\x00\x00\x00[\x02-\x08]"
     r"|tiff:Orientation)\C*"
 )
-_HEADER = 2**14  # bytes; EXIF stands at the beginning of a file
+_HEADER = 2**14  # bytes; EXIF is at the beginning of a file
 _MAX_RATIO = 8
 _LUMA = (19595, 38470, 7471)  # of 2**16
 
@@ -51,10 +54,7 @@ def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
 
 
 def decode_jpeg_window(
-    contents: tf.Tensor,
-    choose: Callable[[tf.Tensor], tf.Tensor],
-    min_side: int,
-    channels: Literal[1, 3],
+    contents: tf.Tensor, choose: Window, min_side: int, channels: Literal[1, 3]
 ) -> tf.Tensor:
     """Decodes a part of a JPEG, and nothing else of it.
 

@@ -19,6 +19,7 @@ from gsp_tf.data.images.decode import UnreadableImageError, check_image
 _NAMES = 5
 _CHECKED = "checked_images.npy"
 _MOST_CHECKED = 2**22  # 32 MiB
+_GONE = 0  # the state of a file that does not exist
 
 
 def find_unreadable(paths: Sequence[PathLike]) -> list[UnreadableImageError]:
@@ -49,7 +50,9 @@ def find_unreadable(paths: Sequence[PathLike]) -> list[UnreadableImageError]:
         outcomes = pool.map(_failure, waiting)
         failures = list(show_progress(outcomes, "Checking images", len(waiting)))
     passed = [
-        state for state, failure in zip(waiting.values(), failures, strict=True) if failure is None
+        state
+        for state, failure in zip(waiting.values(), failures, strict=True)
+        if failure is None and state != _GONE
     ]
     if passed:
         _write_checked(np.append(checked, np.array(passed, np.uint64))[-_MOST_CHECKED:])
@@ -61,14 +64,14 @@ def _state(path: PathLike) -> int:
     try:
         status = os.stat(path)
     except OSError:
-        return 0
+        return _GONE
     state = f"{status.st_size} {status.st_mtime_ns} {PIL.__version__} {FORMATS}\n".encode()
     digest = hashlib.blake2b(state + os.fsencode(os.path.abspath(path)), digest_size=8)
     return int.from_bytes(digest.digest(), "big")
 
 
 def _read_checked() -> np.ndarray:
-    with contextlib.suppress(OSError, ValueError, EOFError):
+    with contextlib.suppress(Exception):  # a damaged file may raise anything
         checked = np.load(cache_folder() / _CHECKED)
         if checked.dtype == np.uint64 and checked.ndim == 1:
             return checked
@@ -76,7 +79,7 @@ def _read_checked() -> np.ndarray:
 
 
 def _write_checked(checked: np.ndarray) -> None:
-    with contextlib.suppress(OSError):  # they are decoded again
+    with contextlib.suppress(OSError, RuntimeError):  # no room, no right, no home
         cache_folder().mkdir(parents=True, exist_ok=True)
         with replacing(cache_folder() / _CHECKED) as temporary:
             np.save(temporary, checked)

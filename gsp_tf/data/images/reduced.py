@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images.decode import UnreadableImageError, read_image
 from gsp_tf.data.images.image_set import FileImages, ImageSet
+from gsp_tf.data.images.jpeg import Window
 from gsp_tf.data.images.left_out import refusal
 
 
@@ -40,11 +41,7 @@ class ReducedImages(FileImages):
         return tf.ensure_shape(tf.io.parse_tensor(contents, tf.uint8), (None, None, self.channels))
 
     def load_window(
-        self,
-        index: tf.Tensor,
-        seed: tf.Tensor,
-        choose: Callable[[tf.Tensor], tf.Tensor],
-        min_side: int,
+        self, index: tf.Tensor, seed: tf.Tensor, choose: Window, min_side: int
     ) -> tf.Tensor:
         return ImageSet.load_window(self, index, seed, choose, min_side)
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from gsp_tf.data import MAX_PIXELS, decode_jpeg_window, is_upright_jpeg
+from gsp_tf.data import MAX_PIXELS, decode_jpeg_window, is_upright_jpeg, to_grey
 
-_LUMA = (19595, 38470, 7471)  # ITU-R 601, in Pillow's integers
 _JPEG_HEADER = 2**16  # bytes; EXIF stands at the beginning of a JPEG, and has at most as many
 _PNG_HEADER = 26  # bytes: signature, length and name of IHDR, width, height, bit depth, colour type
 _PNG_START = r"\CPNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\C{10}"
@@ -77,10 +76,7 @@ def _decode_whole(contents, is_jpeg, choose, channels):
     pixels = _turn(pixels, _orientation(header))
     top, left, height, width = tf.unstack(choose(tf.shape(pixels)[:2]))
     pixels = pixels[top : top + height, left : left + width]
-    if channels == 3:
-        return pixels
-    luma = tf.reduce_sum(tf.cast(pixels, tf.int32) * _LUMA, axis=-1, keepdims=True)
-    return tf.cast((luma + 2**15) // 2**16, tf.uint8)
+    return pixels if channels == 3 else to_grey(pixels)
 
 
 def _orientation(header):

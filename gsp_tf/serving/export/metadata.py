@@ -9,8 +9,7 @@ from gsp_tf._files import read_json, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.data import MAX_PIXELS
 from gsp_tf.recipe import recipe_values
-from gsp_tf.serving.checksum import file_sha256
-from gsp_tf.serving.metadata import versions
+from gsp_tf.serving._metadata import file_sha256, versions
 
 _NAME = "metadata.json"
 _PATHS = (("data", "path"), ("data", "cache"), ("backbone", "weights"))

@@ -8,7 +8,7 @@ SIZE = 3
 
 
 def flat(values, groups=None):
-    """Tiles of one grey value each, one class a tile."""
+    """Tiles of one grey value each, one class per tile."""
     values = np.asarray(values, np.uint8)
     pixels = np.broadcast_to(values[:, None, None, None], (len(values), SIZE, SIZE, 1))
     return ArrayImages(pixels, range(len(values)), [str(v) for v in values], groups)
@@ -151,26 +151,29 @@ def test_no_validation():
     assert set(test.background.groups) == {"g1"}
 
 
-def test_unknown_background_groups():
-    with pytest.raises(ValueError, match=r"unknown background groups \['sea'\].*'g0', 'g1'"):
-        collage_splits(grouped(2), ["g0", "sea"])
-
-
-def test_nothing_left():
-    with pytest.raises(ValueError, match="no class is left for the foreground"):
-        collage_splits(grouped(2), ["g0", "g1"])
-
-
 def test_no_background_groups_means_classes_of_any_group():
     parts = collage_splits(grouped(), [], (0.4, 0.2, 0.4))
     assert sum(len(part.background.class_names) for part in parts) == 20
-    shared = set(parts[0].foreground.groups) & set(parts[0].background.groups)
-    assert shared
+    assert set(parts[0].foreground.groups) & set(parts[0].background.groups)
 
 
-def test_too_few_background_classes():
-    with pytest.raises(ValueError, match="background of the collages: every split needs"):
-        collage_splits(grouped(6, 5), ["g0"], (0.4, 0.2, 0.4))
+@pytest.mark.parametrize(
+    ("tiles", "groups", "label", "message"),
+    [
+        (grouped(2), ["g0", "sea"], "class", r"background groups \['sea'\].*'g0', 'g1'"),
+        (grouped(2), ["g0", "g1"], "class", "no class is left for the foreground"),
+        (grouped(6, 5), ["g0"], "class", "background of the collages: every split needs"),
+        (
+            flat(range(60), ["only"] * 60),
+            [],
+            "super_class",
+            r"need two super-classes or more; received \['only'\]",
+        ),
+    ],
+)
+def test_splits_refuse(tiles, groups, label, message):
+    with pytest.raises(ValueError, match=message):
+        collage_splits(tiles, groups, (0.4, 0.2, 0.4), label=label)
 
 
 def test_labels_by_super_class_are_the_same_in_every_part():
@@ -184,8 +187,3 @@ def test_labels_by_super_class_are_the_same_in_every_part():
     assert (
         by_group[0].class_names == by_group[2].class_names == tuple(f"g{i}" for i in range(2, 10))
     )
-
-
-def test_labels_by_super_class_need_two_of_them():
-    with pytest.raises(ValueError, match=r"need two super-classes or more; received \['only'\]"):
-        collage_splits(flat(range(60), ["only"] * 60), [], label="super_class")

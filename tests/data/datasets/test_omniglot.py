@@ -63,13 +63,9 @@ def test_zips_are_merged(folder):
     assert images.images.shape == (5, 7, 7, 1)
 
 
-def test_ink_is_white_on_black(folder):
+def test_ink_is_white_on_black_and_reduced_smoothly(folder):
     image = load_omniglot(folder, size=7, counts={}).image(0)[..., 0]
-    assert (image[0] == 255).all()
-    assert (image[1:] == 0).all()
-
-
-def test_resizing_is_antialiased(folder):
+    assert (image[0] == 255).all() and (image[1:] == 0).all()
     image = load_omniglot(folder, size=3, counts={}).image(0)[..., 0]
     np.testing.assert_allclose(image[0], 255 * 15 / 35, atol=1)
 
@@ -79,31 +75,34 @@ def test_nothing_found(tmp_path):
         load_omniglot(tmp_path)
 
 
-def test_truncated_zip_is_named(folder):
+def garbled(content):
+    return content[:90] + bytes(20) + content[110:]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-30], r"images_evaluation\.zip is broken.*Download it again"),
+        (garbled, r"images_evaluation\.zip is broken"),
+    ],
+)
+def test_a_damaged_zip_is_named(folder, damage, message):
     path = folder / "images_evaluation.zip"
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(ValueError, match=r"images_evaluation\.zip is broken.*Download it again"):
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=message):
         load_omniglot(folder, counts={})
 
 
-def test_garbled_zip_is_named(folder):
-    path = folder / "images_evaluation.zip"
-    content = bytearray(path.read_bytes())
-    content[90:110] = bytes(20)
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"images_evaluation\.zip is broken"):
-        load_omniglot(folder, counts={})
-
-
-def test_broken_drawing_is_named(folder):
-    write_zip(folder / "images_evaluation.zip", {"Tengwar/character01/4_01.png": b"no picture"})
-    with pytest.raises(ValueError, match=r"images_evaluation\.zip is broken"):
-        load_omniglot(folder, counts={})
-
-
-def test_zip_of_another_layout(folder):
-    write_zip(folder / "images_background.zip", {"1.png": drawing(slice(0, 2))})
-    with pytest.raises(ValueError, match=r"images_background\.zip holds no drawings"):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("Tengwar/character01/4_01.png", b"no picture", r"images_evaluation\.zip is broken"),
+        ("1.png", drawing(slice(0, 2)), r"images_evaluation\.zip holds no drawings"),
+    ],
+)
+def test_a_zip_of_something_else_is_named(folder, name, content, message):
+    write_zip(folder / "images_evaluation.zip", {name: content})
+    with pytest.raises(ValueError, match=message):
         load_omniglot(folder, counts={})
 
 

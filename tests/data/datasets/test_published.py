@@ -31,7 +31,7 @@ class Miniature(NamedTuple):
     load: Callable
     write: Callable
     counts: dict
-    modules: tuple = ()  # the module, and its name for the source
+    source: tuple = ()  # a module, and the name of the source in it
 
 
 CARS = Miniature(
@@ -52,51 +52,27 @@ HUNDRED = Miniature(data.load_cifar100, write_cifar100, {"all": (100, 300)}, (ci
 DIGITS = Miniature(data.load_mnist, write_mnist, {"all": (10, 30)}, (mnist, "_SOURCE"))
 
 
+ITEMS = ["id_00000006", "id_00000002", "id_00000004"]
+KINDS = ["toaster", "bicycle", "toaster"]
+
+
 @pytest.mark.parametrize(
-    ("miniature", "part", "names", "groups", "labels", "pixel"),
+    ("miniature", "part", "names", "groups", "pixel"),
     [
-        (BIRDS, "test", ["011.Bird_11", "012.Bird_12", "013.Bird_13"], "", [0, 0, 1, 1, 2, 2], 21),
-        (
-            CARS,
-            "test",
-            ["Car 11 Coupé", "Car 12 Coupé", "Car 13 Coupé"],
-            "",
-            [0, 0, 1, 1, 2, 2],
-            21,
-        ),
-        (
-            PRODUCTS,
-            "test",
-            ["toaster/11", "bicycle/12", "toaster/13"],
-            ["toaster", "bicycle", "toaster"],
-            [0, 0, 0, 1, 1, 1, 2, 2, 2],
-            22,
-        ),
-        (
-            CLOTHES,
-            "query",
-            ["id_00000006", "id_00000002", "id_00000004"],
-            "MEN/Denim",
-            [0, 1, 2],
-            23,
-        ),
-        (
-            CLOTHES,
-            "gallery",
-            ["id_00000006", "id_00000002", "id_00000004"],
-            "MEN/Denim",
-            [0, 0, 1, 1, 2, 2],
-            22,
-        ),
+        (BIRDS, "test", [f"0{i}.Bird_{i}" for i in (11, 12, 13)], [""] * 3, 21),
+        (CARS, "test", [f"Car {i} Coupé" for i in (11, 12, 13)], [""] * 3, 21),
+        (PRODUCTS, "test", ["toaster/11", "bicycle/12", "toaster/13"], KINDS, 22),
+        (CLOTHES, "query", ITEMS, ["MEN/Denim"] * 3, 23),
+        (CLOTHES, "gallery", ITEMS, ["MEN/Denim"] * 3, 22),
     ],
 )
-def test_names_groups_labels_and_pixels(tmp_path, miniature, part, names, groups, labels, pixel):
+def test_names_groups_labels_and_pixels(tmp_path, miniature, part, names, groups, pixel):
     miniature.write(tmp_path)
     sets = miniature.load(tmp_path, counts=miniature.counts)
     assert list(sets) == list(miniature.counts)
     images = sets[part]
-    assert images.class_names == tuple(names) and images.labels.tolist() == labels
-    assert images.groups == tuple([groups] * len(names) if isinstance(groups, str) else groups)
+    assert (images.class_names, images.groups) == (tuple(names), tuple(groups))
+    assert images.labels.tolist() == np.repeat([0, 1, 2], len(images) // 3).tolist()
     np.testing.assert_array_equal(sets["train"].labels, np.repeat(np.arange(10), 2))
     image = images.image(1)
     assert image.shape == (6, 8, 3) and abs(int(image.mean()) - pixel * 5) <= 2
@@ -340,7 +316,7 @@ def test_missing_and_broken_images_are_named_before_training(tmp_path, miniature
 
 @pytest.mark.parametrize("miniature", [BIRDS, CARS, PRODUCTS, TEN, HUNDRED, DIGITS])
 def test_download(tmp_path, monkeypatch, miniature):
-    official, module, name = tmp_path / "official", *miniature.modules
+    official, module, name = tmp_path / "official", *miniature.source
     official.mkdir()
     miniature.write(official)
     remotes = tuple(serve(official, remote) for remote in getattr(module, name).remotes)

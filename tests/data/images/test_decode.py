@@ -48,9 +48,8 @@ def test_lossless_formats_exactly(tmp_path, name):
 
 def test_jpeg(tmp_path):
     Image.new("RGB", (16, 8), (200, 100, 50)).save(tmp_path / "a.jpg", quality=95)
-    pixels = read_image(tmp_path / "a.jpg")
-    assert pixels.shape == (8, 16, 3)
-    np.testing.assert_allclose(pixels.astype(int), np.full((8, 16, 3), (200, 100, 50)), atol=3)
+    pixels = read_image(tmp_path / "a.jpg").astype(int)
+    np.testing.assert_allclose(pixels, np.full((8, 16, 3), (200, 100, 50)), atol=3)
 
 
 def test_gif_gives_the_first_frame(tmp_path):
@@ -59,73 +58,61 @@ def test_gif_gives_the_first_frame(tmp_path):
     assert (read_image(tmp_path / "a.gif") == [255, 0, 0]).all()
 
 
-def test_grey_becomes_rgb(tmp_path):
-    grey = np.array([[0, 100], [200, 255]], np.uint8)
-    Image.fromarray(grey).save(tmp_path / "a.png")
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), np.stack([grey] * 3, -1))
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png", channels=1), grey[..., None])
+def palette():
+    image = Image.new("P", (2, 1))
+    image.putpalette([10, 20, 30, 200, 100, 0])
+    image.putpixel((1, 0), 1)
+    return image
 
 
-def test_rgb_becomes_grey_by_luma(tmp_path):
-    Image.fromarray(COLOURS).save(tmp_path / "a.png")
-    grey = read_image(tmp_path / "a.png", channels=1)
-    assert grey[0, :, 0].tolist() == [76, 150, 29]
-
-
-def test_one_bit(tmp_path):
-    bits = np.array([[True, False], [False, True]])
-    Image.fromarray(bits).save(tmp_path / "a.png")
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png", 1)[..., 0], bits * np.uint8(255))
-
-
-def test_sixteen_bit_grey_is_scaled(tmp_path):
-    values = np.array([[0, 257, 128 * 257], [65535, 1000, 65278]], np.uint16)
-    Image.fromarray(values).save(tmp_path / "a.png")
-    expected = np.rint(values / 257).astype(np.uint8)
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png", 1)[..., 0], expected)
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png", 3)[..., 2], expected)
-
-
-def test_transparent_sixteen_bit_grey_turns_white(tmp_path):
+def png_with_transparent_grey():
     header = (2).to_bytes(4, "big") + (1).to_bytes(4, "big") + bytes([16, 0, 0, 0, 0])
     row = b"\0" + (1000).to_bytes(2, "big") + (2570).to_bytes(2, "big")
-    (tmp_path / "a.png").write_bytes(
+    return (
         b"\x89PNG\r\n\x1a\n"
         + png_chunk(b"IHDR", header)
         + png_chunk(b"tRNS", (1000).to_bytes(2, "big"))
         + png_chunk(b"IDAT", zlib.compress(row))
         + png_chunk(b"IEND", b"")
     )
-    assert read_image(tmp_path / "a.png", 1).ravel().tolist() == [255, 10]
 
 
-def test_alpha_is_composited_on_white(tmp_path):
-    pixels = np.array([[[255, 0, 0, 255], [255, 0, 0, 0], [0, 0, 0, 51]]], np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "a.png")
-    assert read_image(tmp_path / "a.png").tolist() == [[[255, 0, 0], [255] * 3, [204] * 3]]
+def array(values, dtype=np.uint8):
+    return Image.fromarray(np.array([values], dtype))
 
 
-def test_grey_with_alpha(tmp_path):
-    pixels = np.array([[[100, 255], [100, 0], [0, 51]]], np.uint8)
-    Image.fromarray(pixels, "LA").save(tmp_path / "a.png")
-    assert read_image(tmp_path / "a.png", 1).ravel().tolist() == [100, 255, 204]
+WHITE = [255, 255, 255]
 
 
-def test_palette(tmp_path):
-    image = Image.new("P", (2, 1))
-    image.putpalette([10, 20, 30, 200, 100, 0])
-    image.putpixel((1, 0), 1)
-    image.save(tmp_path / "plain.png")
-    image.save(tmp_path / "transparent.png", transparency=1)
-    assert read_image(tmp_path / "plain.png").tolist() == [[[10, 20, 30], [200, 100, 0]]]
-    assert read_image(tmp_path / "transparent.png").tolist() == [[[10, 20, 30], [255] * 3]]
-
-
-def test_transparent_colour_of_an_rgb_png(tmp_path):
-    Image.fromarray(COLOURS).save(tmp_path / "a.png", transparency=(9, 8, 7))
-    pixels = read_image(tmp_path / "a.png")
-    assert pixels[1, 0].tolist() == [255] * 3
-    np.testing.assert_array_equal(pixels[0], COLOURS[0])
+@pytest.mark.parametrize(
+    ("image", "options", "channels", "expected"),
+    [
+        (array([0, 100, 255]), {}, 1, [[0], [100], [255]]),
+        (array([0, 100, 255]), {}, 3, [[0] * 3, [100] * 3, WHITE]),
+        (array(COLOURS[0]), {}, 1, [[76], [150], [29]]),  # luma
+        (array([True, False], bool), {}, 1, [[255], [0]]),
+        (array([0, 257, 128 * 257, 65535, 1000, 65278], np.uint16), {}, 1, "scaled"),
+        (array([0, 257, 128 * 257, 65535, 1000, 65278], np.uint16), {}, 3, "scaled"),
+        (
+            array([[9, 0, 0, 255], [9, 0, 0, 0], [0, 0, 0, 51]]),
+            {},
+            3,
+            [[9, 0, 0], WHITE, [204] * 3],
+        ),
+        (array([[100, 255], [100, 0], [0, 51]]), {}, 1, [[100], [255], [204]]),
+        (palette(), {}, 3, [[10, 20, 30], [200, 100, 0]]),
+        (palette(), {"transparency": 1}, 3, [[10, 20, 30], WHITE]),
+        (array(COLOURS[1]), {"transparency": (9, 8, 7)}, 3, [WHITE, [0, 0, 0], WHITE]),
+        (png_with_transparent_grey(), {}, 1, [[255], [10]]),
+    ],
+)
+def test_pixels_of_every_kind(tmp_path, image, options, channels, expected):
+    path = tmp_path / "a.png"
+    path.write_bytes(image) if isinstance(image, bytes) else image.save(path, **options)
+    if expected == "scaled":
+        values = np.rint(np.array([0, 257, 128 * 257, 65535, 1000, 65278]) / 257)
+        expected = np.stack([values] * channels, axis=-1).tolist()
+    assert read_image(path, channels).tolist() == [expected]
 
 
 def test_cmyk(tmp_path):

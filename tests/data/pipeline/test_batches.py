@@ -165,6 +165,7 @@ def test_files_of_different_sizes(tmp_path):
         ({"resize": 7}, r"resize must be None, or image_size \(8\) or more; received 7"),
         ({"min_crop_area": 0.0}, r"\(0, 1\]; received 0.0"),
         ({"min_crop_area": 1.5}, r"\(0, 1\]; received 1.5"),
+        ({"first_batch": -1}, "first_batch must not be negative; received -1"),
         ({"classes_per_batch": 9}, "at most the number of classes, 3; received 9"),
     ],
 )
@@ -199,9 +200,8 @@ def test_sides_of_random_crops_of_256_pixels_go_from_40_to_256():
     assert 39 < sides.min() < 60 and 250 < sides.max() < 257
     assert abs(np.mean(sides**2) - (40**2 + 256**2) / 2) < 0.07 * 256**2
     assert 0.73 < aspects.min() < 0.8 and 1.28 < aspects.max() < 1.36
-    assert (
-        abs(np.mean(aspects[sides < 190] > 1) - 0.5) < 0.1
-    )  # larger ones are wide: so is the image
+    # Larger crops are wide, as the image is.
+    assert abs(np.mean(aspects[sides < 190] > 1) - 0.5) < 0.1
 
 
 def test_a_thin_image_costs_no_more_than_its_central_square():
@@ -247,24 +247,17 @@ def test_evaluation_of_chosen_images_keeps_their_order():
     np.testing.assert_array_equal(labels, [1, 0, 1])
 
 
-@pytest.mark.parametrize("count", [0, 1, 5])
-def test_training_goes_on_where_it_was(count):
-    def dataset(**options):
+def test_training_continues_where_it_stopped():
+    def batches(count, **options):
         collages = CollageImages(noise(), noise(classes=2), 2)
-        return training_dataset(
-            collages, 12, 2, 2, seed=3, horizontal_flip=True, min_crop_area=0.3, **options
-        )
+        options = {"horizontal_flip": True, "min_crop_area": 0.3, **options}
+        return first(training_dataset(collages, 12, 2, 2, seed=3, **options), count)
 
-    for (ours, label), (theirs, other) in zip(
-        first(dataset(first_batch=count)), first(dataset().skip(count)), strict=True
-    ):
-        np.testing.assert_array_equal(ours, theirs)
-        np.testing.assert_array_equal(label, other)
-
-
-def test_a_negative_first_batch_is_refused():
-    with pytest.raises(ValueError, match="first_batch must not be negative; received -1"):
-        training_dataset(noise(), 8, 2, 2, seed=0, first_batch=-1)
+    whole = batches(8)
+    for stop in (0, 1, 5):
+        for ours, theirs in zip(batches(3, first_batch=stop), whole[stop : stop + 3], strict=True):
+            np.testing.assert_array_equal(ours[0], theirs[0])
+            np.testing.assert_array_equal(ours[1], theirs[1])
 
 
 def test_batches_are_drawn_one_after_the_other(monkeypatch):

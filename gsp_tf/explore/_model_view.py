@@ -1,0 +1,51 @@
+"""Images as the model of a run sees them, with the weights and attributes of their places."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gsp_tf._typing import Tensor
+from gsp_tf.experiment import attributes_of_head, features_model, maps_of_head
+from gsp_tf.serving import RunModel
+
+
+class View(NamedTuple):
+    """An image as a model sees it; weights and attributes are `None` if its pooling has none."""
+
+    image: np.ndarray  # uint8 (S, S, channels), the part of it that the model sees
+    embedding: np.ndarray  # float32 (1, D)
+    weights: np.ndarray | None  # floats (H, W, maps), each map sums to 1
+    attributes: np.ndarray | None  # floats (H, W, m), share of a place by way of each prototype
+
+
+class ModelView:
+    """A model, its pooling, or the layer that replaces it, and how many prototypes that has."""
+
+    def __init__(self, model: RunModel):
+        self.model = model
+        self._features, self._head = features_model(model.embedder)
+        self.pooling_name = type(self._head).__name__
+        has_attributes = hasattr(self._head, "attribute_maps")
+        self.num_prototypes = self._head.num_prototypes if has_attributes else 0
+
+    def look(self, batches: Any) -> View:
+        """The view of the one image of a batch."""
+        ((images, labels),) = batches
+        local = self._features(images, training=False)
+        weights = maps_of_head(self._head, local).weights
+        attributes = attributes_of_head(self._head, local)
+        return View(
+            as_pixels(images[0].numpy()),
+            self.model.embed_batches([(images, labels)]),
+            None if weights is None else weights[0],
+            None if attributes is None else attributes[0],
+        )
+
+    def attributes(self, images: Tensor) -> np.ndarray:
+        """Attributes `(B, H, W, m)` of the places of a batch `(B, S, S, channels)`."""
+        return attributes_of_head(self._head, self._features(images, training=False))
+
+
+def as_pixels(image: np.ndarray) -> np.ndarray:
+    """A prepared image, floats, as uint8."""
+    return np.clip(np.rint(image), 0, 255).astype("uint8")

@@ -1,0 +1,189 @@
+"""The answers and the routes of the page."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import FileResponse, HTMLResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from gsp_tf.data import EncodedImages, UnreadableImageError, check_image
+from gsp_tf.experiment import evaluation_batches, reason
+from gsp_tf.explore import _fragments as fragments
+from gsp_tf.explore._guard import Guard
+from gsp_tf.explore._model_view import ModelView
+from gsp_tf.explore._prototype_browser import PrototypeBrowser
+from gsp_tf.explore._searched import Searched
+from gsp_tf.visual import array_tile
+
+MAX_UPLOAD_MB = 10.0
+_EXAMPLES = 8
+_UPLOADS = 4  # that are in memory at a time
+_SECONDS = 60  # in which an upload has to arrive
+_PATIENCE = 1.0  # seconds until a browser is told how far the prototypes are
+
+
+class Exploration:
+    """The answers of the page, as HTML: at most k neighbours, and examples to click."""
+
+    def __init__(self, view: ModelView, searched: Searched, k: int):
+        self._view = view
+        self._searched = searched
+        self._k = min(k, len(searched))
+        self._examples = searched.sample(_EXAMPLES)
+        self.num_examples = len(self._examples.names)
+        self.num_prototypes = view.num_prototypes if len(searched) else 0
+
+    def page(self, max_bytes: int) -> str:
+        """The page itself."""
+        images, indices, names, labels = self._examples
+        tiles = [array_tile(images.image(i), name) for i, name in zip(indices, names, strict=True)]
+        examples = list(zip(tiles, labels, strict=True))
+        return fragments.page(self._view, self._searched, examples, max_bytes)
+
+    def search(self, content: bytes, name: str) -> str:
+        """The places of an image, the bytes of a file, and its neighbours."""
+        channels = self._view.model.embedder.input_shape[-1]
+        check_image(content, name)
+        return self._found(EncodedImages([content], [0], [""], channels=channels), [0], name)
+
+    def search_example(self, number: int) -> str:
+        """The places of one of the examples, and its neighbours."""
+        images, indices, names, _ = self._examples
+        return self._found(images, indices[[number]], names[number])
+
+    def _found(self, images, indices, name):
+        """The answer to one image of a set."""
+        batches = evaluation_batches(self._view.model.recipe, images, np.asarray(indices))
+        seen = self._view.look(batches)
+        found = self._searched.nearest(seen.embedding, self._k) if self._k else []
+        return fragments.found(name, seen, self._view.pooling_name, found, self._searched)
+
+    def browser(self, progress: Callable[[int, int], None]) -> PrototypeBrowser:
+        """The browser of prototypes; it looks at many images."""
+        return PrototypeBrowser(self._view, self._searched, progress)
+
+
+def page_app(
+    exploration: Exploration,
+    max_upload_mb: float = MAX_UPLOAD_MB,
+    allowed_hosts: Sequence[str] = (),
+) -> ASGIApp:
+    """The app that serves an `Exploration`; the other arguments are those of `explore_app`."""
+    return Guard(_Page(exploration, int(max_upload_mb * 1e6)).app, allowed_hosts)
+
+
+class _Page:
+    """The routes; one thread does all work with the model, and an upload is only ever in memory."""
+
+    def __init__(self, exploration, max_bytes):
+        self._exploration = exploration
+        self._max_bytes = max_bytes
+        self._html = exploration.page(max_bytes)
+        self._worker = ThreadPoolExecutor(1, "gsp_tf.explore")
+        self._uploads = asyncio.Semaphore(_UPLOADS)
+        self._browser = None
+        self._seen = (0, 0)
+        self._ended = False
+        self.app = Starlette(
+            routes=[
+                Route("/", self._first),
+                Route("/page.js", self._script),
+                Route("/search", self._search, methods=["POST"]),
+                Route("/examples/{number}", self._example, methods=["POST"]),
+                Route("/prototypes", self._prototypes, methods=["POST"]),
+                Route("/prototypes/{number}", self._patches, methods=["POST"]),
+            ],
+            lifespan=self._lifespan,
+        )
+
+    async def _first(self, request):
+        """The page."""
+        return HTMLResponse(self._html)
+
+    async def _script(self, request):
+        """Its JavaScript."""
+        return FileResponse(Path(__file__).with_name("page.js"), media_type="text/javascript")
+
+    async def _search(self, request):
+        """The answer to an uploaded image."""
+        name = request.query_params.get("name") or "image"
+        async with self._uploads:
+            try:
+                content = await asyncio.wait_for(self._body(request), _SECONDS)
+            except (TimeoutError, ClientDisconnect) as error:
+                raise HTTPException(408, "The file did not arrive.") from error
+            return await self._work(self._exploration.search, content, name)
+
+    async def _body(self, request):
+        """The body of a request, which is refused as soon as it is too long."""
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > self._max_bytes:
+                raise HTTPException(413, fragments.too_large(self._max_bytes))
+        return bytes(body)
+
+    async def _example(self, request):
+        """The answer to an example."""
+        number = _below(self._exploration.num_examples, request)
+        return await self._work(self._exploration.search_example, number)
+
+    async def _prototypes(self, request):
+        """All prototypes."""
+        return await self._from_browser(fragments.prototypes)
+
+    async def _patches(self, request):
+        """The patches of a prototype."""
+        number = _below(self._exploration.num_prototypes, request)
+        return await self._from_browser(lambda browser: fragments.patches(browser, number))
+
+    async def _from_browser(self, answer):
+        """The answer of the browser of prototypes, or with code 202 how far it is."""
+        if not self._exploration.num_prototypes:
+            raise HTTPException(404)
+        if self._browser is None:
+            self._browser = self._worker.submit(self._exploration.browser, self._looked_at)
+        await asyncio.to_thread(wait, [self._browser], _PATIENCE)
+        if not self._browser.done():
+            return HTMLResponse(fragments.progress(*self._seen), 202)
+        return await self._work(lambda: answer(self._browser.result()))
+
+    def _looked_at(self, done, total):
+        """Notes how far the browser is, and ends it with the page."""
+        if self._ended:
+            raise RuntimeError("The page was closed.")
+        self._seen = done, total
+
+    async def _work(self, function, *arguments):
+        """The answer of a function that is called when it is its turn."""
+        loop = asyncio.get_running_loop()
+        try:
+            return HTMLResponse(await loop.run_in_executor(self._worker, function, *arguments))
+        except UnreadableImageError as error:
+            raise HTTPException(422, str(error)) from error
+        except (ValueError, OSError, tf.errors.OpError) as error:
+            raise HTTPException(500, reason(error)) from error
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app):
+        """Ends the work with the server."""
+        yield
+        self._ended = True
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+
+def _below(count, request):
+    """The number in the path of a request, which has to be below a count."""
+    number = request.path_params["number"]
+    if number not in map(str, range(count)):
+        raise HTTPException(404)
+    return int(number)

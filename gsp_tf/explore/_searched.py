@@ -1,0 +1,168 @@
+"""The images that a page searches: those of an index, or the test images of the run."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from gsp_tf._console import counted
+from gsp_tf._typing import PathLike
+from gsp_tf.data import FileImages, ImageSet, find_unreadable
+from gsp_tf.evaluation import ExactSearch
+from gsp_tf.experiment import Run, load_splits, reason
+from gsp_tf.serving import Index, RunModel, image_tile, open_index
+from gsp_tf.visual import Tile, array_tile
+
+_BLOCK = 100_000  # labels in memory at a time
+
+
+class Found(NamedTuple):
+    """An image that a search found, its label `None` if it has none."""
+
+    rank: int
+    distance: float
+    label: str | None
+    tile: Tile
+
+
+class Sample(NamedTuple):
+    """Some images of a set, with the names of their files and their labels, `None` for none."""
+
+    images: ImageSet | Sequence
+    indices: np.ndarray
+    names: list[str]
+    labels: list[str | None]
+
+
+class IndexedImages:
+    """The images of an index that was made with the model; `ValueError` for another or an empty."""
+
+    def __init__(self, model: RunModel, index: Index):
+        index.check_model(model)
+        index.check_k(1)
+        self._index = index
+        self._channels = model.embedder.input_shape[-1]
+        self.summary = f"{counted(len(index), 'image')} in {Path(*index.path.parts[-2:])}"
+        self.distance = index.distance_name
+        blocks = np.array_split(index.ids, 1 + len(index) // _BLOCK)
+        classes = {label for ids in blocks for label in index.labels(ids)}
+        self.num_classes = len(classes - {None})
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def nearest(self, embedding: np.ndarray, k: int) -> list[Found]:
+        """The k nearest images of an embedding `(1, D)`."""
+        ids, distances = self._index.search(embedding, k)
+        tiles = map(image_tile, self._index.paths(ids[0]))
+        return _ranked(distances[0], self._index.labels(ids[0]), tiles)
+
+    def sample(self, count: int) -> Sample:
+        """At most `count` images that can be read, at random."""
+        ids = _at_most(self._index.ids, count)
+        paths, labels = self._index.paths(ids), self._index.labels(ids)
+        unreadable = {error.path for error in find_unreadable(paths)}
+        kept = [i for i, path in enumerate(paths) if path not in unreadable]
+        paths, labels = [paths[i] for i in kept], [labels[i] for i in kept]
+        images = FileImages(paths, np.zeros(len(paths), int), [""], channels=self._channels)
+        return Sample(images, np.arange(len(paths)), list(map(_name, paths)), labels)
+
+
+class TestImages:
+    """The test images of a run, or its gallery, with the embeddings that its evaluation kept."""
+
+    __test__ = False  # pytest would take it for a test
+    distance = "Euclidean distance"
+
+    def __init__(self, model: RunModel):
+        run = Run(model.folder.path)
+        data = dataclasses.replace(run.recipe.data, download=False)
+        run.splits = load_splits(dataclasses.replace(run.recipe, data=data))
+        run.check_test_images(model.embedder)
+        embedded = run.test_embeddings()
+        self._images = run.splits.searched
+        kind, embeddings = "test", embedded.queries
+        if embedded.references is not None:
+            kind, embeddings = "gallery", embedded.references
+        self._search = ExactSearch(embeddings)
+        self.num_classes = len(np.unique(self._images.labels))
+        self.summary = f"{counted(len(self), f'{kind} image')} of the run"
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def nearest(self, embedding: np.ndarray, k: int) -> list[Found]:
+        """The k nearest images of an embedding `(1, D)`."""
+        (indices,), (distances,) = self._search(embedding, k)
+        tiles = map(array_tile, map(self._images.image, indices), self._names(indices))
+        return _ranked(distances, self._labels(indices), tiles)
+
+    def sample(self, count: int) -> Sample:
+        """At most `count` of the images, at random."""
+        indices = _at_most(np.arange(len(self)), count)
+        return Sample(self._images, indices, self._names(indices), self._labels(indices))
+
+    def _names(self, indices):
+        """The names of the files of images."""
+        paths = getattr(self._images, "paths", None)
+        return [f"image {i}" if paths is None else _name(paths[i]) for i in indices]
+
+    def _labels(self, indices):
+        """The names of the classes of images."""
+        return [self._images.class_names[self._images.labels[i]] for i in indices]
+
+
+class NoImages:
+    """No images, and why: neither an index nor the test images are there."""
+
+    def __init__(self, why: str):
+        self.summary = (
+            "There are no images to search: the run has no index, and its test images cannot be "
+            f"loaded ({why}). Embed images with gsp-tf embed, make an index of them with gsp-tf "
+            "index, and start gsp-tf explore again."
+        )
+
+    def __len__(self) -> int:
+        return 0
+
+    def sample(self, count: int) -> Sample:
+        """No images."""
+        return Sample((), np.arange(0), [], [])
+
+
+Searched = IndexedImages | TestImages | NoImages
+
+
+def open_searched(model: RunModel, index: Index | PathLike | None = None) -> Searched:
+    """The images of an index or its folder, else of the run's own index, else its test images."""
+    path = model.folder.path
+    if index is not None or (path / "index" / "index.json").is_file():
+        return IndexedImages(model, open_index(path, index))
+    try:
+        return TestImages(model)
+    except (ValueError, OSError, ImportError, tf.errors.OpError) as error:
+        return NoImages(reason(error))
+
+
+def _ranked(distances, labels, tiles):
+    """`Found` of images from the nearest to the farthest."""
+    found = zip(distances, labels, tiles, strict=True)
+    return [
+        Found(rank, float(distance), label, tile)
+        for rank, (distance, label, tile) in enumerate(found, start=1)
+    ]
+
+
+def _at_most(values, count):
+    """At most `count` of some values, at random, in their order."""
+    if len(values) <= count:
+        return values
+    return np.sort(np.random.default_rng(0).choice(values, count, replace=False))
+
+
+def _name(path):
+    """The name of the file of a path, with separators of any system."""
+    return path.replace("\\", "/").rsplit("/", 1)[-1]

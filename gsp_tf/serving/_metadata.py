@@ -1,0 +1,122 @@
+"""JSON files that describe what lies beside them, as frozen dataclasses."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import platform
+import types
+import typing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import gsp_tf
+from gsp_tf._files import read_json, replace_text
+from gsp_tf._typing import PathLike
+
+_MAKERS = ("tensorflow", "keras", "numpy", "faiss-cpu", "pyarrow")  # of embeddings and indexes
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What is done to an image before the model sees it."""
+
+    image_size: int
+    resize: int | None
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """The model that made embeddings: its file, its recipe, its run and its preprocessing."""
+
+    sha256: str
+    recipe: str
+    run: str
+    preprocessing: Preprocessing
+
+
+def check_same_model(ours: ModelInfo, theirs: ModelInfo, both: str) -> None:
+    """Refuses two things, which `both` names, with different models or preprocessing."""
+    if ours.sha256 != theirs.sha256:
+        which = f"the models are of {ours.run} and {theirs.run}"
+        if ours.run == theirs.run:
+            which = f"the models are two of {ours.run}, which was trained again in between"
+        raise ValueError(f"{both} do not belong together: {which}.")
+    a, b = (dataclasses.asdict(model.preprocessing) for model in (ours, theirs))
+    if a != b:
+        raise ValueError(f"{both} do not belong together: the preprocessing is {a} and {b}.")
+
+
+class Metadata:
+    """A frozen dataclass that is a JSON file with the name and version of its format."""
+
+    format: ClassVar[str]
+    format_version: ClassVar[int]
+
+    def write(self, path: PathLike) -> None:
+        """Writes the file under a temporary name, then renames it."""
+        header = {"format": self.format, "format_version": self.format_version}
+        replace_text(path, json.dumps(header | dataclasses.asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: PathLike) -> Self:
+        """Reads the file; a ValueError names the file and the entry that is wrong."""
+        path = Path(path)
+        entries = read_json(path)
+        name, number = entries.pop("format", None), entries.pop("format_version", None)
+        if name != cls.format:
+            raise ValueError(f"{path} does not describe {cls.format}; received format {name!r}.")
+        if number != cls.format_version:
+            raise ValueError(
+                f"{path} has format version {number!r}; this version of gsp_tf reads "
+                f"{cls.format_version}. Make the folder again with gsp-tf."
+            )
+        try:
+            return _parsed(cls, entries, "")
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def _parsed(kind: Any, value: Any, name: str) -> Any:
+    """A value of JSON as a type of Python."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind) and type(value) is dict:
+        hints = {field.name: field.type for field in dataclasses.fields(kind)}
+        wrong = sorted(set(hints) ^ set(value))
+        if wrong:
+            raise ValueError(f"{name or 'it'} lacks entries, or has too many: {', '.join(wrong)}.")
+        return kind(**{key: _parsed(hints[key], value[key], key) for key in hints})
+    if origin is types.UnionType:
+        return None if value is None else _parsed(arguments[0], value, name)
+    if origin is tuple and type(value) is list:
+        return tuple(_parsed(arguments[0], entry, name) for entry in value)
+    if origin is dict and type(value) is dict:
+        return {key: _parsed(arguments[1], entry, name) for key, entry in value.items()}
+    if origin is typing.Literal and type(value) is str and value in arguments:
+        return value
+    if kind is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if type(value) is not kind:
+        raise ValueError(f"{name} is {value!r:.200}; expected {getattr(kind, '__name__', kind)}.")
+    return value
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Versions of this library, of Python and of distributions, by default those of serving."""
+    return {
+        "gsp_tf": gsp_tf.__version__,
+        **{name: version(name) for name in packages or _MAKERS},
+        "python": platform.python_version(),
+    }
+
+
+def file_sha256(path: PathLike) -> str:
+    """SHA-256 of the bytes of a file, as `sha256sum` prints it."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,25 @@
+"""Embeddings of a user's images, written so that whatever is killed can continue."""
+
+from typing import TYPE_CHECKING
+
+from gsp_tf._lazy import import_lazily
+
+if TYPE_CHECKING:
+    from gsp_tf.serving.embedding.batch_embedder import BatchEmbedder
+    from gsp_tf.serving.embedding.collection import Collection
+    from gsp_tf.serving.embedding.embed import embed_images
+    from gsp_tf.serving.embedding.folder import EmbeddingsFolder, Shard
+    from gsp_tf.serving.embedding.run_model import RunModel
+    from gsp_tf.serving.embedding.workers import embed_collection
+
+__all__ = [
+    "BatchEmbedder",
+    "Collection",
+    "EmbeddingsFolder",
+    "RunModel",
+    "Shard",
+    "embed_collection",
+    "embed_images",
+]
+
+import_lazily(__name__)

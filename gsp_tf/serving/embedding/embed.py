@@ -1,0 +1,96 @@
+"""Embeddings of a user's images, written so that a killed process can continue."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from gsp_tf._files import advising, locked
+from gsp_tf._typing import PathLike
+from gsp_tf.serving.embedding._job import (
+    SHARD_SIZE,
+    begin,
+    file_columns,
+    finish,
+    missing_shards,
+)
+from gsp_tf.serving.embedding._listing import ListedImage, fingerprint, list_images
+from gsp_tf.serving.embedding.folder import EmbeddingsFolder, ImageList, Shard
+from gsp_tf.serving.embedding.run_model import RunModel
+
+
+def embed_images(
+    run: PathLike,
+    images: Sequence[PathLike],
+    out: PathLike | None = None,
+    shard_size: int = SHARD_SIZE,
+) -> EmbeddingsFolder:
+    """Embeds images with the best model of a run, and writes the embeddings as Parquet.
+
+    The images are prepared as `gsp-tf evaluate` prepares them. They are divided into shards in
+    their order; a shard that is written is not computed again, so that the same call after a
+    process was killed continues with the missing ones. Files that cannot be read as images are left
+    out, listed in `corrupt.csv` and warned of.
+
+    Args:
+        run: Run folder.
+        images: Image files, folders that are searched at any depth, and CSV files with the columns
+            path and label.
+        out: Folder to write; `None` is the folder `embeddings` in the run.
+        shard_size: Images in a file; embeddings that were begun continue with theirs.
+
+    Returns:
+        `EmbeddingsFolder`.
+
+    Raises:
+        BlockingIOError: If another process is writing `out`.
+        FileNotFoundError: If `run` is not a run folder, or an image or folder does not exist.
+        FileExistsError: If `out` holds something else.
+        ValueError: If `out` holds embeddings of another model, other preprocessing or other images,
+            or no image can be read.
+
+    Example:
+        >>> embed_images("no/such/run", ["photos"])
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    model, listed = RunModel(run), list_images(images)
+    folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
+    folder.refuse_other_files()
+    with advising(_how_to_continue), locked(folder.path):
+        metadata = begin(folder, model, ImageList(len(listed), fingerprint(listed)), shard_size)
+        for number in missing_shards(folder, metadata):
+            part = listed[number * metadata.shard_size : (number + 1) * metadata.shard_size]
+            description = f"Embedding, part {number + 1} of {metadata.num_shards}"
+            folder.write_shard(number, _embed(model, part, description))
+        finish(folder, metadata)
+    return folder
+
+
+def _how_to_continue() -> str:
+    return "Free some space; the same command continues with what is missing."
+
+
+def _embed(model: RunModel, listed: list[ListedImage], description: str) -> Shard:
+    paths = [image.path for image in listed]
+    columns = file_columns(paths)
+    embeddings, problems = model.embed_images(paths, description)
+    for row, (path, label) in enumerate(listed):
+        if not (_is_text(path) and _is_text(label or "")):
+            problems[row] = problems[row] or "its path is not Unicode text (UTF-8)"
+    kept = [row for row, problem in enumerate(problems) if not problem]
+    return Shard(
+        [paths[row] for row in kept],
+        [listed[row].label for row in kept],
+        embeddings[kept],
+        [(_as_text(path), why) for path, why in zip(paths, problems, strict=True) if why],
+        {name: values.take(pa.array(kept, pa.int64())) for name, values in columns.items()},
+    )
+
+
+def _as_text(path: str) -> str:
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def _is_text(path: str) -> bool:
+    return path == _as_text(path)

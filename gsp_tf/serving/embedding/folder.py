@@ -1,0 +1,256 @@
+"""Folders of embeddings: shards of Parquet and what describes them."""
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gsp_tf._files import replacing
+from gsp_tf._typing import PathLike
+from gsp_tf.serving._metadata import Metadata, ModelInfo
+
+_CORRUPT = b"corrupt"
+_LENGTHS = b"lengths"
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class ImageList:
+    """Which images are embedded: how many, and the fingerprint of their list."""
+
+    listed: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the images: how many have an embedding, the shortest and the longest."""
+
+    embedded: int
+    corrupt: int
+    lengths: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class EmbeddingsMetadata(Metadata):
+    """What `embeddings.json` holds; without an outcome the folder is not complete."""
+
+    format: ClassVar[str] = "gsp_tf embeddings"
+    format_version: ClassVar[int] = 2
+    model: ModelInfo
+    images: ImageList
+    dim: int
+    metric: str
+    shard_size: int
+    versions: dict[str, str]
+    outcome: Outcome | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {"dim": self.dim, "shard_size": self.shard_size, "listed": self.images.listed}
+        if self.outcome is not None:
+            sizes["embedded"] = self.outcome.embedded
+            if len(self.outcome.lengths) != 2:
+                raise ValueError("lengths must be two numbers.")
+        for name, size in sizes.items():
+            if not 1 <= size <= _LARGEST:
+                raise ValueError(f"{name} is {size!r}.")
+
+    @property
+    def num_shards(self) -> int:
+        """How many shards the complete folder has."""
+        return -(-self.images.listed // self.shard_size)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The embeddings of some images.
+
+    Args:
+        paths: n absolute paths.
+        labels: n names of classes, `None` where it is not known.
+        embeddings: float32 `(n, D)`.
+        corrupt: Pairs of a path and a reason, for images that could not be read.
+        columns: Further columns of n values, by their names: `file_size` in bytes and `file_time`,
+            and those that the collection has.
+
+    Example:
+        >>> shard = Shard(["/a.png"], ["cat"], np.float32([[0.6, 0.8]]))
+        >>> shard.columns
+        {}
+    """
+
+    paths: list[str]
+    labels: list[str | None]
+    embeddings: np.ndarray
+    corrupt: list[tuple[str, str]] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)
+
+
+class _ShardSummary(NamedTuple):
+    """What a shard holds, without its embeddings; `lengths` is empty if there are none."""
+
+    count: int
+    corrupt: list[tuple[str, str]]
+    lengths: list[float]
+
+
+class EmbeddingsFolder:
+    """The files that hold the embeddings of images.
+
+    `embeddings.json` says what they are, `embeddings-00000.parquet` and so on hold the columns
+    path, label, embedding and what else is known of the images, `corrupt.csv` lists the images that
+    could not be read, if any.
+
+    Args:
+        path: The folder.
+
+    Example:
+        >>> EmbeddingsFolder("embedded").metadata_path.as_posix()
+        'embedded/embeddings.json'
+    """
+
+    def __init__(self, path: PathLike):
+        self.path = Path(path)
+        self.metadata_path = self.path / "embeddings.json"
+        self.corrupt_path = self.path / "corrupt.csv"
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @classmethod
+    def open(cls, path: "EmbeddingsFolder | PathLike") -> "EmbeddingsFolder":
+        """Opens a finished folder.
+
+        Raises:
+            FileNotFoundError: If it holds no embeddings, or lacks a shard.
+            ValueError: If it is not complete or damaged.
+        """
+        folder = cls(path)
+        if not folder.metadata_path.is_file():
+            raise FileNotFoundError(
+                f"{folder.path} holds no embeddings: it has no {folder.metadata_path.name}, which "
+                "gsp-tf embed writes."
+            )
+        metadata = folder.metadata()
+        if metadata.outcome is None:
+            raise ValueError(
+                f"{folder.path} is not complete: gsp-tf embed was stopped (or embed-collection); "
+                "start it again with the same arguments and it continues."
+            )
+        for number in range(metadata.num_shards):
+            if not folder.shard_path(number).is_file():
+                raise FileNotFoundError(f"{folder.path} lacks {folder.shard_path(number).name}.")
+        return folder
+
+    def metadata(self) -> EmbeddingsMetadata:
+        """Reads `embeddings.json`."""
+        return EmbeddingsMetadata.read(self.metadata_path)
+
+    def shards(self) -> Iterator[Shard]:
+        """Reads all shards, one after the other."""
+        metadata = self.metadata()
+        for number in range(metadata.num_shards):
+            yield self.read_shard(number, metadata.dim)
+
+    def corrupt(self) -> list[tuple[str, str]]:
+        """Pairs of a path and a reason, for images that could not be read."""
+        if not self.corrupt_path.exists():
+            return []
+        with open(self.corrupt_path, newline="", encoding="utf-8") as file:
+            return [tuple(row) for row in csv.reader(file)][1:]
+
+    def refuse_other_files(self) -> None:
+        """Raises `FileExistsError` if the folder holds anything but embeddings, or is a file."""
+        if self.metadata_path.exists() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(p.name[0] != "." for p in self.path.iterdir()):
+            raise FileExistsError(
+                f"{self.path} exists and holds no embeddings; choose another folder."
+            )
+
+    def shard_path(self, number: int) -> Path:
+        """The file of a shard."""
+        return self.path / f"embeddings-{number:05}.parquet"
+
+    def write_shard(self, number: int, shard: Shard) -> None:
+        """Writes a shard under a temporary name, then renames it."""
+        values = pa.array(shard.embeddings.reshape(-1), pa.float32())
+        columns = {
+            **shard.columns,
+            "path": pa.array(shard.paths, pa.string()),
+            "label": pa.array(shard.labels, pa.string()),
+            "embedding": pa.FixedSizeListArray.from_arrays(values, shard.embeddings.shape[1]),
+        }
+        lengths = np.linalg.norm(shard.embeddings, axis=1)
+        extent = [float(lengths.min()), float(lengths.max())] if len(lengths) else []
+        notes = {_CORRUPT: json.dumps(shard.corrupt), _LENGTHS: json.dumps(extent)}
+        table = pa.table(columns).replace_schema_metadata(notes)
+        with replacing(self.shard_path(number)) as temporary:
+            pq.write_table(table, temporary, use_dictionary=["label"], write_page_checksum=True)
+
+    def read_shard(self, number: int, dim: int) -> Shard:
+        """Reads a shard of embeddings of dimension `dim`; a damaged file is a ValueError."""
+        path = self.shard_path(number)
+        wanted = {"path": pa.string(), "label": pa.string()}
+        wanted["embedding"] = pa.list_(pa.float32(), dim)
+        table = read_table(path, wanted)
+        embeddings = table["embedding"].combine_chunks().flatten().to_numpy()
+        if embeddings.size != len(table) * dim or table["path"].null_count:
+            raise ValueError(f"{path} is damaged: it has rows without a path or an embedding.")
+        return Shard(
+            table["path"].to_pylist(),
+            table["label"].to_pylist(),
+            embeddings.reshape(-1, dim),
+            _notes(table.schema.metadata, path)[0],
+            {name: table[name] for name in table.column_names if name not in wanted},
+        )
+
+    def summarize_shard(self, number: int) -> _ShardSummary:
+        """Reads the end of a shard alone; a damaged one is a ValueError."""
+        path = self.shard_path(number)
+        try:
+            footer = pq.read_metadata(path)
+        except (pa.ArrowException, OSError) as error:
+            if not path.is_file():
+                raise
+            raise ValueError(f"{path} is damaged: {error}") from error
+        return _ShardSummary(footer.num_rows, *_notes(footer.metadata, path))
+
+    def write_corrupt(self, corrupt: list[tuple[str, str]]) -> None:
+        """Writes `corrupt.csv`."""
+        with (
+            replacing(self.corrupt_path) as temporary,
+            open(temporary, "w", newline="", encoding="utf-8") as file,
+        ):
+            csv.writer(file).writerows([("path", "reason"), *corrupt])
+
+
+def _notes(metadata: dict | None, path: Path) -> tuple[list, list]:
+    """What a Parquet file notes: images that could not be read, and extreme lengths."""
+    if not {_CORRUPT, _LENGTHS} <= set(metadata or {}):
+        raise ValueError(f"{path} was not written by gsp-tf embed.")
+    try:
+        corrupt = [(str(name), str(why)) for name, why in json.loads(metadata[_CORRUPT])]
+        return corrupt, [float(length) for length in json.loads(metadata[_LENGTHS])]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: its notes cannot be read ({error}).") from error
+
+
+def read_table(path: Path, columns: dict[str, pa.DataType]) -> pa.Table:
+    """Reads a Parquet file that has columns of given types, and perhaps others."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            found = {field.name: field.type for field in file.schema_arrow}
+            if columns.items() <= found.items():
+                return file.read()
+    except (pa.ArrowException, OSError) as error:
+        if not path.is_file():
+            raise
+        raise ValueError(f"{path} is damaged: {error}") from error
+    raise ValueError(f"{path} has the columns {found}; expected {columns}.")

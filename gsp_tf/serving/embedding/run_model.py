@@ -1,0 +1,145 @@
+"""The model of a run, for images that are in no data set."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from gsp_tf._console import show_progress
+from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import checked_embeddings
+from gsp_tf.experiment import Ensemble, RunFolder, evaluation_batches
+from gsp_tf.serving._metadata import ModelInfo, Preprocessing, file_sha256
+from gsp_tf.serving.embedding._checked_images import CheckedImages
+from gsp_tf.training import embed, first_output, inference
+
+_NOT_DECODED = "TensorFlow cannot decode it"
+
+
+class _Embedded(NamedTuple):
+    """Embeddings of images, NaN where one cannot be read, and why not: a text or an empty one."""
+
+    embeddings: np.ndarray
+    problems: list[str]
+
+
+class RunModel:
+    """The best model of a run with the preprocessing of its evaluation.
+
+    Args:
+        path: Run folder.
+
+    Attributes:
+        folder: `RunFolder`.
+        recipe: Its recipe.
+
+    Raises:
+        FileNotFoundError: If the folder is not a run folder.
+        ValueError: If a file of it is damaged, or it holds the models of several folds.
+
+    Example:
+        >>> RunModel("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+
+    def __init__(self, path: PathLike):
+        folder = RunFolder(path)
+        folder.require(folder.recipe_path)
+        self.recipe = folder.recipe()
+        if self.recipe.protocol.is_ensemble:
+            models = [str(m.path) for repeats in Ensemble(path).model_folders for m in repeats]
+            raise ValueError(
+                f"{path} holds the models of several folds; name the run folder of one of them: "
+                f"{', '.join(models)}."
+            )
+        self.folder = RunFolder.open(path)
+
+    @functools.cached_property
+    def info(self) -> ModelInfo:
+        """What embeddings and indexes note of the model and its preprocessing."""
+        data = self.recipe.data
+        return ModelInfo(
+            sha256=file_sha256(self.folder.model_path),
+            recipe=self.recipe.name,
+            run=str(self.folder.path.absolute()),
+            preprocessing=Preprocessing(data.image_size, data.resize),
+        )
+
+    @functools.cached_property
+    def embedder(self) -> keras.Model:
+        """The Keras model from images to embeddings."""
+        embedder = self.folder.learner(compile=False).embedder
+        size = self.recipe.data.image_size
+        if embedder.input_shape[1:3] != (size, size):
+            raise ValueError(
+                f"The model of {self.folder.path} takes images {embedder.input_shape[1:]}, its "
+                f"recipe has data.image_size={size}."
+            )
+        return embedder
+
+    @property
+    def dim(self) -> int:
+        """D, dimension of the embeddings."""
+        return first_output(self.embedder.output).shape[-1]
+
+    @functools.cached_property
+    def _forward(self):
+        return inference(self.embedder)
+
+    def embed_batches(self, batches: Any, description: str | None = None) -> np.ndarray:
+        """Embeds batches of images that are prepared.
+
+        Args:
+            batches: Sequence of `(images, labels)`, such as `evaluation_batches` gives.
+            description: What a progress bar says; `None` shows none.
+
+        Returns:
+            float32 `(N, D)`.
+
+        Raises:
+            ValueError: If the model gives values that are not finite.
+        """
+        if description is not None:
+            batches = show_progress(batches, description, len(batches))
+        return checked_embeddings(embed(self._forward, batches)[0], "the embeddings of the model")
+
+    def embed_images(
+        self, images: Sequence[str | bytes | None], description: str | None = None
+    ) -> _Embedded:
+        """Embeds image files, or the contents of such, as evaluation embeds them.
+
+        Args:
+            images: N paths, or N contents; `None` has a problem, as what cannot be read has.
+            description: What a progress bar says; `None` shows none.
+
+        Returns:
+            `embeddings`, float32 `(N, D)`, and `problems`, N texts: empty, or why the image cannot
+            be read. The embedding of such an image is NaN.
+
+        Raises:
+            ValueError: If the model gives values that are not finite.
+        """
+        try:
+            found, problems = self._embed(images, description)
+        except tf.errors.InvalidArgumentError:
+            alone = [self._embed_alone(image) for image in images]
+            found = np.concatenate([embedding for embedding, _ in alone])
+            problems = [problem for _, [problem] in alone]
+        unreadable = np.array(problems, dtype=bool)
+        return _Embedded(np.where(unreadable[:, None], np.float32("nan"), found), problems)
+
+    def _embed(self, images, description=None):
+        checked = CheckedImages(images, self.embedder.input_shape[-1])
+        batches = evaluation_batches(self.recipe, checked)
+        return _Embedded(self.embed_batches(batches, description), checked.problems)
+
+    def _embed_alone(self, image):
+        try:
+            return self._embed([image])
+        except tf.errors.InvalidArgumentError:
+            return _Embedded(np.zeros((1, self.dim), np.float32), [_NOT_DECODED])

@@ -1,0 +1,27 @@
+"""Nearest-neighbour indexes of embedded images, and the search among them."""
+
+from typing import TYPE_CHECKING
+
+from gsp_tf._lazy import import_lazily
+
+if TYPE_CHECKING:
+    from gsp_tf.serving.index.build import build_index, verify_index
+    from gsp_tf.serving.index.image_index import Index
+    from gsp_tf.serving.index.kinds import new_index
+    from gsp_tf.serving.index.neighbours import Neighbour, open_index, search, write_neighbours
+    from gsp_tf.serving.index.recall import choose_probes, exact_neighbours
+
+__all__ = [
+    "Index",
+    "Neighbour",
+    "build_index",
+    "choose_probes",
+    "exact_neighbours",
+    "new_index",
+    "open_index",
+    "search",
+    "verify_index",
+    "write_neighbours",
+]
+
+import_lazily(__name__)

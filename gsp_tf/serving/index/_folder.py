@@ -1,0 +1,285 @@
+"""The files of an index: immutable segments, and a manifest that is replaced in one step."""
+
+import base64
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gsp_tf._files import hashing, locked
+from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import SearchSpace
+from gsp_tf.serving._metadata import Metadata, ModelInfo, file_sha256
+from gsp_tf.serving.embedding.folder import read_table
+from gsp_tf.serving.index.kinds import Kind, read_index, stored_ids
+from gsp_tf.serving.index.recall import Recall
+
+ITEM_COLUMNS = {"id": pa.int64(), "path": pa.string(), "label": pa.string()}
+_OURS = re.compile(r"vectors-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet")
+_MEMINFO = Path("/proc/meminfo")
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file of a segment, as it was written."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not _is_ours(self.name):
+            raise ValueError(f"it names a file elsewhere: {self.name}.")
+
+    def find(self, folder: Path) -> Path:
+        """The file in a folder; refuses one that is lost or of another size."""
+        path = folder / self.name
+        if not path.is_file():
+            raise FileNotFoundError(f"{folder} is damaged: it lacks {self.name}.")
+        size = path.stat().st_size
+        if size != self.bytes:
+            raise ValueError(f"{path} is damaged: it has {size} bytes, expected {self.bytes}.")
+        return path
+
+    def verify(self, folder: Path) -> Path:
+        """The file in a folder; refuses one whose bytes are others."""
+        path = self.find(folder)
+        if file_sha256(path) != self.sha256:
+            raise ValueError(f"{path} is damaged: its SHA-256 is not that in index.json.")
+        return path
+
+
+@dataclass(frozen=True)
+class StoredSegment:
+    """Some images of an index: their vectors in the format of faiss, their items as Parquet."""
+
+    count: int
+    vectors: StoredFile
+    items: StoredFile
+
+
+@dataclass(frozen=True)
+class Space:
+    """A `SearchSpace` as JSON has it."""
+
+    origin: str
+    scale: float
+
+    @classmethod
+    def pack(cls, space: SearchSpace) -> "Space":
+        """The text of a space."""
+        origin = np.asarray(space.origin, "<f4").tobytes()
+        return cls(base64.b64encode(origin).decode(), float(space.scale))
+
+    def unpack(self, metric: str, dim: int) -> SearchSpace:
+        """The space of a text."""
+        origin = np.frombuffer(base64.b64decode(self.origin), "<f4")
+        if origin.shape != (dim,):
+            raise ValueError(f"its origin has {len(origin)} dimensions, expected {dim}.")
+        return SearchSpace(metric, origin, np.float32(self.scale))
+
+
+@dataclass(frozen=True)
+class IndexMetadata(Metadata):
+    """What `index.json` holds."""
+
+    format: ClassVar[str] = "gsp_tf index"
+    format_version: ClassVar[int] = 2
+    kind: Kind
+    metric: str
+    dim: int
+    next_id: int
+    space: Space
+    model: ModelInfo
+    recall: Recall
+    versions: dict[str, str]
+    segments: tuple[StoredSegment, ...]
+
+    def __post_init__(self) -> None:
+        self.search_space()
+
+    @property
+    def count(self) -> int:
+        """How many images there are."""
+        return sum(segment.count for segment in self.segments)
+
+    @property
+    def files(self) -> list[StoredFile]:
+        """All files but `index.json`."""
+        return [file for segment in self.segments for file in (segment.vectors, segment.items)]
+
+    def search_space(self) -> SearchSpace:
+        """The `SearchSpace` of the vectors."""
+        return self.space.unpack(self.metric, self.dim)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A segment that is open; `stored` is `None` until it is written."""
+
+    vectors: faiss.Index
+    items: pa.Table
+    stored: StoredSegment | None = None
+
+
+class IndexFolder:
+    """The files of an index folder, which holds the old index or the new one, whatever happens."""
+
+    def __init__(self, path: PathLike):
+        self.path = Path(path)
+        self.metadata_path = self.path / "index.json"
+
+    def refuse_existing(self) -> None:
+        """Raises `FileExistsError` if the folder holds an index or anything else."""
+        if self.metadata_path.exists():
+            raise FileExistsError(
+                f"{self.path} holds an index; add to it (gsp-tf index {self.path} --add DIR), "
+                "choose another folder or remove it."
+            )
+        if self.path.exists() and not (self.path.is_dir() and all(map(_is_left, self._files()))):
+            raise FileExistsError(f"{self.path} exists and holds no index; choose another folder.")
+
+    def metadata(self) -> IndexMetadata:
+        """Reads `index.json`."""
+        if not self.metadata_path.is_file():
+            raise FileNotFoundError(
+                f"{self.path} is not an index: it has no {self.metadata_path.name}. Write "
+                "embeddings with gsp-tf embed, then an index of them with gsp-tf index."
+            )
+        return IndexMetadata.read(self.metadata_path)
+
+    def open(self, mapped: bool | None) -> tuple[IndexMetadata, list[Segment], bool]:
+        """Reads the index, its vectors left on disk if `mapped`, or if memory is too small."""
+
+        def opened(metadata):
+            on_disk = mapped
+            if on_disk is None:
+                vectors = sum(segment.vectors.bytes for segment in metadata.segments)
+                on_disk = vectors > available_memory()
+            segments = [self.read(metadata, s, on_disk) for s in metadata.segments]
+            self._check_ids(metadata, segments)
+            return metadata, segments, on_disk
+
+        return self._of_one_generation(opened)
+
+    def verify(self) -> IndexMetadata:
+        """Reads all files and compares them with their checksums."""
+
+        def verified(metadata):
+            for file in metadata.files:
+                file.verify(self.path)
+            return metadata
+
+        return self._of_one_generation(verified)
+
+    def _of_one_generation(self, read: Callable[[IndexMetadata], _Read]) -> _Read:
+        while True:
+            metadata = self.metadata()
+            try:
+                return read(metadata)
+            except (FileNotFoundError, ValueError):
+                if self._current() == metadata:  # else another process has replaced the files
+                    raise
+
+    def read(self, metadata: IndexMetadata, stored: StoredSegment, mapped: bool) -> Segment:
+        """Reads a segment; the checksum of vectors that are left on disk is not compared."""
+        find = StoredFile.find if mapped else StoredFile.verify
+        path, items_path = find(stored.vectors, self.path), stored.items.verify(self.path)
+        vectors = read_index(path, metadata.kind, metadata.search_space().faiss_metric, mapped)
+        items = read_table(items_path, ITEM_COLUMNS).combine_chunks()
+        counts = {stored.count, vectors.ntotal, len(items)}
+        if len(counts) > 1 or vectors.d != metadata.dim:
+            raise ValueError(f"The files of {self.path} do not belong together: counts {counts}.")
+        if items["id"].null_count or items["path"].null_count:
+            raise ValueError(f"{items_path} is damaged: it has items without an id or a path.")
+        are_read = metadata.kind == "exact" or not mapped
+        if are_read and not np.array_equal(stored_ids(vectors), items["id"]):
+            raise ValueError(f"{path} is damaged: its ids are not those of its items.")
+        return Segment(vectors, items, stored)
+
+    def _check_ids(self, metadata, segments):
+        """Refuses ids that are there twice, or that the index has not given yet."""
+        ids = np.concatenate([[-1], *(s.items["id"] for s in segments), [metadata.next_id]])
+        if not segments:
+            raise ValueError(f"{self.metadata_path} is damaged: it has no segments.")
+        if (np.diff(ids) < 1).any():
+            raise ValueError(
+                f"{self.metadata_path} is damaged: the ids of its images do not ascend to next_id."
+            )
+
+    @contextlib.contextmanager
+    def changing(self, metadata: IndexMetadata | None = None) -> Iterator[None]:
+        """Locks the index, which must be as it was read; leaves no file that it does not name."""
+        with locked(self.path):
+            if self._current() != metadata:
+                raise ValueError(
+                    f"Another process has changed the index {self.path}; open it again, then "
+                    "repeat the change."
+                )
+            try:
+                yield
+            finally:
+                current = self._current()
+                kept = {file.name for file in current.files} if current is not None else set()
+                for file in self._files():
+                    if _is_ours(file.name) and file.name not in kept:
+                        file.unlink(missing_ok=True)
+
+    def write(
+        self, metadata: IndexMetadata, segments: Sequence[Segment]
+    ) -> tuple[IndexMetadata, list[Segment]]:
+        """Writes the segments that are new, then `index.json`; only within `changing`."""
+        segments = [s if s.stored is not None else self._write(s) for s in segments]
+        metadata = replace(metadata, segments=tuple(s.stored for s in segments))
+        metadata.write(self.metadata_path)
+        return metadata, segments
+
+    def _write(self, segment: Segment) -> Segment:
+        stamp = secrets.token_hex(4)
+        with hashing(self.path / f"vectors-{stamp}.faiss") as vectors:
+            faiss.write_index(segment.vectors, faiss.PyCallbackIOWriter(vectors.write))
+        with hashing(self.path / f"items-{stamp}.parquet") as items:
+            pq.write_table(segment.items, items)
+        stored = StoredSegment(
+            len(segment.items),
+            StoredFile(f"vectors-{stamp}.faiss", vectors.size, vectors.sha256),
+            StoredFile(f"items-{stamp}.parquet", items.size, items.sha256),
+        )
+        return replace(segment, stored=stored)
+
+    def _current(self) -> IndexMetadata | None:
+        with contextlib.suppress(FileNotFoundError):
+            return self.metadata()
+        return None
+
+    def _files(self) -> list[Path]:
+        return list(self.path.iterdir())
+
+
+def _is_ours(name: str) -> bool:
+    return _OURS.fullmatch(name) is not None
+
+
+def _is_left(file: Path) -> bool:
+    """Whether a file is one that a process left that was killed while it built an index."""
+    return file.name.startswith(".") or _is_ours(file.name)
+
+
+def available_memory() -> int:
+    """Bytes that a program can still use, as Linux estimates them; elsewhere all that there are."""
+    if _MEMINFO.exists():
+        for line in _MEMINFO.read_text().splitlines():
+            name, value = line.split(":")
+            if name == "MemAvailable":
+                return 1024 * int(value.split()[0])
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,245 @@
+"""A nearest-neighbour index of images that grows and shrinks."""
+
+import operator
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gsp_tf._console import counted, listed
+from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import checked_embeddings
+from gsp_tf.serving._metadata import check_same_model
+from gsp_tf.serving.embedding import EmbeddingsFolder
+from gsp_tf.serving.index._blocks import EmbeddedBlocks
+from gsp_tf.serving.index._folder import IndexFolder, Segment
+from gsp_tf.serving.index.kinds import emptied, read_index
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from gsp_tf.serving.embedding import RunModel
+
+
+class Index:
+    """Images found by their embeddings, in a folder.
+
+    Every image has an id, which it keeps, and which no other image gets after it was deleted.
+    `change` changes the folder at once and completely: whatever happens, it holds the index from
+    before or the one from after. If two processes change it at once, one of them is refused.
+
+    Args:
+        path: Folder that `build_index` wrote.
+        mapped: Whether to leave the vectors on disk and read those that a search needs; `None`
+            does so if they are more than the memory that is available. The checksum of vectors on
+            disk is not compared; `verify_index` does it.
+
+    Attributes:
+        metadata: What `index.json` holds.
+        mapped: Whether the vectors are on disk.
+
+    Raises:
+        FileNotFoundError: If the folder is not an index.
+        ValueError: If it is damaged.
+
+    Example:
+        >>> Index("no/such/index")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/index is not an index: it has no index.json. ...
+    """
+
+    def __init__(self, path: PathLike, mapped: bool | None = None):
+        self._folder = IndexFolder(path)
+        self.path = self._folder.path
+        metadata, segments, self.mapped = self._folder.open(mapped)
+        self._take(metadata, segments)
+
+    def _take(self, metadata, segments):
+        self.metadata, self._segments = metadata, segments
+        self._space = metadata.search_space()
+        self._items = pa.concat_tables([segment.items for segment in segments]).combine_chunks()
+        self._ids = self._items["id"].to_numpy()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The ids of the images, int64 `(N,)`, in ascending order."""
+        return self._ids
+
+    @property
+    def distance_name(self) -> str:
+        """What the distances are, such as "approximate Euclidean distance"."""
+        metric = {"euclidean": "Euclidean", "cosine": "cosine"}[self.metadata.metric]
+        return f"{'' if self.metadata.kind == 'exact' else 'approximate '}{metric} distance"
+
+    def search(self, embeddings: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Finds the k nearest images of each embedding, nearest first.
+
+        Args:
+            embeddings: Float array-like `(Q, D)`.
+            k: Number of images, at most as many as the index holds.
+
+        Returns:
+            ids `(Q, k)` int64 and distances `(Q, k)` float32; those of a compressed index are
+            approximate.
+
+        Raises:
+            ValueError: If `k` is out of range, or the dimension of the embeddings differs.
+        """
+        queries = checked_embeddings(embeddings, "embeddings")
+        if queries.shape[1] != self.metadata.dim:
+            raise ValueError(
+                f"The index {self.path} is of dimension {self.metadata.dim}; received "
+                f"embeddings of dimension {queries.shape[1]}."
+            )
+        self.check_k(k)
+        vectors = self._space.vectors(queries)
+        scores, ids = self._nearest(vectors, k)
+        short = (ids < 0).any(axis=1)
+        if short.any() and self.metadata.kind != "exact":
+            # The lists that were looked into hold fewer than k vectors: look into all.
+            indexes = [segment.vectors for segment in self._segments]
+            probes = [index.nprobe for index in indexes]
+            for index in indexes:
+                index.nprobe = index.nlist
+            scores[short], ids[short] = self._nearest(vectors[short], k)
+            for index, number in zip(indexes, probes, strict=True):
+                index.nprobe = number
+        if (ids < 0).any():
+            raise ValueError("The embeddings lie too far from the index for float32 distances.")
+        self._rows(ids)
+        return ids, self._space.distances(scores)
+
+    def _nearest(self, vectors, k):
+        """Scores and ids of the nearest vectors of all segments, -1 where too few are found."""
+        found = [segment.vectors.search(vectors, k) for segment in self._segments]
+        if len(found) == 1:
+            return found[0]
+        keep_max = self._space.faiss_metric == faiss.METRIC_INNER_PRODUCT
+        return faiss.merge_knn_results(*map(np.stack, zip(*found, strict=True)), keep_max)
+
+    def check_model(self, model: "RunModel") -> None:
+        """Refuses a model that the index was not made with, or with other preprocessing."""
+        both = f"{model.folder.path} and the index {self.path}"
+        check_same_model(model.info, self.metadata.model, both)
+
+    def check_k(self, k: int) -> None:
+        """Refuses to search for no images, or for more than there are."""
+        if not len(self):
+            raise ValueError(f"The index {self.path} is empty.")
+        if not 1 <= operator.index(k) <= len(self):
+            raise ValueError(
+                f"k must be between 1 and {len(self)}, the images in {self.path}; received {k}."
+            )
+
+    def paths(self, ids: Sequence[int]) -> list[str]:
+        """Paths of images by their ids."""
+        return self._items["path"].take(pa.array(self._rows(ids))).to_pylist()
+
+    def labels(self, ids: Sequence[int]) -> list[str | None]:
+        """Labels of images by their ids, `None` where it is not known."""
+        return self._items["label"].take(pa.array(self._rows(ids))).to_pylist()
+
+    def change(
+        self,
+        add: EmbeddingsFolder | PathLike | None = None,
+        delete: Sequence[PathLike] = (),
+        replace_known: bool = False,
+    ) -> None:
+        """Removes images, and adds those of a folder of embeddings, in one step.
+
+        Args:
+            add: Folder of embeddings, with the model of this index.
+            delete: The paths of image files.
+            replace_known: Whether images that are in the index already are replaced by those that
+                are added, rather than refused.
+
+        Raises:
+            BlockingIOError: If another process is changing the index.
+            FileNotFoundError: If the folder holds no embeddings.
+            ValueError: If they are of another model or preprocessing, an image to add is in the
+                index, one to delete is not or is named twice, or another process has changed the
+                index since it was opened.
+        """
+        paths = self._items["path"]
+        delete = pa.array([os.path.abspath(path) for path in delete], pa.string())
+        missing = delete.filter(pc.invert(pc.is_in(delete, paths)))
+        if len(missing):
+            raise ValueError(
+                f"The index {self.path} does not hold {counted(len(missing), 'image')} to delete: "
+                f"{listed(missing.to_pylist())}."
+            )
+        if len(pc.unique(delete)) < len(delete):
+            raise ValueError("An image to delete is named twice.")
+        metadata, dropped = self.metadata, np.asarray(pc.is_in(paths, delete))
+        with self._folder.changing(metadata):
+            new = []
+            if add is not None:
+                new = [self._embedded(EmbeddingsFolder.open(add))]
+                metadata = replace(metadata, next_id=metadata.next_id + len(new[0].items))
+                known = np.asarray(pc.is_in(paths, new[0].items["path"])) & ~dropped
+                if known.any() and not replace_known:
+                    names = self._items.filter(pa.array(known))["path"].to_pylist()
+                    raise ValueError(
+                        f"The index {self.path} holds {counted(len(names), 'image')} of these "
+                        f"already; to replace them, use --replace: {listed(names)}."
+                    )
+                dropped |= known
+            kept = [self._without(segment, self._ids[dropped]) for segment in self._segments]
+            # The first segment stays if it is empty, for it holds what a compressed index learnt.
+            kept = [s for number, s in enumerate(kept) if not number or len(s.items)]
+            self._take(*self._folder.write(metadata, self._merged(kept + new)))
+
+    def _embedded(self, folder):
+        """A new segment of the images of a folder of embeddings."""
+        metadata = self.metadata
+        both = f"{folder.path} and the index {self.path}"
+        check_same_model(folder.metadata().model, metadata.model, both)
+        kind, metric = metadata.kind, self._space.faiss_metric
+        first = metadata.segments[0].vectors.find(self.path)
+        index = emptied(read_index(first, kind, metric, mapped=True), kind, metric)
+        blocks = EmbeddedBlocks(folder, self._space, metadata.next_id)
+        for ids, vectors in blocks:
+            index.add_with_ids(vectors, ids)
+        return Segment(index, blocks.items())
+
+    def _without(self, segment, ids):
+        """A segment without some ids; the same one if it has none of them."""
+        drop = np.isin(segment.items["id"], ids)
+        if not drop.any():
+            return segment
+        vectors = self._own(segment).vectors
+        vectors.remove_ids(ids)
+        return Segment(vectors, segment.items.filter(pa.array(~drop)))
+
+    def _merged(self, segments):
+        """The segments, each of at least twice as many images as the next, so that they are few."""
+        while len(segments) > 1 and len(segments[-2].items) < 2 * len(segments[-1].items):
+            *segments, first, second = segments
+            first, second = self._own(first), self._own(second)
+            first.vectors.merge_from(second.vectors, 0)
+            items = pa.concat_tables([first.items, second.items])
+            segments.append(Segment(first.vectors, items.combine_chunks()))
+        return segments
+
+    def _own(self, segment):
+        """A segment in memory that can be changed."""
+        if segment.stored is None:
+            return segment
+        read = self._folder.read(self.metadata, segment.stored, mapped=False)
+        return replace(read, stored=None)
+
+    def _rows(self, ids):
+        ids = np.asarray(ids, np.int64)
+        rows = np.searchsorted(self._ids, ids)
+        known = rows < len(self._ids)
+        known[known] = self._ids[rows[known]] == ids[known]
+        if not known.all():
+            raise ValueError(f"The index {self.path} has no image of id {listed(ids[~known])}.")
+        return rows

@@ -1,0 +1,151 @@
+"""The nearest neighbours of an image."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gsp_tf._typing import PathLike
+from gsp_tf.data import UnreadableImageError
+from gsp_tf.serving.embedding import RunModel
+from gsp_tf.serving.index.image_index import Index
+from gsp_tf.serving.tiles import image_tile
+from gsp_tf.visual import write_search_page
+
+
+class Neighbour(NamedTuple):
+    """An image that a search found.
+
+    Attributes:
+        rank: 1 for the nearest.
+        distance: Its distance from the query.
+        label: Its class, `None` if it is not known.
+        path: Absolute path of its file.
+        id: Its id in the index.
+
+    Example:
+        >>> Neighbour(rank=1, distance=0.25, label="cat", path="/a.png", id=7).label
+        'cat'
+    """
+
+    rank: int
+    distance: float
+    label: str | None
+    path: str
+    id: int
+
+
+def search(
+    run: PathLike,
+    image: PathLike | Sequence[PathLike],
+    index: Index | PathLike | None = None,
+    k: int = 10,
+) -> list[Neighbour] | list[list[Neighbour]]:
+    """Finds the images of an index that are nearest to an image, or to each of several.
+
+    Args:
+        run: Run folder of the model that the index was made with.
+        image: Image file, or a list of them.
+        index: `Index` or its folder; `None` is the folder `index` in the run.
+        k: Number of neighbours; all images of an index that holds fewer.
+
+    Returns:
+        The neighbours, nearest first; for a list of images a list of these lists. An image that is
+        in the index finds itself.
+
+    Raises:
+        FileNotFoundError: If a folder is not there.
+        ValueError: If an image cannot be read, `k` is below 1, or the index was made with another
+            model or preprocessing.
+
+    Example:
+        >>> search("no/such/run", "query.jpg")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    if k < 1:
+        raise ValueError(f"k must be 1 or more; received {k}.")
+    several = isinstance(image, list | tuple)
+    images = [str(file) for file in (image if several else [image])]
+    model = RunModel(run)
+    index = open_index(run, index)
+    index.check_model(model)
+    embeddings, problems = model.embed_images(images, "Embedding")
+    for file, problem in zip(images, problems, strict=True):
+        if problem:
+            raise UnreadableImageError(file, problem)
+    found = index.search(embeddings, min(k, len(index)))
+    neighbours = [_neighbours(index, *of_query) for of_query in zip(*found, strict=True)]
+    return neighbours if several else neighbours[0]
+
+
+def _neighbours(index, ids, distances):
+    found = zip(distances, index.labels(ids), index.paths(ids), ids, strict=True)
+    return [
+        Neighbour(rank, float(distance), label, path, int(number))
+        for rank, (distance, label, path, number) in enumerate(found, start=1)
+    ]
+
+
+def open_index(
+    run: PathLike, index: Index | PathLike | None = None, mapped: bool | None = None
+) -> Index:
+    """Opens an index, by default the one in the folder of a run.
+
+    Args:
+        run: Run folder.
+        index: `Index` or its folder; `None` is the folder `index` in the run.
+        mapped: As in `Index`.
+
+    Returns:
+        `Index`.
+
+    Example:
+        >>> open_index("runs/gsp")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: runs/gsp is not a run folder: it has no recipe.yaml.
+    """
+    if isinstance(index, Index):
+        return index
+    if index is None:
+        index = RunModel(run).folder.path / "index"
+    return Index(index, mapped)
+
+
+def write_neighbours(
+    path: PathLike,
+    image: PathLike | Sequence[PathLike],
+    neighbours: list[Neighbour] | list[list[Neighbour]],
+    index: Index,
+) -> Path:
+    """Writes a page with the pictures of what `search` found.
+
+    Args:
+        path: HTML file to write.
+        image: Image file that was searched, or a list of them.
+        neighbours: What `search` gave for it.
+        index: `Index` that was searched.
+
+    Returns:
+        The path of the page.
+
+    Example:
+        >>> write_neighbours("search.html", "query.jpg", [], open_index("no/such/run"))
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    if not isinstance(image, list | tuple):
+        image, neighbours = [image], [neighbours]
+    metadata = index.metadata
+    summary = (
+        f"The {len(neighbours[0])} nearest of {len(index):,} images, by the model of the run "
+        f"{metadata.model.recipe}."
+    )
+    hint = f"Rank, label and {index.distance_name} from the query."
+    if metadata.kind != "exact":
+        hint += f" The index is compressed ({metadata.kind}); {metadata.recall}."
+    found = [[(n.rank, n.distance, n.label, n.path) for n in of] for of in neighbours]
+    searches = list(zip(image, found, strict=True))
+    return write_search_page(path, searches, summary, hint, image_tile)

@@ -1,0 +1,191 @@
+"""Images tinted by what a model makes of their places: weights, attention and prototypes."""
+
+import matplotlib
+import numpy as np
+from numpy.typing import ArrayLike
+from PIL import Image
+
+from gsp_tf.visual.page_parts import rgb
+from gsp_tf.visual.style import prototype_colors
+
+NEAR_AVERAGE = 0.1
+OCTAVES = 2.0
+OPACITY = 0.75
+COLOR_MAP = "coolwarm"
+_LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
+
+
+def overlay_weights(image: np.ndarray, weights: ArrayLike) -> np.ndarray:
+    """Tints an image by how far its pooling weights are from those of average pooling.
+
+    The colour shows log2(n p_j), with p the weights scaled to sum 1 over the n positions: 0 is the
+    weight 1/n that global average pooling gives to each, and leaves the image untinted. Red is
+    more, blue is less, and both saturate at four times more or less, so that colours mean the same
+    in every image.
+
+    Args:
+        image: uint8 `(H, W, 1)` or `(H, W, 3)`; its luminance is shown.
+        weights: non-negative `(h, w)`, resized bilinearly to `(H, W)`.
+
+    Returns:
+        uint8 `(H, W, 3)`.
+
+    Raises:
+        ValueError: for another kind of image, or weights that are not a finite, non-negative
+            `(h, w)` with a positive sum.
+
+    Example:
+        >>> image = np.full((4, 4, 1), 100, np.uint8)
+        >>> overlay_weights(image, np.full((2, 2), 0.25))[0, 0]
+        array([100, 100, 100], dtype=uint8)
+        >>> overlay_weights(image, [[1.0, 0.0], [0.0, 0.0]])[0, 0]
+        array([160,  28,  54], dtype=uint8)
+    """
+    image = rgb(image)
+    weights = np.asarray(weights, dtype=np.float32)
+    if weights.ndim != 2 or not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(
+            "weights must be a finite, non-negative (h, w) array; "
+            f"received shape {weights.shape} with {np.count_nonzero(~(weights >= 0))} "
+            "negative or NaN values."
+        )
+    if not weights.sum() > 0:
+        raise ValueError(f"weights must have a positive sum; received {weights.sum()}.")
+    relative = resized(weights / weights.mean(), image)
+    octaves = np.log2(np.maximum(relative, 2.0**-OCTAVES)).clip(max=OCTAVES) / OCTAVES
+    return tinted(image, octaves)
+
+
+def overlay_groups(image: np.ndarray, maps: ArrayLike) -> np.ndarray:
+    """Tints an image once per group by how far its attention is from uniform attention.
+
+    Every map is resized bilinearly to the image, and coloured as `overlay_weights` colours pooling
+    weights. "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et
+    al.), eqs. 9 and 10.
+
+    Args:
+        image: uint8 `(H, W, 1)` or `(H, W, 3)`; its luminance is shown.
+        maps: non-negative `(h, w, groups)`, such as an image's `AttentiveGrouping.attention_maps`.
+
+    Returns:
+        uint8 `(groups, H, W, 3)`.
+
+    Raises:
+        ValueError: for another kind of image, or maps that are not finite, non-negative
+            `(h, w, groups)` with positive sums.
+
+    Example:
+        >>> image = np.full((4, 4, 1), 100, np.uint8)
+        >>> pictures = overlay_groups(image, np.full((2, 2, 3), 0.25))
+        >>> pictures.shape, pictures[0, 0, 0].tolist()
+        ((3, 4, 4, 3), [100, 100, 100])
+    """
+    maps = np.asarray(maps)
+    if maps.ndim != 3:
+        raise ValueError(f"maps must be (h, w, groups); received shape {maps.shape}.")
+    return np.stack([overlay_weights(image, group) for group in np.moveaxis(maps, -1, 0)])
+
+
+def dominant_prototypes(images: np.ndarray, attribute_maps: ArrayLike) -> np.ndarray:
+    """Colours each place of images by the prototype that takes most of it.
+
+    After Fig. 5 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
+    A prototype has the colour it has in `partition_maps`. A place that is pooled with the
+    weight of average pooling or more has the full colour, one with less a fainter one; a place that
+    is left out stays grey.
+
+    Args:
+        images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`; their luminance is shown.
+        attribute_maps: non-negative floats `(N, h, w, m)`, such as
+            `GeneralizedSumPooling.attribute_maps`.
+
+    Returns:
+        uint8 `(N, H, W, 3)`.
+
+    Raises:
+        ValueError: for another kind of image, or maps that are not finite, non-negative
+            `(N, h, w, m)` with positive sums.
+
+    Example:
+        >>> image = np.full((1, 4, 4, 1), 100, np.uint8)
+        >>> maps = np.zeros((1, 2, 2, 3))
+        >>> maps[0, 0, 0, 1] = 1.0
+        >>> picture = dominant_prototypes(image, maps)[0]
+        >>> picture[0, 0].tolist(), picture[3, 3].tolist()
+        ([206, 132, 57], [100, 100, 100])
+    """
+    maps = np.asarray(attribute_maps, dtype=np.float64)
+    if maps.ndim != 4 or len(maps) != len(images):
+        raise ValueError(
+            f"attribute_maps must be (N, h, w, m) of the {len(images)} images; received shape "
+            f"{maps.shape}."
+        )
+    weights = maps.sum(axis=-1)
+    average = weights.mean(axis=(1, 2), keepdims=True)
+    if not np.isfinite(maps).all() or (maps < 0).any() or not (average > 0).all():
+        raise ValueError("attribute_maps must be finite and not negative, with positive sums.")
+    tints = prototype_colors(maps.argmax(axis=-1))
+    opacities = OPACITY * (weights / average).clip(max=1)
+    pictures = []
+    for image, tint, opacity in zip(images, tints, opacities, strict=True):
+        grey = luminance(image)[..., None]
+        rows, columns = (
+            np.arange(pixels) * places // pixels
+            for pixels, places in zip(grey.shape, opacity.shape, strict=False)
+        )
+        places = np.ix_(rows, columns)
+        share = opacity[places][..., None]
+        pictures.append((1 - share) * grey + share * tint[places])
+    return np.rint(pictures).astype(np.uint8)
+
+
+def weight_spread(weights: ArrayLike) -> dict[str, float]:
+    """How far pooling weights are from those of average pooling.
+
+    Args:
+        weights: non-negative floats `(N, h, w, maps)`, each map with a positive sum.
+
+    Returns:
+        `std`, `min` and `max` of the weights over the average of their map; 0, 1 and 1 are average
+        pooling, and a `std` below `NEAR_AVERAGE` is close to it.
+
+    Example:
+        >>> weight_spread(np.array([0.75, 0.25]).reshape(1, 2, 1, 1))
+        {'std': 0.5, 'min': 0.5, 'max': 1.5}
+    """
+    weights = np.asarray(weights, np.float64)
+    relative = weights / weights.mean(axis=(1, 2), keepdims=True)
+    return {name: float(getattr(relative, name)()) for name in ("std", "min", "max")}
+
+
+def color_scale(steps: int = 9) -> list[str]:
+    """CSS colours of the overlay, from a quarter to four times the uniform weight.
+
+    Args:
+        steps: number of colours.
+
+    Example:
+        >>> color_scale(3)
+        ['#3b4cc0', '#dddcdc', '#b40426']
+    """
+    colors = matplotlib.colormaps[COLOR_MAP](np.linspace(0, 1, steps))
+    return [matplotlib.colors.to_hex(color) for color in colors]
+
+
+def luminance(image: np.ndarray) -> np.ndarray:
+    """The luminance of an image as floats `(H, W)`."""
+    return rgb(image) @ _LUMINANCE
+
+
+def resized(values: ArrayLike, image: np.ndarray) -> np.ndarray:
+    """Values of the places `(h, w)` of an image, resized bilinearly to its pixels."""
+    picture = Image.fromarray(np.asarray(values, dtype=np.float32))
+    return np.asarray(picture.resize(image.shape[1::-1], Image.Resampling.BILINEAR))
+
+
+def tinted(image: np.ndarray, strengths: np.ndarray) -> np.ndarray:
+    """A grey image, tinted by strengths `(H, W)`: red up to 1, blue down to -1, untinted at 0."""
+    tint = 255 * matplotlib.colormaps[COLOR_MAP](strengths / 2 + 0.5)[..., :3]
+    opacity = OPACITY * np.abs(strengths)[..., None]
+    blended = (1 - opacity) * luminance(image)[..., None] + opacity * tint
+    return np.rint(blended).astype(np.uint8)

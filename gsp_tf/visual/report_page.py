@@ -1,0 +1,306 @@
+"""The report: one self-contained page about one or several runs."""
+
+import re
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup
+
+from gsp_tf._files import replace_text
+from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import ExactSearch
+from gsp_tf.visual.curves import display_name, is_share, training_curves
+from gsp_tf.visual.overlays import NEAR_AVERAGE, color_scale, overlay_groups, weight_spread
+from gsp_tf.visual.page_parts import inline_svg, page_template, png_uri, thumbnail
+from gsp_tf.visual.plane import FEWEST_FOR_TSNE, class_marker, embedding_map, project
+from gsp_tf.visual.prototype_figures import correlation_maps
+from gsp_tf.visual.run_summary import RunSummary
+from gsp_tf.visual.selection import class_by_class, few_classes, telling_queries
+from gsp_tf.visual.style import run_style
+
+_THUMBNAIL_PIXELS, _GALLERY_PIXELS, _CHIP_PIXELS = 160, 112, 48
+_OVERLAYS = 8
+_QUERIES, _NEIGHBOURS, _CANDIDATES = 8, 8, 256
+_COUNTS = {"num_queries": "Queries", "num_skipped": "Skipped"}
+
+
+def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: int = 0) -> Path:
+    """Writes one HTML page about runs that were evaluated on the same images.
+
+    The page holds metrics, training curves, pooling weights over images, nearest neighbours, maps
+    of the embeddings, notes and recipes. It requests nothing from anywhere. It reads the images
+    that it shows, about a hundred for one run, one at a time; every run shows the same ones.
+
+    Args:
+        path: file to write; replaced in one step if it exists.
+        title: heading of the page.
+        runs: at least one.
+        seed: seed of the samples and maps.
+
+    Returns:
+        the path of the page.
+
+    Raises:
+        ValueError: without runs, or if their images or labels differ.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from gsp_tf.visual import RunSummary
+        >>> images = np.zeros((4, 8, 8, 1), np.uint8)
+        >>> run = RunSummary("gap", {}, {}, images, [0, 0, 1, 1], ["a", "b"], np.eye(4))
+        >>> with TemporaryDirectory() as folder:
+        ...     write_report(Path(folder) / "report.html", "Demo", [run]).name
+        'report.html'
+    """
+    _check_comparable(runs)
+    first = runs[0]
+    order = class_by_class(first.labels, seed).tolist()
+    thumbnails = _Thumbnails(first.images)
+    page = page_template("report.html").render(
+        title=title,
+        runs=[
+            {"name": run.name, "color": run_style(position)[0], "recipe": run.recipe}
+            for position, run in enumerate(runs)
+        ],
+        notes=_notes(runs),
+        num_images=len(first.images),
+        num_classes=len(np.unique(first.labels)),
+        table=_metrics_table(runs),
+        curves={
+            name: Markup(inline_svg(figure))
+            for name, figure in training_curves([run.history for run in runs]).items()
+        },
+        projections=_projections(runs),
+        has_validation_loss=any("val_loss" in run.history for run in runs),
+        overlays=_overlays(runs, order, thumbnails),
+        correlations=_correlations(runs, order),
+        scale=color_scale(),
+        has_paths=first.paths is not None,
+        gallery=_gallery(runs, np.array(order), thumbnails),
+        maps=_maps(runs, seed, thumbnails),
+    )
+    replace_text(path, page)
+    return Path(path)
+
+
+class _Thumbnails:
+    """Thumbnails of the images that a page shows; each image is read once."""
+
+    def __init__(self, images):
+        self._images, self._made = images, {}
+
+    def __getitem__(self, index):
+        index = int(index)
+        if index not in self._made:
+            self._made[index] = thumbnail(self._images[index], _THUMBNAIL_PIXELS)
+        return self._made[index]
+
+    def uri(self, index, pixels=_THUMBNAIL_PIXELS):
+        """The thumbnail of an image as a data URI."""
+        return png_uri(thumbnail(self[index], pixels))
+
+
+class _Part:
+    """Some of the thumbnails, counted from 0."""
+
+    def __init__(self, thumbnails, chosen):
+        self._thumbnails, self._chosen = thumbnails, chosen
+
+    def __getitem__(self, position):
+        return self._thumbnails[self._chosen[position]]
+
+
+def _check_comparable(runs):
+    """Refuses runs that were not evaluated on the same images."""
+    if not runs:
+        raise ValueError("A report needs at least one run; received none.")
+    first = runs[0]
+    for run in runs[1:]:
+        if len(run.images) != len(first.images) or not np.array_equal(run.labels, first.labels):
+            raise ValueError(
+                "Runs in one report must be evaluated on the same images; the "
+                f"{len(run.images)} images of {run.name!r} differ in number or labels from the "
+                f"{len(first.images)} of {first.name!r}."
+            )
+
+
+def _notes(runs):
+    """Pairs of a run's name and a note; the name is empty for a note that every run has."""
+    shared = [note for note in runs[0].notes if all(note in run.notes for run in runs[1:])]
+    own = [(run.name, note) for run in runs for note in run.notes if note not in shared]
+    return [("" if len(runs) > 1 else runs[0].name, note) for note in shared] + own
+
+
+def _metrics_table(runs):
+    """Column names, for each run its cells as (text, is best), and what the table is about."""
+    keys = dict.fromkeys(key for run in runs for key in run.metrics)
+    shares = [key for key in keys if is_share(key)]
+    others = [key for key in keys if key not in shares and key not in _COUNTS]
+    columns = [*shares, *others, *(key for key in _COUNTS if key in keys)]
+    rows = []
+    for run in runs:
+        cells = []
+        for key in columns:
+            best = max(other.metrics.get(key, -np.inf) for other in runs)
+            text = _shown(key, run.metrics.get(key))
+            is_best = len(runs) > 1 and key in shares and text == _shown(key, best)
+            cells.append((text, is_best))
+        rows.append((run.name, cells))
+    return {
+        "columns": [_COUNTS.get(key, display_name(key)) for key in columns],
+        "rows": rows,
+        "clusters": "nmi" in keys,
+        "skipped": any(run.metrics.get("num_skipped") for run in runs),
+    }
+
+
+def _shown(key, value):
+    """A value of a metric as text."""
+    if value is None:
+        return "–"
+    if is_share(key):
+        return f"{100 * value:.2f}"
+    return f"{value:,}" if key in _COUNTS else f"{value:.4g}"
+
+
+def _projections(runs):
+    """For each run that trained by CCP: name, metric and a row of texts for each problem."""
+    shown = []
+    for run in runs:
+        if run.projections:
+            metric = next(key for key in run.projections[0] if is_share(key))
+            rows = [_projection_row(problem, metric) for problem in run.projections]
+            shown.append((run.name, display_name(metric), rows))
+    return shown
+
+
+def _projection_row(problem, metric):
+    """Steps, metric, radii and distance of a problem of CCP as texts."""
+    lengths = ("covering_radius_before", "covering_radius_after", "distance_moved")
+    return (
+        f"{problem['steps']:,}",
+        _shown(metric, problem[metric]),
+        *("–" if problem[key] is None else f"{problem[key]:.3f}" for key in lengths),
+    )
+
+
+def _overlays(runs, order, thumbnails):
+    """Rows of tinted pictures of the runs with pooling weights, and how far these spread."""
+    weighted = [run for run in runs if run.pooling_weights is not None]
+    indices = _with_maps(order, [run.pooling_weights for run in weighted])
+    if not weighted or not indices:
+        return None
+    rows, spreads = [("Image", [thumbnails.uri(i) for i in indices])], []
+    for run in weighted:
+        pictures = [overlay_groups(thumbnails[i], run.pooling_weights[i]) for i in indices]
+        for number, row in enumerate(zip(*pictures, strict=True), start=1):
+            name = run.name if len(pictures[0]) == 1 else f"{run.name}, group {number}"
+            rows.append((name, [png_uri(picture) for picture in row]))
+        spread = weight_spread(np.stack(list(run.pooling_weights.values())))
+        spreads.append((run.name, spread, len(run.pooling_weights)))
+    return {
+        "rows": rows,
+        "classes": [runs[0].class_name(runs[0].labels[i]) for i in indices],
+        "paths": [runs[0].path(i) for i in indices],
+        "spreads": spreads,
+        "near_average": any(spread["std"] < NEAR_AVERAGE for _, spread, _ in spreads),
+    }
+
+
+def _with_maps(order, maps):
+    """The first images that all runs have maps of."""
+    return [i for i in order if all(i in run_maps for run_maps in maps)][:_OVERLAYS]
+
+
+def _correlations(runs, order):
+    """Name and figure of each run whose embeddings come from prototypes' correlations."""
+    figures = []
+    for run in runs:
+        if run.correlations is not None:
+            indices = _with_maps(order, [run.correlations])
+            maps = np.stack([run.correlations[i] for i in indices])
+            figure = correlation_maps([run.images[i] for i in indices], maps)
+            figures.append((run.name, Markup(inline_svg(figure))))
+    return figures
+
+
+def _gallery(runs, order, thumbnails):
+    """For each chosen query its tile and, for each run, a row of tiles."""
+    labels = runs[0].labels
+    classes, counts = np.unique(labels, return_counts=True)
+    candidates = order[np.isin(labels[order], classes[counts > 1])][:_CANDIDATES]
+    if not len(candidates):
+        return []
+    k = min(_NEIGHBOURS, len(labels) - 1)
+    found = [ExactSearch(run.embeddings)(run.embeddings[candidates], k, candidates) for run in runs]
+    hits = np.array([labels[indices[:, 0]] == labels[candidates] for indices, _ in found])
+
+    def tile(index):
+        return {
+            "uri": thumbnails.uri(index, _GALLERY_PIXELS),
+            "class": runs[0].class_name(labels[index]),
+            "path": runs[0].path(index),
+        }
+
+    def neighbours(query, indices, distances):
+        return [
+            {**tile(index), "distance": f"{distance:.2f}", "hit": labels[index] == labels[query]}
+            for index, distance in zip(indices, distances, strict=True)
+        ]
+
+    return [
+        {
+            "query": tile(candidates[row]),
+            "rows": [
+                (run.name, neighbours(candidates[row], indices[row], distances[row]))
+                for run, (indices, distances) in zip(runs, found, strict=True)
+            ],
+        }
+        for row in telling_queries(hits, _QUERIES)
+    ]
+
+
+def _maps(runs, seed, thumbnails):
+    """The figure of each run's embeddings on a plane, and their legend."""
+    first = runs[0]
+    chosen = few_classes(first.labels, seed)
+    labels = first.labels[chosen]
+    classes, examples = np.unique(labels, return_index=True)
+    drawn = np.argsort(labels, kind="stable")  # the order in which the map draws its points
+    titles = [_title(first, index) for index in chosen[drawn]]
+    figures = []
+    for run in runs:
+        points = project(run.embeddings[chosen], seed)
+        figure = embedding_map(points, labels, _Part(thumbnails, chosen))
+        figures.append((run.name, Markup(_with_titles(inline_svg(figure), titles))))
+    return {
+        "figures": figures,
+        "legend": [
+            (
+                first.class_name(label),
+                Markup(inline_svg(class_marker(position))),
+                thumbnails.uri(chosen[i], _CHIP_PIXELS),
+            )
+            for position, (label, i) in enumerate(zip(classes, examples, strict=True))
+        ],
+        "num_points": len(chosen),
+        "method": "PCA" if len(chosen) < FEWEST_FOR_TSNE else "t-SNE",
+    }
+
+
+def _title(run, index):
+    """The text that a point of a map shows under the mouse."""
+    name = run.class_name(run.labels[index])
+    return f"{name} · {run.path(index)}" if run.path(index) else name
+
+
+def _with_titles(svg, titles):
+    """An SVG of a map whose points, the `use` elements, have a title each."""
+    remaining = iter(titles)
+    return re.sub(
+        r"<use ([^>]*)/>",
+        lambda point: f"<use {point[1]}><title>{escape(next(remaining))}</title></use>",
+        svg,
+    )

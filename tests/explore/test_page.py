@@ -1,0 +1,199 @@
+import io
+import struct
+import zlib
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gsp_tf.data import UnreadableImageError
+from gsp_tf.explore import _fragments as fragments
+from gsp_tf.explore._model_view import ModelView, View
+from gsp_tf.explore._page import Exploration, page_app
+from gsp_tf.explore._searched import NoImages
+from gsp_tf.layers import CrowPooling
+
+
+@pytest.fixture(scope="module")
+def query(images):
+    return sorted((images / "<b>8").iterdir())[0].read_bytes()
+
+
+@pytest.fixture(scope="module")
+def page(serve, exploration):
+    """Port of the page."""
+    return serve(page_app(exploration))
+
+
+def test_the_first_page_says_what_is_explored(page, ask):
+    answer = ask(page, "/", "GET")
+    assert answer.getheader("Content-Type") == "text/html; charset=utf-8"
+    for text in ("<h1>digits</h1>", "conv4", "GeneralizedSumPooling, 4 prototypes", "8 dimensions"):
+        assert text in answer.body
+    assert "24 test images of the run</dd>" in answer.body
+    assert "<dt>Classes</dt><dd>3</dd>" in answer.body
+    assert answer.body.count("data-example=") == answer.body.count("<img ") == 8
+    assert "&lt;b&gt;" in answer.body and "<b>8" not in answer.body
+
+
+def test_an_image_gets_its_places_and_neighbours(page, ask, query):
+    answer = ask(page, "/search?name=%3Ci%3Emine.png", body=query)
+    assert answer.status == 200 and "&lt;i&gt;mine.png" in answer.body and "<i>" not in answer.body
+    assert answer.body.count('alt="pooling weights"') == 1
+    assert answer.body.count('alt="prototype of each place"') == 1
+    assert answer.body.count("<svg") == 1 and answer.body.count("<li>") == 4
+    places, neighbours = answer.body.split("Nearest neighbours")
+    assert places.count("<figure") == 3 and neighbours.count("<figure>") == 3
+    assert "has no" not in places and "&lt;b&gt;" in neighbours
+
+
+def test_an_example_finds_itself(page, ask):
+    first = ask(page, "/", "GET").body
+    name = first.split('data-example="1" title="')[1].split('"')[0]
+    answer = ask(page, "/examples/1")
+    assert f"<h3>{name}, as the model sees it</h3>" in answer.body
+    nearest = answer.body.split("Nearest neighbours")[1].split("</figure>")[0]
+    distance = nearest.split('class="number">')[1].split("<")[0]
+    assert name in nearest and float(distance) < 1e-3
+    assert ask(page, "/examples/8").status == 404
+
+
+def test_no_file_of_the_machine_is_served(page, run, images, ask):
+    for path in (run / "recipe.yaml", next((images / "<b>1").iterdir()), "/etc/passwd"):
+        path = quote(str(path))
+        for asked in (f"/{path}", f"/..{path}", f"/%2e%2e{path}"):
+            assert ask(page, asked, "GET").status == 404
+        assert ask(page, "/search", body=path.encode()).status == 422
+
+
+def bomb(width, height):
+    """A PNG that says it has so many pixels."""
+    content = encoded(Image.new("L", (1, 1)))
+    header = b"IHDR" + struct.pack(">II", width, height) + content[24:29]
+    return content[:12] + header + struct.pack(">I", zlib.crc32(header)) + content[33:]
+
+
+def encoded(image):
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def test_the_page_says_why_it_refuses_a_file(page, ask):
+    for name, content, reason in (
+        ("text.png", b"no image", "not an image"),
+        ("cut.png", encoded(Image.new("L", (40, 40), 7))[:50], "truncated"),
+        ("empty.png", b"", "the file is empty"),
+        ("bomb.png", bomb(30_000, 30_000), "at most 89,478,485 are decoded"),
+    ):
+        answer = ask(page, f"/search?name={name}", body=content)
+        assert answer.status == 422 and answer.body.startswith(f"{name}: ")
+        assert reason in answer.body and "<" not in answer.body
+
+
+def test_an_image_is_read_from_memory_as_its_file_is(exploration, view, prepared, images):
+    path = sorted((images / "<b>8").iterdir())[0]
+    seen = view.look(prepared(path))
+    assert seen.image.shape == (16, 16, 1) and seen.image.dtype == np.uint8
+    np.testing.assert_allclose(seen.attributes.sum(axis=-1), seen.weights[..., 0], atol=1e-6)
+    np.testing.assert_allclose(seen.weights.sum(), 1, atol=1e-5)
+    shown = fragments.found("a.png", seen, view.pooling_name, [], NoImages("none"))
+    answer = exploration.search(path.read_bytes(), "a.png")
+    assert answer.startswith(shown.split('<p class="notice')[0])
+
+
+def test_prototypes_are_looked_at_once(page, ask, monkeypatch):
+    answer = ask(page, "/prototypes")
+    while answer.status == 202:
+        answer = ask(page, "/prototypes")
+    options = answer.body.split("<option value=")[1:]
+    assert sorted(int(option[1]) for option in options) == [0, 1, 2, 3]
+    shares = [float(option.split("(")[1].split(" %")[0]) for option in options]
+    assert shares == sorted(shares, reverse=True) and abs(sum(shares) - 100) < 0.3
+    assert f"by way of prototype {options[0][1]}," in answer.body
+    monkeypatch.setattr(Exploration, "browser", None)
+    answer = ask(page, "/prototypes/2")
+    assert "by way of prototype 2," in answer.body
+    assert answer.body.count("<figure>") == 12 and answer.body.count('class="cell"') == 24
+    assert ask(page, "/prototypes/4").status == 404
+
+
+def test_a_browser_is_told_how_far_the_prototypes_are(asked, serve, ask, monkeypatch):
+    monkeypatch.setattr("gsp_tf.explore._page._PATIENCE", 0.01)
+    look = asked.browser
+
+    def tell(progress):
+        progress(16, 24)
+        return look(progress)
+
+    monkeypatch.setattr(asked, "browser", tell)
+    asked.release.clear()
+    port = serve(page_app(asked))
+    asked.started.clear()
+    ask(port, "/prototypes")
+    asked.started.wait()
+    answer = ask(port, "/prototypes")
+    assert answer.status == 202 and '<progress value="16" max="24">' in answer.body
+    asked.release.set()
+    while answer.status == 202:
+        answer = ask(port, "/prototypes")
+    assert answer.status == 200 and answer.body.count("<option") == 2
+
+
+def test_what_the_model_refuses_is_told(asked, serve, ask, monkeypatch):
+    def refuse(*_):
+        raise ValueError("None of the images can be read.")
+
+    monkeypatch.setattr(asked, "search", refuse)
+    monkeypatch.setattr(asked, "browser", refuse)
+    port = serve(page_app(asked))
+    for path in ("/search", "/prototypes", "/prototypes/0"):
+        answer = ask(port, path, body=b"image")
+        assert (answer.status, answer.body) == (500, "None of the images can be read.")
+
+
+def test_a_pooling_without_weights_or_prototypes_says_so(view, test_images):
+    image = np.zeros((16, 16, 1), np.uint8)
+    nearest = test_images.nearest(np.zeros((1, 8)), 3)
+    seen = View(image, np.zeros((1, 8)), None, None)
+    found = fragments.found("a.png", seen, "GlobalAveragePooling2D", nearest, test_images)
+    sentence = "GlobalAveragePooling2D, the pooling of this run, has no"
+    assert f"{sentence} weights of places" in found
+    assert f"{sentence} attributes of prototypes" in found and "<svg" not in found
+    assert found.count("<figure>") == 1 + 3
+    without = SimpleNamespace(model=view.model, pooling_name="CrowPooling", num_prototypes=0)
+    exploration = Exploration(without, test_images, 3)
+    assert "CrowPooling, the pooling of this run, has no attributes" in exploration.page(1)
+    assert exploration.num_prototypes == 0
+
+
+def test_the_layer_says_whether_it_has_prototypes(view, monkeypatch):
+    assert (view.pooling_name, view.num_prototypes) == ("GeneralizedSumPooling", 4)
+    monkeypatch.setattr(
+        "gsp_tf.explore._model_view.features_model", lambda embedder: (None, CrowPooling())
+    )
+    other = ModelView(view.model)
+    assert (other.pooling_name, other.num_prototypes) == ("CrowPooling", 0)
+
+
+def test_without_images_the_places_are_shown_and_what_to_do(view, query, serve, ask):
+    port = serve(page_app(Exploration(view, NoImages("no data"), 3)))
+    first, found = ask(port, "/", "GET").body, ask(port, "/search", body=query).body
+    assert "gsp-tf embed" in first and "gsp-tf embed" in found
+    assert found.count("<figure") == 3 and "data-example" not in first
+    assert ask(port, "/prototypes").status == ask(port, "/examples/0").status == 404
+
+
+def test_fewer_images_than_neighbours(view, test_images, query, monkeypatch):
+    seen = View(np.zeros((16, 16, 1), np.uint8), np.zeros((1, 8)), None, None)
+    monkeypatch.setattr(view, "look", lambda batches: seen)
+    found = Exploration(view, test_images, 99).search(query, "a.png")
+    assert found.split("Nearest neighbours")[1].count("<figure>") == 24
+
+
+def test_an_unreadable_image_is_refused_before_the_model_sees_it(exploration, monkeypatch):
+    monkeypatch.setattr(ModelView, "look", None)
+    with pytest.raises(UnreadableImageError, match="not an image"):
+        exploration.search(b"no image", "a.png")

@@ -1,0 +1,415 @@
+"""Collections embedded by local clusters of Ray, whose driver and then a worker are killed."""
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedded import edit_json, save_run
+
+from gsp_tf.experiment import RunFolder
+from gsp_tf.serving import (
+    BatchEmbedder,
+    Collection,
+    EmbeddingsFolder,
+    build_index,
+    embed_collection,
+    embed_images,
+)
+from gsp_tf.serving.embedding import workers
+from gsp_tf.serving.embedding._job import finish
+from gsp_tf.serving.embedding._ray import ray_session
+
+SHARD_SIZE, NUM_SHARDS = 8, 11
+
+
+@pytest.fixture(scope="module")
+def collection(images, tmp_path_factory):
+    """80 images and two that cannot be read: by absolute and relative paths, and as bytes."""
+    folder = tmp_path_factory.mktemp("collection")
+    paths = sorted(map(str, images.rglob("*.png")))
+    labels = [Path(path).parent.name for path in paths]
+    (folder / "broken.png").write_bytes(Path(paths[0]).read_bytes()[:90])
+    first = {"path": [*paths[:20], "broken.png"], "label": [*labels[:20], None]}
+    relative = [os.path.relpath(path, folder) for path in paths[20:50]]
+    contents = [Path(path).read_bytes() for path in paths[50:]]
+    last = {"path": [*paths[50:], "/text"], "bytes": [*contents, b"text"], "id": range(31)}
+    pq.write_table(pa.table(first), folder / "0.parquet", row_group_size=6)
+    pq.write_table(pa.table({"path": relative, "label": labels[20:50]}), folder / "1.parquet")
+    pq.write_table(pa.table({key: list(last[key]) for key in last}), folder / "2.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(finished_run, images, tmp_path_factory):
+    """Dict from the paths of the images to their embeddings, by `embed_images`."""
+    [shard] = embed_images(
+        finished_run, [images], tmp_path_factory.mktemp("whole") / "out"
+    ).shards()
+    return dict(zip(shard.paths, shard.embeddings, strict=True))
+
+
+def processes(marker):
+    """Process ids and command lines of those that were started with a variable."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if marker.encode() in (folder / "environ").read_bytes():
+                found[int(folder.name)] = (folder / "cmdline").read_bytes()
+    return found
+
+
+def wait_until(condition):
+    """Wait for what happens soon, or never if the test is to fail."""
+    deadline = time.monotonic() + 1200
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def written(out):
+    """Shards that are written, and when."""
+    return {path.name: path.stat().st_mtime_ns for path in out.glob("embeddings-*.parquet")}
+
+
+@pytest.fixture(scope="module")
+def interrupted(finished_run, collection, tmp_path_factory):
+    """What a driver wrote with one worker, which was killed; its folder for temporary files has a
+    long name."""
+    out = tmp_path_factory.mktemp("out") / "embedded"
+    temporary = tmp_path_factory.mktemp("temporary") / ("long" * 20)
+    temporary.mkdir()
+    command = [sys.executable, "-m", "gsp_tf.cli", "embed-collection", finished_run, collection]
+    command += ["--out", out, "--shard-size", SHARD_SIZE, "--workers", 1]
+    marker = f"GSP_TF_TEST={out}-driver"
+    driver = subprocess.Popen(
+        list(map(str, command)),
+        env={**os.environ, "TMPDIR": str(temporary), "GSP_TF_TEST": f"{out}-driver"},
+    )
+    try:
+        wait_until(lambda: len(written(out)) >= 2 or driver.poll() is not None)
+    finally:
+        driver.kill()
+    assert driver.wait() == -signal.SIGKILL
+    wait_until(lambda: not processes(marker))
+    return SimpleNamespace(out=out, written=written(out))
+
+
+@pytest.fixture(scope="module")
+def finished(interrupted, finished_run, collection):
+    """The folder after a second call, whose only worker was killed on the way."""
+    out, marker = interrupted.out, f"GSP_TF_TEST={interrupted.out}-worker"
+    killed = SimpleNamespace()
+
+    def kill():
+        wait_until(lambda: len(written(out)) > len(interrupted.written))
+        found = [pid for pid, line in processes(marker).items() if b"ray::MapWorker" in line]
+        os.kill(found[0], signal.SIGKILL)
+        killed.workers, killed.written = len(found), len(written(out))
+
+    killer = threading.Thread(target=kill)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GSP_TF_TEST", f"{out}-worker")
+        patch.delenv("RAY_ADDRESS", raising=False)
+        killer.start()
+        with pytest.warns(UserWarning, match="2 of 82 files cannot be read"):
+            folder = embed_collection(finished_run, collection, out, workers=1)
+    killer.join()
+    return SimpleNamespace(folder=folder, killed=killed, marker=marker)
+
+
+@pytest.fixture
+def own(finished, tmp_path):
+    return EmbeddingsFolder(shutil.copytree(finished.folder.path, tmp_path / "out"))
+
+
+@pytest.fixture
+def without_ray(monkeypatch):
+    monkeypatch.setattr(workers, "ray_session", None)
+
+
+def test_the_driver_and_a_worker_were_killed_on_the_way(interrupted, finished):
+    assert 2 <= len(interrupted.written) < finished.killed.written < NUM_SHARDS
+    assert finished.killed.workers == 1  # so Ray has started another
+
+
+def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collection):
+    folder = EmbeddingsFolder.open(finished.folder.path)
+    shards = list(folder.shards())
+    paths = [path for shard in shards for path in shard.paths]
+    assert paths == list(dict.fromkeys(paths)) and set(paths) == set(expected)
+    assert paths == sorted(expected)
+    embeddings = np.concatenate([shard.embeddings for shard in shards])
+    np.testing.assert_allclose(embeddings, [expected[path] for path in paths], atol=1e-6)
+    labels = [label for shard in shards for label in shard.labels]
+    assert labels == [Path(path).parent.name for path in paths[:50]] + [None] * 30
+    corrupt = dict(folder.corrupt())
+    assert set(corrupt) == {str(collection / "broken.png"), "/text"}
+    metadata = folder.metadata()
+    assert metadata.images.listed == 82 and metadata.outcome.embedded == 80
+    assert metadata.outcome.corrupt == 2
+    np.testing.assert_allclose(metadata.outcome.lengths, 1, atol=1e-5)
+    numbers = [n for shard in shards for n in shard.columns["id"].to_pylist()]
+    assert numbers == [None] * 50 + list(range(30))
+    sizes = [n for shard in shards for n in shard.columns["file_size"].to_pylist()]
+    assert sizes == list(map(os.path.getsize, paths))
+    names = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
+    names |= {"embeddings.json", "corrupt.csv", ".lock"}
+    assert {path.name for path in folder.path.iterdir()} == names
+
+
+def test_what_was_written_is_not_computed_again(interrupted, finished):
+    assert interrupted.written.items() <= written(finished.folder.path).items()
+
+
+def test_no_process_is_left(finished):
+    wait_until(lambda: not processes(finished.marker))
+
+
+def test_an_index_takes_it(finished, expected, tmp_path):
+    index = build_index(finished.folder, tmp_path / "index")
+    path, embedding = next(iter(expected.items()))
+    ids, _ = index.search(embedding[None], 1)
+    assert index.paths(ids[0]) == [path]
+
+
+def test_what_is_complete_needs_no_ray(own, finished_run, collection, without_ray):
+    with pytest.warns(UserWarning, match="2 of 82"):
+        folder = embed_collection(finished_run, collection, own.path)
+    assert folder.metadata() == own.metadata()
+
+
+def test_another_model_preprocessing_or_collection_is_refused(
+    own, digits_run, images, collection, tmp_path, without_ray
+):
+    other = save_run(tmp_path / "other", images, seed=1)
+    with pytest.raises(ValueError, match="holds embeddings of the model of .*run. Choose another"):
+        embed_collection(other, collection, own.path)
+    with pytest.raises(ValueError, match="list of images: 82 there"):
+        embed_collection(digits_run, collection / "1.parquet", own.path)
+    recipe = RunFolder(digits_run).recipe_path
+    recipe.write_text(recipe.read_text("utf-8").replace("resize: 18", "resize: 20"), "utf-8")
+    with pytest.raises(ValueError, match="other preprocessing: .*18.* there, .*20.* now"):
+        embed_collection(digits_run, collection, own.path)
+
+
+def test_a_damaged_shard_is_named_at_the_end(own, finished_run, collection, without_ray):
+    edit_json(own.metadata_path, outcome=None)
+    own.shard_path(3).write_bytes(own.shard_path(3).read_bytes()[:-9])
+    with pytest.raises(ValueError, match="embeddings-00003.parquet is damaged"):
+        embed_collection(finished_run, collection, own.path)
+    shutil.copy(own.shard_path(NUM_SHARDS - 1), own.shard_path(3))
+    with pytest.raises(ValueError, match="embeddings-00003.parquet .* accounts for 2 of 8 images"):
+        embed_collection(finished_run, collection, own.path)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Ray Data as far as it is used here, without processes."""
+
+    class Dataset(list):
+        context = SimpleNamespace()
+
+        def map_batches(self, function, fn_constructor_args, **options):
+            mapped = function(*fn_constructor_args[:-1], threads=None)
+            batches = (mapped({key: [row[key]] for key in row}) for row in self)
+            rows = ({key: batch[key][0] for key in batch} for batch in batches)
+            return SimpleNamespace(iter_rows=lambda: rows)
+
+    data = SimpleNamespace(
+        from_items=lambda items, override_num_blocks: Dataset(items),
+        ActorPoolStrategy=lambda size: size,
+    )
+    ray = SimpleNamespace(data=data, cluster_resources=lambda: {"CPU": 2.0})
+    monkeypatch.setattr(workers, "ray_session", lambda: contextlib.nullcontext(ray))
+
+
+@pytest.fixture
+def unfinished(own):
+    """A folder that lacks a shard."""
+    edit_json(own.metadata_path, outcome=None)
+    own.shard_path(2).unlink()
+    return own
+
+
+@pytest.mark.filterwarnings("ignore:2 of 82 files")
+def test_a_lost_shard_is_written_again(
+    unfinished, finished, finished_run, collection, in_this_process
+):
+    before = written(unfinished.path)
+    embed_collection(finished_run, collection, unfinished.path)
+    assert unfinished.read_shard(2, 8).paths == finished.folder.read_shard(2, 8).paths
+    assert before.items() <= written(unfinished.path).items()
+    assert {path.name for path in unfinished.path.iterdir()} == {
+        path.name for path in finished.folder.path.iterdir()
+    }
+
+
+def test_what_a_worker_left_that_was_killed_after_its_last_shard_was_renamed_is_removed(
+    unfinished, finished, finished_run, collection, monkeypatch
+):
+    class Killed(BaseException):
+        """What stands for SIGKILL."""
+
+    write_shard = EmbeddingsFolder.write_shard
+
+    def write_and_leave(folder, number, shard):
+        write_shard(folder, number, shard)
+        (folder.path / f".{folder.shard_path(number).name}.partial").mkdir()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddingsFolder, "write_shard", write_and_leave)
+        with pytest.raises(Killed):
+            worker(finished_run, unfinished.path, collection)()
+    assert len(list(unfinished.path.glob(".*[0-9]*"))) == 2
+    finish(unfinished, unfinished.metadata())
+    assert {path.name for path in unfinished.path.iterdir()} == {
+        path.name for path in finished.folder.path.iterdir()
+    }
+
+
+def test_a_shard_that_cannot_be_written_ends_the_job(
+    unfinished, finished_run, collection, in_this_process, monkeypatch
+):
+    def fail(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(EmbeddingsFolder, "write_shard", fail)
+    with pytest.raises(ValueError, match="Shard 2: No space left .* continues with what is"):
+        embed_collection(finished_run, collection, unfinished.path)
+
+
+def worker(run, out, source):
+    """Function that tries a shard and gives what is wrong."""
+    embedder = workers._ShardEmbedder(run, out, Collection(source), None)
+    return lambda: embedder({"shard": [2]})["problem"][0]
+
+
+def test_a_shard_that_kills_its_workers_is_not_tried_for_ever(
+    unfinished, finished_run, collection, monkeypatch
+):
+    class Killed(BaseException):
+        """What stands for SIGKILL."""
+
+    def kill(*_):
+        raise Killed
+
+    try_shard = worker(finished_run, unfinished.path, collection)
+    with monkeypatch.context() as patch:
+        patch.setattr(workers._ShardEmbedder, "_shard", kill)
+        for _ in range(5):
+            with pytest.raises(Killed):
+                try_shard()
+    assert "Shard 2: 5 workers were killed while they wrote it" in try_shard()
+    workers._Attempts(unfinished.path).forget()
+    assert try_shard() == "" and unfinished.shard_path(2).is_file()
+
+
+def test_a_worker_refuses_what_changed_on_the_way(unfinished, digits_run, collection, tmp_path):
+    source = shutil.copytree(collection, tmp_path / "source")
+    try_shard = worker(digits_run, unfinished.path, source)
+    pq.write_table(pq.read_table(source / "0.parquet")[:10], tmp_path / "short.parquet")
+    (tmp_path / "short.parquet").replace(source / "0.parquet")
+    assert "0.parquet was changed: it had 21 rows before" in try_shard()
+    model = dataclasses.asdict(unfinished.metadata().model)
+    edit_json(unfinished.metadata_path, model={**model, "sha256": "another"})
+    problem = worker(digits_run, unfinished.path, collection)()
+    assert "the model of" in problem and "changed while it was used" in problem
+
+
+def test_bad_arguments(finished_run, collection, command):
+    arguments = ["embed-collection", finished_run, collection]
+    assert "workers must be 1 or more, received 0" in command(*arguments, "--workers", 0)[2]
+    assert "cpus_per_worker must be 1" in command(*arguments, "--cpus-per-worker", 0)[2]
+    assert "is not a run folder" in command("embed-collection", collection, collection)[2]
+
+
+def test_without_ray(finished_run, collection, tmp_path, command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    code, _, errors = command(
+        "embed-collection", finished_run, collection, "--out", tmp_path / "out"
+    )
+    assert code == 1 and 'pip install ".[ray]"' in errors
+
+
+@pytest.fixture
+def sessions(monkeypatch):
+    """What is asked of a stand-in of Ray."""
+    asked = []
+    ray = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda *arguments, **options: asked.append((arguments, options)),
+        shutdown=lambda: asked.append("shutdown"),
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace())
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "")  # so that it is put back
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    return ray, asked
+
+
+def test_a_session_goes_to_the_cluster_that_is_named(sessions, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    ray, asked = sessions
+    with pytest.raises(KeyError), ray_session():
+        assert asked[0][0] == () and "num_cpus" not in asked[0][1]
+        raise KeyError
+    assert asked[1:] == ["shutdown"]
+
+
+def test_a_session_starts_a_cluster_of_its_own(sessions, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", "/x" * 50)
+    _, asked = sessions
+    with ray_session():
+        arguments, options = asked[0]
+    assert arguments == ("local",) and options["include_dashboard"] is False
+    assert options["_temp_dir"] == "/tmp/ray" and asked[1:] == ["shutdown"]
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    monkeypatch.setenv("RAY_TMPDIR", "/short")
+    with ray_session():
+        assert asked[-1][1]["_temp_dir"] == "/short/ray"
+
+
+def test_a_session_leaves_ray_as_it_is_connected(sessions, monkeypatch):
+    ray, asked = sessions
+    ray.is_initialized = lambda: True
+    with ray_session() as found:
+        assert found is ray
+    assert asked == []
+
+
+@pytest.mark.evidence
+def test_ray_data_maps_the_batch_function(finished_run, expected, tmp_path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "text.png").write_text("no")
+    paths = [*expected, str(tmp_path / "text.png")]
+    for part in range(3):
+        table = pa.table({"path": paths[part::3], "id": range(len(paths[part::3]))})
+        pq.write_table(table, tmp_path / "source" / f"{part}.parquet")
+    with ray_session(cpus=2) as ray:
+        ray.data.read_parquet(str(tmp_path / "source")).map_batches(
+            BatchEmbedder,
+            fn_constructor_args=[finished_run, 1],
+            batch_size=16,
+            compute=ray.data.ActorPoolStrategy(size=1),  # the other core is for reading
+        ).write_parquet(str(tmp_path / "out"))
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert sorted(row["path"] for row in rows) == sorted(paths)
+    for row in rows:
+        if row["problem"]:
+            assert row["path"] == paths[-1] and np.isnan(row["embedding"]).all()
+        else:
+            np.testing.assert_allclose(row["embedding"], expected[row["path"]], atol=1e-6)

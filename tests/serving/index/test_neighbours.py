@@ -1,0 +1,232 @@
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from embedded import edit_json, save_run
+from PIL import Image
+
+from gsp_tf.serving import EmbeddingsFolder, Index, build_index, embed_images, open_index, search
+
+FRESH = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
+
+
+@pytest.fixture(scope="module")
+def prepared_run(finished_run, images, tmp_path_factory):
+    """A run with the embeddings of all images and their index, to be copied."""
+    path = shutil.copytree(finished_run, tmp_path_factory.mktemp("prepared") / "run")
+    build_index(embed_images(path, [images]))
+    return path
+
+
+@pytest.fixture
+def digits_run(prepared_run, tmp_path):
+    return shutil.copytree(prepared_run, tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def query(images):
+    return sorted((images / "<b>7").iterdir())[3]
+
+
+class Page(HTMLParser):
+    """The sources, links and texts of a page, and the elements that are not closed."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.open, self.sources, self.links, self.texts = [], [], [], []
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "link", "img", "br"):
+            self.open.append(tag)
+        found = [value for name, value in attributes if name in ("src", "href")]
+        if tag == "a":
+            self.links += found
+        else:
+            self.sources += found
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data.strip())
+
+
+def test_from_images_to_neighbours(finished_run, images, query, tmp_path, command):
+    digits_run = shutil.copytree(finished_run, tmp_path / "run")
+    code, output, _ = command("embed", digits_run, images)
+    assert code == 0 and f"{digits_run}/embeddings: 80 images of dimension 8" in output
+    code, output, _ = command("index", digits_run / "embeddings")
+    assert code == 0 and f"{digits_run}/index: 80 images, exact, euclidean" in output
+    assert "it finds all nearest" in output
+    code, output, _ = command("search", digits_run, query, "--k", "4", "--html")
+    assert code == 0 and f"Page: {digits_run}/search.html" in output
+    found = search(digits_run, query, k=4)
+    assert [n.rank for n in found] == [1, 2, 3, 4]
+    assert found[0][2:4] == ("<b>7", str(query)) and found[0].distance < 1e-3
+    assert all(a.distance <= b.distance for a, b in zip(found, found[1:], strict=False))
+    shared = os.path.commonpath([Path(neighbour.path).parent for neighbour in found])
+    lines = output[output.index(f"Nearest to {query}, in {shared}:") :].splitlines()[2:6]
+    for neighbour, line in zip(found, lines, strict=True):
+        path = os.path.relpath(neighbour.path, shared)
+        cells = str(neighbour.rank), f"{neighbour.distance:.4f}", neighbour.label, path
+        assert line.split() == " ".join(cells).split()
+    page = Page(digits_run / "search.html")
+    assert not page.open and len(page.sources) == 1 + 1 + 4
+    assert all(source.startswith("data:") for source in page.sources)
+    assert page.links == [Path(path).as_uri() for path in (query, *(n.path for n in found))]
+    for neighbour in found:
+        assert {f"{neighbour.distance:.4f}", neighbour.path} <= set(page.texts)
+        assert f"{neighbour.rank} · {neighbour.label}" in page.texts
+
+
+def test_a_fresh_process_finds_the_same(digits_run, query, tmp_path):
+    page = tmp_path / "page.html"
+    options = ["search", digits_run, query, "--k", "3", "--html", page, "--mapped", "true"]
+    process = subprocess.run(
+        [sys.executable, "-c", FRESH, *map(str, options)], capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+    for neighbour in search(digits_run, query, k=3):
+        assert f"{neighbour.distance:.4f}" in process.stdout
+        assert neighbour.path in Page(page).texts
+
+
+def test_images_are_added_and_deleted(digits_run, images, query, tmp_path, command):
+    shutil.copy(query, tmp_path / "new.png")
+    assert command("embed", digits_run, tmp_path / "new.png", "--out", tmp_path / "more")[0] == 0
+    index = digits_run / "index"
+    code, output, _ = command("index", index, "--add", tmp_path / "more")
+    assert code == 0 and "81 images" in output
+    found = {neighbour.path: neighbour.label for neighbour in search(digits_run, query, k=2)}
+    assert found == {str(query): "<b>7", str(tmp_path / "new.png"): None}
+    options = ["--delete", query, tmp_path / "new.png", "--add", tmp_path / "more"]
+    code, output, _ = command("index", index, *options)
+    assert code == 0 and "80 images" in output
+    assert search(digits_run, query, k=1)[0].path == str(tmp_path / "new.png")
+    refused = command("index", index, "--add", tmp_path / "more")[2]
+    assert "index holds 1 image of these already; to replace them, use --replace" in refused
+    both = ["--add", tmp_path / "more", "--replace", tmp_path / "more"]
+    assert "Give --add or --replace, not both" in command("index", index, *both)[2]
+    code, output, _ = command("index", index, "--replace", tmp_path / "more")
+    assert code == 0 and "80 images" in output
+    missing = command("index", index, "--delete", query, "--add", tmp_path / "more")[2]
+    assert "does not hold 1 image to delete" in missing
+    assert "index does not hold 1 image to delete" in command("index", index, "--delete", query)[2]
+    assert "not for changing one" in command("index", index, "--delete", query, "--out", "x")[2]
+    assert "holds an index; add to it" in command("index", digits_run / "embeddings")[2]
+
+
+def test_a_picture_that_is_gone_is_said_to_be(digits_run, query, tmp_path, command):
+    shutil.copytree(query.parent, tmp_path / "in" / "x & y")
+    gone = tmp_path / "in" / "x & y" / query.name
+    build_index(
+        embed_images(digits_run, [tmp_path / "in"], tmp_path / "e").path, tmp_path / "index"
+    )
+    gone.unlink()
+    page = tmp_path / "page.html"
+    options = ["--index", tmp_path / "index", "--k", "2", "--html", page]
+    assert command("search", digits_run, query, *options)[0] == 0
+    texts = Page(page).texts
+    assert "there is no such file" in texts and str(gone) in texts and "1 · x & y" in texts
+
+
+def test_what_cannot_be_searched(digits_run, query, tmp_path, command):
+    (tmp_path / "text.png").write_text("no image")
+    for arguments, message in (
+        ([query, "--k", "0"], "k must be 1 or more; received 0"),
+        ([tmp_path / "text.png"], "text.png: not an image"),
+        ([tmp_path / "gone.png"], "gone.png: there is no such file"),
+        ([query, "--index", tmp_path], "is not an index: it has no index.json"),
+    ):
+        code, _, errors = command("search", digits_run, *arguments)
+        assert code == 1 and errors.count("gsp-tf: error:") == 1 and message in errors
+    assert "is not a run folder" in command("search", tmp_path, query)[2]
+
+
+def test_several_images_and_more_neighbours_than_there_are(digits_run, images, command):
+    queries = [sorted(folder.iterdir())[0] for folder in sorted(images.iterdir())[:2]]
+    page = digits_run / "page.html"
+    code, output, _ = command("search", digits_run, *queries, "--k", "81", "--html", page)
+    assert code == 0 and "The index holds 80 images, fewer than --k 81." in output
+    assert [f"Nearest to {query}, in {images}:" in output for query in queries] == [True, True]
+    found = search(digits_run, queries, k=81)
+    assert [len(of_query) for of_query in found] == [80, 80]
+    assert [of_query[0].path for of_query in found] == [str(query) for query in queries]
+    alone = search(digits_run, queries[1], k=3)
+    assert [n.path for n in alone] == [n.path for n in found[1][:3]]
+    links = [Path(n.path).as_uri() for of_query in found for n in of_query]
+    links.insert(80, queries[1].as_uri())
+    assert Page(page).links == [queries[0].as_uri(), *links]
+    assert "Neighbours of 2 images" in Page(page).texts
+
+
+def test_a_model_or_preprocessing_that_the_index_does_not_know_is_refused(
+    digits_run, images, query, tmp_path
+):
+    other = save_run(tmp_path / "other", images, seed=1)
+    with pytest.raises(
+        ValueError,
+        match="the index .*: the models are of .*/other and .*/run.$",
+    ):
+        search(other, query, digits_run / "index")
+    recipe = digits_run / "recipe.yaml"
+    recipe.write_text(recipe.read_text("utf-8").replace("resize: 18", "resize: 20"), "utf-8")
+    with pytest.raises(ValueError, match="do not belong together: the preprocessing"):
+        search(digits_run, query)
+
+
+def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
+    """Though the embeddings name the run that was copied, which still has a model."""
+    own = shutil.copytree(prepared_run, tmp_path / "copied")
+    shutil.rmtree(own / "index")
+    assert build_index(own / "embeddings").path == own / "index"
+    assert search(own, query, k=1)[0].path == str(query)
+    with open(own / "model.keras", "ab") as file:
+        file.write(b"another model")
+    model = EmbeddingsFolder(own / "embeddings").metadata().model
+    entries = {**dataclasses.asdict(model), "sha256": "a", "run": str(own)}
+    edit_json(own / "embeddings" / "embeddings.json", model=entries)
+    with pytest.raises(FileNotFoundError, match="is not there or has another model; say where"):
+        build_index(own / "embeddings")
+
+
+def test_an_index_that_is_open_is_used(digits_run, query):
+    index = Index(digits_run / "index")
+    assert open_index(digits_run, index) is index
+    shutil.rmtree(digits_run / "index")
+    assert search(digits_run, query, index, k=1)[0].path == str(query)
+
+
+def test_a_large_photograph(digits_run, tmp_path, command):
+    pixels = np.random.default_rng(0).integers(0, 255, (900, 700, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "photo.jpg")
+    page = tmp_path / "page.html"
+    assert command("search", digits_run, tmp_path / "photo.jpg", "--html", page, "--k", "3")[0] == 0
+    assert len(Page(page).sources) == 5 and page.stat().st_size < 300_000
+
+
+def test_the_terminal_gets_no_commands_from_names(digits_run, query, tmp_path, command):
+    odd = tmp_path / "\x1b[31m[red]x.png"
+    shutil.copy(query, odd)
+    embedded = embed_images(digits_run, [odd], tmp_path / "e")
+    build_index(embedded.path, tmp_path / "index")
+    output = command("search", digits_run, odd, "--index", tmp_path / "index", "--k", "1")[1]
+    assert "\x1b" not in output and "[red]x.png" in output.replace("\n", "")
+
+
+def test_help_does_not_import_what_is_slow():
+    code = (
+        "import sys; from gsp_tf.cli import main\n"
+        "try: main(['search', '--help'])\n"
+        "except SystemExit: pass\n"
+        "assert not {'tensorflow', 'keras', 'faiss', 'pyarrow'} & set(sys.modules)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 0 and "--html" in process.stdout, process.stderr

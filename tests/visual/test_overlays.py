@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from gsp_tf.layers import AttentiveGrouping, GeneralizedSumPooling
+from gsp_tf.visual import color_scale, dominant_prototypes, overlay_groups, overlay_weights
+from gsp_tf.visual.style import CLASS_COLORS
+
+RNG = np.random.default_rng(0)
+IMAGE = RNG.integers(0, 256, (30, 20, 1), np.uint8)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [(1, 1), (4, 3), (64, 64)])
+def test_uniform_weights_leave_the_grey_image(channels, size):
+    image = np.repeat(IMAGE, channels, axis=-1)
+    overlay = overlay_weights(image, np.full(size, 1 / np.prod(size)))
+    assert overlay.shape == (30, 20, 3) and overlay.dtype == np.uint8
+    assert np.abs(overlay.astype(int) - IMAGE).max() <= 1
+
+
+def test_more_weight_is_red_and_less_is_blue():
+    overlay = overlay_weights(np.full((16, 16, 1), 128, np.uint8), [[1.0, 0.0], [0.0, 0.0]])
+    red, _, blue = overlay.astype(int).transpose(2, 0, 1)
+    assert red[0, 0] > blue[0, 0] + 80
+    assert blue[-1, -1] > red[-1, -1] + 80
+
+
+def test_colour_depends_on_the_ratio_to_uniform_alone():
+    weights = np.array([[0.4, 0.1], [0.3, 0.2]])
+    assert np.array_equal(overlay_weights(IMAGE, weights), overlay_weights(IMAGE, 7 * weights))
+
+
+def test_scale_runs_from_blue_to_red():
+    assert len(color_scale(5)) == 5
+    assert color_scale()[0] == "#3b4cc0" and color_scale()[-1] == "#b40426"
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        (np.ones(4), r"shape \(4,\)"),
+        ([[1.0, -1.0]], "1 negative or NaN"),
+        ([[1.0, np.nan]], "1 negative or NaN"),
+        ([[1.0, np.inf]], "finite"),
+        ([[0.0, 0.0]], "positive sum"),
+    ],
+)
+def test_refuses_weights(weights, message):
+    with pytest.raises(ValueError, match=message):
+        overlay_weights(IMAGE, weights)
+
+
+@pytest.mark.parametrize("image", [IMAGE / 255, IMAGE[..., 0], np.zeros((4, 4, 4), np.uint8)])
+def test_refuses_images(image):
+    with pytest.raises(ValueError, match=r"uint8 of shape \(H, W, 1\) or \(H, W, 3\)"):
+        overlay_weights(image, np.ones((2, 2)))
+
+
+def test_one_picture_per_group():
+    features = np.random.default_rng(1).normal(size=(1, 5, 4, 8)).astype("float32")
+    maps = AttentiveGrouping(3, 4, 2).attention_maps(features)[0]
+    pictures = overlay_groups(IMAGE, maps)
+    assert pictures.shape == (3, 30, 20, 3) and pictures.dtype == np.uint8
+    for picture, weights in zip(pictures, np.moveaxis(maps, -1, 0), strict=True):
+        np.testing.assert_array_equal(picture, overlay_weights(IMAGE, weights))
+    assert not np.array_equal(pictures[0], pictures[1])
+
+
+def test_a_group_is_red_where_it_looks():
+    top_and_bottom = np.eye(2)[:, None]
+    pictures = overlay_groups(np.full((16, 16, 1), 128, np.uint8), top_and_bottom)
+    red_less_blue = pictures[..., 0].astype(int) - pictures[..., 2]
+    assert red_less_blue[0, 0, 8] > 30 > -30 > red_less_blue[0, -1, 8]
+    np.testing.assert_array_equal(pictures[1], pictures[0, ::-1])
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 3), (1, 4, 3, 2)])
+def test_refuses_maps_of_another_rank(shape):
+    with pytest.raises(ValueError, match=r"maps must be \(h, w, groups\); received shape"):
+        overlay_groups(IMAGE, np.ones(shape))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_places_have_the_colour_of_their_prototype(channels):
+    images = np.full((2, 12, 10, channels), 100, np.uint8)
+    maps = RNG.uniform(0, 0.1, (2, 3, 2, 12))
+    winners = RNG.integers(0, 12, (2, 3, 2))
+    np.put_along_axis(maps, winners[..., None], 0.5, axis=-1)
+    pictures = dominant_prototypes(images, maps)
+    assert pictures.shape == (2, 12, 10, 3) and pictures.dtype == np.uint8
+    weights = maps.sum(axis=-1)
+    for i, row, column in np.ndindex(winners.shape):
+        share = 0.75 * min(1, weights[i, row, column] / weights[i].mean())
+        color = 255 * np.array(to_rgb(CLASS_COLORS[winners[i, row, column]]))
+        cell = pictures[i, 4 * row : 4 * row + 4, 5 * column : 5 * column + 5]
+        np.testing.assert_allclose(
+            cell, np.broadcast_to(share * color + (1 - share) * 100, cell.shape), atol=1
+        )
+
+
+def test_maps_of_the_layer():
+    pooling = GeneralizedSumPooling(num_prototypes=2, transport_ratio=0.5, entropy_smoothing=50.0)
+    features = np.zeros((1, 2, 2, 3), "float32")
+    features[0, 0] = [[1, 0, 0], [0, 1, 0]]
+    features[0, 1] = [0, 0, -1]
+    pooling.build(features.shape)
+    pooling.prototypes.assign([[0, 1, 0], [1, 0, 0]])
+    (picture,) = dominant_prototypes(
+        np.full((1, 2, 2, 1), 90, np.uint8), pooling.attribute_maps(features)
+    )
+    first, second = (0.75 * 255 * np.array(to_rgb(c)) + 0.25 * 90 for c in CLASS_COLORS[:2])
+    np.testing.assert_allclose(picture[0], [second, first], atol=1)
+    np.testing.assert_allclose(picture[1], 90, atol=1)
+
+
+@pytest.mark.parametrize(
+    "maps, message",
+    [
+        (np.ones((2, 2, 3)), r"of the 1 images; received shape \(2, 2, 3\)"),
+        (np.ones((2, 2, 2, 3)), "of the 1 images"),
+        (-np.ones((1, 2, 2, 3)), "not negative"),
+        (np.full((1, 2, 2, 3), np.nan), "finite"),
+        (np.zeros((1, 2, 2, 3)), "positive sums"),
+    ],
+)
+def test_maps_that_are_refused(maps, message):
+    with pytest.raises(ValueError, match=message):
+        dominant_prototypes(np.zeros((1, 4, 4, 1), np.uint8), maps)

@@ -1,0 +1,104 @@
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.visual import class_hulls, embedding_map, inline_svg, project
+from gsp_tf.visual.plane import _hull_vertices
+
+
+def clusters(classes, each, dim=8, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), each)
+    return rng.normal(size=(classes, dim))[labels] * 10 + rng.normal(
+        size=(len(labels), dim)
+    ), labels
+
+
+@pytest.mark.parametrize("each", [2, 30])
+def test_projection_keeps_clusters_and_repeats(each):
+    embeddings, labels = clusters(3, each)
+    points = project(embeddings, seed=1)
+    assert points.shape == (3 * each, 2)
+    assert np.array_equal(points, project(embeddings, seed=1))
+    distances = np.linalg.norm(points[:, None] - points, axis=2) + np.diag([np.inf] * len(points))
+    assert (labels[distances.argmin(axis=1)] == labels).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (2, 1), (40, 1), (40, 2)])
+def test_projection_of_little(shape):
+    points = project(np.random.default_rng(0).normal(size=shape))
+    assert points.shape == (shape[0], 2) and np.isfinite(points).all()
+
+
+def test_coincident_embeddings_still_make_a_map():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        points = project(np.ones((40, 5)))
+        figure = embedding_map(points, np.arange(40) % 4, np.zeros((40, 6, 6, 1), np.uint8))
+        assert inline_svg(figure).startswith("<svg")
+
+
+def test_map_draws_one_picture_per_class_unless_covered():
+    images = np.zeros((4, 8, 16, 3), np.uint8)
+    apart = embedding_map([[0, 0], [1, 0], [9, 9], [8, 9]], [0, 0, 1, 1], images)
+    assert len(apart.axes[0].images) == 2
+    together = embedding_map([[0, 0], [9, 9], [0, 0], [9, 9]], [0, 0, 1, 1], images)
+    assert len(together.axes[0].images) == 1
+    points = [line for line in together.axes[0].lines if line.get_marker() != "None"]
+    assert [line.get_marker() for line in points] == ["o", "s"]
+
+
+def crossed(corners, point):
+    """Twice the signed areas that a point spans with the sides of a polygon."""
+    sides = np.roll(corners, -1, axis=0) - corners
+    offsets = point - corners
+    return sides[:, 0] * offsets[:, 1] - sides[:, 1] * offsets[:, 0]
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), count=st.integers(3, 12))
+def test_a_hull_holds_its_points_and_their_average(seed, count):
+    points = np.random.default_rng(seed).normal(size=(count, 2))
+    corners = _hull_vertices(points)
+    assert {tuple(corner) for corner in corners} <= {tuple(point) for point in points}
+    for point in (*points, points.mean(axis=0)):
+        assert (crossed(corners, point) >= -1e-12).all()
+
+
+def test_hulls_are_those_of_the_features():
+    points = np.array([[1.0, 1.0], [5.0, 5.0]])
+    features = np.array([[0, 0], [4, 0], [0, 4], [1, 1], [5, 4], [5, 6]])
+    figure = class_hulls(points, [3, 8], features, [3, 3, 3, 3, 8, 8])
+    triangle, segment = (patch.get_xy()[:-1] for patch in figure.axes[0].patches)
+    assert {tuple(corner) for corner in triangle} == {(0, 0), (4, 0), (0, 4)}
+    assert segment.tolist() == [[5, 4], [5, 6]]
+    drawn = [scatter.get_offsets().tolist() for scatter in figure.axes[0].collections]
+    assert drawn == [[[1, 1]], [[5, 5]]]
+    top = max(patch.zorder for patch in figure.axes[0].patches)
+    assert all(scatter.zorder > top for scatter in figure.axes[0].collections)
+    assert figure.axes[0].get_aspect() == 1
+
+
+def test_a_class_has_one_colour():
+    figure = class_hulls(np.eye(2), [0, 1], 3 * np.eye(2), [1, 2])
+    points = [scatter.get_facecolor()[0, :3].tolist() for scatter in figure.axes[0].collections[:2]]
+    hulls = [list(patch.get_edgecolor()[:3]) for patch in figure.axes[0].patches]
+    assert points[1] == hulls[0] and points[0] not in hulls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.eye(3), [0, 1, 2]), r"points must be finite \(N, 2\); received shape \(3, 3\)"),
+        (([[0, np.nan]], [0]), "points must be finite"),
+        ((np.eye(2), [0]), "received 2 points and labels of shape"),
+        ((np.eye(2), [0, 1], np.eye(2)), "must be given together"),
+        ((np.eye(2), [0, 1], np.eye(2), [0]), "received 2 features and labels"),
+    ],
+)
+def test_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        class_hulls(*arguments)

@@ -1,0 +1,264 @@
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.visual import RunSummary, write_report
+
+
+def make_run(name, classes=4, each=6, seed=0, **changes):
+    images = np.random.default_rng(9).integers(0, 256, (classes * each, 12, 10, 3), np.uint8)
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), each)
+    embeddings = rng.normal(size=(classes, 6))[labels] + rng.normal(size=(len(labels), 6))
+    summary = RunSummary(
+        name=name,
+        metrics=retrieval_metrics(embeddings, labels),
+        history={"loss": [2.0, 1.0], "val_loss": [2.0, 1.5], "val_map_at_r": [0.1, 0.2]},
+        images=images,
+        labels=labels,
+        class_names=[f"class {label}" for label in range(classes)],
+        embeddings=embeddings,
+        pooling_weights=rng.dirichlet(np.ones(12), len(labels)).reshape(-1, 4, 3),
+        recipe="pooling:\n  name: gsp\n",
+    )
+    return replace(summary, **changes)
+
+
+def write(folder, *runs, **arguments):
+    return write_report(folder / "report.html", "A title", list(runs), **arguments).read_text(
+        "utf-8"
+    )
+
+
+def section(page, name):
+    return re.search(rf'<section id="{name}".*?</section>', page, re.S)[0]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """The page of one run."""
+    return write(tmp_path_factory.mktemp("one"), make_run("GAP"))
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """The page of two runs with different metrics."""
+    gap, gsp = make_run("GAP"), make_run("GSP", seed=1)
+    gap.metrics.update(map_at_r=0.25, num_queries=1234)
+    gsp.metrics.update(map_at_r=0.75, nmi=0.5, other=0.12345)
+    return write(tmp_path_factory.mktemp("two"), gap, gsp)
+
+
+def test_holds_every_section(tmp_path):
+    page = write(tmp_path, make_run("GAP", notes=["interrupted after epoch 3"]))
+    assert "<title>A title</title>" in page
+    assert "interrupted after epoch 3" in section(page, "notes")
+    assert "MAP@R" in section(page, "metrics")
+    assert section(page, "curves").count("<svg") == 2
+    assert section(page, "overlays").count("<img") == 2 * 8
+    assert section(page, "gallery").count('<div class="query">') == 8
+    assert section(page, "gallery").count("<img") == 8 * (1 + 8)
+    assert section(page, "maps").count("<svg") == 1 + 4
+    assert "name: gsp" in section(page, "recipes") and "<details>" in page
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_requests_nothing(two):
+    links = re.findall(r'(?:src|href|srcset|action)\s*=\s*"([^"]*)"', two)
+    assert links and all(link.startswith(("data:", "#")) for link in links)
+    assert "@import" not in two and "<script" not in two
+    assert all(link.startswith("#") for link in re.findall(r"url\((.*?)\)", two))
+
+
+def test_two_runs_share_images_and_the_best_is_bold(one, two):
+    table = section(two, "metrics")
+    assert '<td class="best">75.00</td>' in table and "<td>25.00</td>" in table
+    assert "<td>1,234</td>" in table and "<td>–</td>" in table and "<td>0.1235</td>" in table
+    assert '<td class="best">50.00</td>' in table and "k-means" in table
+    assert "k-means" not in section(one, "metrics")
+    overlays = re.findall(r'src="([^"]*)"', section(two, "overlays"))
+    assert len(overlays) == 3 * 8 and len(set(overlays)) == 3 * 8
+    assert section(two, "gallery").count('class="query"') == 8
+    assert section(two, "gallery").count("<img") == 2 * 8 * (1 + 8)
+    assert section(two, "maps").count("<svg") == 2 + 4
+
+
+def test_only_the_images_that_are_shown_are_read(tmp_path):
+    class Images:
+        """Images that count how often each was read."""
+
+        read = Counter()
+
+        def __len__(self):
+            return 3000
+
+        def __getitem__(self, index):
+            self.read[index] += 1
+            return np.full((8, 8, 1), index % 256, np.uint8)
+
+    labels = np.arange(3000) // 10
+    weights = {index: np.ones((2, 2)) for index in range(0, 3000, 100)}
+    runs = [
+        make_run(
+            name,
+            images=Images(),
+            labels=labels,
+            class_names=[str(label) for label in range(300)],
+            embeddings=np.random.default_rng(seed).normal(size=(3000, 6)),
+            pooling_weights=weights,
+        )
+        for seed, name in enumerate(("GAP", "GSP"))
+    ]
+    Images.read.clear()
+    page = write(tmp_path, *runs)
+    assert max(Images.read.values()) == 1
+    assert len(Images.read) <= 8 + 8 * (1 + 2 * 8) + 3 * 12
+    assert section(page, "overlays").count("<img") == 3 * 8
+
+
+def test_says_how_far_weights_are_from_the_average(one, tmp_path):
+    near = np.ones((24, 2, 1)) + [[0.05], [-0.05]]
+    page = section(write(tmp_path, make_run("near", pooling_weights=near)), "overlays")
+    assert "between 0.95 and 1.05 times the average, with a standard deviation of 0.050" in page
+    assert "close to average pooling" in page and "pooling.entropy_smoothing" in page
+    page = section(one, "overlays")
+    assert "The weights of 24 images lie between 0." in page
+    assert "close to average pooling" not in page and "Red on empty ground" in page
+
+
+def test_tiles_and_points_say_class_and_file(one, tmp_path):
+    paths = [f"folder/<{index}>.png" for index in range(24)]
+    page = write(tmp_path, make_run("GSP", paths=paths))
+    gallery, maps = section(page, "gallery"), section(page, "maps")
+    assert gallery.count('title="folder/&lt;') == gallery.count("<img")
+    tiles = re.findall(r"<b>([✓✗]|query).*?</b><br>(class \d)</figcaption>", gallery)
+    assert len(tiles) == 8 * 9
+    for start in range(0, len(tiles), 9):
+        (kind, query), *found = tiles[start : start + 9]
+        assert kind == "query" and all((sign == "✓") == (name == query) for sign, name in found)
+    titles = re.findall(r"<title>(class \d) · folder/&lt;(\d+)&gt;.png</title>", maps)
+    assert sorted(int(index) for _, index in titles) == list(range(24))
+    assert all(name == f"class {int(index) // 6}" for name, index in titles)
+    assert "file" not in section(one, "maps")
+
+
+def test_only_runs_with_pooling_weights_are_overlaid(tmp_path):
+    weightless = make_run("plain", pooling_weights=None)
+    assert 'id="overlays"' not in write(tmp_path, weightless)
+    overlays = section(write(tmp_path, weightless, make_run("GSP")), "overlays")
+    assert "plain" not in overlays and "GSP" in overlays
+
+
+def test_escapes_what_users_name(tmp_path):
+    evil = "<script>alert('\"&$x^2$')</script> ع 四"
+    page = write(tmp_path, make_run(evil, class_names=[evil] * 4, notes=[evil], recipe=evil))
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(") > 20
+
+
+def test_class_names_that_are_not_unicode(tmp_path):
+    assert "bad?name" in write(tmp_path, make_run("GAP", class_names=["bad\udcffname"] * 4))
+
+
+def test_is_deterministic_and_follows_the_seed(one, tmp_path):
+    assert one == write(tmp_path, make_run("GAP"))
+    assert one != write(tmp_path, make_run("GAP"), seed=1)
+
+
+def test_two_classes_of_two_images(tmp_path):
+    page = write(tmp_path, make_run("GAP", classes=2, each=2), make_run("GSP", 2, 2, seed=1))
+    assert section(page, "gallery").count('class="query"') == 4
+    assert "(PCA)" in section(page, "maps")
+
+
+def test_history_missing_or_broken(tmp_path):
+    assert "No training history" in write(tmp_path, make_run("GAP", history={}))
+    broken = make_run("GAP", history={"loss": [np.nan, 1.0], "val_map_at_r": [np.nan, np.nan]})
+    assert (
+        section(write(tmp_path, broken, make_run("GSP", history={})), "curves").count("<svg") == 1
+    )
+
+
+def test_gallery_leaves_out_classes_of_one_image(tmp_path):
+    labels = np.r_[0, 0, np.arange(1, 23)]
+    names = {label: f"name {label}" for label in range(23)}
+    page = write(tmp_path, make_run("GAP", labels=labels, class_names=names))
+    assert section(page, "gallery").count('class="query"') == 2
+    lone = make_run("GAP", labels=np.arange(24), class_names=[""] * 24)
+    assert "No class has two images" in write(tmp_path, lone)
+
+
+def test_grey_images_and_large_images(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (24, 150, 200, 1), np.uint8)
+    page = write(tmp_path, make_run("GAP", images=images))
+    assert len(page) < 6e6
+
+
+def test_failure_leaves_the_old_page(tmp_path, monkeypatch):
+    write(tmp_path, make_run("GAP"))
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write(tmp_path, make_run("GSP"))
+    assert "GAP" in (tmp_path / "report.html").read_text("utf-8")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_refuses_runs_that_cannot_be_compared(tmp_path):
+    with pytest.raises(ValueError, match="at least one run"):
+        write(tmp_path)
+    with pytest.raises(ValueError, match="the 12 images of 'GSP' differ .* from the 24 of 'GAP'"):
+        write(tmp_path, make_run("GAP"), make_run("GSP", classes=2))
+    with pytest.raises(ValueError, match="24 images of 'GSP' differ in number or labels"):
+        write(tmp_path, make_run("GAP"), make_run("GSP", labels=np.zeros(24, int)))
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"images": np.zeros((24, 8, 8, 3))}, "uint8 .* the first of 24 is float64"),
+        ({"labels": np.zeros(23, int)}, r"labels .* \(23,\)"),
+        ({"embeddings": np.zeros((23, 2))}, "received 23 for 24 images"),
+        ({"embeddings": np.full((24, 2), np.nan)}, "24 of 24 rows"),
+        ({"pooling_weights": np.ones((24, 9))}, r"\(h, w, maps\); received \(9,\)"),
+        ({"pooling_weights": np.ones((23, 3, 3))}, "received 23 for 24 images"),
+        ({"correlations": {0: np.ones((3, 3))}}, r"correlations of an image .* received \(3, 3\)"),
+        ({"class_names": ["a", "b"]}, "2 names and none for 2, 3"),
+        ({"class_names": {0: "a"}}, "1 names and none for 1, 2, 3"),
+    ],
+)
+def test_run_summary_refuses(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_run("GAP", **changes)
+
+
+def test_shows_the_problems_of_ccp(one, tmp_path):
+    first = {
+        "steps": 1200,
+        "map_at_r": 0.512,
+        "covering_radius_before": None,
+        "covering_radius_after": 0.25,
+        "distance_moved": None,
+    }
+    second = {**first, "covering_radius_before": 0.5, "distance_moved": 1.25, "map_at_r": 0.6}
+    page = write(tmp_path, make_run("ccp", projections=[first, second]), make_run("plain", seed=1))
+    rows = re.findall(r"<tr><th scope=\"row\">Problem.*?</tr>", section(page, "projections"))
+    cells = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+    assert cells == [
+        ["1,200", "51.20", "–", "0.250", "–"],
+        ["1,200", "60.00", "0.500", "0.250", "1.250"],
+    ]
+    assert "Best validation MAP@R, %" in section(page, "projections")
+    assert "plain" not in section(page, "projections")
+    conventional = {"recall_at_1": 0.25, **{key: first[key] for key in first if key != "map_at_r"}}
+    page = write(tmp_path, make_run("conventional", projections=[conventional]))
+    assert "Best validation Recall@1, %" in section(page, "projections")
+    assert "<td>25.00</td>" in section(page, "projections")
+    assert 'id="projections"' not in one

@@ -15,7 +15,8 @@ from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.training import epoch_of
 
 WARM_UP = """
-loss: {name: contrastive, miner: distance_weighted}
+loss: {name: contrastive}
+miner: {name: distance_weighted}
 training:
   epochs: 6
   steps_per_epoch: 4

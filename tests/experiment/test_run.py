@@ -121,7 +121,8 @@ def test_evaluation_keeps_the_embeddings_for_the_report(copied, monkeypatch):
             np.testing.assert_allclose(getattr(kept, name), expected, atol=1e-6)
     monkeypatch.setattr(_embeddings, "embed", embed)
     class_0 = run.splits.test.subset([0])
-    monkeypatch.setattr(_embeddings, "check_test_classes", lambda *_: None)
+    for module in ("_embeddings", "run"):
+        monkeypatch.setattr(f"gsp_tf.experiment.{module}.check_test_classes", lambda *_: None)
     fewer = Run(copied.path)
     fewer.splits = run.splits._replace(test=class_0)
     assert len(fewer.test_embeddings().queries) == len(class_0)

@@ -1,4 +1,4 @@
-"""What a projection of CCP costs beside the training steps of a problem.
+"""Costs of a projection of CCP beside the training steps of a problem.
 
 `.venv/bin/python benchmarks/ccp.py` prints the time of a training step with the loss in the batch
 and with that of a proxy problem, and of what stands between two problems: embedding the pool from
@@ -19,9 +19,8 @@ from pipeline import write_photographs
 from results import Ratio, Table, main
 
 from gsp_tf.data import FileImages
+from gsp_tf.experiment import build_learner, evaluation_batches
 from gsp_tf.experiment._optimizer import build_optimizer
-from gsp_tf.experiment.data import evaluation_batches
-from gsp_tf.experiment.model import build_learner
 from gsp_tf.losses import ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center
 from gsp_tf.recipe import load_recipe

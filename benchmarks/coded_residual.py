@@ -1,4 +1,4 @@
-"""What the coded residual transform costs beside average pooling and beside its plain form.
+"""Costs of the coded residual transform beside average pooling and beside its plain form.
 
 `.venv/bin/python benchmarks/coded_residual.py` prints, as the places HW and the prototypes K grow,
 the peak memory (beyond that of a single place, so without the weights) and the time of value and

@@ -1,4 +1,4 @@
-"""What embedding and indexing a large collection costs for each image, on one core.
+"""Costs of embedding and indexing a large collection for each image, on one core.
 
 `.venv/bin/python benchmarks/collection.py` prints how many images of 500 x 375 pixels a core embeds
 with `BatchEmbedder`, and which share of the time goes into checking, decoding and the model (with
@@ -139,7 +139,7 @@ def vectors(dim, sizes):
 
 
 def build(kind, dim, sizes, path):
-    """What an index costs, which is written to a file."""
+    """Costs of an index that is written to a file."""
     on_one_core()
     values, ids = vectors(dim, sizes), np.arange(sizes.vectors)
     index = new_index(kind, dim, len(values), faiss.METRIC_L2)
@@ -235,7 +235,7 @@ def _per_list(costs):
 
 
 def files(sizes):
-    """What a vector takes in Parquet."""
+    """Bytes of a vector in Parquet."""
     rows, count = [], 256 if sizes is QUICK else 4096
     for dim in sizes.dims:
         values = vectors(dim, sizes)[:count]

@@ -1,4 +1,4 @@
-"""What generalized sum pooling costs, in time, memory and growth.
+"""Costs of generalized sum pooling, in time, memory and growth.
 
 `.venv/bin/python benchmarks/gsp.py` prints tables of outputs and gradients: times beside a 1x1
 convolution with m filters and average pooling, and beside the paper's formulation (100 iterations

@@ -1,4 +1,4 @@
-"""What every pooling and every head costs beside average pooling.
+"""Costs of every pooling and every head beside average pooling.
 
 `.venv/bin/python benchmarks/heads.py` prints, for heads on the maps that bn_inception makes of 227
 pixels (7 x 7 x 1024; for global_local also that of its module 4d, 14 x 14 x 608): weights; value
@@ -34,7 +34,7 @@ MEASURED = ("gap", *(name for name in NAMES["pooling"] if name != "gap"), *HEADS
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured: images of the heads and of the step, maps of the backbone, heads."""
+    """Measured parts: images of the heads and of the step, maps of the backbone, heads."""
 
     batch: int
     step_batch: int

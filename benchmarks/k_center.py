@@ -1,4 +1,4 @@
-"""What greedy k-center selection costs beside the matrix-vector products it needs.
+"""Costs of greedy k-center selection beside the matrix-vector products it needs.
 
 `.venv/bin/python benchmarks/k_center.py` prints times taken alternately in one run: one call for
 11,318 classes with a pool of 7 and k = 4 each, and one pool of 60,000 points with k = 100. The

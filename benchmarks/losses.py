@@ -1,4 +1,4 @@
-"""What losses cost beside the distance matrix or the matrix product that they need.
+"""Costs of losses beside the distance matrix or the matrix product that they need.
 
 `.venv/bin/python benchmarks/losses.py` prints the times of value and gradient of every pair loss
 beside the distance matrix of the batch, as the batch grows, and their peaks of memory; of losses
@@ -13,8 +13,7 @@ from measure import in_fresh_processes, medians, peak_bytes, rounds
 from results import Ratio, Table, main
 
 from gsp_tf import losses
-from gsp_tf.ops import pairwise_distances
-from gsp_tf.ops.normalization import l2_normalize
+from gsp_tf.ops import l2_normalize, pairwise_distances
 
 DIM = 128
 BATCH = 512
@@ -136,7 +135,7 @@ def memory_functions(names, size, capacity, jit_compile):
 
 
 def several_proxies(num_classes):
-    """Losses with `PROXIES_PER_CLASS` proxies a class."""
+    """Losses with `PROXIES_PER_CLASS` proxies per class."""
     pair_losses = (
         losses.CosineContrastiveLoss(),
         losses.ContrastiveLoss(),
@@ -154,7 +153,7 @@ def several_proxies(num_classes):
 
 
 def single_proxies(num_classes):
-    """Losses with one proxy a class."""
+    """Losses with one proxy per class."""
     names = "ProxyNCALoss", "NormalizedSoftmaxLoss", "CosFaceLoss", "ArcFaceLoss", "ProxyAnchorLoss"
     return {name: getattr(losses, name)(num_classes) for name in names}
 

@@ -1,4 +1,4 @@
-"""What commands on a run hold in memory, by the number of its test images.
+"""Memory that commands on a run hold, by the number of its test images.
 
 `.venv/bin/python benchmarks/memory.py` trains a few steps on JPEG files of 500 x 375 pixels at 227
 pixels, with few and with 10,000 test images, evaluates the run again, embeds and indexes its

@@ -1,4 +1,4 @@
-"""What the training pipeline costs, as ratios taken in one run.
+"""Costs of the training pipeline, as ratios taken in one run.
 
 `.venv/bin/python benchmarks/pipeline.py` makes JPEG files of 500 x 375 pixels from photographs, and
 prints the throughput of the training view (random crop, 227 x 227, flip, batches of 32) relative to
@@ -89,7 +89,7 @@ def seconds_per_round(datasets, num_rounds, warm_up_batches, num_batches):
                 next(iterator)
             if round_number >= 1:
                 times[name].append(time.perf_counter() - started)
-            del iterator  # else it goes on fetching
+            del iterator  # else it keeps fetching
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 

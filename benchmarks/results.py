@@ -42,7 +42,7 @@ class Ratio:
         value: positive number.
         at_most: target; `None` for none.
         at_least: target; `None` for none.
-        unit: of the value, if it is no ratio.
+        unit: of the value, unless it is a ratio.
 
     Raises:
         ValueError: if the value is not positive and finite.

@@ -1,4 +1,4 @@
-"""What retrieval metrics cost beside the bare search of faiss, and ensembles beside one evaluation.
+"""Costs of retrieval metrics beside the bare search of faiss, and ensembles beside one evaluation.
 
 `.venv/bin/python benchmarks/retrieval.py` prints, at the size of SOP's test set (60,502 images of
 11,316 classes) and of a million references, times taken alternately in one run and peaks of memory

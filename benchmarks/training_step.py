@@ -1,4 +1,4 @@
-"""What a whole training step costs with GSP in the place of average pooling.
+"""Costs of a whole training step with GSP in the place of average pooling.
 
 `.venv/bin/python benchmarks/training_step.py` prints time and peak memory of training steps (loss,
 gradient and update) of bn_inception at 227 pixels and of resnet50 at 224, with the recipes of
@@ -14,7 +14,7 @@ import tensorflow as tf
 from measure import in_fresh_processes, medians, peak_bytes, rounds
 from results import Ratio, Table, main
 
-from gsp_tf.experiment.model import build_learner
+from gsp_tf.experiment import build_learner
 from gsp_tf.recipe import load_recipe
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"

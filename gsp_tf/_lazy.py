@@ -25,12 +25,6 @@ class _LazyPackage(types.ModuleType):
         setattr(self, name, value)
         return value
 
-    def __setattr__(self, name, value):
-        # The import of a module sets it as an attribute of its package.
-        if isinstance(value, types.ModuleType) and _origins(self).get(name) == value.__name__:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
     def __dir__(self):
         return sorted({*super().__dir__(), *_origins(self)})
 

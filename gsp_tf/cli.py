@@ -89,7 +89,7 @@ def _parser():
     from gsp_tf import __version__
     from gsp_tf.commands import COMMANDS
     from gsp_tf.commands._parsers import command_parser
-    from gsp_tf.recipe._values import VALUES
+    from gsp_tf.recipe import VALUES
 
     parser = ArgumentParser(
         prog="gsp-tf",

@@ -65,7 +65,7 @@ def train(images, backbone, steps, seed):
 
 
 def local_features(network, images):
-    """Local features `(N, h, w, 2)` and labels of 64 images a class, the longest of length 1."""
+    """Local features `(N, h, w, 2)` and labels of 64 images per class, the longest of length 1."""
     turn = np.zeros(len(images), int)
     for label in np.unique(images.labels):
         turn[images.labels == label] = np.arange(np.sum(images.labels == label))

@@ -253,7 +253,7 @@ def distance_between_classes(embeddings, labels):
 
 
 def measurements(trainer, problems, embeddings, labels):
-    """What each problem brought, one dict from quantity to number a problem.
+    """Results of the problems, one dict from quantity to number per problem.
 
     From the trainer's record: `steps`, `MAP@R` in percent, `distance moved`, and, of the pool that
     it chose from, the covering radius `radius in the pool, chosen` of the new proxies and `radius

@@ -1,4 +1,4 @@
-"""What moves the pooling weights of GSP away from the average in short runs on photographs.
+"""Causes that move the pooling weights of GSP away from the average in short runs on photographs.
 
 python experiments/studies/gsp_sharpness.py [--runs FOLDER] [--seeds "[0, 1, 2]"] [--jobs 2]
 

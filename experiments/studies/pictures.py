@@ -1,4 +1,4 @@
-"""What the pictures of the studies share."""
+"""Parts that the pictures of the studies share."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def save(figure, path, dpi=150):
     Args:
         figure: matplotlib Figure.
         path: file to write; its folder is made.
-        dpi: pixels an inch.
+        dpi: pixels per inch.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

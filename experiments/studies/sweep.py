@@ -11,7 +11,7 @@ from gsp_tf.recipe import load_recipe
 
 
 def sweep(files, variants, seeds, runs, jobs=1):
-    """Train what has not been trained yet, and go on with what was stopped.
+    """Train what has not been trained yet, and continue what was stopped.
 
     Args:
         files: recipe files, as `gsp-tf train` takes them.

@@ -16,9 +16,7 @@ from jsonargparse import auto_cli
 from sweep import retrieval_rows, sweep, titled
 
 from gsp_tf.evaluation import zero_shot_prediction
-from gsp_tf.experiment import load_splits
-from gsp_tf.experiment.data import evaluation_batches
-from gsp_tf.experiment.model import features_model
+from gsp_tf.experiment import evaluation_batches, features_model, load_splits
 from gsp_tf.training import embed
 from gsp_tf.visual import INK, attribute_histograms, dominant_prototypes, transparent_figure
 

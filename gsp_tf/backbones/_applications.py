@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import keras
 
-from gsp_tf.backbones._pixels import rgb_input
+from gsp_tf.backbones._layers import rgb_input
 from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
@@ -18,18 +18,13 @@ _KERNELS = "_weights_tf_dim_ordering_tf_kernels_notop.h5"
 
 @dataclass(frozen=True)
 class _Application:
-    """A function of keras.applications and what its networks take.
-
-    `pixels` are arguments of `PixelNormalization`, or `None` if the network normalises pixels
-    itself; `intermediate` is the layer of the last map of a 16th of the sides of images; `weights`
-    names the file of its ImageNet weights in the cache of Keras, for images of a `{side}`.
-    """
+    """A function of keras.applications and what its networks take."""
 
     function: str
-    pixels: dict | None
-    intermediate: str
-    weights: str
-    minimum: int = 32
+    pixels: dict | None  # arguments of `PixelNormalization`
+    intermediate: str  # layer of the last map of a 16th of the sides of images
+    weights: str  # file of its ImageNet weights in the cache of Keras, for images of a {side}
+    minimum: int = 32  # side of an image
 
     def weights_file(self, side: int) -> str:
         """Name of the file of the weights that Keras takes for images of a side."""

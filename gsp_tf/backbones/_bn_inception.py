@@ -1,4 +1,11 @@
-"""BN-Inception, the Inception network that came with batch normalisation."""
+"""BN-Inception in the form of its Caffe weights, which metric learning starts from.
+
+"Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate Shift"
+(Ioffe and Szegedy, ICML 2015). Layers have the names that the PyTorch package `pretrainedmodels`
+gives them. The intermediate map is that of module 4e, which halves the map of 4d. Where a module
+that halves receives a map with an odd side, the branches of the Caffe network disagree by one and
+it has no output; here max pooling goes one place further.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,8 +13,7 @@ from typing import Literal
 import keras
 from keras import layers
 
-from gsp_tf.backbones._ceil_pooling import ceil_max_pooling
-from gsp_tf.backbones._pixels import rgb_input
+from gsp_tf.backbones._layers import ceil_max_pooling, rgb_input
 from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
@@ -47,14 +53,7 @@ _MODULES = {
 
 @register("bn_inception", intermediate="inception_4e_output")
 def bn_inception(input_shape: InputShape = (None, None, 3)) -> keras.Model:
-    """BN-Inception in the form of its Caffe weights, which metric learning starts from.
-
-    "Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate Shift"
-    (Ioffe and Szegedy, ICML 2015). Layers have the names that the PyTorch package
-    `pretrainedmodels` gives them. The intermediate map is that of module 4e, which halves the map
-    of 4d. Where a module that halves receives a map with an odd side, the branches of the Caffe
-    network disagree by one and it has no output; here max pooling goes one place further.
-    """
+    """BN-Inception, 1024 features at about a 32nd of the sides of images."""
     images, x = rgb_input(input_shape, minimum=7)
     x = PixelNormalization(mean=(104.0, 117.0, 128.0), bgr=True, name="pixels")(x)
     x = _convolve(x, 64, 7, "conv1_7x7_s2", strides=2)

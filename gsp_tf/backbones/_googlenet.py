@@ -1,10 +1,16 @@
-"""GoogLeNet with batch normalisation, as torchvision has it."""
+"""GoogLeNet, or Inception v1, with batch normalisation, in the form of torchvision's weights.
+
+"Going Deeper with Convolutions" (Szegedy et al., CVPR 2015). Every convolution is without a bias
+and normalised (epsilon 1e-3), and the third branch has a 3x3 convolution where the paper has 5x5.
+Layers have the names of torchvision's, with underscores for dots. Pixels go to [-1, 1], which is
+what torchvision's `transform_input=True`, the setting of its weights, makes of images normalised
+its way.
+"""
 
 import keras
 from keras import layers
 
-from gsp_tf.backbones._ceil_pooling import ceil_max_pooling
-from gsp_tf.backbones._pixels import rgb_input
+from gsp_tf.backbones._layers import ceil_max_pooling, rgb_input
 from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
@@ -24,14 +30,7 @@ _MODULES = {
 
 @register("googlenet", intermediate="inception4e")
 def googlenet(input_shape: InputShape = (None, None, 3)) -> keras.Model:
-    """GoogLeNet, or Inception v1, with batch normalisation, in the form of torchvision's weights.
-
-    "Going Deeper with Convolutions" (Szegedy et al., CVPR 2015). Every convolution is without a
-    bias and normalised (epsilon 1e-3), and the third branch has a 3x3 convolution where the paper
-    has 5x5. Layers have the names of torchvision's, with underscores for dots. Pixels go to
-    [-1, 1], which is what torchvision's `transform_input=True`, the setting of its weights, makes
-    of images normalised its way.
-    """
+    """GoogLeNet, 1024 features at about a 32nd of the sides of images."""
     images, x = rgb_input(input_shape, minimum=15)
     x = PixelNormalization(mean=127.5, std=127.5, name="pixels")(x)
     x = layers.ZeroPadding2D(3, name="conv1_padding")(x)

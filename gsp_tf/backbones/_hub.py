@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import keras
 
 from gsp_tf._console import to_install
-from gsp_tf.backbones._pixels import rgb_input
+from gsp_tf.backbones._layers import rgb_input
 from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
@@ -15,22 +15,16 @@ _MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
 
 @dataclass(frozen=True)
 class _HubModel:
-    """A backbone class of keras_hub.models and one size of it.
-
-    The sides of images are multiples of `multiple`; `num_extra_tokens` precede those of the
-    patches, `None` if the output is a map; `presets` are keras-hub's names of weights by the name
-    that `create` takes; `pretrained_side` is the side of images that the weights are for, `None`
-    for any; `pixels` are arguments of `PixelNormalization`.
-    """
+    """A backbone class of keras_hub.models and one size of it."""
 
     function: str
     arguments: dict
-    multiple: int
-    num_extra_tokens: int | None
-    presets: dict
-    pretrained_side: int | None = None
-    pixels: dict = field(default_factory=lambda: _IMAGENET)
-    is_square: bool = False
+    multiple: int  # of which the sides of images are multiples
+    num_extra_tokens: int | None  # before those of the patches; `None` if the output is a map
+    presets: dict  # keras-hub's names of weights, by the name that `create` takes
+    pretrained_side: int | None = None  # of the images that the weights are for
+    pixels: dict = field(default_factory=lambda: _IMAGENET)  # arguments of `PixelNormalization`
+    is_square: bool = False  # whether keras-hub accepts square images only
 
 
 def _mit(depths, preset):

@@ -1,4 +1,10 @@
-"""Residual networks for small images (He et al. 2015 section 4.2, and 2016)."""
+"""Residual networks for small images.
+
+`resnet20` is that of "Deep Residual Learning for Image Recognition" (He et al., CVPR 2016), section
+4.2; a shortcut that changes the shape is a 1x1 convolution (option B). `resnetv2_20` has the blocks
+of "Identity Mappings in Deep Residual Networks" (He et al., ECCV 2016): normalisation and ReLU come
+before each convolution, and once more at the end.
+"""
 
 import keras
 from keras import layers
@@ -11,11 +17,7 @@ _BLOCKS_PER_STAGE = 3
 
 @register("resnet20", intermediate="stage_2")
 def resnet20(input_shape: InputShape = (None, None, 3)) -> keras.Model:
-    """ResNet-20: three stages of three blocks, 16, 32 and 64 channels.
-
-    "Deep Residual Learning for Image Recognition" (He et al., CVPR 2016), section 4.2. A shortcut
-    that changes the shape is a 1x1 convolution (option B).
-    """
+    """ResNet-20: three stages of three blocks, 16, 32 and 64 channels."""
     images = keras.Input(input_shape)
     x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
     x = layers.ReLU()(_normalize(_convolve(x, _WIDTHS[0])))
@@ -31,11 +33,7 @@ def resnet20(input_shape: InputShape = (None, None, 3)) -> keras.Model:
 
 @register("resnetv2_20", intermediate="stage_2")
 def resnetv2_20(input_shape: InputShape = (None, None, 3)) -> keras.Model:
-    """ResNet-20 with pre-activation blocks.
-
-    "Identity Mappings in Deep Residual Networks" (He et al., ECCV 2016): normalisation and ReLU
-    come before each convolution, and once more at the end.
-    """
+    """ResNet-20 with pre-activation blocks."""
     images = keras.Input(input_shape)
     x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
     x = _convolve(x, _WIDTHS[0])

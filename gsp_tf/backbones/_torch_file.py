@@ -1,4 +1,8 @@
-"""State dicts in PyTorch's file format, read without PyTorch."""
+"""State dicts in PyTorch's file format, read without PyTorch.
+
+Nothing in a file is run, and nothing is unpacked: a compressed record, or records that together
+claim more bytes than the file has, are refused. Tensors are read one by one.
+"""
 
 import io
 import math
@@ -15,11 +19,7 @@ _MAX_NAME = 1000
 
 
 class TorchFile:
-    """The tensors of a `.pth` file in the zip format of PyTorch 1.6 and later, and their shapes.
-
-    Nothing in the file is run, and nothing is unpacked: a compressed record, or records that
-    together claim more bytes than the file has, are refused. Tensors are read one by one.
-    """
+    """The tensors of a `.pth` file in the zip format of PyTorch 1.6 and later, and their shapes."""
 
     def __init__(self, path):
         self.path = path
@@ -164,12 +164,10 @@ _GLOBALS = {
 
 
 class _Unpickler(pickle._Unpickler):
-    """Unpickles the instructions that `torch.save` writes for a dict of tensors, and no others.
+    """Unpickles the instructions that `torch.save` writes for a dict of tensors, and no others."""
 
-    This is the unpickler in Python: the one in C takes memory for the largest index that a pickle
-    names, and its instructions cannot be chosen.
-    """
-
+    # The unpickler in C takes memory for the largest index that a pickle names, and lets nobody
+    # choose its instructions.
     dispatch = {
         code[0]: pickle._Unpickler.dispatch[code[0]]
         for code in (

@@ -62,6 +62,10 @@ class Conversion:
         num_tensors: number of tensors that were converted.
         left_out: sorted keys that the backbone has no use for: the classifier, auxiliary heads,
             counters of batches.
+
+    Example:
+        >>> Conversion(Path("bn_inception.weights.h5"), 345, ["last_linear.bias"]).num_tensors
+        345
     """
 
     path: Path

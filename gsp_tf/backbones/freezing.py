@@ -15,9 +15,6 @@ def freeze_batch_normalization(model: keras.Model) -> keras.Model:
     Args:
         model: functional model; it keeps its own layers and weights.
 
-    Returns:
-        A model of the same layers, names and weights.
-
     Raises:
         ValueError: if the model has no batch normalisation.
 

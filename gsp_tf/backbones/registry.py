@@ -129,9 +129,6 @@ def create(
 def names() -> list[str]:
     """Names of the registered backbones, sorted.
 
-    Returns:
-        The names.
-
     Example:
         >>> {"bn_inception", "conv4", "googlenet", "resnet20", "resnet50"} <= set(names())
         True
@@ -144,9 +141,6 @@ def pretrained(name: str) -> tuple[str, ...]:
 
     Args:
         name: one of `names()`.
-
-    Returns:
-        The names.
 
     Raises:
         ValueError: if there is no backbone of that name.
@@ -181,9 +175,6 @@ def weights_path(name: str, side: int) -> Path | None:
 
 def keras_cache() -> Path:
     """Folder in which Keras keeps the weights that it downloads.
-
-    Returns:
-        Its path.
 
     Example:
         >>> keras_cache().name

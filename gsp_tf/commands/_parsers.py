@@ -35,10 +35,8 @@ _MOST_USED = {
 
 
 def command_parser(command, function):
-    """A parser for the arguments of a typed function, which raises what it refuses.
-
-    Positional parameters are arguments, keyword-only ones options, `**fields` those of a recipe.
-    """
+    """A parser for the arguments of a typed function, which raises what it refuses."""
+    # Positional parameters are arguments, keyword-only ones options, **fields those of a recipe.
     described = parse_docstring(function.__doc__)
     text = " ".join(filter(None, (described.short_description, described.long_description)))
     helps = {part.arg_name: part.description for part in described.params}

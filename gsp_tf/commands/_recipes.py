@@ -22,10 +22,7 @@ a folder of photographs (one folder per class) or a recipe file is needed, such 
 
 
 def recipe_of(recipes, run, skip_unreadable, deterministic, fields):
-    """The recipe, the path of its run folder, and its images if they are loaded already.
-
-    What is chosen for a folder of photographs is printed.
-    """
+    """The recipe, the path of its run folder, and its images if they are loaded already."""
     files, folder = list(recipes), None
     if files and Path(files[0]).is_dir():
         folder = files.pop(0)

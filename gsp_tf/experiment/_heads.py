@@ -10,20 +10,9 @@ _SECOND_DIM = 1024
 
 
 def build_head(recipe: Recipe, features):
-    """Embeddings of a backbone's features, and what is trained beside them.
-
-    Args:
-        recipe: A resolved recipe.
-        features: Symbolic features `(B, H, W, C)` or tokens `(B, n, C)` of the backbone; the list
-            of the intermediate and the last ones for head global_local.
-
-    Returns:
-        Symbolic embeddings `(B, D)` of length 1, or the list of these and the attributes of gsp or
-        the embeddings of the second branch of coded_residual or dense_branches.
-
-    Raises:
-        ValueError: if an argument is not accepted or the parts do not fit together.
-    """
+    """Embeddings of a backbone's symbolic features, and what is trained beside them."""
+    # Of global_local the features are the intermediate and the last ones. Besides the embeddings
+    # (B, D) of length 1 there are the attributes of gsp, or the embeddings of a second branch.
     head, dim = recipe.head, recipe.embedding.dim
     if head is None:
         return _pooled(recipe, features)

@@ -28,10 +28,8 @@ def build_optimizer(recipe: TrainingRecipe) -> keras.optimizers.Optimizer:
 
 
 def build_warmup_optimizer(recipe: TrainingRecipe, variables: list) -> keras.optimizers.Optimizer:
-    """The optimizer of the warm-up: at a constant rate, for the variables that train in it.
-
-    Patterns that match none of the variables are left out: they are those of the backbone.
-    """
+    """The optimizer of the warm-up: at a constant rate, for the variables that train in it."""
+    # Patterns that match none of the variables are those of the backbone.
     multipliers, exclusions = recipe.learning_rate_multipliers, recipe.weight_decay_exclusions
     idle = idle_patterns([*multipliers, *exclusions], variables)
     return _optimizer(

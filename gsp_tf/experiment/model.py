@@ -105,10 +105,8 @@ def features_model(embedder: keras.Model) -> tuple[keras.Model, keras.layers.Lay
 
 
 def adapt_prototypes(embedder, batches):
-    """Take the prototypes of an embedder's pooling from local features as training sees them.
-
-    Batch normalisation uses the statistics of the batch; its moving averages are left as they were.
-    """
+    """Take the prototypes of an embedder's pooling from local features as training sees them."""
+    # Batch normalisation uses the statistics of the batch; its moving averages stay as they were.
     features, pooling = features_model(embedder)
     state = [variable.numpy() for variable in features.non_trainable_variables]
     pooling.adapt(features(images, training=True) for images, _ in batches)

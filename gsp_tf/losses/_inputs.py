@@ -1,4 +1,4 @@
-"""What a loss may be called with."""
+"""Checks of the labels and embeddings that a loss is called with."""
 
 import math
 
@@ -92,7 +92,7 @@ def _check_shapes(labels, embeddings):
 
 
 def _rules_of_shapes(labels, embeddings):
-    """What `_check_shapes` could not see."""
+    """Rules for the sizes that `_check_shapes` does not know."""
     if labels.shape[0] is None:
         size = ops.size(labels)
         yield size > 0, "A loss needs at least one sample; number of labels:", size

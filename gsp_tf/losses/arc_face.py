@@ -16,7 +16,7 @@ class ArcFaceLoss(ProxyLoss):
 
     `L = -mean_i log( exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + Σ_{c≠y} exp(s cos θ_c)) )`.
     "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (CVPR 2019), eq. 3. Where
-    `θ_y + m` would exceed 180 degrees, `cos θ_y - m sin m` stands in for its cosine, as in the
+    `θ_y + m` would exceed 180 degrees, `cos θ_y - m sin m` takes the place of its cosine, as in the
     authors' code, so that the loss keeps growing with θ_y.
 
     Args:

@@ -17,7 +17,7 @@ class CrossBatchMemory(PairWrapper):
     """A pair loss between a batch and the embeddings of the last batches (XBM).
 
     `loss(batch, memory) + batch_weight · loss(batch, batch)`. The memory is a ring of the last
-    `capacity` embeddings, the batch's own included; a sample is no pair with itself, and memory
+    `capacity` embeddings, the batch's own included; no sample is paired with itself, and memory
     gets no gradient. "Cross-Batch Memory for Embedding Learning" (CVPR 2020), section 3. The
     authors' recipes use `CosineContrastiveLoss(0.5)`, `batch_weight=1` and 1000 warm-up steps.
 

@@ -24,7 +24,7 @@ class FastAPLoss(PairLoss):
     Embeddings are always L2-normalised: the bins cover the distances of unit vectors.
 
     Raises:
-        ValueError: if there is no interval.
+        ValueError: if `num_bins` is below 1.
 
     Example:
         >>> import numpy as np

@@ -19,8 +19,8 @@ class LiftedStructureLoss(PairLoss):
 
     With a miner the positives are the mined pairs, the negatives of i and of j those that were
     mined for i and for j, and a weight multiplies the term of its pair. A reference that is not of
-    the batch, such as one in a memory, is no anchor and nothing is mined for it: its negatives are
-    the anchors that have it among theirs.
+    the batch, such as one in a memory, is not an anchor and nothing is mined for it: its negatives
+    are the anchors that have it among theirs.
 
     Args:
         margin: m, a distance.

@@ -52,7 +52,7 @@ class MarginLoss(PairLoss):
         return weighted_mean(*self.terms(pairs, self.beta))
 
     def terms(self, pairs: Pairs, beta: float | Tensor) -> tuple[Tensor, Tensor]:
-        """What every pair costs, and how much it counts in the mean.
+        """The cost of every pair, and its weight in the mean.
 
         Terms and weights are `(2 A, R)`, those of positive pairs before those of negative ones.
         `beta` is a number, or one per anchor `(A, 1)`.

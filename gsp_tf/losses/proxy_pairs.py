@@ -11,7 +11,7 @@ from gsp_tf.losses._proxy import ProxyLoss
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class ProxyPairsLoss(PairWrapper):
-    """Any pair loss, with the samples as anchors and k learned proxies a class as references.
+    """Any pair loss, with the samples as anchors and k learned proxies per class as references.
 
     `loss(batch, proxies) + batch_weight · loss(batch, batch)`. This is the objective of one problem
     of CCP (Gürbüz, thesis 2022, eq. 3.2.5; its projection is `ProjectionLearner`); the second term

@@ -12,7 +12,7 @@ from gsp_tf.ops import l2_normalize, pairwise_distances
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class SoftTripleLoss(ProxyLoss):
-    """Cross-entropy over classes of several centres each, of which a sample leans to the nearest.
+    """Cross-entropy over classes of several centres each; a sample leans to the nearest centre.
 
     `S_ic = Σ_k softmax_k(x̂_iᵀŵ_ck / γ) x̂_iᵀŵ_ck`, and the cross-entropy of
     `λ (S_ic - δ [c = y_i])`, plus `τ Σ_c Σ_{s<t} ||ŵ_cs - ŵ_ct|| / (C K (K - 1))`, which merges
@@ -79,7 +79,7 @@ class SoftTripleLoss(ProxyLoss):
         return cross_entropy(labels, logits, is_class) + self.tau * self._spread()
 
     def _spread(self):
-        """Distances between the centres of a class, as the loss has them."""
+        """Distances between the centres of a class, as the loss weighs them."""
         if self.tau == 0 or self.proxies_per_class == 1:
             return 0.0
         k = self.proxies_per_class

@@ -72,7 +72,7 @@ class TripletSemiHardLoss(PairLoss):
             as_positive = ops.where(is_positive, weight, as_positive)
             return as_positive, as_negative + weight / num_equal * equal
 
-        # Terms that are not 0 are linear: the sum needs how often each pair stands in one.
+        # Terms that are not 0 are linear: the sum needs how often each pair is in one.
         none = ops.zeros_like(positives)
         as_positive, as_negative = fold_marked(positives > 0, choose, (none, none))
         terms = as_positive * (self.margin + distances) - as_negative * distances

@@ -26,9 +26,11 @@ from gsp_tf.recipe._training import (
     ScheduleRecipe,
     TrainingRecipe,
 )
+from gsp_tf.recipe._values import VALUES
 
 __all__ = [
     "BRANCHES",
+    "VALUES",
     "BackboneRecipe",
     "CCPRecipe",
     "ClassRecipe",

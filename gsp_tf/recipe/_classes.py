@@ -5,14 +5,16 @@ import inspect
 import types
 import typing
 from argparse import ArgumentError
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from jsonargparse import ArgumentParser
 
 from gsp_tf._names import named, names_with, similar
 from gsp_tf._refusals import described, readable
-from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe
+from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
 
 BRANCHES = ("first", "second")
 _FILLED_IN = {
@@ -25,23 +27,19 @@ _FILLED_IN = {
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
 
 
-def resolved(recipe):
+def resolved(recipe: Recipe) -> Recipe:
     """The recipe with all arguments of its classes, defaults included.
 
     This imports the classes, and so TensorFlow.
 
     Args:
-        recipe: `Recipe`.
-
-    Returns:
-        `Recipe`.
+        recipe: The recipe.
 
     Raises:
         ValueError: if a name or an argument is unknown, an argument is missing or of the wrong
             type, or parts of the recipe do not go together.
 
     Example:
-        >>> from gsp_tf.recipe import ClassRecipe, Recipe
         >>> resolved(Recipe(loss=ClassRecipe("triplet", {"margin": 0.2}))).loss.arguments
         {'margin': 0.2, 'normalize': True}
     """
@@ -54,8 +52,17 @@ def resolved(recipe):
     return recipe
 
 
-def parameters(section, chosen):
-    """Parameters by name of what a section of a recipe names; none without a name."""
+def parameters(section: str, chosen: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of what a section of a recipe names, by name; none without a name.
+
+    Args:
+        section: Name of the section.
+        chosen: The section, which has a `name`, or `None`.
+
+    Example:
+        >>> "margin" in parameters("loss", ClassRecipe("triplet"))
+        True
+    """
     if chosen is None:
         return {}
     of_class = named(section, chosen.name)
@@ -63,13 +70,29 @@ def parameters(section, chosen):
     return inspect.signature(function).parameters
 
 
-def has_branches(recipe):
-    """Whether the head of a recipe gives the embeddings of two branches."""
+def has_branches(recipe: Recipe) -> bool:
+    """Whether the head of a recipe gives the embeddings of two branches.
+
+    Args:
+        recipe: The recipe.
+
+    Example:
+        >>> has_branches(Recipe(head=ClassRecipe("coded_residual")))
+        True
+    """
     return "embedding_dim" in parameters("head", recipe.head)
 
 
-def num_groups(recipe):
-    """Groups that the head of a resolved recipe divides the embedding into, or `None`."""
+def num_groups(recipe: Recipe) -> int | None:
+    """Groups that the head of a recipe divides the embedding into, or `None`.
+
+    Args:
+        recipe: The recipe.
+
+    Example:
+        >>> num_groups(Recipe(head=ClassRecipe("linear_grouping", {"num_groups": 4})))
+        4
+    """
     is_grouping = "group_dim" in parameters("head", recipe.head)
     return recipe.head.arguments["num_groups"] if is_grouping else None
 

@@ -2,6 +2,7 @@
 
 import os
 from argparse import ArgumentError
+from collections.abc import Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache, reduce
 from pathlib import Path
@@ -39,7 +40,9 @@ _MOVED = {
 """Fields of earlier recipes, and what to write now."""
 
 
-def load_recipe(files: PathLike | list[PathLike], overrides=(), resolve: bool = True) -> Recipe:
+def load_recipe(
+    files: PathLike | list[PathLike], overrides: Sequence[str] = (), resolve: bool = True
+) -> Recipe:
     """Read a recipe and change fields of it.
 
     Args:
@@ -73,8 +76,21 @@ def load_recipe(files: PathLike | list[PathLike], overrides=(), resolve: bool = 
     return compose(files, given, resolve=resolve)
 
 
-def compose(files, given, under=None, resolve=True):
-    """The recipe of files, of the values `under` them and of those `given` over them."""
+def compose(
+    files: list[PathLike], given: dict, under: dict | None = None, resolve: bool = True
+) -> Recipe:
+    """The recipe of files, of values under them and of values over them.
+
+    Args:
+        files: YAML files, as `load_recipe` takes them.
+        given: Values over them, as nested dicts.
+        under: Values under them.
+        resolve: As in `load_recipe`.
+
+    Example:
+        >>> compose([], {"seed": 3, "pooling": {"name": "gap"}}).pooling.name
+        'gap'
+    """
     name = {"name": composed_name(files)} if len(files) > 1 else {}
     layers = [_DEFAULTS, name, under or {}, *map(_file_values, files)]
     try:
@@ -84,8 +100,17 @@ def compose(files, given, under=None, resolve=True):
         raise _located(error, files, layers, resolve) from error
 
 
-def given_values(files, given):
-    """What files and options over them say, without defaults."""
+def given_values(files: list[PathLike], given: dict) -> dict:
+    """What files and values over them say, without defaults.
+
+    Args:
+        files: YAML files, as `load_recipe` takes them.
+        given: Values over them, as nested dicts.
+
+    Example:
+        >>> given_values([], {"seed": 3})
+        {'seed': 3}
+    """
     return reduce(_merged, [{}, *map(_file_values, files), given])
 
 
@@ -201,8 +226,18 @@ def _parser():
     return parser
 
 
-def add_recipe_arguments(parser):
-    """Give a `jsonargparse.ArgumentParser` one option for every field of a recipe."""
+def add_recipe_arguments(parser: ArgumentParser) -> None:
+    """Give a parser one option for every field of a recipe.
+
+    Args:
+        parser: The parser.
+
+    Example:
+        >>> parser = ArgumentParser(exit_on_error=False)
+        >>> add_recipe_arguments(parser)
+        >>> parser.parse_args(["--pooling.p", "3"], defaults=False).pooling
+        {'p': 3}
+    """
     parser.parser_mode = VALUES
     parser.add_class_arguments(Recipe, skip=set(CLASS_SECTIONS))
     helps = {part.arg_name: part.description for part in parse_docstring(Recipe.__doc__).params}
@@ -214,6 +249,9 @@ def add_recipe_arguments(parser):
 
 def recipe_values(recipe: Recipe) -> dict:
     """A recipe as nested dicts, lists, numbers and texts, as a file has it.
+
+    Args:
+        recipe: The recipe.
 
     Example:
         >>> recipe_values(Recipe())["pooling"]
@@ -235,6 +273,9 @@ def _plain(value):
 def recipe_text(recipe: Recipe) -> str:
     """A recipe with all its fields, as YAML.
 
+    Args:
+        recipe: The recipe.
+
     Example:
         >>> print(recipe_text(Recipe(name="mine")).splitlines()[0])
         name: mine
@@ -244,6 +285,10 @@ def recipe_text(recipe: Recipe) -> str:
 
 def save_recipe(recipe: Recipe, path: PathLike) -> None:
     """Write a recipe as YAML, under a temporary name first.
+
+    Args:
+        recipe: The recipe.
+        path: File to write.
 
     Example:
         >>> from pathlib import Path

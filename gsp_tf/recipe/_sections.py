@@ -32,6 +32,10 @@ class CollageRecipe(Section, path="data.collage"):
             classes whatever their super-class.
         label: what a collage is labelled with, the class or the super-class of its labelled tile.
             Super-classes are the same in training and test, their classes are not.
+
+    Example:
+        >>> CollageRecipe(grid=2).label
+        'class'
     """
 
     grid: NonNegativeInt = 0
@@ -71,6 +75,10 @@ class DataRecipe(Section, path="data"):
         skip_unreadable: continue without image files that cannot be read.
         min_images_per_class: leave out classes with fewer images, of a folder or a manifest; an
             image that is alone in its class has nothing to retrieve.
+
+    Example:
+        >>> DataRecipe("cub200", path="birds").image_size
+        48
     """
 
     name: DataName = "glyphs"
@@ -116,6 +124,10 @@ class ProtocolRecipe(Section, path="protocol"):
         repeats: models of mlrc for each fold, of different seeds; every choice of one model per
             fold is evaluated.
         fold: fold of mlrc whose classes choose the model, from 0; null trains all folds.
+
+    Example:
+        >>> ProtocolRecipe("mlrc").is_ensemble
+        True
     """
 
     name: Literal["fractions", "mlrc", "conventional", "ablation", "tuning"] = "fractions"
@@ -157,6 +169,10 @@ class BackboneRecipe(Section, path="backbone"):
             networks of keras.applications; null is random ones.
         freeze_batch_normalization: whether batch normalisation keeps the statistics, scales and
             offsets that it starts with.
+
+    Example:
+        >>> BackboneRecipe("resnet50", weights="imagenet").name
+        'resnet50'
     """
 
     name: str = "resnet20"
@@ -175,6 +191,10 @@ class EmbeddingRecipe(Section, path="embedding"):
             weights depend on mapped features; after_pooling maps the pooled one.
         second_dim: dimension of the second branch's embedding; null is 1024 with the heads
             coded_residual and dense_branches, which have one.
+
+    Example:
+        >>> EmbeddingRecipe(128).position
+        'before_pooling'
     """
 
     dim: Count = 64
@@ -189,6 +209,10 @@ class ClassRecipe:
     Args:
         name: its name in the section.
         arguments: arguments of the class; those left out have the defaults of the class.
+
+    Example:
+        >>> ClassRecipe("gsp", {"num_prototypes": 32}).arguments
+        {'num_prototypes': 32}
     """
 
     name: str
@@ -206,6 +230,10 @@ class ZeroShotRecipe(Section, path="zero_shot"):
         scale: factor of the logits; the GSP paper has 1, its authors' program 9.5.
         reduction: mean over the batch, as in the authors' program, or sum_of_means, the sum of the
             means over the two halves of the classes, as in the GSP paper, eq. 4.4.
+
+    Example:
+        >>> ZeroShotRecipe(0.1).reduction
+        'mean'
     """
 
     weight: ClosedUnitInterval = 0.0
@@ -250,6 +278,10 @@ class Recipe(Section):
         ccp: the proxy problems of trainer=ccp.
         training: length and steps of training.
         evaluation: metrics.
+
+    Example:
+        >>> Recipe(name="mine", seed=1).pooling
+        ClassRecipe(name='gsp', arguments={})
     """
 
     name: str = "run"

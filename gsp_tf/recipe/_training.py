@@ -30,6 +30,10 @@ class CCPRecipe(Section, path="ccp"):
         batch_weight: weight of the same loss within the batch; 0 is the thesis' equation.
         max_projections: problems at most; 1 trains with proxies that represent the classes
             throughout; null sets no limit.
+
+    Example:
+        >>> CCPRecipe(pool_size=7).proxies_per_class
+        8
     """
 
     proxies_per_class: Count = 8
@@ -59,6 +63,10 @@ class ScheduleRecipe(Section, path="training.schedule"):
         cooldown: epochs after a reduction in which plateau does not count.
         minimum: rate at which cosine ends, and the lowest rate of plateau; null is 0 for cosine and
             1e-6 for plateau.
+
+    Example:
+        >>> ScheduleRecipe("cosine").minimum is None
+        True
     """
 
     name: Literal["constant", "step", "cosine", "plateau"] = "constant"
@@ -112,6 +120,10 @@ class TrainingRecipe(Section, path="training"):
             training ends, counted from the end of the warm-up; null never.
         deterministic: use operations that give the same numbers each time, on the same machine;
             slower on a GPU.
+
+    Example:
+        >>> TrainingRecipe(epochs=3).steps_per_epoch
+        100
     """
 
     epochs: Count = 10
@@ -163,6 +175,10 @@ class EvaluationRecipe(Section, path="evaluation"):
             the classes' MAP@R too, as A-grouping does; of single models, not of the ensembles of
             mlrc.
         batch_size: images embedded at a time.
+
+    Example:
+        >>> EvaluationRecipe(recall_at=(1, 10)).recall_at
+        (1, 10)
     """
 
     recall_at: tuple[int, ...] = (1, 2, 4, 8)

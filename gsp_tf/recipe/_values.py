@@ -12,11 +12,9 @@ MAX_DEPTH = 50
 
 
 def load_values(text):
-    """Read YAML whose mappings have unique keys, without tags and without the key `class_path`.
-
-    For a dict with the key `class_path` jsonargparse imports the module that it names, which runs
-    it. An alias may repeat a value, within the limits on what is read.
-    """
+    """Read YAML whose mappings have unique keys, without tags and without the key `class_path`."""
+    # For a dict with the key class_path jsonargparse imports the module that it names, which runs
+    # it. An alias may repeat a value, within the limits on what is read.
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"A recipe has at most {MAX_CHARACTERS:,} characters, not {len(text):,}.")
     _check_structure(text)

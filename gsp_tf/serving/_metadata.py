@@ -75,12 +75,12 @@ class Metadata:
                 f"{cls.format_version}. Make the folder again with gsp-tf."
             )
         try:
-            return _parsed(cls, entries, "")
+            return parsed(cls, entries, "")
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def _parsed(kind: Any, value: Any, name: str) -> Any:
+def parsed(kind: Any, value: Any, name: str) -> Any:
     """A value of JSON as a type of Python."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and type(value) is dict:
@@ -88,13 +88,13 @@ def _parsed(kind: Any, value: Any, name: str) -> Any:
         wrong = sorted(set(hints) ^ set(value))
         if wrong:
             raise ValueError(f"{name or 'it'} lacks entries, or has too many: {', '.join(wrong)}.")
-        return kind(**{key: _parsed(hints[key], value[key], key) for key in hints})
+        return kind(**{key: parsed(hints[key], value[key], key) for key in hints})
     if origin is types.UnionType:
-        return None if value is None else _parsed(arguments[0], value, name)
+        return None if value is None else parsed(arguments[0], value, name)
     if origin is tuple and type(value) is list:
-        return tuple(_parsed(arguments[0], entry, name) for entry in value)
+        return tuple(parsed(arguments[0], entry, name) for entry in value)
     if origin is dict and type(value) is dict:
-        return {key: _parsed(arguments[1], entry, name) for key, entry in value.items()}
+        return {key: parsed(arguments[1], entry, name) for key, entry in value.items()}
     if origin is typing.Literal and type(value) is str and value in arguments:
         return value
     if kind is float and type(value) in (int, float) and math.isfinite(value):

@@ -122,13 +122,10 @@ class Checkpoint(keras.callbacks.Callback):
 
 
 def epoch_of(path: PathLike) -> int:
-    """The epoch that a checkpoint was saved before.
+    """The epoch, from 0, that a checkpoint was saved before.
 
     Args:
         path: file of a `Checkpoint`.
-
-    Returns:
-        Its number, from 0.
 
     Raises:
         FileNotFoundError: if there is no such file.

@@ -1,4 +1,18 @@
-"""Training under a `tf.distribute` strategy: the replicas of a step, the workers of a job."""
+"""Training under a `tf.distribute` strategy: the replicas of a step, the workers of a job.
+
+Keras 3 builds a model from the mean of the replicas' first batches, which fails with several
+workers and with batches of different sizes; `DistributedModel` builds from the first of them. With
+several workers, Keras takes means of the scalars that replicas report along an axis that they do
+not have; it reports those of the first replica, whose losses know the batches of all. At the end of
+an epoch Keras puts the metrics of all replicas together. Gradients are clipped after they are
+summed over the replicas, where Keras clips each before the sum.
+
+Every replica takes the loss of the rows of all (`all_gather`), and descends its part
+(`divide_by_replicas`). The gradient of a row is the sum of what all replicas send back to it: that
+of the loss. Workers agree on what each of them computes (`broadcast_from_chief`): the last digits
+may differ from machine to machine, and what follows from them, such as an end to training, must
+not.
+"""
 
 import keras
 import numpy as np
@@ -9,15 +23,7 @@ from gsp_tf.training._keras import BuiltFromBatch, wrap_clipping
 
 
 class DistributedModel(BuiltFromBatch):
-    """Mixin for a Keras model whose `fit` and `evaluate` work under `tf.distribute`.
-
-    Keras 3 builds a model from the mean of the replicas' first batches, which fails with several
-    workers and with batches of different sizes; this model builds from the first of them. With
-    several workers, Keras takes means of the scalars that replicas report along an axis that they
-    do not have; this model reports those of the first replica, whose losses know the batches of
-    all. At the end of an epoch Keras puts the metrics of all replicas together. And gradients are
-    clipped after they are summed over the replicas, not before.
-    """
+    """Mixin for a Keras model whose `fit` and `evaluate` work under `tf.distribute`."""
 
     def compile(self, *args, **kwargs):
         super().compile(*args, **kwargs)
@@ -75,9 +81,6 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     Args:
         strategy: that of the model, `model.distribute_strategy`.
 
-    Returns:
-        Whether it is.
-
     Example:
         >>> import tensorflow as tf
         >>> is_chief(tf.distribute.get_strategy())
@@ -87,11 +90,7 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def broadcast_from_chief(strategy: tf.distribute.Strategy, array: np.ndarray) -> np.ndarray:
-    """The first worker's numbers, in all workers, which all must call this.
-
-    Numbers that each worker computes for itself may differ in the last digits from machine to
-    machine. What follows from them, such as an end to training, must not.
-    """
+    """The first worker's numbers, in all workers, which all must call this."""
     if not _has_workers(strategy):
         return array
     array = tf.convert_to_tensor(np.asarray(array))
@@ -105,12 +104,7 @@ def broadcast_from_chief(strategy: tf.distribute.Strategy, array: np.ndarray) ->
 
 
 def all_gather(tensor: Tensor) -> Tensor:
-    """The rows `(B, ...)` that all replicas hold, in their order, from the `(b, ...)` of this one.
-
-    The gradient of a row is the sum of what all replicas send back to it. So with one loss of all
-    rows in every replica, of which each descends its part (`divide_by_replicas`), a row gets the
-    gradient of that loss.
-    """
+    """The rows `(B, ...)` of all replicas, in their order, from the `(b, ...)` of this one."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return tensor
@@ -125,10 +119,7 @@ def divide_by_replicas(loss: Tensor) -> Tensor:
 
 
 def _clip_sum_of_replicas(optimizer):
-    """Has an optimizer clip the sum of the replicas' gradients; Keras clips each before the sum.
-
-    A `LossScaleOptimizer`, which has no settings of its own for this, stays as it is.
-    """
+    """Has an optimizer clip the sum of the replicas' gradients; not a `LossScaleOptimizer`."""
     if not any((optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)):
         return
 

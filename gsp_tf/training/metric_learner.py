@@ -259,9 +259,6 @@ def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
     Args:
         outputs: one tensor `(B, D)`, or several, the embeddings first.
 
-    Returns:
-        The embeddings `(B, D)`.
-
     Example:
         >>> first_output(["embeddings", "attributes"])
         'embeddings'

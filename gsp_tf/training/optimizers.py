@@ -34,9 +34,6 @@ def with_learning_rate_multipliers(
         multipliers: factors, finite numbers of 0 or more, by regular expression. They replace
             earlier ones.
 
-    Returns:
-        The optimizer.
-
     Raises:
         ValueError: if a factor or a pattern is not accepted, or the optimizer has been built or
             leaves its steps to others (`MultiOptimizer`); when it is built, if a pattern matches no
@@ -77,9 +74,6 @@ def with_weight_decay_exclusions(
         patterns: regular expressions, searched for (`re.search`) in the paths of the trainable
             variables. They replace earlier ones.
 
-    Returns:
-        The optimizer.
-
     Raises:
         ValueError: as `with_learning_rate_multipliers`.
 
@@ -103,9 +97,6 @@ def idle_patterns(patterns: Iterable[str], variables: Sequence[keras.Variable]) 
         patterns: regular expressions.
         variables: variables of a model.
 
-    Returns:
-        Those without a match, in their order.
-
     Example:
         >>> import keras
         >>> dense = keras.layers.Dense(2)
@@ -118,11 +109,7 @@ def idle_patterns(patterns: Iterable[str], variables: Sequence[keras.Variable]) 
 
 
 class _PathRules(FactoredRates):
-    """What `_with_path_rules` adds to the class of an optimizer.
-
-    The saved form holds the optimizer without the rules beside them, so it loads wherever that
-    optimizer does.
-    """
+    """What `_with_path_rules` adds to the class of an optimizer."""
 
     learning_rate_multipliers = {}
     weight_decay_exclusions = ()
@@ -145,6 +132,7 @@ class _PathRules(FactoredRates):
         super().build(variables)
 
     def get_config(self):
+        # The optimizer without the rules stands beside them, so it loads wherever it would.
         plain_class = type(self).__bases__[1]
         return {
             "optimizer": keras.saving.serialize_keras_object(

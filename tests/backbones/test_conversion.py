@@ -154,8 +154,9 @@ def build_once(built, monkeypatch):
         monkeypatch.setitem(conversion._ARCHITECTURES, name, again)
 
 
-@pytest.mark.parametrize("suffix", WRITERS)
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("architecture", "suffix"), [("bn_inception", ".pth"), ("googlenet", ".safetensors")]
+)
 def test_every_value_arrives(tmp_path, reference, architecture, suffix):
     state = reference.random_state(architecture, seed=3)
     with_heads = {key: np.zeros(shape, "float32") for key, shape in HEADS[architecture].items()}

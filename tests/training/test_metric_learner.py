@@ -150,14 +150,6 @@ def test_a_step_descends_the_gradient_of_the_total():
         np.testing.assert_allclose(weight, value, rtol=1e-4, atol=1e-6, err_msg=weight.path)
 
 
-def test_losses_are_reset_every_epoch():
-    learner = MetricLearner(vector_embedder(), ContrastiveLoss(0.0, 1.0))
-    learner.compile(optimizer=keras.optimizers.SGD(0.0))
-    history = learner.fit(dataset(), epochs=2, verbose=0).history
-    for values in history.values():
-        assert values[0] == pytest.approx(values[1], rel=1e-6)
-
-
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision(policy):
     keras.config.set_dtype_policy(policy)
@@ -197,6 +189,8 @@ def test_validation_and_callbacks(tmp_path):
     evaluated = learner.evaluate(dataset(seed=1), return_dict=True, verbose=0)
     for name, value in evaluated.items():
         assert history[f"val_{name}"][0] == pytest.approx(value, rel=1e-5)
+        # The rate is 0, and metrics begin again in every epoch.
+        assert history[name][0] == pytest.approx(history[name][1], rel=1e-5)
     header, *rows = (tmp_path / "log.csv").read_text().splitlines()
     assert set(header.split(",")) == {"epoch", *history} and len(rows) == 2
 
@@ -230,10 +224,9 @@ def test_learner_that_was_not_compiled_is_saved_too(tmp_path):
     learner = MetricLearner(vector_embedder(), ContrastiveLoss(0.2, 0.8))
     learner.save(tmp_path / "learner.keras")
     loaded = keras.models.load_model(tmp_path / "learner.keras")
-    x, _ = samples()
     assert not loaded.compiled
     assert loaded.embedding_loss.get_config() == learner.embedding_loss.get_config()
-    np.testing.assert_array_equal(loaded(x), learner(x))
+    np.testing.assert_array_equal(loaded(samples()[0]), learner(samples()[0]))
 
 
 @pytest.mark.parametrize("with_attributes", [False, True])
@@ -255,22 +248,16 @@ def test_subclassed_embedder(tmp_path, with_attributes):
     assert loaded.fit(dataset(), verbose=0).history["loss"][0] < history[0]
 
 
-def test_sequential_embedder_without_an_input():
-    learner = MetricLearner(keras.Sequential([keras.layers.Dense(5)]), ProxyNCALoss(CLASSES))
-    learner.compile(optimizer="adam")
-    learner.fit(dataset(), verbose=0)
-    assert learner.embedding_loss.proxies.shape == (CLASSES, 5)
-
-
-def test_frozen_embedder():
-    embedder = vector_embedder()
-    embedder.trainable = False
-    learner = MetricLearner(embedder, ProxyNCALoss(CLASSES))
-    kernel, proxies = embedder.layers[-1].kernel.numpy(), learner.embedding_loss.proxies.numpy()
-    learner.compile(optimizer="adam")
-    learner.fit(dataset(), verbose=0)
-    np.testing.assert_array_equal(embedder.layers[-1].kernel, kernel)
-    assert not np.array_equal(learner.embedding_loss.proxies, proxies)
+def test_frozen_embedder_and_sequential_one_without_an_input():
+    frozen = vector_embedder()
+    frozen.trainable = False
+    kernel = frozen.layers[-1].kernel.numpy()
+    for embedder in (frozen, keras.Sequential([keras.layers.Dense(5)])):
+        learner = MetricLearner(embedder, ProxyNCALoss(CLASSES))
+        learner.compile(optimizer="adam")
+        losses = learner.fit(dataset(), epochs=2, verbose=0).history["loss"]
+        assert learner.embedding_loss.proxies.shape == (CLASSES, 5) and losses[1] < losses[0]
+    np.testing.assert_array_equal(frozen.layers[-1].kernel, kernel)
 
 
 def test_training_mode_reaches_the_embedder():
@@ -284,26 +271,17 @@ def test_training_mode_reaches_the_embedder():
     assert (np.asarray(learner(x, training=True)) == 0).any()
 
 
-def test_a_function_may_be_the_loss():
-    learner = MetricLearner(
-        vector_embedder(), lambda labels, embeddings: keras.ops.mean(embeddings**2)
-    )
-    learner.compile(optimizer="adam")
-    x, labels = samples()
-    expected = np.mean(np.square(learner(x)))
-    logs = learner.evaluate(x, labels, batch_size=24, verbose=0, return_dict=True)
-    assert logs["loss"] == pytest.approx(expected, rel=1e-5)
-
-
-def test_labels_reach_the_loss_as_they_are():
+def test_a_function_may_be_the_loss_and_gets_the_labels_as_they_are():
     x, _ = samples(8)
     labels = 2**24 + np.arange(8) // 2
-    learner = MetricLearner(vector_embedder(), ContrastiveLoss(0.0, 1.5))
-    learner.compile(optimizer="sgd")
-    expected = float(ContrastiveLoss(0.0, 1.5)(labels - 2**24, learner(x)))
-    for given_labels in (labels, labels[:, None]):
-        value = learner.evaluate(x, given_labels, verbose=0, return_dict=True)["loss"]
-        assert value == pytest.approx(expected, rel=1e-5)
+    contrastive = ContrastiveLoss(0.0, 1.5)
+    for loss in (contrastive, lambda labels, embeddings: contrastive(labels, embeddings)):
+        learner = MetricLearner(vector_embedder(), loss)
+        learner.compile(optimizer="sgd")
+        expected = float(contrastive(labels - 2**24, learner(x)))
+        for given in (labels, labels[:, None]):
+            value = learner.evaluate(x, given, verbose=0, return_dict=True)["loss"]
+            assert value == pytest.approx(expected, rel=1e-5)
 
 
 def test_summary_shows_the_losses():
@@ -331,32 +309,21 @@ def test_refuses_attribute_loss_without_attributes():
         learner.fit(dataset(), verbose=0)
 
 
-def test_refuses_another_loss():
+def test_refuses_another_loss_weights_of_samples_and_images_without_labels():
     learner = MetricLearner(vector_embedder(), ContrastiveLoss())
     with pytest.raises(ValueError, match="made with its loss; compile takes none, received 'mse'"):
         learner.compile(optimizer="adam", loss="mse")
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"sample_weight": np.ones(24)}, {"class_weight": {0: 2.0, 1: 1.0, 2: 1, 3: 1}}]
-)
-def test_refuses_sample_weights(arguments):
-    learner = MetricLearner(vector_embedder(), ContrastiveLoss())
     learner.compile(optimizer="adam")
-    with pytest.raises(ValueError, match="MetricLearner takes no sample_weight"):
-        learner.fit(*samples(), verbose=0, **arguments)
-
-
-def test_refuses_images_without_labels():
-    learner = MetricLearner(vector_embedder(), ContrastiveLoss())
-    learner.compile(optimizer="adam")
+    for weights in ({"sample_weight": np.ones(24)}, {"class_weight": dict.fromkeys(range(4), 2)}):
+        with pytest.raises(ValueError, match="MetricLearner takes no sample_weight"):
+            learner.fit(*samples(), verbose=0, **weights)
     with pytest.raises(ValueError, match="MetricLearner needs labels"):
         learner.fit(samples()[0], verbose=0)
 
 
-@pytest.mark.parametrize("outputs", ["e", ["e"], ("e", "z"), ["e", "z"], {"y": "e", "a": "z"}])
-def test_first_output(outputs):
-    assert first_output(outputs) == "e"
+def test_first_output():
+    for outputs in ("e", ["e"], ("e", "z"), {"y": "e", "a": "z"}):
+        assert first_output(outputs) == "e"
 
 
 def three_outputs(as_dict):
@@ -406,21 +373,21 @@ def test_named_losses_are_weighted_by_output(as_dict):
 
 
 def test_two_arguments_are_two_names():
-    x, labels = samples(12)
     losses = []
     for arguments in (
         {"loss": ProxyNCALoss(CLASSES), "attribute_loss": ZeroShotLoss(CLASSES, 3)},
-        {"loss": {"a": ProxyNCALoss(CLASSES), "b": ZeroShotLoss(CLASSES, 3)}},
+        {
+            "loss": {"a": ProxyNCALoss(CLASSES), "b": ZeroShotLoss(CLASSES, 3)},
+            "loss_weights": {"a": 0.9, "b": 0.1},
+        },
     ):
         keras.utils.set_random_seed(0)
-        weights = {"a": 0.9, "b": 0.1} if "attribute_loss" not in arguments else None
-        learner = MetricLearner(
-            vector_embedder(with_attributes=True), loss_weights=weights, **arguments
-        )
+        learner = MetricLearner(vector_embedder(with_attributes=True), **arguments)
         for value in learner.trainable_weights:
             value.assign(np.random.default_rng(1).normal(size=value.shape))
         learner.compile("sgd")
-        losses.append(learner.fit(x, labels, batch_size=12, epochs=3, verbose=0).history["loss"])
+        history = learner.fit(*samples(12), batch_size=12, epochs=3, verbose=0).history
+        losses.append(history["loss"])
     np.testing.assert_allclose(*losses, rtol=1e-6)
 
 
@@ -441,14 +408,6 @@ def test_learner_with_named_losses_is_saved(tmp_path):
     assert embed(loaded, dataset())[0].shape == (24, 5)
     histories = [m.fit(dataset(), verbose=0).history["loss"] for m in (loaded, learner)]
     np.testing.assert_allclose(*histories, rtol=1e-5)
-
-
-def test_an_output_may_be_without_a_loss():
-    losses = {**named_losses(), "middle": None}
-    learner = MetricLearner(three_outputs(as_dict=False), losses)
-    learner.compile("sgd")
-    history = learner.fit(dataset(), verbose=0).history
-    assert set(history) == {"loss", "wide_loss", "narrow_loss"}
 
 
 @pytest.mark.parametrize(
@@ -473,7 +432,10 @@ def test_refuses_losses_that_do_not_fit(arguments, message):
             MetricLearner(three_outputs(as_dict), **{"loss": named_losses(), **arguments})
 
 
-def test_refuses_outputs_of_other_names():
+def test_outputs_without_a_loss_and_of_other_names():
+    learner = MetricLearner(three_outputs(as_dict=False), {**named_losses(), "middle": None})
+    learner.compile("sgd")
+    assert set(learner.fit(dataset(), verbose=0).history) == {"loss", "wide_loss", "narrow_loss"}
     losses = {"left": ContrastiveLoss(), "middle": None, "narrow": None}
     with pytest.raises(ValueError, match=r"losses of left for 3 outputs \(wide, middle, narrow\)"):
         MetricLearner(three_outputs(as_dict=True), losses)

@@ -79,13 +79,9 @@ def assert_multiplies(make):
     np.testing.assert_array_equal(result[2], run(keras.optimizers.SGD(), steps=0)[2])
 
 
-def test_the_list_of_optimizers_is_that_of_keras():
-    assert {"Adam", "AdamW", "Adafactor", "Ftrl", "Lamb", "Lion", "Nadam", "RMSprop", "SGD"} <= set(
-        OPTIMIZERS
-    )
-
-
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+@pytest.mark.parametrize(
+    "name", sorted({"Adafactor", "Ftrl", "Lamb", "Lion", "Nadam", "SGD", *OPTIMIZERS})
+)
 def test_steps_are_those_at_a_multiple_of_the_rate(name):
     assert_multiplies(lambda rate: OPTIMIZERS[name](rate, weight_decay=0.3))
 
@@ -107,17 +103,19 @@ def test_settings_of_the_optimizer(settings):
     assert_multiplies(lambda rate: keras.optimizers.SGD(rate, **settings))
 
 
-def test_a_schedule_is_multiplied():
-    schedule = keras.optimizers.schedules.ExponentialDecay
-    assert_multiplies(lambda rate: keras.optimizers.AdamW(schedule(rate, 2, 0.1), weight_decay=0.3))
-
-
-def test_a_rate_that_is_a_function_is_multiplied():
-    assert_multiplies(lambda rate: keras.optimizers.Adam(lambda: rate))
-
-
-def test_an_optimizer_of_a_user():
-    assert_multiplies(lambda rate: SignDescent(rate, memory=0.2, weight_decay=0.1))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rate: keras.optimizers.AdamW(
+            keras.optimizers.schedules.ExponentialDecay(rate, 2, 0.1), weight_decay=0.3
+        ),
+        lambda rate: keras.optimizers.Adam(lambda: rate),
+        lambda rate: SignDescent(rate, memory=0.2, weight_decay=0.1),
+    ],
+    ids=["schedule", "function", "own"],
+)
+def test_rates_that_are_not_numbers_and_an_optimizer_of_a_user(make):
+    assert_multiplies(make)
 
 
 def test_exclusions_from_weight_decay_are_kept():
@@ -260,49 +258,36 @@ def test_other_optimizers_of_the_class_are_left_alone():
     assert dict(second.learning_rate_multipliers) == {"second": 3.0}
 
 
-@pytest.mark.parametrize("factor", [-1.0, float("nan"), float("inf"), "2", None])
-def test_refuses_a_factor(factor):
-    with pytest.raises(ValueError, match=rf"0 or more, received {factor!r} for 'first'"):
-        with_learning_rate_multipliers("adam", {"first": factor})
-
-
-@pytest.mark.parametrize("pattern", ["(", "*", 3])
-def test_refuses_what_is_not_a_regular_expression(pattern):
-    for give in (
-        lambda: with_learning_rate_multipliers("adam", {pattern: 1.0}),
-        lambda: with_weight_decay_exclusions("sgd", [pattern]),
-    ):
+def test_refuses_what_is_neither_a_factor_nor_a_pattern_nor_an_optimizer():
+    for factor in (-1.0, float("nan"), float("inf"), "2", None):
+        with pytest.raises(ValueError, match=rf"0 or more, received {factor!r} for 'first'"):
+            with_learning_rate_multipliers("adam", {"first": factor})
+    for pattern in ("(", "*", 3):
         with pytest.raises(ValueError, match="must be a regular expression, received"):
-            give()
+            with_learning_rate_multipliers("adam", {pattern: 1.0})
+        with pytest.raises(ValueError, match="must be a regular expression, received"):
+            with_weight_decay_exclusions("sgd", [pattern])
+    with pytest.raises(ValueError, match="optimizer"):
+        with_learning_rate_multipliers(3, {"first": 2})
 
 
-@pytest.mark.parametrize("wrap", [lambda inner: inner, keras.optimizers.LossScaleOptimizer])
-def test_refuses_a_pattern_without_a_variable(wrap):
-    optimizer = with_learning_rate_multipliers(
-        wrap(keras.optimizers.Adam()), {"fourth": 2, "first": 1}
-    )
+def test_refuses_a_pattern_without_a_variable():
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam())
+    optimizer = with_learning_rate_multipliers(optimizer, {"fourth": 2, "first": 1})
     with pytest.raises(ValueError, match=r"\['fourth'\] match none .* \['first', 'second',"):
         run(optimizer)
 
 
-def test_refuses_an_optimizer_in_use():
+def test_refuses_an_optimizer_in_use_and_one_of_optimizers():
     optimizer = keras.optimizers.Adam(name="used")
     run(optimizer, steps=1)
     with pytest.raises(ValueError, match="'used' has been built"):
         with_learning_rate_multipliers(optimizer, {"first": 2})
-
-
-def test_refuses_an_optimizer_of_optimizers():
     several = keras.optimizers.MultiOptimizer(
         keras.optimizers.OptimizerMap(keras.optimizers.Adam(), {"first": keras.optimizers.SGD()})
     )
     with pytest.raises(ValueError, match="MultiOptimizer leaves its steps to other optimizers"):
         with_learning_rate_multipliers(several, {"first": 2})
-
-
-def test_refuses_what_is_not_an_optimizer():
-    with pytest.raises(ValueError, match="optimizer"):
-        with_learning_rate_multipliers(3, {"first": 2})
 
 
 RATE, DECAY = 0.1, 0.5
@@ -327,21 +312,12 @@ def decayed(model):
     return {path: value for path, value in values.items() if value != 1}
 
 
-@pytest.mark.parametrize(
-    ("patterns", "excluded"),
-    [
-        ([], set()),
-        (["(?i)GAMMA", "^dense"], {"normalization/gamma", "dense/kernel", "dense/bias"}),
-    ],
-)
 @pytest.mark.parametrize("wrap", [lambda inner: inner, keras.optimizers.LossScaleOptimizer])
-def test_decay_keeps_to_the_rest(patterns, excluded, wrap):
+def test_decay_keeps_to_the_rest(wrap):
     optimizer = wrap(keras.optimizers.SGD(RATE, weight_decay=DECAY))
-    model = fitted(with_weight_decay_exclusions(optimizer, patterns))
-    moved = decayed(model)
-    paths = {w.path for w in model.trainable_weights}
-    assert set(moved) == paths - excluded
-    assert list(moved.values()) == pytest.approx([1 - RATE * DECAY] * len(moved))
+    model = fitted(with_weight_decay_exclusions(optimizer, ["(?i)GAMMA", "^dense/k"]))
+    expected = pytest.approx(1 - RATE * DECAY)
+    assert decayed(model) == {"dense/bias": expected, "normalization/beta": expected}
 
 
 def test_exclusions_with_multipliers():

@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from gsp_tf.layers import GeneralizedSumPooling
+from gsp_tf.backbones import create, freeze_batch_normalization
+from gsp_tf.layers import GeneralizedSumPooling, PixelNormalization
 from gsp_tf.losses import ProxyNCALoss, ZeroShotLoss
 from gsp_tf.training import (
     MetricLearner,
@@ -54,8 +55,20 @@ def learner_with_path_rules(wrap=lambda inner: inner):
     return learner, (4,)
 
 
+def frozen_learner():
+    """A backbone with frozen batch normalisation, which takes pixels as they are."""
+    images = keras.Input((16, 16, 3))
+    pixels = PixelNormalization(mean=(104.0, 117.0, 128.0), bgr=True)(images)
+    backbone = freeze_batch_normalization(create("resnet20", (16, 16, 3)))
+    pooled = keras.layers.GlobalAveragePooling2D()(backbone(pixels))
+    learner = MetricLearner(keras.Model(images, pooled), ProxyNCALoss(4))
+    learner.compile("adam", jit_compile=False)
+    return learner, (16, 16, 3)
+
+
 LEARNERS = {
     "gsp": gsp_learner,
+    "frozen": frozen_learner,
     "rules": learner_with_path_rules,
     "scaled": lambda: learner_with_path_rules(keras.optimizers.LossScaleOptimizer),
 }

@@ -38,24 +38,16 @@ def find_unreadable(paths: Sequence[PathLike]) -> list[UnreadableImageError]:
         >>> [str(error) for error in find_unreadable(["missing.png"])]
         ['missing.png: there is no such file']
     """
+    paths = list(dict.fromkeys(map(os.fspath, paths)))
     states = np.array([_state(path) for path in paths], np.uint64)
     checked = _read_checked()
-    known = np.isin(states, checked)
-    waiting = {
-        os.fspath(path): state
-        for path, state, is_known in zip(paths, states, known, strict=True)
-        if not is_known
-    }
+    waiting = np.flatnonzero(~np.isin(states, checked))
     with ThreadPoolExecutor() as pool:
-        outcomes = pool.map(_failure, waiting)
+        outcomes = pool.map(_failure, [paths[i] for i in waiting])
         failures = list(show_progress(outcomes, "Checking images", len(waiting)))
-    passed = [
-        state
-        for state, failure in zip(waiting.values(), failures, strict=True)
-        if failure is None and state != _GONE
-    ]
+    passed = [i for i, failure in zip(waiting, failures, strict=True) if failure is None]
     if passed:
-        _write_checked(np.append(checked, np.array(passed, np.uint64))[-_MOST_CHECKED:])
+        _write_checked(np.append(checked, states[passed])[-_MOST_CHECKED:])
     return [failure for failure in failures if failure is not None]
 
 
@@ -74,7 +66,7 @@ def _read_checked() -> np.ndarray:
     with contextlib.suppress(Exception):  # a damaged file may raise anything
         checked = np.load(cache_folder() / _CHECKED)
         if checked.dtype == np.uint64 and checked.ndim == 1:
-            return checked
+            return checked[checked != _GONE]
     return np.empty(0, np.uint64)
 
 

@@ -1,4 +1,10 @@
-"""Decoding the bytes of a JPEG or PNG inside a TensorFlow graph, as evaluation decodes the file."""
+"""Decoding the bytes of a JPEG or PNG inside a TensorFlow graph, as evaluation decodes the file.
+
+The size is read first: nothing is decoded of an image with more than `MAX_PIXELS`. Orientation is
+that of EXIF; one that is given in XMP alone, or in a PNG as text, is not seen. Bytes that are
+neither a JPEG nor a PNG, cut off or broken, or a JPEG in CMYK, raise
+`tf.errors.InvalidArgumentError`. A JPEG may come reduced, as `decode_jpeg_window` gives it.
+"""
 
 from collections.abc import Callable
 
@@ -29,14 +35,7 @@ def decode_window(
     channels: int,
     name: str | tf.Tensor,
 ) -> tf.Tensor:
-    """A part of an image, uint8 `(height, width, channels)`: the pixels that `FileImages` gives.
-
-    `choose` gives top, left, height and width of the part from the size of the image as it is
-    shown. A JPEG may come reduced, as in `decode_jpeg_window`. The size is read first: nothing is
-    decoded of an image with more than `MAX_PIXELS`. Orientation is that of EXIF; one that is given
-    in XMP alone, or in a PNG as text, is not seen. Bytes that are neither a JPEG nor a PNG, cut off
-    or broken, or a JPEG in CMYK, raise `tf.errors.InvalidArgumentError`, which calls them `name`.
-    """
+    """A part of an image, uint8 `(height, width, channels)`: the pixels that `FileImages` gives."""
     is_jpeg = tf.strings.substr(contents, 0, 3) == b"\xff\xd8\xff"
     is_png = tf.strings.regex_full_match(tf.strings.substr(contents, 0, _PNG_HEADER), _PNG_START)
     contents = _require(is_jpeg | is_png, contents, name, "is neither a JPEG nor a PNG file.")
@@ -112,10 +111,8 @@ def _png_size(contents):
 
 
 def _decode_png(contents):
-    """RGB in 8 bits, transparency composited on white.
-
-    Grey of 2 or 4 bits with a transparent level is an exception: Pillow takes another level.
-    """
+    """RGB in 8 bits, transparency composited on white."""
+    # Grey of 2 or 4 bits with a transparent level is an exception: Pillow takes another level.
     bit_depth, colour_type = tf.unstack(_png_header(contents)[24:26], 2)
     before_pixels = tf.strings.split([contents], "IDAT", maxsplit=1).values[0]
     is_transparent = (colour_type >= _WITH_ALPHA) | tf.strings.regex_full_match(

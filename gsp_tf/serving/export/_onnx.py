@@ -15,11 +15,8 @@ ONNX_PACKAGES = ("tf2onnx", "onnx", "onnxruntime")
 
 
 def write_onnx(served, recipe, folder):
-    """Writes `model.onnx`, with the input `images` and outputs by the names of a `ServedEmbedder`.
-
-    Refuses models with an operation that ONNX does not have, and half precision, in which ONNX
-    Runtime does not give the same numbers.
-    """
+    """Writes `model.onnx`, with the input `images` and the outputs of a `ServedEmbedder`."""
+    # In half precision ONNX Runtime does not give the same numbers.
     missing = [name for name in ONNX_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(f"Export to ONNX needs {', '.join(missing)}: {to_install('onnx')}.")

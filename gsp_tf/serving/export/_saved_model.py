@@ -1,4 +1,9 @@
-"""SavedModels, which serve without this library."""
+"""SavedModels, which serve without this library.
+
+The signature `image_bytes`, which is the default, takes JPEG and PNG files, a string tensor `(B,)`,
+and prepares them as evaluation does. The signature `images` takes what evaluation makes of them,
+float32 `(B, S, S, channels)` with pixels in [0, 255].
+"""
 
 import tensorflow as tf
 
@@ -7,12 +12,7 @@ from gsp_tf.serving.export._decoding import decode_window
 
 
 def write_saved_model(served, recipe, folder):
-    """Writes a SavedModel with a signature for encoded images and one for their pixels.
-
-    `image_bytes`, which is the default, takes JPEG and PNG files as a string tensor `(B,)` and
-    prepares them as evaluation does; `images` takes what evaluation makes of them, float32
-    `(B, S, S, channels)` with pixels in [0, 255].
-    """
+    """Writes a SavedModel with a signature for encoded images and one for their pixels."""
     shape = served.embedder.input_shape
     prepare = _preparation(shape[1], shape[3], recipe.data.resize)
     image_bytes = tf.function(

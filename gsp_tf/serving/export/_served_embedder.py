@@ -1,4 +1,9 @@
-"""An embedder whose outputs have names."""
+"""An embedder whose outputs have names.
+
+It maps float images `(B, S, S, channels)`, pixels in [0, 255], to a dict of float32 `embedding`
+`(B, D)` of length 1, `attributes` `(B, m)` (z of GSP's eq. 4.3) and `pooling_weights` `(B, H, W)`,
+or `(B, n)` of the tokens of a transformer. Each row of the last two sums to 1.
+"""
 
 import keras
 from keras import ops
@@ -8,13 +13,7 @@ from gsp_tf.training import first_output
 
 
 class ServedEmbedder(keras.Model):
-    """The embedding of an image, and on request what its pooling says, by name.
-
-    It maps float images `(B, S, S, channels)`, pixels in [0, 255], to a dict of float32 `embedding`
-    `(B, D)` of length 1, `attributes` `(B, m)` (z of GSP's eq. 4.3) and `pooling_weights`
-    `(B, H, W)`, or `(B, n)` of the tokens of a transformer; each row of the last two sums to 1.
-    `shapes` has the shape of each output by name.
-    """
+    """The embedding of an image, and on request what its pooling says, by name."""
 
     def __init__(self, embedder, attributes=False, pooling_weights=False):
         super().__init__(name="served_embedder")

@@ -9,7 +9,7 @@ from gsp_tf._files import read_json, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.data import MAX_PIXELS
 from gsp_tf.recipe import recipe_values
-from gsp_tf.serving._metadata import file_sha256, versions
+from gsp_tf.serving._metadata import file_sha256, parsed, versions
 
 _NAME = "metadata.json"
 _PATHS = (("data", "path"), ("data", "cache"), ("backbone", "weights"))
@@ -31,6 +31,12 @@ class ExportMetadata:
         recipe: the run's recipe; of paths in it the last part.
         versions: of the packages that made the files.
         sha256: of every other file, by its path in the folder.
+
+    Example:
+        >>> ExportMetadata.read("no/such/folder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder is not an exported model: it has no metadata.json.
     """
 
     format: str
@@ -41,25 +47,8 @@ class ExportMetadata:
     train_classes: list | None
     metrics: dict
     recipe: dict
-    versions: dict
-    sha256: dict
-
-    @classmethod
-    def describe(cls, folder, format, served, recipe, metrics, train_classes, packages) -> Self:
-        """That of a folder which holds an exported model, a `ServedEmbedder`, and nothing else."""
-        _, size, _, channels = served.embedder.input_shape
-        return cls(
-            format=format,
-            name=recipe.name,
-            inputs=_inputs(format, size, channels),
-            outputs={name: list(shape) for name, shape in served.shapes.items()},
-            preprocessing=_preprocessing(recipe, size, channels),
-            train_classes=train_classes,
-            metrics=metrics,
-            recipe=_without_folders(recipe),
-            versions=versions("keras", "tensorflow", *packages),
-            sha256=_checksums(folder),
-        )
+    versions: dict[str, str]
+    sha256: dict[str, str]
 
     @classmethod
     def read(cls, folder: PathLike) -> Self:
@@ -75,13 +64,10 @@ class ExportMetadata:
         if not file.is_file():
             raise FileNotFoundError(f"{folder} is not an exported model: it has no {_NAME}.")
         entries = read_json(file)
-        for field in dataclasses.fields(cls):
-            if field.name not in entries or not isinstance(entries[field.name], field.type):
-                kind = getattr(field.type, "__name__", field.type)
-                raise ValueError(f"{file} is damaged: {field.name} must be of type {kind}.")
-        if not all(isinstance(checksum, str) for checksum in entries["sha256"].values()):
-            raise ValueError(f"{file} is damaged: sha256 must hold text.")
-        return cls(**{field.name: entries[field.name] for field in dataclasses.fields(cls)})
+        try:
+            return parsed(cls, entries, "")
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{file} is damaged: {error}") from error
 
     def write(self, folder: PathLike) -> None:
         """Write the file into a folder.
@@ -131,6 +117,23 @@ def verify_export(path: PathLike) -> ExportMetadata:
             f"changed): {', '.join(wrong[:_MAX_NAMED])}"
         )
     return metadata
+
+
+def describe(folder, format, served, recipe, metrics, train_classes, packages):
+    """The metadata of a folder that holds an exported `ServedEmbedder` and nothing else."""
+    _, size, _, channels = served.embedder.input_shape
+    return ExportMetadata(
+        format=format,
+        name=recipe.name,
+        inputs=_inputs(format, size, channels),
+        outputs={name: list(shape) for name, shape in served.shapes.items()},
+        preprocessing=_preprocessing(recipe, size, channels),
+        train_classes=train_classes,
+        metrics=metrics,
+        recipe=_without_folders(recipe),
+        versions=versions("keras", "tensorflow", *packages),
+        sha256=_checksums(folder),
+    )
 
 
 def _checksums(folder):

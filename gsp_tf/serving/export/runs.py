@@ -15,7 +15,7 @@ from gsp_tf.serving import RunModel
 from gsp_tf.serving.export._onnx import ONNX_PACKAGES, read_onnx, write_onnx
 from gsp_tf.serving.export._saved_model import read_saved_model, write_saved_model
 from gsp_tf.serving.export._served_embedder import ServedEmbedder
-from gsp_tf.serving.export.metadata import ExportMetadata
+from gsp_tf.serving.export.metadata import describe
 from gsp_tf.training import first_output
 
 _TOLERANCE = 1e-5
@@ -77,10 +77,9 @@ def export_run(
     with new_folder(out) as temporary:
         write(served, model.recipe, temporary)
         _compare(served, read(temporary))
-        metadata = ExportMetadata.describe(
-            temporary, format, served, model.recipe, model.folder.metrics(), train_classes, packages
-        )
-        metadata.write(temporary)
+        metrics = model.folder.metrics()
+        arguments = temporary, format, served, model.recipe, metrics, train_classes, packages
+        describe(*arguments).write(temporary)
     return out
 
 

@@ -85,15 +85,14 @@ def png(bit_depth, colour_type, *chunks, size=(33, 27)):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}])
-def test_jpeg(options, channels, photograph, decode, decode_file):
-    contents = encoded(photograph, **options)
-    np.testing.assert_array_equal(decode(contents, channels), decode_file(contents, channels))
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_grey_jpeg_and_bytes_after_its_end(channels, photograph, decode, decode_file):
-    for contents in (encoded(photograph.convert("L")), encoded(photograph) + b"maker's notes"):
+def test_jpeg(channels, photograph, decode, decode_file):
+    for contents in (
+        encoded(photograph),
+        encoded(photograph, progressive=True),
+        encoded(photograph, subsampling=0),
+        encoded(photograph.convert("L")),
+        encoded(photograph) + b"maker's notes",
+    ):
         np.testing.assert_array_equal(decode(contents, channels), decode_file(contents, channels))
 
 

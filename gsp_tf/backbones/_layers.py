@@ -1,0 +1,30 @@
+"""Layers that several backbones begin with."""
+
+import keras
+from keras import layers
+
+from gsp_tf.backbones.registry import InputShape
+
+
+def rgb_input(input_shape: InputShape, minimum: int) -> tuple[keras.KerasTensor, keras.KerasTensor]:
+    """Input for grey or colour images, and the same images with three channels, equal if grey."""
+    *size, channels = input_shape
+    if channels not in (1, 3):
+        raise ValueError(f"Images must have 1 or 3 channels, received input_shape={input_shape}.")
+    if any(extent is not None and extent < minimum for extent in size):
+        raise ValueError(
+            f"Images must be {minimum} x {minimum} pixels or larger, "
+            f"received input_shape={input_shape}."
+        )
+    images = keras.Input(input_shape)
+    if channels == 3:
+        return images, images
+    return images, layers.Concatenate(name="grey_to_rgb")([images] * 3)
+
+
+def ceil_max_pooling(x, name, padding=1):
+    """Max pooling 3x3 by 2 of `(B, H, W, C)`, nothing in it negative, that rounds the sides up."""
+    # Windows may reach `padding` places beyond the map, below and to the right: 1 is rounding up, 2
+    # gives a map with an odd side one more. The zeros there change no maximum.
+    x = layers.ZeroPadding2D(((0, padding), (0, padding)), name=f"{name}_padding")(x)
+    return layers.MaxPooling2D(3, 2, name=name)(x)

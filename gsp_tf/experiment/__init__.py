@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.experiment._embeddings import check_test_images, fingerprint
-    from gsp_tf.experiment.check import check_recipe
+    from gsp_tf.experiment._embeddings import fingerprint
+    from gsp_tf.experiment.check import Check, check_recipe
     from gsp_tf.experiment.choices import choices_text, choose_recipe
     from gsp_tf.experiment.comparison import Comparison
     from gsp_tf.experiment.data import (
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.errors import reason
     from gsp_tf.experiment.folder import RunFolder
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
-    from gsp_tf.experiment.places import attributes_of_head, maps_of_head, place_maps
+    from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.experiment.report import report_runs
     from gsp_tf.experiment.run import Run
     from gsp_tf.experiment.table import print_results
 
 __all__ = [
+    "PlaceMaps",
+    "Check",
     "Comparison",
     "Ensemble",
     "Run",
@@ -36,7 +38,6 @@ __all__ = [
     "build_embedder",
     "build_learner",
     "check_recipe",
-    "check_test_images",
     "choices_text",
     "choose_recipe",
     "evaluation_batches",

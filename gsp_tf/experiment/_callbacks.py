@@ -40,10 +40,7 @@ class LogState(keras.callbacks.Callback):
 
 
 class HistoryFile(keras.callbacks.Callback):
-    """Adds a row with the logs of each epoch to a CSV file, which is replaced in one step.
-
-    The first row has the names: `epoch` and those of the first logs, sorted; others are left out.
-    """
+    """Adds a row with the logs of each epoch, by the names of the first, to a CSV file."""
 
     def __init__(self, path):
         super().__init__()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gsp_tf._console import show_progress
+from gsp_tf.data import ImageSet
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.places import place_maps
 from gsp_tf.training import embed
@@ -49,7 +50,7 @@ def kept_embeddings(run):
 def embed_test_images(run):
     """`RunEmbeddings` of a run's test images, and of its gallery."""
     recipe, splits, embedder = run.recipe, run.splits, run.learner.embedder
-    check_test_images(run.folder, embedder, recipe, splits)
+    run.check_test_images(embedder)
     embedded = []
     for name, images in (("test", splits.test), ("gallery", splits.gallery)):
         if images is None:
@@ -66,17 +67,6 @@ def embed_test_images(run):
     return RunEmbeddings(*embedded, examples, *maps)
 
 
-def check_test_images(folder, embedder, recipe, splits):
-    """Refuse test images that are not those that a run was made with."""
-    size, test = recipe.data.image_size, splits.test
-    if embedder.input_shape != (None, size, size, test.channels):
-        raise ValueError(
-            f"The model of {folder.path} takes images {embedder.input_shape[1:]}, its recipe and "
-            f"data give {(size, size, test.channels)}."
-        )
-    check_test_classes(folder, test)
-
-
 def check_test_classes(folder, test):
     """Refuse test images of other classes than those of a run."""
     if folder.metrics().get("test_classes", fingerprint(test)) != fingerprint(test):
@@ -86,7 +76,20 @@ def check_test_classes(folder, test):
         )
 
 
-def fingerprint(images):
-    """Which classes an `ImageSet` holds, as a short text: the same for the same names in order."""
+def fingerprint(images: ImageSet) -> str:
+    """The classes of images as a short text, as `metrics.json` notes them.
+
+    Args:
+        images: `ImageSet`.
+
+    Returns:
+        text that is the same for the same class names in the same order.
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages
+        >>> pixels = np.zeros((2, 8, 8, 1), "uint8")
+        >>> fingerprint(ArrayImages(pixels, [0, 1], ["cat", "dog"]))
+        '3a450eb155d6a4c6'
+    """
     names = "\n".join(images.class_names)
     return hashlib.sha256(names.encode("utf-8", errors="surrogateescape")).hexdigest()[:16]

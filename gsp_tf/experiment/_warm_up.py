@@ -9,11 +9,9 @@ from gsp_tf.experiment._optimizer import build_warmup_optimizer
 
 @contextlib.contextmanager
 def warm_up(recipe, learner, best):
-    """Within the block the learner trains all but its backbone, with an optimizer of its own.
-
-    The block gets the callback that stands for `best`, the `SaveBest` of the learner: it saves the
-    learner as training continues after the block, with a backbone that trains and its optimizer.
-    """
+    """Let the learner train all but its backbone, with another optimizer, in the block."""
+    # The block gets a callback in place of `best`, the `SaveBest` of the learner. It saves the
+    # learner as training continues after the block: its backbone trains, with its own optimizer.
     backbone = next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
     optimizer = learner.optimizer
 

@@ -32,10 +32,22 @@ _HOST = "storage.googleapis.com"  # of the weights of keras.applications
 
 
 class Check(NamedTuple):
-    """What a recipe would run, and what it lacks."""
+    """What a recipe would run, and what it lacks.
 
-    facts: dict[str, str]  # from the name of a fact to a line of text
-    missing: list[str]  # a message for each obstacle; empty if training can begin
+    Attributes:
+        facts: dict from the name of a fact to a line of text.
+        missing: a message for each obstacle; empty if training can begin.
+
+    Example:
+        >>> print(Check({"name": "mine"}, ["data.path does not exist."]).text())
+        name  mine
+        <BLANKLINE>
+        Missing (1):
+        - data.path does not exist.
+    """
+
+    facts: dict[str, str]
+    missing: list[str]
 
     def text(self) -> str:
         """The facts, and what is missing, as lines of text."""

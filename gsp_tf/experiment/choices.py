@@ -144,10 +144,11 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
 
     Args:
         recipe: what `choose_recipe` gave, or a recipe with other values in place of some of it.
-        images: `ImageSet` of the folder.
+        images: images of the folder.
 
-    Returns:
-        str.
+    Example:
+        recipe = choose_recipe("my_images", images)
+        print(choices_text(recipe, images))
     """
     data, training = recipe.data, recipe.training
     counts = np.bincount(images.labels)

@@ -20,7 +20,7 @@ _BEST = "best R@1"
 _MARK = "†"
 
 
-class Cell(NamedTuple):
+class _Cell(NamedTuple):
     """A metric over runs, in percent."""
 
     mean: float
@@ -32,7 +32,7 @@ class Cell(NamedTuple):
         return f"{self.mean:.2f}{deviation}{_MARK if self.interrupted else ''}"
 
 
-class Column(NamedTuple):
+class _Column(NamedTuple):
     """The subject of a column."""
 
     dataset: str  # with the protocol where the runs have several
@@ -84,7 +84,7 @@ class Comparison:
             if run.interrupted:
                 self._interrupted[run.method].append(str(run.path))
             for (dimension, metric), cell in run.results().items():
-                values[run.method][Column(run.dataset, dimension, metric)].append(cell)
+                values[run.method][_Column(run.dataset, dimension, metric)].append(cell)
         for row in values.values():
             for column in [c for c in row if c.metric == "R@1" and len(row[c]) > 1]:
                 row[column._replace(metric=_BEST)].append(max(row[column]))
@@ -152,7 +152,7 @@ class Comparison:
         numbers = [n for name in names for n in (name, f"{name} std")]
         writer.writerow(["method", *numbers, "interrupted runs"])
         for method, row in self.rows.items():
-            cells = [row.get(column, Cell(None, None)) for column in self.columns]
+            cells = [row.get(column, _Cell(None, None)) for column in self.columns]
             values = [value for cell in cells for value in (cell.mean, cell.std)]
             writer.writerow([method, *values, len(self._interrupted.get(method, ()))])
         return text.getvalue()
@@ -234,12 +234,12 @@ class _Result:
         """dict from dimension and metric to `Cell`."""
         if not self._is_ensemble:
             return {
-                (f"{self._dim}D", shown): Cell(100 * self._result[name], None, self.interrupted)
+                (f"{self._dim}D", shown): _Cell(100 * self._result[name], None, self.interrupted)
                 for name, shown in self.metrics().items()
             }
         parts = {"concatenated": self._num_folds * self._dim, "separated": self._dim}
         return {
-            (f"{dim}D", shown): Cell(
+            (f"{dim}D", shown): _Cell(
                 100 * self._result[part]["mean"][name],
                 _percent(self._result[part]["std"][name]),
                 self.interrupted,
@@ -286,7 +286,7 @@ def _over_runs(cells):
         return cells[0]
     means = [cell.mean for cell in cells]
     interrupted = any(cell.interrupted for cell in cells)
-    return Cell(statistics.mean(means), statistics.stdev(means), interrupted)
+    return _Cell(statistics.mean(means), statistics.stdev(means), interrupted)
 
 
 def _groups(keys):

@@ -22,6 +22,12 @@ class Splits(NamedTuple):
             conventional or tuning.
         test: images that the results are about: each searches the others, or the gallery.
         gallery: images that those of `test` search, with the same class ids; `None` without one.
+
+    Example:
+        >>> import numpy as np
+        >>> images = data.ArrayImages(np.zeros((2, 8, 8, 1), "uint8"), [0, 0], ["a"])
+        >>> Splits(images, images, images).searched is images
+        True
     """
 
     train: ImageSet

@@ -21,6 +21,9 @@ def run_demo(runs: PathLike, epochs: int | None = None) -> tuple[Path, list[Run]
 
     Returns:
         the path of the report, and the runs: two, or one if the first was interrupted.
+
+    Example:
+        report, runs = run_demo("runs", epochs=5)
     """
     folder = Path(runs) / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
     length = [] if epochs is None else ["--training.epochs", str(epochs)]

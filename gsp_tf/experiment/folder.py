@@ -5,8 +5,9 @@ import csv
 import json
 import shutil
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gsp_tf._files import advising, locked, read_json, replacing
 from gsp_tf._typing import PathLike
@@ -151,13 +152,13 @@ class RunFolder:
         """Whether training came to its end, by itself or because the loss was not finite."""
         return self.metrics().get("status") in ("finished", "diverged")
 
-    def update_metrics(self, without=(), **entries):
+    def update_metrics(self, without: Sequence[str] = (), **entries: Any):
         """Add entries to `metrics.json`, and leave some out, under a temporary name first."""
         with self.updating_metrics(without, **entries):
             pass
 
     @contextlib.contextmanager
-    def updating_metrics(self, without=(), **entries):
+    def updating_metrics(self, without: Sequence[str] = (), **entries: Any) -> Iterator[None]:
         """Update `metrics.json` if the block ends without an error."""
         kept = {name: value for name, value in self.metrics().items() if name not in without}
         with replacing(self.metrics_path) as temporary:

@@ -21,6 +21,10 @@ class PlaceMaps(NamedTuple):
             second-order attention (of the local head where there are two); `None` if it has none.
         correlations: array `(B, H, W, K)` with the prototypes of a coded residual transform; `None`
             if it has none.
+
+    Example:
+        >>> PlaceMaps(weights=np.full((1, 2, 2, 1), 0.25)).correlations is None
+        True
     """
 
     weights: np.ndarray | None = None

@@ -5,12 +5,18 @@ import functools
 from pathlib import Path
 from typing import Self
 
+import keras
 import numpy as np
 
 from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import class_wise_map, clustering_metrics, retrieval_metrics
-from gsp_tf.experiment._embeddings import RunEmbeddings, embed_test_images, kept_embeddings
+from gsp_tf.experiment._embeddings import (
+    RunEmbeddings,
+    check_test_classes,
+    embed_test_images,
+    kept_embeddings,
+)
 from gsp_tf.experiment._facts import data_facts, facts_table, model_facts, training_facts
 from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
@@ -183,6 +189,23 @@ class Run:
     def _num_classes(self):
         names = ("train", "validation", "test")
         return {name: len(getattr(self.splits, name).class_names) for name in names}
+
+    def check_test_images(self, embedder: keras.Model):
+        """Refuse test images that are not those that the run was made with.
+
+        Args:
+            embedder: the embedder of the run.
+
+        Raises:
+            ValueError: if the model takes images of another shape, or the test classes are others.
+        """
+        size, test = self.recipe.data.image_size, self.splits.test
+        if embedder.input_shape != (None, size, size, test.channels):
+            raise ValueError(
+                f"The model of {self.folder.path} takes images {embedder.input_shape[1:]}, its "
+                f"recipe and data give {(size, size, test.channels)}."
+            )
+        check_test_classes(self.folder, test)
 
     def test_embeddings(self) -> RunEmbeddings:
         """What `evaluate` has kept, or computed again where it has kept nothing or images changed.

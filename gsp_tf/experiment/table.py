@@ -17,7 +17,18 @@ _OF_CLASSES = ("nmi", "ami", "f1", "class_wise_map_at_r")
 
 
 def print_results(runs: "Sequence[Run]"):
-    """Print the test metrics of evaluated runs as one table, in percent."""
+    """Print the test metrics of evaluated runs as one table, in percent.
+
+    Args:
+        runs: the runs.
+
+    Example:
+        >>> from gsp_tf.experiment import Run
+        >>> print_results([Run("no/such/run")])
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
     results = [run.folder.metrics() for run in runs]
     first = results[0]["test"]
     recalls = [name for name in first if name.startswith("recall_at_") and name != "recall_at_1"]

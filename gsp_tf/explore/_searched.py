@@ -12,7 +12,7 @@ from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, ImageSet, find_unreadable
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.experiment import Run, check_test_images, load_splits, reason
+from gsp_tf.experiment import Run, load_splits, reason
 from gsp_tf.serving import Index, RunModel, image_tile, open_index
 from gsp_tf.visual import Tile, array_tile
 
@@ -81,7 +81,7 @@ class TestImages:
         run = Run(model.folder.path)
         data = dataclasses.replace(run.recipe.data, download=False)
         run.splits = load_splits(dataclasses.replace(run.recipe, data=data))
-        check_test_images(run.folder, model.embedder, run.recipe, run.splits)
+        run.check_test_images(model.embedder)
         embedded = run.test_embeddings()
         self._images = run.splits.searched
         kind, embeddings = "test", embedded.queries

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +167,8 @@ def test_all_that_is_missing_is_said_at_once(check, tmp_path_factory):
         (["--training.learning_rate_multipliers", "{centres: 2}"], "['centres'] match none"),
     ],
 )
-def test_what_is_missing(check, options, message):
+def test_what_is_missing(check, monkeypatch, options, message):
+    monkeypatch.setitem(sys.modules, "keras_hub", None)
     options = [*small("cub200"), *options]
     code, output = check(BENCHMARKS / "cub200.yaml", options=options)
     assert code == 1 and "Missing (1):" in output and message in output

@@ -15,15 +15,17 @@ from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.training import epoch_of
 
 WARM_UP = """
-loss: {name: contrastive, miner: distance_weighted}
+loss: {name: contrastive}
+miner: {name: distance_weighted}
 training:
   epochs: 6
   steps_per_epoch: 4
   warmup_epochs: 2
+  adapt_batches: 1
   deterministic: true
   patience: 3
   schedule: {name: plateau, patience: 1, min_delta: 0.5, cooldown: 0}
-pooling: {num_prototypes: 4, adapt_batches: 1}
+pooling: {name: gsp, num_prototypes: 4}
 """
 MEMORY = """
 loss: {name: contrastive}

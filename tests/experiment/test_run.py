@@ -121,7 +121,8 @@ def test_evaluation_keeps_the_embeddings_for_the_report(copied, monkeypatch):
             np.testing.assert_allclose(getattr(kept, name), expected, atol=1e-6)
     monkeypatch.setattr(_embeddings, "embed", embed)
     class_0 = run.splits.test.subset([0])
-    monkeypatch.setattr(_embeddings, "check_test_classes", lambda *_: None)
+    for module in ("_embeddings", "run"):
+        monkeypatch.setattr(f"gsp_tf.experiment.{module}.check_test_classes", lambda *_: None)
     fewer = Run(copied.path)
     fewer.splits = run.splits._replace(test=class_0)
     assert len(fewer.test_embeddings().queries) == len(class_0)
@@ -192,6 +193,7 @@ def test_the_seed_decides_the_initial_weights_and_the_batches(trained, tmp_path)
     [
         [
             *("--pooling.name", "gap", "--zero_shot.weight", "0", "--loss.name", "contrastive"),
+            *("--training.adapt_batches", "0"),
             *("--training.precision", "mixed_bfloat16"),
         ],
         [
@@ -304,7 +306,10 @@ def test_a_bad_recipe_is_refused_when_it_is_read(trained, options, message):
         (["--pooling.transport_ratio", ".nan"], "transport_ratio must lie in (0, 1], received nan"),
         (["--pooling.num_prototypes", "0"], "num_prototypes must be an integer"),
         (["--backbone.name", "vgg"], "Unknown backbone 'vgg', known are bn_inception, conv4"),
-        (["--pooling.name", "gap"], "zero_shot.weight > 0 needs the attributes"),
+        (
+            ["--pooling.name", "gap", "--training.adapt_batches", "0"],
+            "zero_shot.weight > 0 needs the attributes",
+        ),
         (["--data.path", "no/such/folder"], "no/such/folder"),
         (["--data.path", "null"], "data.path is needed for data.name=folder"),
         (

@@ -18,25 +18,7 @@ _PLURALS = {bool: "true or false", int: "integers", float: "numbers", str: "text
 
 
 def readable(message, parser):
-    """A message of jsonargparse in the words of who wrote the argument.
-
-    Args:
-        message: str.
-        parser: `jsonargparse.ArgumentParser` that refused it.
-
-    Returns:
-        str.
-
-    Example:
-        >>> from jsonargparse import ArgumentParser
-        >>> parser = ArgumentParser(exit_on_error=False)
-        >>> _ = parser.add_argument("--sizes", type=tuple[int, int])
-        >>> try:
-        ...     parser.parse_args(["--sizes", "1,2"])
-        ... except Exception as error:
-        ...     readable(str(error), parser)
-        'sizes must be a list of 2 integers in brackets, such as [1, 2], received 1,2.'
-    """
+    """A message of jsonargparse in the words of the one who wrote the argument."""
     actions = {action.dest: action for action in parser._actions}
     if message.startswith('expected "subcommand"'):
         return "A command is missing; gsp-tf --help lists them."
@@ -70,19 +52,7 @@ def readable(message, parser):
 
 
 def described(hint, example=None):
-    """What values of a type look like.
-
-    Args:
-        hint: type of a field or option.
-        example: value to show of a list.
-
-    Returns:
-        str.
-
-    Example:
-        >>> described(list[str] | None)
-        'a list of texts in brackets, such as [a, b], or null'
-    """
+    """What values of a type look like; `example` is a value to show of a list."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return "one of " + ", ".join(map(str, arguments))

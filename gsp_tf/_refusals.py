@@ -1,4 +1,4 @@
-"""What is said about arguments that are not accepted."""
+"""Messages about arguments that are not accepted."""
 
 import collections.abc
 import difflib
@@ -38,9 +38,6 @@ def readable(message, parser):
     if not refused:
         return " ".join(message.split())
     key, reason = refused.groups()
-    if key == "config" and "does not exist" in reason:
-        found = " ".join(reason.split())
-        return f"{found}; expected a recipe, or before all else a folder of photographs"
     if "Unable to load config" in reason and "Line " not in reason:
         return f"{key} is a section; give its fields, such as {_first_field(key, actions)}."
     received = re.split(r"(?:Got|Given) value: |Not of type \w+: ", reason)[1:]

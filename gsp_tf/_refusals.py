@@ -1,4 +1,4 @@
-"""What is said about arguments that are not accepted."""
+"""Messages about arguments that are not accepted."""
 
 import collections.abc
 import difflib
@@ -18,25 +18,7 @@ _PLURALS = {bool: "true or false", int: "integers", float: "numbers", str: "text
 
 
 def readable(message, parser):
-    """A message of jsonargparse in the words of who wrote the argument.
-
-    Args:
-        message: str.
-        parser: `jsonargparse.ArgumentParser` that refused it.
-
-    Returns:
-        str.
-
-    Example:
-        >>> from jsonargparse import ArgumentParser
-        >>> parser = ArgumentParser(exit_on_error=False)
-        >>> _ = parser.add_argument("--sizes", type=tuple[int, int])
-        >>> try:
-        ...     parser.parse_args(["--sizes", "1,2"])
-        ... except Exception as error:
-        ...     readable(str(error), parser)
-        'sizes must be a list of 2 integers in brackets, such as [1, 2], received 1,2.'
-    """
+    """A message of jsonargparse in the words of the one who wrote the argument."""
     actions = {action.dest: action for action in parser._actions}
     if message.startswith('expected "subcommand"'):
         return "A command is missing; gsp-tf --help lists them."
@@ -56,9 +38,6 @@ def readable(message, parser):
     if not refused:
         return " ".join(message.split())
     key, reason = refused.groups()
-    if key == "config" and "does not exist" in reason:
-        found = " ".join(reason.split())
-        return f"{found}; expected a recipe, or before all else a folder of photographs"
     if "Unable to load config" in reason and "Line " not in reason:
         return f"{key} is a section; give its fields, such as {_first_field(key, actions)}."
     received = re.split(r"(?:Got|Given) value: |Not of type \w+: ", reason)[1:]
@@ -70,19 +49,7 @@ def readable(message, parser):
 
 
 def described(hint, example=None):
-    """What values of a type look like.
-
-    Args:
-        hint: type of a field or option.
-        example: value to show of a list.
-
-    Returns:
-        str.
-
-    Example:
-        >>> described(list[str] | None)
-        'a list of texts in brackets, such as [a, b], or null'
-    """
+    """What values of a type look like; `example` is a value to show of a list."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return "one of " + ", ".join(map(str, arguments))

@@ -8,20 +8,9 @@ from gsp_tf._interruption import Interruption
 
 
 def main(arguments=None):
-    """Run a command of `gsp-tf`; ends the process.
-
-    The exit code is 0, 1 (refused), or 128 + the number of the signal that interrupted it: 130
-    after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
-
-    Args:
-        arguments: list of str; `None` takes those of the process.
-
-    Example:
-        >>> main(["evaluate", "no/such/run"])
-        Traceback (most recent call last):
-            ...
-        SystemExit: 1
-    """
+    """Run a command of `gsp-tf` with `arguments` or those of the process; ends the process."""
+    # The exit code is 0, 1 (refused), or 128 + the number of the signal that interrupted it: 130
+    # after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     with Interruption(for_good=arguments is None) as interruption:
         from gsp_tf._tensorflow_log import QuietTensorFlow
 

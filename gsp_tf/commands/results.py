@@ -19,11 +19,7 @@ def exit_code(runs):
 
 
 def show_embeddings(folder):
-    """Print what a folder of embeddings holds.
-
-    Args:
-        folder: `EmbeddingsFolder` that is complete.
-    """
+    """Print what a complete `EmbeddingsFolder` holds."""
     metadata = folder.metadata()
     images = counted(metadata.outcome.embedded, "image")
     print(f"{folder.path}: {images} of dimension {metadata.dim}")

@@ -31,7 +31,7 @@ def test_numbers_and_pictures(script, tmp_path, monkeypatch, capsys):
         assert 0 <= row["P@1 of PCC (%)"][4] <= 100
         assert row["overlapping hulls (%)"][4] <= 100
     assert values["m = 48"]["radius"][4] < values["m = 2"]["radius"][4]
-    assert values["m = 2"]["prototypes a class"][4] <= 2
+    assert values["m = 2"]["prototypes per class"][4] <= 2
     assert "seed 4: P@1 of GAP" in capsys.readouterr().out
     for name in ("average_pooling_plane", "average_pooling_plane_hulls"):
         with Image.open(tmp_path / f"{name}.png") as picture:

@@ -12,6 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import keras
 import numpy as np
 import tensorflow as tf
 from measure import medians, rounds
@@ -20,7 +21,6 @@ from results import Ratio, Table, main
 
 from gsp_tf.data import FileImages
 from gsp_tf.experiment import build_learner, evaluation_batches
-from gsp_tf.experiment._optimizer import build_optimizer
 from gsp_tf.losses import ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center
 from gsp_tf.recipe import load_recipe
@@ -62,7 +62,8 @@ def problem_learner(recipe, num_classes):
         given.embedding_loss, num_classes, recipe.ccp.proxies_per_class, recipe.ccp.batch_weight
     )
     learner = ProjectionLearner(given.embedder, loss)
-    learner.compile(build_optimizer(recipe.training), jit_compile=recipe.training.jit_compile)
+    optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(given.optimizer))
+    learner.compile(optimizer, jit_compile=recipe.training.jit_compile)
     learner.optimizer.build(learner.trainable_variables)
     learner.project_from_here(recipe.ccp.projection_weight)
     return learner

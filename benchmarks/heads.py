@@ -17,7 +17,7 @@ from results import Table, main
 
 from gsp_tf import backbones
 from gsp_tf._names import NAMES
-from gsp_tf.experiment._heads import build_head
+from gsp_tf.experiment import build_head
 from gsp_tf.recipe import BackboneRecipe, ClassRecipe, EmbeddingRecipe, Recipe, resolved
 
 DIM = 128

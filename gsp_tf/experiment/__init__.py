@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.ensemble import Ensemble, open_run
     from gsp_tf.experiment.errors import reason
     from gsp_tf.experiment.folder import RunFolder
+    from gsp_tf.experiment.heads import build_head
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.experiment.report import report_runs
@@ -36,6 +37,7 @@ __all__ = [
     "Splits",
     "attributes_of_head",
     "build_embedder",
+    "build_head",
     "build_learner",
     "check_recipe",
     "choices_text",

@@ -3,9 +3,9 @@
 import keras
 
 from gsp_tf import backbones
-from gsp_tf.experiment._heads import build_head
 from gsp_tf.experiment._losses import build_losses
 from gsp_tf.experiment._optimizer import build_optimizer, regularize
+from gsp_tf.experiment.heads import build_head
 from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.training import MetricLearner
 

@@ -70,13 +70,9 @@ def test_every_protocol_on_official_halves(tmp_path, published, name):
 
 @pytest.mark.parametrize("name", ["cifar100", "glyphs"])
 def test_a_label_by_super_class_is_of_collages(name):
-<<<<<<< HEAD
     with pytest.raises(
         ValueError, match="label must be class without data.collage.*received super_class"
     ):
-=======
-    with pytest.raises(ValueError, match="label must be class without .*received super"):
->>>>>>> D
         DataRecipe(name, "nowhere", collage=CollageRecipe(label="super_class"))
 
 

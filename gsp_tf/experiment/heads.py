@@ -4,22 +4,37 @@ import keras
 
 from gsp_tf import layers
 from gsp_tf._names import named
+from gsp_tf._typing import Tensor
 from gsp_tf.recipe import Recipe, has_branches, num_groups
 
 _SECOND_DIM = 1024
 
 
-def build_head(recipe: Recipe, features):
-    """Embeddings of a backbone's symbolic features, and what is trained beside them."""
-    # Of global_local the features are the intermediate and the last ones. Besides the embeddings
-    # (B, D) of length 1 there are the attributes of gsp, or the embeddings of a second branch.
+def build_head(recipe: Recipe, features: Tensor | list[Tensor]) -> Tensor | list[Tensor]:
+    """Put the head of a recipe on the features of a backbone.
+
+    Args:
+        recipe: Resolved recipe, as `load_recipe` gives it.
+        features: Symbolic features `(B, H, W, C)` or `(B, n, C)`; the intermediate and the last
+            ones for `head.name=global_local`.
+
+    Returns:
+        Embeddings `(B, D)` of length 1. With a zero-shot loss or two branches, a list of these and
+        of the attributes of GSP, or of the embeddings of the second branch.
+
+    Example:
+        >>> from gsp_tf.recipe import Recipe, resolved
+        >>> embeddings, _ = build_head(resolved(Recipe()), keras.Input((7, 7, 32)))
+        >>> embeddings.shape
+        (None, 64)
+    """
     head, dim = recipe.head, recipe.embedding.dim
     if head is None:
         return _pooled(recipe, features)
     layer, name = named("head", head.name), "pooling"
     if has_branches(recipe):
         if head.name == "dense_branches":
-            features, name = build_pooling(recipe, len(features.shape) == 3)(features), "branches"
+            features, name = _build_pooling(recipe, len(features.shape) == 3)(features), "branches"
         dims = dim, recipe.embedding.second_dim or _SECOND_DIM
         first, second = layer(embedding_dim=dims, **head.arguments, name=name)(features)
         return [_unit(first, "normalization"), _unit(second, "second_normalization")]
@@ -30,7 +45,7 @@ def build_head(recipe: Recipe, features):
     return _unit(keras.layers.Flatten()(_unit(grouped, "group_normalization")), "normalization")
 
 
-def build_pooling(recipe: Recipe, is_set: bool) -> keras.layers.Layer:
+def _build_pooling(recipe: Recipe, is_set: bool) -> keras.layers.Layer:
     """The pooling layer of a resolved recipe, named "pooling", of tokens or of maps."""
     pooling = named("pooling", recipe.pooling.name)
     if is_set and pooling.__name__.endswith("2D"):  # those of Keras
@@ -45,7 +60,7 @@ def _pooled(recipe, x):
     if before:
         convolution = keras.layers.Conv1D if is_set else keras.layers.Conv2D
         x = convolution(dim, 1, use_bias=False, name="embedding")(x)
-    x, attributes = build_pooling(recipe, is_set)(x), None
+    x, attributes = _build_pooling(recipe, is_set)(x), None
     if recipe.zero_shot.weight:
         x, attributes = x
     if not before:

@@ -24,8 +24,7 @@ def build_head(recipe: Recipe, features: Tensor | list[Tensor]) -> Tensor | list
 
     Example:
         >>> from gsp_tf.recipe import Recipe, resolved
-        >>> embeddings, _ = build_head(resolved(Recipe()), keras.Input((7, 7, 32)))
-        >>> embeddings.shape
+        >>> build_head(resolved(Recipe()), keras.Input((7, 7, 32))).shape
         (None, 64)
     """
     head, dim = recipe.head, recipe.embedding.dim

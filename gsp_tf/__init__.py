@@ -1,8 +1,8 @@
 """Deep metric learning for Keras 3 on TensorFlow.
 
-Subpackages are imported when first used, so that `import gsp_tf` is cheap:
-`gsp_tf.layers.GeneralizedSumPooling` works after a plain `import gsp_tf`. Only
-`keras.saving.load_model` needs `import gsp_tf.training`, which registers all layers and losses.
+Subpackages are imported on first use, so `import gsp_tf` is cheap and
+`gsp_tf.layers.GeneralizedSumPooling` works after it. Only `keras.saving.load_model` needs
+`import gsp_tf.training`, which registers all layers and losses.
 """
 
 from typing import TYPE_CHECKING

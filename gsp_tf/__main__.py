@@ -1,4 +1,4 @@
-"""`python -m gsp_tf` is `gsp-tf`."""
+"""`python -m gsp_tf` runs `gsp-tf`."""
 
 from gsp_tf.cli import main
 

@@ -1,4 +1,4 @@
-"""Layers, losses and miners are saved as the arguments of their constructors."""
+"""Saves layers, losses and miners as the arguments of their constructors."""
 
 import inspect
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import keras
 
 
 def constructor_config(instance: Any, passed_on: Sequence[str] = ()) -> dict[str, Any]:
-    """The constructor's arguments, read from attributes of the same names; `**kwargs` passes on."""
+    """The constructor's arguments, read from attributes; `passed_on` names those in `**kwargs`."""
     parameters = inspect.signature(type(instance)).parameters.values()
     names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
     if len(names) < len(parameters):
@@ -21,7 +21,7 @@ def constructor_config(instance: Any, passed_on: Sequence[str] = ()) -> dict[str
 
 
 def deserialized(config: dict[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments of a config."""
+    """Restores the constructor's arguments from a config."""
     return {
         name: keras.saving.deserialize_keras_object(value) if isinstance(value, dict) else value
         for name, value in config.items()

@@ -1,4 +1,4 @@
-"""What people read on a terminal: counts and lists in messages, and progress."""
+"""Text for the terminal: counts and lists in messages, and progress bars."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,12 +13,12 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 
 def bulleted(items: Sequence[object], indent: str = "  ") -> str:
-    """One line for each of the first 20 items, and how many more there are."""
+    """The first 20 items, one per line, and the number of further items."""
     return "\n".join(f"{indent}{item}" for item in _shortened(items, _LIMIT))
 
 
 def listed(items: Sequence[object], limit: int = _LIMIT) -> str:
-    """The first items on one line, and how many more there are."""
+    """The first items on one line, and the number of further items."""
     return ", ".join(_shortened(items, limit))
 
 
@@ -29,7 +29,7 @@ def _shortened(items: Sequence[object], limit: int) -> list[str]:
 
 
 def to_install(extra: str) -> str:
-    """How to install an extra of `setup.cfg`, as the end of a sentence."""
+    """Ends a sentence with how to install an extra of `setup.cfg`."""
     return f'pip install ".[{extra}]" in a checkout of gsp_tf'
 
 

@@ -1,4 +1,4 @@
-"""Files that no reader ever sees half-written, and folders that one process writes at a time."""
+"""Atomic writes of files, and folders that only one process writes at a time."""
 
 import contextlib
 import errno
@@ -28,7 +28,7 @@ _FULL = {
 
 
 class DiskFullError(OSError):
-    """A disk, a quota or a limit of file size has no room; `advice` follows the message."""
+    """A disk, a quota or a file size limit is exhausted; `advice` ends the message."""
 
     advice = ""
 
@@ -38,7 +38,7 @@ class DiskFullError(OSError):
 
 @contextlib.contextmanager
 def advising(advice: Callable[[], str]) -> Iterator[None]:
-    """Adds `advice()` to errors about a full disk, also to those that other libraries raise."""
+    """Adds `advice()` to errors about a full disk, including those of other libraries."""
     try:
         yield
     except DiskFullError as error:
@@ -53,7 +53,7 @@ def advising(advice: Callable[[], str]) -> Iterator[None]:
 
 
 def full_disk(error: BaseException) -> DiskFullError | None:
-    """The `DiskFullError` that an error of any library amounts to; `None` for other errors."""
+    """Turns any library's error about a full disk into a `DiskFullError`; `None` for others."""
     if isinstance(error, DiskFullError):
         return error
     reason = _reason(error)
@@ -67,7 +67,7 @@ def full_disk(error: BaseException) -> DiskFullError | None:
 
 
 def _reason(error: BaseException) -> str | None:
-    """What an error says about a full disk, or `None`; most libraries quote the system's text."""
+    """The reason if an error reports a full disk; most libraries quote the system's text."""
     text = str(error).lower()
     for code, reason in _FULL.items():
         if getattr(error, "errno", None) == code or os.strerror(code).lower() in text:
@@ -77,10 +77,11 @@ def _reason(error: BaseException) -> str | None:
 
 @contextlib.contextmanager
 def replacing(path: PathLike) -> Iterator[Path]:
-    """A temporary path that becomes `path` if the block ends well; failures keep the old file."""
-    # The temporary path is in the hidden folder `.NAME.partial` beside the file. An error removes
-    # that folder; a killed process leaves it to the next one that writes the file or locks its
-    # folder. Several threads or processes may write the file at once: the last one to end wins.
+    """Yields a temporary path that replaces `path` if the block succeeds."""
+    # The temporary path is in the hidden folder `.NAME.partial` next to the file. An error removes
+    # that folder and keeps the old file. After a killed process, the next one that writes the file
+    # or locks its folder removes it. Several threads or processes may write the file at once: the
+    # last one to finish wins.
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; expected a file to write.")
@@ -92,7 +93,7 @@ def replacing(path: PathLike) -> Iterator[Path]:
 
 
 class HashingWriter(io.BufferedWriter):
-    """A binary file, written from start to end, that counts and hashes the bytes it is given."""
+    """A binary file, written from start to end, that counts and hashes its bytes."""
 
     def __init__(self, path):
         super().__init__(io.FileIO(path, "w"))
@@ -105,7 +106,7 @@ class HashingWriter(io.BufferedWriter):
         return self._digest.hexdigest()
 
     def seekable(self):
-        """Always false: no part can be written a second time."""
+        """Always false: no part can be rewritten."""
         return False
 
     def write(self, data):
@@ -117,14 +118,14 @@ class HashingWriter(io.BufferedWriter):
 
 @contextlib.contextmanager
 def hashing(path: PathLike) -> Iterator[HashingWriter]:
-    """As `replacing`, but yields a `HashingWriter`, which knows the size and checksum."""
+    """Like `replacing`, but yields a `HashingWriter`, which knows the size and checksum."""
     with replacing(path) as temporary, HashingWriter(temporary) as file:
         yield file
 
 
 @contextlib.contextmanager
 def new_folder(path: PathLike) -> Iterator[Path]:
-    """A temporary folder that becomes `path` if the block ends well, written as in `replacing`."""
+    """Like `replacing`, but yields a folder and refuses a `path` that exists."""
     path = Path(path)
     refuse_existing(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,9 +141,9 @@ def new_folder(path: PathLike) -> Iterator[Path]:
 
 
 def remove_partial(folder: Path) -> None:
-    """Removes what killed processes were writing into a folder; living processes keep theirs."""
+    """Removes the partial files of killed processes from a folder; running ones keep theirs."""
     for place in folder.glob(f".*{_PARTIAL}"):
-        with contextlib.suppress(OSError):  # somebody else's
+        with contextlib.suppress(OSError):  # another user's
             lock = _claimed(place)
             if lock is not None:
                 _remove(place, lock)
@@ -151,8 +152,8 @@ def remove_partial(folder: Path) -> None:
 @contextlib.contextmanager
 def locked(folder: PathLike) -> Iterator[None]:
     """Keeps other processes and threads from writing a folder until the block ends."""
-    # The operating system holds the lock, on the file `.lock`, and releases it however the process
-    # ends. The file stays. A thread that holds the lock may take it again, and anyone may read.
+    # The operating system holds the lock on the file `.lock` and releases it however the process
+    # ends. The file stays. A thread that holds the lock may take it again. Reading needs no lock.
     folder = Path(folder)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +171,7 @@ def locked(folder: PathLike) -> Iterator[None]:
     except BaseException:
         if made and folder.is_dir() and [path.name for path in folder.iterdir()] == [_LOCK_NAME]:
             (folder / _LOCK_NAME).unlink()
-            with contextlib.suppress(OSError):  # another process has made something in it
+            with contextlib.suppress(OSError):  # another process has written into it
                 for path in made:
                     path.rmdir()
         raise
@@ -180,7 +181,7 @@ def locked(folder: PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    """A path in a hidden folder beside a file, which is locked and in the end removed."""
+    """Yields a path in a hidden folder next to a file; the folder is locked and finally removed."""
     for number in itertools.count():
         place = path.with_name(f".{path.name}{f'.{number}' if number else ''}{_PARTIAL}")
         try:
@@ -208,16 +209,16 @@ def _partial(path: Path) -> Iterator[Path]:
 
 
 def _claimed(place: Path) -> FileLock | None:
-    """The lock of a hidden folder, made if needed and emptied; `None` if another writer has it."""
+    """Makes or empties a hidden folder and locks it; `None` if another writer holds the lock."""
     while True:
-        with contextlib.suppress(FileExistsError):  # `exist_ok` is wrong about one just removed
+        with contextlib.suppress(FileExistsError):  # `exist_ok` fails if it was just removed
             place.mkdir()
         lock = FileLock(place / _LOCK_NAME)
         try:
             lock.acquire(blocking=False)
         except Timeout:
             return None
-        except (FileExistsError, FileNotFoundError):  # another writer was just removing it
+        except (FileExistsError, FileNotFoundError):  # another writer is just removing it
             if _is_no_folder(place):
                 raise
             continue
@@ -226,7 +227,7 @@ def _claimed(place: Path) -> FileLock | None:
 
 
 def _is_no_folder(place):
-    """Whether a name belongs to something other than a folder."""
+    """Whether a path exists and is not a folder."""
     try:
         return not stat.S_ISDIR(place.lstat().st_mode)
     except FileNotFoundError:
@@ -242,7 +243,7 @@ def _empty(place):
 
 
 def _remove(place, lock):
-    """Removes a hidden folder, its lock last: until then no other writer can claim it."""
+    """Removes a hidden folder, with its lock last so that no other writer claims it earlier."""
     with contextlib.suppress(OSError):  # another writer has made it again, or it cannot be removed
         _empty(place)
         (place / _LOCK_NAME).unlink(missing_ok=True)
@@ -251,7 +252,7 @@ def _remove(place, lock):
 
 
 def _sync(path):
-    """Waits until a file, or the names in a folder, are on the disk."""
+    """Waits until a file, or the entries of a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -260,12 +261,12 @@ def _sync(path):
 
 
 def cache_folder() -> Path:
-    """The folder for what can be computed again: `GSP_TF_CACHE`, else `~/.cache/gsp_tf`."""
+    """The folder for files that can be recomputed: `GSP_TF_CACHE`, else `~/.cache/gsp_tf`."""
     return Path(os.environ.get("GSP_TF_CACHE") or "~/.cache/gsp_tf").expanduser()
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Reads a file that holds a JSON object; any other content is a ValueError with its name."""
+    """Reads a JSON object; other content raises a ValueError that names the file."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -278,13 +279,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def refuse_existing(path: PathLike) -> None:
-    """Raises `FileExistsError` for a name that exists, even as a broken link."""
+    """Raises `FileExistsError` if a path exists, even as a broken link."""
     if os.path.lexists(path):
         raise FileExistsError(f"{path} exists. Choose another name, or remove it.")
 
 
 def replace_text(path: PathLike, text: str) -> None:
-    """Writes a text file as UTF-8, in one step as `replacing`."""
+    """Writes a text file as UTF-8, with `replacing`."""
     with replacing(path) as temporary:
-        # A file name that is not Unicode reaches a text as lone surrogates.
+        # File names that are not Unicode appear in texts as lone surrogates.
         temporary.write_text(text, encoding="utf-8", errors="replace")

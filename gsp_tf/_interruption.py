@@ -12,13 +12,13 @@ _SIGNALS = [
 
 
 class Interruption:
-    """Ends a command that receives SIGINT, SIGTERM or SIGHUP, with one line and no traceback."""
+    """Ends a command on SIGINT, SIGTERM or SIGHUP, with one line and no traceback."""
 
-    # Within `raising`, where the command has something to complete or to remove, a signal raises
-    # KeyboardInterrupt. Everywhere else, while programs are imported and while the process shuts
-    # down, it ends the process at once with 128 + its number. A signal that the process was
-    # started to ignore, as by `nohup`, is ignored. With `for_good` signals are handled after the
-    # block too, because the process ends with it.
+    # Within `raising`, where the command has work to complete or files to remove, a signal raises
+    # KeyboardInterrupt. Elsewhere, during imports and shutdown, it ends the process at once with
+    # 128 + its number. Signals that the process was started to ignore, for example by `nohup`, stay
+    # ignored. With `for_good`, signals are handled after the block too, because the process ends
+    # with it.
 
     def __init__(self, for_good=False):
         self.received, self.stderr = None, 2
@@ -45,7 +45,7 @@ class Interruption:
         return 128 + (self.received or signal.SIGINT)
 
     def raising(self, raises=True):
-        """A block in which signals raise `KeyboardInterrupt`, or in which none does."""
+        """A block in which signals raise `KeyboardInterrupt`, or do not if `raises` is false."""
         return _Raising(self, raises)
 
     def write(self, line):
@@ -61,7 +61,7 @@ class Interruption:
         os._exit(self.code)
 
     def _unraisable(self, unraisable):
-        """Repeats a signal that came where no exception can be raised."""
+        """Sends a signal again if it came where no exception can be raised."""
         if self.received and issubclass(unraisable.exc_type, KeyboardInterrupt):
             threading.Timer(0.1, os.kill, (os.getpid(), self.received)).start()
         else:
@@ -69,7 +69,7 @@ class Interruption:
 
 
 class _Raising:
-    """The block of `Interruption.raising`; a signal finds it entered or not, never halfway."""
+    """The block of `Interruption.raising`; no signal can come halfway through entry or exit."""
 
     def __init__(self, interruption, raises):
         self._interruption, self._raises = interruption, raises

@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are first used."""
+"""Packages that import their names on first use."""
 
 import ast
 import importlib
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def import_lazily(package):
-    """Lets a package import what it exports, listed under `if TYPE_CHECKING:`, on first use."""
+    """Makes a package import its exports, listed under `if TYPE_CHECKING:`, on first use."""
     sys.modules[package].__class__ = _LazyPackage
 
 

@@ -1,4 +1,4 @@
-"""The names by which recipes know classes and loaders; each is imported when it is asked for."""
+"""Names of classes and loaders in recipes; each is imported when it is needed."""
 
 import difflib
 import importlib
@@ -84,11 +84,11 @@ NAMES = {
         "virtual_class": "gsp_tf.losses:VirtualClass",
     },
 }
-"""By section of a recipe; a value is `module:name`."""
+"""`module:attribute` by section of a recipe and name."""
 
 
 def named(section, name):
-    """The class or loader of a name in a section; `ValueError` if the section has no such name."""
+    """The class or loader with a name in a section; an unknown name raises `ValueError`."""
     known = NAMES[section]
     if name not in known:
         raise ValueError(
@@ -100,11 +100,11 @@ def named(section, name):
 
 
 def names_with(section, attribute):
-    """The names in a section whose classes have an attribute, separated by commas."""
+    """The names of a section's classes that have an attribute, separated by commas."""
     return ", ".join(name for name in NAMES[section] if hasattr(named(section, name), attribute))
 
 
 def similar(name, known):
-    """The end of a sentence about an unknown name."""
+    """Ends a sentence about an unknown name, with the most similar known one if there is any."""
     found = difflib.get_close_matches(str(name), list(known), 1)
     return f"; did you mean {found[0]}?" if found else "."

@@ -1,4 +1,4 @@
-"""Messages about arguments that are not accepted."""
+"""Messages about invalid arguments."""
 
 import collections.abc
 import difflib
@@ -18,7 +18,7 @@ _PLURALS = {bool: "true or false", int: "integers", float: "numbers", str: "text
 
 
 def readable(message, parser):
-    """A message of jsonargparse in the words of the one who wrote the argument."""
+    """Rewrites a message of jsonargparse in the terms of the command line."""
     actions = {action.dest: action for action in parser._actions}
     if message.startswith('expected "subcommand"'):
         return "A command is missing; gsp-tf --help lists them."
@@ -49,7 +49,7 @@ def readable(message, parser):
 
 
 def described(hint, example=None):
-    """What values of a type look like; `example` is a value to show of a list."""
+    """Describes the values of a type; `example` illustrates a list."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return "one of " + ", ".join(map(str, arguments))
@@ -70,7 +70,7 @@ def described(hint, example=None):
 
 
 def _range(restrictions):
-    """The words for the range of a restricted number."""
+    """Describes the range of a restricted number."""
     words = {operator.gt: "above {}", operator.ge: "of {} or more", operator.le: "at most {}"}
     words[operator.lt] = "below {}"
     parts = [words[matches].format(bound) for matches, bound in restrictions]
@@ -78,7 +78,7 @@ def _range(restrictions):
 
 
 def _value(text):
-    """The value in the end of a message of jsonargparse."""
+    """The value at the end of a message of jsonargparse."""
     text = re.sub(r" (does not conform to restriction .*|not an? \w+)$", "", text.strip())
     quoted = re.search(r": '(.*)'$", text)
     kind = re.search(r"argument must be .* not '(\w+)'$", text)
@@ -88,12 +88,12 @@ def _value(text):
 
 
 def _name(action, key):
-    """An argument as it is written."""
+    """An argument as it is typed."""
     return action.option_strings[-1] if action and action.option_strings else key.upper()
 
 
 def _similar(name, known):
-    """The end of a sentence about an unknown name."""
+    """Ends a sentence about an unknown name, with the most similar known one if there is any."""
     similar = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {similar[0]}?" if similar else "."
 

@@ -1,4 +1,4 @@
-"""The log of TensorFlow."""
+"""TensorFlow's log."""
 
 import contextlib
 import importlib.util
@@ -11,22 +11,22 @@ _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 class QuietTensorFlow:
-    """Finder of modules that imports TensorFlow without its log, unless its level is 0."""
+    """A module finder that imports TensorFlow without its log, unless the log level is 0."""
 
-    # TensorFlow writes its first lines before it reads `TF_CPP_MIN_LOG_LEVEL`. So stderr is kept
-    # while it is imported, and shown if the import fails. A signal during the import ends the
-    # process at once and writes its line to the true stderr.
+    # TensorFlow writes its first lines before it reads `TF_CPP_MIN_LOG_LEVEL`. So stderr is
+    # captured during the import, and shown if the import fails. A signal during the import ends the
+    # process at once and writes its line to the real stderr.
 
     def __init__(self, interruption):
         self._interruption = interruption
 
     def install(self):
-        """Silences TensorFlow, unless it is imported already or its log is wanted."""
+        """Silences TensorFlow, unless it is already imported or its log is wanted."""
         if os.environ.setdefault(_LEVEL, "3") != "0" and "tensorflow" not in sys.modules:
             sys.meta_path.insert(0, self)
 
     def find_spec(self, name, path=None, target=None):
-        """The specification of TensorFlow, with a loader that is quiet."""
+        """TensorFlow's module spec with a quiet loader."""
         if name != "tensorflow":
             return None
         sys.meta_path.remove(self)

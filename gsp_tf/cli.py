@@ -4,13 +4,13 @@ import sys
 
 from gsp_tf._interruption import Interruption
 
-# All else is imported in functions, where signals are handled already.
+# Everything else is imported in functions, where signals are already handled.
 
 
 def main(arguments=None):
-    """Run a command of `gsp-tf` with `arguments` or those of the process; ends the process."""
-    # The exit code is 0, 1 (refused), or 128 + the number of the signal that interrupted it: 130
-    # after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+    """Run a command of `gsp-tf` with `arguments`, or those of the process, and exit."""
+    # The exit code is 0, 1 (error), or 128 + the number of the signal that interrupted the command:
+    # 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     with Interruption(for_good=arguments is None) as interruption:
         from gsp_tf._tensorflow_log import QuietTensorFlow
 
@@ -20,7 +20,7 @@ def main(arguments=None):
 
 
 def _run(arguments, interruption):
-    """Run a command and give its exit code."""
+    """Run a command and return its exit code."""
     import warnings
     from argparse import ArgumentError
 
@@ -44,7 +44,7 @@ def _run(arguments, interruption):
         interruption.write("gsp-tf: interrupted")
         return interruption.code
     except Exception as error:
-        if interruption.received:  # what it interrupted can raise anything
+        if interruption.received:  # interrupted code can raise anything
             interruption.write(f"gsp-tf: interrupted ({type(error).__name__}: {error})")
             return interruption.code
         if _is_from_tensorflow(error):
@@ -72,7 +72,7 @@ def _refuse(error):
 
 
 def _parser():
-    """The parser, and those of the commands by name."""
+    """The main parser, and the commands' parsers by name."""
     from jsonargparse import ArgumentParser
 
     from gsp_tf import __version__
@@ -85,7 +85,7 @@ def _parser():
         usage="gsp-tf COMMAND ...",
         description="Deep metric learning: train, evaluate and compare image embeddings.",
         exit_on_error=False,
-        parser_mode=VALUES,  # of the commands too
+        parser_mode=VALUES,  # also for the commands
         version=__version__,
     )
     subcommands = parser.add_subcommands(

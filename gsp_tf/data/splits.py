@@ -1,4 +1,4 @@
-"""Class-disjoint splits and protocols: models are evaluated on classes that training never saw."""
+"""Class-disjoint splits and protocols: evaluation uses classes that training never saw."""
 
 from collections.abc import Sequence
 from typing import Literal, get_args
@@ -19,21 +19,21 @@ def split_classes(
 ) -> tuple[ImageSet | None, ImageSet | None, ImageSet | None]:
     """Splits a set by class into train, validation and test.
 
-    Classes are shuffled, and every group (super-class) is spread over the splits in proportion. A
-    split has at least two classes; a small fraction takes them from the largest split.
+    Classes are shuffled, and each group (super-class) is spread proportionally over the splits.
+    Every split has at least two classes; one with a small fraction takes them from the largest.
 
     Args:
         images: The set to split.
         fractions: Fractions of the classes for train, validation and test; they sum to 1.
-        seed: Which of the possible splits.
+        seed: Seed of the shuffle.
 
     Returns:
-        `(train, validation, test)`; `None` for a fraction of 0. Labels are renumbered from 0 in
-        each, in the order of the original classes.
+        `(train, validation, test)`; `None` for a fraction of 0. Each split renumbers its labels
+        from 0, in the order of the original classes.
 
     Raises:
-        ValueError: If the fractions are not three numbers that sum to 1, or if there are fewer than
-            two classes for every split.
+        ValueError: If the fractions are not three non-negative numbers that sum to 1, or if there
+            are fewer than two classes per split.
 
     Example:
         >>> from gsp_tf.data import ArrayImages
@@ -56,16 +56,16 @@ def split_classes(
 
 
 def halve_classes(num_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first half of the classes, to train and validate on, and the second, to test on.
+    """Halves the classes: the first half trains and validates, the second half tests.
 
     Args:
-        num_classes: at least 2; the test half of an odd number has one class more.
+        num_classes: At least 2; if it is odd, the test half has one class more.
 
     Returns:
-        the classes of the training half and of the test half, integers in order.
+        Classes of the training half and of the test half, integers in order.
 
     Raises:
-        ValueError: if there are fewer than two classes.
+        ValueError: If there are fewer than two classes.
 
     Example:
         >>> halve_classes(5)
@@ -79,31 +79,31 @@ def halve_classes(num_classes: int) -> tuple[np.ndarray, np.ndarray]:
 def protocol_classes(
     protocol: Protocol, num_classes: int, fold: int = 0, num_folds: int = 4
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The classes of the training half that train, and those that choose the model.
+    """Splits the classes of the training half: some train, the others choose the model.
 
     - `mlrc`: the classes are cut into folds; one fold validates, the others train ("A Metric
       Learning Reality Check", Musgrave et al., ECCV 2020; Gürbüz, thesis 2022, sections 3.3.2.1 and
       5.3.4.1).
-    - `conventional`: all classes train and none is left to validate; the test half chooses the
-      model, which is to tune on the test set (the same sections).
+    - `conventional`: all classes train and none validates; the test half chooses the model, so the
+      model is tuned on the test set (the same sections).
     - `ablation`: the first 2/3 train, the last 1/3 validates (section 3.3.2.1).
     - `tuning`: the first 4/5 train, the last 1/5 validates (section 5.3.4.1).
 
-    The parts are stretches of the classes in their order, as are the halves; the papers say how
-    many classes they have, not which.
+    Like the halves, the parts are consecutive classes. The papers state only how many classes each
+    part has.
 
     Args:
-        protocol: one of these names.
-        num_classes: number of classes of the training half.
-        fold: fold of `mlrc` that validates, from 0.
-        num_folds: number of folds of `mlrc`.
+        protocol: One of these names.
+        num_classes: Number of classes in the training half.
+        fold: Fold of `mlrc` that validates, from 0.
+        num_folds: Number of folds of `mlrc`.
 
     Returns:
-        the classes that train and those that validate, the latter empty for `conventional`.
+        Classes that train and classes that validate; the latter are empty for `conventional`.
 
     Raises:
-        ValueError: for an unknown protocol, a fold that does not exist, or too few classes for two
-            of them in each part.
+        ValueError: If the protocol is unknown, the fold does not exist, or there are too few
+            classes for two in each part.
 
     Example:
         >>> protocol_classes("mlrc", 8, fold=1)
@@ -135,7 +135,7 @@ def protocol_classes(
 
 
 def _class_counts(num_classes: int, fractions: Sequence[float]) -> np.ndarray:
-    """Returns the number of classes of every split."""
+    """The number of classes in each split."""
     wanted = np.array(fractions) > 0
     if num_classes < _FEWEST_CLASSES * wanted.sum():
         raise ValueError(
@@ -151,7 +151,7 @@ def _class_counts(num_classes: int, fractions: Sequence[float]) -> np.ndarray:
 
 
 def _stratified_order(groups: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-    """Shuffles classes so that every stretch holds each group in proportion."""
+    """Shuffles classes so that every consecutive part holds the groups in proportion."""
     groups = np.asarray(groups)
     position = np.empty(len(groups))
     for group in np.unique(groups):

@@ -1,1 +1,1 @@
-"""Data sets: the published ones, the synthetic ones, and a user's own images."""
+"""Data sets: published ones, synthetic ones, and a user's own images."""

@@ -1,4 +1,4 @@
-"""Official files from the net: whole or not there."""
+"""Downloads official files, each completely or not at all."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ _BROKEN = (BadGzipFile, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.err
 
 
 class Remote(NamedTuple):
-    """A file to download; `folder` is what it unpacks to, `md5` its published checksum."""
+    """A file to download; `md5` is its published checksum, `folder` the result of unpacking."""
 
     url: str
     name: str
@@ -28,15 +28,15 @@ class Remote(NamedTuple):
 
     @property
     def target(self) -> str:
-        """What lies in the folder of the data set in the end."""
+        """The file or folder that the data set needs in the end."""
         return self.folder or self.name
 
 
 def download_file(remote: Remote, folder: PathLike) -> Path:
-    """Downloads a file into a folder, and unpacks it if it is an archive to unpack."""
-    # What is there already is kept: an unpacked folder, or a file with the right checksum. The
-    # work is done in a hidden folder and renamed at the end: a process that is stopped leaves
-    # nothing half done under the official name, and of two processes the slower one discards it.
+    """Downloads a file into a folder, and unpacks it if `remote.folder` is set."""
+    # An unpacked folder, or a file with the right checksum, is kept if it exists. New content is
+    # made in a hidden folder and renamed at the end: a stopped process leaves nothing incomplete
+    # under the official name, and the slower of two processes discards its work.
     folder = Path(folder)
     target = folder / remote.target
     if remote.folder and target.is_dir():
@@ -62,7 +62,7 @@ def _fetch(remote: Remote, folder: Path) -> Path:
                 cache_subdir="",
                 file_hash=remote.md5,
             )
-        # get_file raises Exception itself.
+        # get_file raises plain Exception.
         except Exception as error:
             raise OSError(
                 f"{remote.url} could not be downloaded ({error}). Try again, or put the file at "

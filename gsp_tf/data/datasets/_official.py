@@ -1,4 +1,4 @@
-"""What the loaders of published data sets share: sources, lists, and checks of what they hold."""
+"""Sources, lists and content checks that the loaders of published data sets share."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,12 +19,12 @@ class Source(NamedTuple):
 
     name: str
     page: str  # official web page
-    content: str  # what has to lie in the user's folder
+    content: str  # what the user's folder must hold
     counts: Counts
-    remotes: tuple[Remote, ...] = ()  # what can be downloaded
+    remotes: tuple[Remote, ...] = ()  # files that can be downloaded
 
     def where(self, folder: PathLike) -> str:
-        """What to put where, and how to get it."""
+        """Says which files the folder needs, and how to get them."""
         way = (
             f"get it from {self.page} or have it downloaded (download=True, --data.download true)"
             if self.remotes
@@ -33,7 +33,7 @@ class Source(NamedTuple):
         return f"{self.name} needs {self.content} in {folder}; {way}."
 
     def obtain(self, folder: PathLike, may_download: bool = False) -> Path:
-        """Requires the files that can be downloaded, and downloads them if that is allowed."""
+        """Requires the downloadable files, and downloads missing ones if allowed."""
         folder = Path(folder)
         for remote in self.remotes:
             if may_download and not (folder / remote.target).exists():
@@ -42,16 +42,16 @@ class Source(NamedTuple):
         return folder
 
     def require(self, folder: PathLike, path: PathLike) -> None:
-        """Raises `FileNotFoundError`, which says what to put where, if a path does not exist."""
+        """Raises `FileNotFoundError` with the text of `where` if a path does not exist."""
         if not os.path.exists(path):
             raise FileNotFoundError(f"{path} does not exist. {self.where(folder)}")
 
     def advice(self, folder: PathLike) -> str:
-        """What to do about content that is not what was published."""
+        """Says what to do about content that differs from the published one."""
         return f"Unpack it again, or remove it and download it again. {self.where(folder)}"
 
     def broken(self, problem: str, folder: PathLike) -> ValueError:
-        """The error about a file that is not what was published."""
+        """The error about a file that differs from the published one."""
         return ValueError(f"{problem} {self.advice(folder)}")
 
     def check_counts(
@@ -115,7 +115,7 @@ def _without(images: FileImages, unreadable: set[str]) -> FileImages:
 def read_table(
     path: PathLike, columns: Mapping[str, Callable[[str], object]], heading: int = 0
 ) -> list[tuple]:
-    """Reads a text file of columns, given by name and type, after some lines of heading."""
+    """Reads a text file of columns, given by name and type, after `heading` lines."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -145,7 +145,7 @@ def labelled_files(
     classes: Mapping[object, tuple[str, str]],
     channels: int,
 ) -> FileImages:
-    """The listed pairs of path and class that are of `classes`, which have names and groups."""
+    """The listed (path, class) pairs that `classes` holds; it maps a class to name and group."""
     label_of = {key: label for label, key in enumerate(classes)}
     kept = [(path, label_of[key]) for path, key in listed if key in label_of]
     return FileImages(

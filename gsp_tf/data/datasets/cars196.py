@@ -41,17 +41,16 @@ def load_cars196(
     """Reads Cars196: the first 98 models train, the other 98 test.
 
     Krause, Stark, Deng, Fei-Fei, "3D Object Representations for Fine-Grained Categorization",
-    ICCV workshops 2013. The halves are those of metric learning, by class, not the field `test` of
-    the annotations.
+    ICCV workshops 2013. As usual in metric learning, the halves are split by class; the field
+    `test` of the annotations is ignored.
 
     Args:
-        path: Where the folder `car_ims` and the file `cars_annos.mat` lie.
-        channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to leave out files that cannot be read, with a warning; otherwise
-            they are an error.
-        download: Whether to download what is missing. The authors' server is gone, but a
+        path: Folder that holds the folder `car_ims` and the file `cars_annos.mat`.
+        channels: 1 for grey or 3 for RGB.
+        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
+        download: Whether to download missing files. The authors' server is gone, but a
             `car_ims.tgz` in the folder is checked and unpacked.
-        counts: Classes and images to expect of each half; by default the published ones.
+        counts: Expected classes and images of each half; the published ones by default.
 
     Returns:
         `{"train": images, "test": images}`, classes in the order of the annotations.
@@ -73,7 +72,7 @@ def load_cars196(
 
 
 def _annotations(path: Path) -> tuple[dict[int, str], list[tuple[str, int]]]:
-    """Returns the names of the classes, from 1, and path and class of every image."""
+    """The class names, numbered from 1, and the path and class of every image."""
     try:
         content = scipy.io.loadmat(path, squeeze_me=True)
         names = [str(name) for name in content["class_names"]]

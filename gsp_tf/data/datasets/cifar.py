@@ -36,15 +36,14 @@ _HUNDRED = _source(
 def load_cifar10(
     path: PathLike, *, download: bool = False, counts: Counts | None = None
 ) -> ArrayImages:
-    """Reads CIFAR-10, its training and test images as one set.
+    """Reads the training and test images of CIFAR-10 as one set.
 
     Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
 
     Args:
-        path: Where the folder `cifar-10-batches-bin` lies ("binary version").
-        download: Whether to download it if it is missing.
-        counts: Classes and images to expect, as `{"all": (classes, images)}`; by default the
-            published ones.
+        path: Folder that holds `cifar-10-batches-bin` (the "binary version").
+        download: Whether to download missing files.
+        counts: Expected `{"all": (classes, images)}`; the published ones by default.
 
     Returns:
         Colour images `(60000, 32, 32, 3)`, those of the training files first.
@@ -71,16 +70,15 @@ def load_cifar10(
 def load_cifar100(
     path: PathLike, *, download: bool = False, counts: Counts | None = None
 ) -> ArrayImages:
-    """Reads CIFAR-100, its training and test images as one set.
+    """Reads the training and test images of CIFAR-100 as one set.
 
     Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009. The groups are the 20
     super-classes, each with 5 classes.
 
     Args:
-        path: Where the folder `cifar-100-binary` lies ("binary version").
-        download: Whether to download it if it is missing.
-        counts: Classes and images to expect, as `{"all": (classes, images)}`; by default the
-            published ones.
+        path: Folder that holds `cifar-100-binary` (the "binary version").
+        download: Whether to download missing files.
+        counts: Expected `{"all": (classes, images)}`; the published ones by default.
 
     Returns:
         Colour images `(60000, 32, 32, 3)`, those of the training file first.
@@ -120,7 +118,7 @@ def _read_names(source: Source, folder: Path, path: Path) -> list[str]:
 def _read_records(
     source: Source, folder: Path, paths: Sequence[Path], num_classes: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Reads records of label bytes and 3072 pixels, which are red, then green, then blue."""
+    """Reads records of label bytes and 3072 pixels (red, then green, then blue)."""
     num_labels = len(num_classes)
     length = num_labels + np.prod(_SHAPE)
     records = []

@@ -1,4 +1,4 @@
-"""Cifar Collage, the synthetic benchmark of the GSP paper, made of CIFAR-100."""
+"""Cifar Collage, the synthetic benchmark of the GSP paper, made from CIFAR-100."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ _BACKGROUND = (
     "large_natural_outdoor_scenes",
     "trees",
 )
-# Of the five classes of a super-class, in the order of their labels.
+# The five classes of a super-class, in the order of their labels.
 _PARTS = {"train": slice(0, 2), "validation": slice(2, 3), "test": slice(3, 5)}
 
 
@@ -30,28 +30,27 @@ def load_cifar_collage(
     """Makes collages of 2 x 2 images, one of a foreground class and three of background classes.
 
     Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023,
-    and section 5.3.2 of the thesis (Gürbüz, 2022). 4 of the 20 super-classes of CIFAR-100 are
-    background, the other 16 foreground. 2 of the 5 classes of each train, 1 validates and 2 test:
-    test images show classes never seen before a background of classes never seen. The papers name
-    neither the 4 super-classes nor the classes of each part. These are those of the authors'
-    program, where the last two test.
+    and section 5.3.2 of the thesis (Gürbüz, 2022). Four of the 20 super-classes of CIFAR-100
+    are background, the other 16 foreground. In each, 2 of the 5 classes train, 1 validates and 2
+    test: test images show unseen foreground classes on unseen background classes. The papers name
+    neither the 4 super-classes nor the classes of each part. Both follow the authors' program,
+    where the last two classes test.
 
     Args:
-        path: Where CIFAR-100 lies (see `load_cifar100`).
-        label: What a collage is labelled with. "super_class" gives 16 labels, as the papers and the
-            program count them, the same in training and test; "class" gives 32, 16 and 32 labels,
-            all different.
-        grid: 1 leaves the foreground image alone, 32 x 32 pixels: the papers' "Distilled".
-        download: Whether to download it if it is missing.
-        counts: Classes and images of CIFAR-100 to expect; by default the published ones.
+        path: Folder that holds CIFAR-100 (see `load_cifar100`).
+        label: Label of a collage. "super_class" gives 16 labels, the same in training and test, as
+            in the papers and the program; "class" gives 32, 16 and 32 labels, all different.
+        grid: With 1, only the foreground image, 32 x 32 pixels: the papers' "Distilled".
+        download: Whether to download missing files.
+        counts: Expected classes and images of CIFAR-100; the published ones by default.
 
     Returns:
-        `{"train": images, "validation": images, "test": images}`, of 64 x 64 pixels.
+        `{"train": images, "validation": images, "test": images}`, 64 x 64 pixels each.
 
     Raises:
         OSError: If files are missing or cannot be downloaded.
         ValueError: If a file is broken, a count is off, a super-class does not have five classes,
-            or the grid is another number.
+            or `grid` is not 1 or 2.
 
     Example:
         >>> load_cifar_collage("nowhere")

@@ -1,4 +1,4 @@
-"""The Cifar Collage protocol for any labelled set: one tile of the class, the others clutter."""
+"""The Cifar Collage protocol for any labelled set: one tile of the class among clutter."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -14,17 +14,17 @@ _FEWEST_GROUPS = 3
 
 
 class CollageImages(ImageSet):
-    """Collages of `grid` x `grid` tiles, one of them, anywhere, of the labelled class.
+    """Collages of `grid` x `grid` tiles; one, at a random place, shows the labelled class.
 
     Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
-    The other tiles are drawn uniformly from the background images. Place and tiles follow from the
-    seed given to `load`: new seeds give new collages (training), and seed `(0, index)` gives the
-    same one every time (evaluation).
+    The other tiles are drawn uniformly from the background images. The seed given to `load` fixes
+    the place and the tiles: new seeds give new collages (training), and seed `(0, index)` always
+    gives the same one (evaluation).
 
     Args:
-        foreground: The labelled tiles; each gives one collage.
+        foreground: The labelled tiles, one per collage.
         background: The clutter, with the same tile size and channels.
-        grid: Tiles along each side.
+        grid: Tiles per side.
 
     Raises:
         TypeError: If a set is not `ArrayImages`.
@@ -77,13 +77,13 @@ class CollageImages(ImageSet):
         return CollageImages(self.foreground.subset(classes), self.background, self.grid)
 
     def foreground_masks(self, indices: Sequence[int] | None = None) -> np.ndarray:
-        """Where the labelled tile of each collage lies, as evaluation sees them.
+        """The place of the labelled tile in each collage that evaluation sees.
 
         Args:
-            indices: Integers `(n,)`, which collages; all of them by default.
+            indices: Integers `(n,)`, the collages; all by default.
 
         Returns:
-            bool `(n, grid, grid)`, true at one tile of each collage.
+            bool `(n, grid, grid)`, true at the labelled tile of each collage.
 
         Raises:
             IndexError: If an index is out of range.
@@ -123,32 +123,32 @@ def collage_splits(
     seed: int = 0,
     label: Literal["class", "super_class"] = "class",
 ) -> tuple[CollageImages | None, CollageImages | None, CollageImages | None]:
-    """Makes the Cifar Collage protocol of a set: train, validation and test collages.
+    """Makes train, validation and test collages of a set by the Cifar Collage protocol.
 
     Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
-    Some groups (super-classes) are background. Their classes, like those of the foreground, are
-    split between train, validation and test: on classes never seen, a model can tell foreground
-    from background only by what the groups have in common.
+    Some groups (super-classes) are background. Foreground and background classes are both split
+    into train, validation and test. On unseen classes, a model can tell foreground from background
+    only by what the classes of a group have in common.
 
     Args:
         images: Tiles with labels and groups.
-        background_groups: Names of the background groups. `None` chooses a fifth of the groups by
-            seed, or of the classes if there are fewer than three groups. An empty sequence chooses
-            a fifth of the classes, whatever their groups.
-        fractions: Fractions of the classes, of foreground and background alike, for train,
+        background_groups: Names of the background groups. `None` chooses a random fifth of the
+            groups, or of the classes if there are fewer than three groups. An empty sequence
+            chooses a random fifth of the classes, whatever their groups.
+        fractions: Fractions of the foreground classes and of the background classes for train,
             validation and test; they sum to 1.
-        grid: Tiles along each side of a collage.
-        seed: Fixes the choice of background and both splits.
-        label: What a collage is labelled with, the class or the group of its labelled tile. Groups
-            are the same in every part, their classes are not.
+        grid: Tiles per side of a collage.
+        seed: Seed of the choice of background and of both splits.
+        label: Label of a collage: the class or the group of its labelled tile. All parts have the
+            same groups but different classes.
 
     Returns:
         `(train, validation, test)`; `None` for a fraction of 0.
 
     Raises:
         ValueError: If a background group is unknown, no foreground is left, a split would hold
-            fewer than two classes of foreground or background, or fewer than two groups where they
-            are the labels.
+            fewer than two classes of foreground or background, or there are fewer than two groups
+            for `label="super_class"`.
 
     Example:
         >>> names = [f"{group}{i}" for group in "xyz" for i in range(6)]
@@ -181,14 +181,14 @@ def labelled_collages(
     grid: int,
     label: Literal["class", "super_class"],
 ) -> CollageImages:
-    """Collages whose label is the class or the super-class of the labelled tile."""
+    """Collages labelled with the class or the super-class of the labelled tile."""
     return CollageImages(
         foreground.by_group() if label == "super_class" else foreground, background, grid
     )
 
 
 def _choose_background(images, background_groups, rng) -> np.ndarray:
-    """For every class whether it is background."""
+    """A mask of the classes that are background."""
     groups = np.asarray(images.groups)
     known = np.unique(groups)
     if background_groups:

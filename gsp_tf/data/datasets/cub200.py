@@ -33,16 +33,15 @@ def load_cub200(
 ) -> dict[str, FileImages]:
     """Reads CUB-200-2011: the first 100 species train, the other 100 test.
 
-    Wah, Branson, Welinder, Perona, Belongie, "The Caltech-UCSD Birds-200-2011 Dataset", 2011. The
-    halves are those of metric learning, by class, not those of the file train_test_split.txt.
+    Wah, Branson, Welinder, Perona, Belongie, "The Caltech-UCSD Birds-200-2011 Dataset", 2011. As
+    usual in metric learning, the halves are split by class; train_test_split.txt is ignored.
 
     Args:
-        path: Where the folder `CUB_200_2011` lies.
-        channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to leave out files that cannot be read, with a warning; otherwise
-            they are an error.
-        download: Whether to download what is missing.
-        counts: Classes and images to expect of each half; by default the published ones.
+        path: Folder that holds `CUB_200_2011`.
+        channels: 1 for grey or 3 for RGB.
+        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
+        download: Whether to download missing files.
+        counts: Expected classes and images of each half; the published ones by default.
 
     Returns:
         `{"train": images, "test": images}`, classes in the order of classes.txt.

@@ -10,7 +10,7 @@ from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
 from gsp_tf.data.images.image_set import FileImages
 from gsp_tf.data.images.left_out import LeftOut
 
-_NO_PHOTOGRAPHS = ("__MACOSX", "@eaDir")  # folders that systems make beside one's own
+_NO_PHOTOGRAPHS = ("__MACOSX", "@eaDir")  # folders that operating systems add
 
 
 def load_folder(
@@ -19,29 +19,28 @@ def load_folder(
     skip_unreadable: bool = False,
     min_images_per_class: int = 2,
 ) -> FileImages:
-    """Reads a folder that holds one folder per class, with images at any depth below it.
+    """Reads a folder with one subfolder per class, which holds its images at any depth.
 
-    Every file is decoded once to find those that cannot be read. One warning lists what is left
-    out: classes with too few images, images in no class folder, files of other kinds, hidden files
-    and folders and those that an operating system makes, linked folders, and folders that may not
-    be read.
+    Every file is decoded once to find unreadable ones. One warning lists everything that is left
+    out: classes with too few images, images outside the class folders, files of other kinds, hidden
+    files and folders, folders that an operating system adds, linked folders, and folders without
+    read permission.
 
     Args:
-        path: The folder; the names of its folders are the class names.
-        channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to leave out files that cannot be read, with a warning; otherwise
-            they are an error.
-        min_images_per_class: Classes with fewer images are left out. An image that is alone in its
-            class has nothing to retrieve.
+        path: The folder; its subfolders are named after the classes.
+        channels: 1 for grey or 3 for RGB.
+        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
+        min_images_per_class: Classes with fewer images are left out. The only image of a class has
+            nothing to retrieve.
 
     Returns:
-        The images, classes and files in sorted order.
+        The images, with classes and files sorted.
 
     Raises:
         FileNotFoundError: If `path` does not exist.
         NotADirectoryError: If `path` is not a folder.
-        ValueError: If files are unreadable, or fewer than two classes are left; it lists all
-            problems.
+        ValueError: If files are unreadable or fewer than two classes are left; the message lists
+            all problems.
 
     Example:
         >>> import tempfile
@@ -90,18 +89,18 @@ def load_folder(
 
 
 def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
-    """Finds the image files in a folder, at any depth, by their extension.
+    """Finds the image files in a folder at any depth, by extension.
 
     Args:
         folder: The folder.
-        left_out: Receives what else there is: files of other kinds, hidden images and folders,
-            linked folders, folders that may not be read.
+        left_out: Collects the rest: files of other kinds, hidden images and folders, linked
+            folders, and folders without read permission.
 
     Returns:
-        Their paths, sorted.
+        The sorted paths.
 
     Raises:
-        OSError: If the folder itself may not be read.
+        OSError: If the folder itself cannot be read.
 
     Example:
         >>> import tempfile
@@ -119,7 +118,7 @@ def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
     for parent, folders, files in os.walk(folder, onerror=refused.append, followlinks=True):
         for name in list(folders):
             path = os.path.join(parent, name)
-            is_deep_link = parent != folder and os.path.islink(path)  # it may lead round in circles
+            is_deep_link = parent != folder and os.path.islink(path)  # it may lead in a circle
             if is_deep_link or _is_hidden(name):
                 folders.remove(name)
                 (links if is_deep_link else hidden_folders).append(path)
@@ -147,7 +146,7 @@ def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
 
 
 def _classes(path: Path, left_out: LeftOut) -> dict[str, list[str]]:
-    """The image files of each folder in a folder, by its name."""
+    """The image files of each class folder, by its name."""
     images = find_images(path, left_out)
     names = [entry.name for entry in path.iterdir() if entry.is_dir()]
     classes = {name: [] for name in sorted(names) if not _is_hidden(name)}

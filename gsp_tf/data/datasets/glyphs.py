@@ -1,4 +1,4 @@
-"""Letters of many scripts, rendered from the fonts inside matplotlib: data without a download."""
+"""Letters of many scripts, rendered from matplotlib's fonts without any download."""
 
 import json
 import unicodedata
@@ -39,17 +39,17 @@ def load_glyphs(
     seed: int = 0,
     cache_dir: PathLike | None = None,
 ) -> ArrayImages:
-    """Renders the letters of a dozen scripts, each in many fonts, sizes, rotations and places.
+    """Renders the letters of a dozen scripts in many fonts, sizes, rotations and places.
 
-    Classes are the letters that at least four fonts hold. Letters that look the same (Latin A and
-    Greek Alpha; o and O) are one class. Groups are the scripts. Images are a function of the
+    Classes are the letters that at least four fonts contain. Letters that look the same (Latin A
+    and Greek Alpha; o and O) are one class. Groups are the scripts. The images depend only on the
     arguments and the installed fonts, and are cached.
 
     Args:
         size: Side of the images in pixels, at least 8.
-        images_per_class: Images of each letter.
-        seed: Fixes font, size, rotation (within 15 degrees) and place of every image.
-        cache_dir: Where the rendered images are kept; by default the environment variable
+        images_per_class: Images per letter.
+        seed: Seed of the font, size, rotation (within 15 degrees) and place of each image.
+        cache_dir: Folder for the rendered images; by default the environment variable
             `GSP_TF_CACHE`, else `~/.cache/gsp_tf`.
 
     Returns:
@@ -93,7 +93,7 @@ def load_glyphs(
 
 
 def _read_cache(path: Path, key: str) -> tuple[np.ndarray, str] | None:
-    """Images and letters, or `None` for a file that is missing, broken or stale."""
+    """Images and letters, or `None` if the file is missing, broken or stale."""
     try:
         with np.load(path) as stored:
             if str(stored["key"]) != key:
@@ -128,7 +128,7 @@ def _render(size: int, images_per_class: int, seed: int) -> tuple[np.ndarray, st
 
 
 def _fonts_by_letter() -> dict[str, list[str]]:
-    """The font files of every letter that enough of them draw, in Unicode order."""
+    """The font files of each letter that enough fonts contain, in Unicode order."""
     folder = Path(matplotlib.get_data_path(), "fonts", "ttf")
     fonts = defaultdict(list)
     for family, style in product(_FONT_FAMILIES, _FONT_STYLES):
@@ -142,7 +142,7 @@ def _fonts_by_letter() -> dict[str, list[str]]:
 
 
 def _is_plain_letter(character: str) -> bool:
-    """Tells letters from marks, digits and from accented or styled forms of other letters."""
+    """Whether a character is a letter, and not an accented or styled form of another one."""
     return (
         unicodedata.category(character) in _LETTERS
         and unicodedata.normalize("NFKD", character) == character
@@ -150,7 +150,7 @@ def _is_plain_letter(character: str) -> bool:
 
 
 def _distinct_letters(fonts: dict[str, list[str]]) -> str:
-    """Keeps letters that look unlike every earlier one, of scripts that keep enough of them."""
+    """Keeps letters that look unlike all earlier ones, in scripts with enough such letters."""
     candidates = list(fonts)
     shapes = np.stack([_shape(_letter_image(fonts[c][0], c)) for c in candidates])
     alike = shapes @ shapes.T >= _SAME_LETTER
@@ -169,7 +169,7 @@ def _distinct_letters(fonts: dict[str, list[str]]) -> str:
 
 
 def _shape(image: Image.Image) -> np.ndarray:
-    """A unit vector of the strokes, slightly blurred, whatever their size and place."""
+    """A unit vector of the slightly blurred strokes, independent of their size and place."""
     scale = _SHAPE_SIDE / max(image.size)
     image = image.resize([max(1, round(scale * length)) for length in image.size])
     canvas = Image.new("L", [_SHAPE_SIDE + 2 * _SHAPE_MARGIN] * 2)

@@ -26,22 +26,20 @@ def load_in_shop(
     *,
     counts: Counts | None = None,
 ) -> dict[str, FileImages]:
-    """Reads In-shop Clothes Retrieval, whose groups are categories such as `WOMEN/Dresses`.
+    """Reads In-shop Clothes Retrieval; groups are categories such as `WOMEN/Dresses`.
 
     Liu, Luo, Qiu, Wang, Tang, "DeepFashion: Powering Robust Clothes Recognition and Retrieval with
-    Rich Annotations", CVPR 2016. The files have to be fetched by hand.
+    Rich Annotations", CVPR 2016. The files must be downloaded by hand.
 
     Args:
-        path: Where `Eval/list_eval_partition.txt` and the images lie, these in `Img/img` or in
-            `img`.
-        channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to leave out files that cannot be read, with a warning; otherwise
-            they are an error.
-        counts: Classes and images to expect of each set; by default the published ones.
+        path: Folder that holds `Eval/list_eval_partition.txt`, and images in `Img/img` or `img`.
+        channels: 1 for grey or 3 for RGB.
+        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
+        counts: Expected classes and images of each set; the published ones by default.
 
     Returns:
-        `{"train": images, "query": images, "gallery": images}`; classes are items, in the order
-        of the list, and common to query and gallery.
+        `{"train": images, "query": images, "gallery": images}`; classes are items in the order
+        of the list; query and gallery share them.
 
     Raises:
         FileNotFoundError: If the list or listed images are missing.
@@ -70,7 +68,7 @@ def load_in_shop(
 
 
 def _check_rows(path: Path, rows: list[tuple]) -> None:
-    """Compares the list with the number in its first line, and looks for unknown sets."""
+    """Checks the list against the number in its first line, and for unknown sets."""
     announced = path.read_text(encoding="utf-8").split(maxsplit=1)[0]
     if announced != str(len(rows)):
         raise ValueError(

@@ -18,7 +18,7 @@ _WITHOUT_SPLIT = "all"
 
 
 class _ManifestRow(NamedTuple):
-    """A line of a manifest: its number, image file (empty if it names none), class and split."""
+    """A line of a manifest: its number, image file (may be empty), class and split."""
 
     line: int
     path: str
@@ -35,29 +35,28 @@ def load_manifest(
     """Reads the images that a CSV file lists.
 
     The file is UTF-8 with the header `path,label` or `path,label,split`; further columns are
-    ignored. Paths are absolute or relative to the folder of the file. Splits hold different
-    classes: evaluation uses classes that training never saw. Only `query` and `gallery` share
-    theirs: they are test images, and the queries search the gallery, as in In-shop.
+    ignored. Paths are absolute or relative to the folder of the file. Splits have different
+    classes, because evaluation uses classes that training never saw. Only `query` and `gallery`
+    share their classes: both are test images, and the queries search the gallery, as in In-shop.
 
     Args:
         path: The CSV file.
-        channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to leave out files that cannot be read, with a warning; otherwise
-            they are an error.
-        min_images_per_class: Classes with fewer images are left out, with the same warning, except
-            in `query` and `gallery`. An image that is alone in its class has nothing to retrieve.
+        channels: 1 for grey or 3 for RGB.
+        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
+        min_images_per_class: Classes with fewer images are left out with the same warning, except
+            in `query` and `gallery`. The only image of a class has nothing to retrieve.
 
     Returns:
-        One set for each split that occurs (`train`, `validation`, `test`, `query`, `gallery`), or
-        `{"all": set}` without a split column. Labels count from 0 in each, and are common to
-        `query` and `gallery`. Class names are the texts of the file.
+        One set per split in the file (`train`, `validation`, `test`, `query`, `gallery`), or
+        `{"all": set}` without a split column. Labels count from 0 in each set; `query` and
+        `gallery` share theirs. Class names are the labels in the file.
 
     Raises:
         FileNotFoundError: If the CSV file does not exist.
-        ValueError: If columns are missing, a line has an empty path or label, an unknown split, a
-            missing file or a repeated path, a class is in two splits, a split has fewer than two
-            classes, there are both `test` and `query` or `gallery`, or files are unreadable; it
-            lists all problems.
+        ValueError: If columns are missing; if a line has an empty path or label, an unknown split,
+            a missing file or a repeated path; if a class is in two splits; if a split has fewer
+            than two classes; if `test` occurs with `query` or `gallery`; or if files are
+            unreadable. The message lists all problems.
 
     Example:
         >>> import tempfile
@@ -112,13 +111,13 @@ def load_manifest(
 
 
 def read_rows(path: PathLike) -> list[_ManifestRow]:
-    """Reads the lines of a manifest without checking what they say.
+    """Reads the lines of a manifest without checking their content.
 
     Args:
         path: The CSV file.
 
     Returns:
-        A row for each line after the header, with its number, path, label and split.
+        One row per line after the header, with its number, path, label and split.
 
     Raises:
         ValueError: If the file is not CSV in UTF-8 with the columns path and label, or a quote is
@@ -159,7 +158,7 @@ def _row(folder: Path, line: int, record: dict[str, str]) -> _ManifestRow:
 
 
 def _problems(rows: list[_ManifestRow]) -> list[str]:
-    """Problems of single lines."""
+    """Problems of individual lines."""
     problems = []
     first_line: dict[str, int] = {}
     split_of: dict[str, str] = {}
@@ -188,7 +187,7 @@ def _problems(rows: list[_ManifestRow]) -> list[str]:
 
 
 def _classes(rows: list[_ManifestRow], split: str | None) -> list[str]:
-    """The classes of a split, in order; query and gallery have the same."""
+    """The sorted classes of a split; query and gallery share theirs."""
     return sorted({row.label for row in rows if _side(row.split) == _side(split)})
 
 
@@ -198,5 +197,5 @@ def _image_set(rows: list[_ManifestRow], names: list[str], channels: int) -> Fil
 
 
 def _side(split: str | None) -> str | None:
-    """The split; `query` and `gallery`, which share their classes, are one."""
+    """The split; `query` and `gallery` count as one because they share their classes."""
     return "query" if split == "gallery" else split

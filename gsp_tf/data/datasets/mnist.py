@@ -33,16 +33,15 @@ _UNSIGNED_BYTES = 8
 def load_mnist(
     path: PathLike, *, download: bool = False, counts: Counts | None = None
 ) -> ArrayImages:
-    """Reads MNIST, its training and test images as one set.
+    """Reads the training and test images of MNIST as one set.
 
     LeCun, Bottou, Bengio, Haffner, "Gradient-Based Learning Applied to Document Recognition",
     Proceedings of the IEEE 86, 1998.
 
     Args:
-        path: Where the four files `*-ubyte.gz` lie.
-        download: Whether to download those that are missing.
-        counts: Classes and images to expect, as `{"all": (classes, images)}`; by default the
-            published ones.
+        path: Folder that holds the four files `*-ubyte.gz`.
+        download: Whether to download missing files.
+        counts: Expected `{"all": (classes, images)}`; the published ones by default.
 
     Returns:
         Grey images `(70000, 28, 28, 1)`, those of the training files first; classes `0` to `9`.
@@ -70,7 +69,7 @@ def load_mnist(
 
 
 def _read_idx(folder: Path, path: Path) -> np.ndarray:
-    """Reads an array of bytes: two zeros, their type, the number of axes, the axes, the bytes."""
+    """Reads an array of bytes: two zeros, their type, the number of axes, the shape, the bytes."""
     try:
         content = gzip.decompress(path.read_bytes())
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

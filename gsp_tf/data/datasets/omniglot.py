@@ -27,7 +27,7 @@ _REMOTES = (
         "6b91aef0f799c5bb55b94e3f2daec811",
     ),
 )
-# Characters and drawings of every zip file, by the end of its name.
+# Characters and drawings of each zip file, by the end of its name.
 _COUNTS = {
     "background": (964, 19_280),
     "background_small1": (136, 2_720),
@@ -49,24 +49,24 @@ def load_omniglot(
 
     Lake, Salakhutdinov, Tenenbaum, "Human-level concept learning through probabilistic program
     induction", Science 350, 2015. The groups are the alphabets. A character in several zip files is
-    one class, and a drawing in several is taken once.
+    one class, and a drawing in several zip files is read once.
 
     Args:
-        path: Where `images_background*.zip`, `omniglot_background*.zip` or
-            `images_evaluation.zip` lie.
-        size: Side of the images in pixels. The drawings are 105 x 105 and are reduced with
-            antialiasing.
-        download: Whether to download what is missing of the full set, `images_background.zip` and
+        path: Folder that holds `images_background*.zip`, `omniglot_background*.zip` or
             `images_evaluation.zip`.
-        counts: Characters and drawings to expect of each zip file, by the end of its name such as
-            `background_small1`; by default the published ones.
+        size: Side of the images in pixels; the drawings of 105 x 105 are reduced with
+            antialiasing.
+        download: Whether to download missing files of the full set, `images_background.zip` and
+            `images_evaluation.zip`.
+        counts: Expected characters and drawings of each zip file, by the end of its name, such as
+            `background_small1`; the published ones by default.
 
     Returns:
         Grey images `(N, size, size, 1)`, ink 255 on 0; class names `ALPHABET/characterNN`.
 
     Raises:
         OSError: If files are missing or cannot be downloaded.
-        ValueError: If a zip file is broken, holds no drawings, or holds another number of them, or
+        ValueError: If a zip file is broken, holds no drawings or an unexpected number of them, or
             if `size` is below 1.
 
     Example:
@@ -111,7 +111,7 @@ def _read_archive(
     drawings: dict[tuple[str, str], np.ndarray],
     expected: tuple[int, int] | None,
 ) -> None:
-    """Adds the drawings of one zip file that are not there yet."""
+    """Adds the drawings of one zip file that `drawings` lacks."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [name for name in archive.namelist() if _is_drawing(name)]

@@ -32,22 +32,21 @@ def load_sop(
     download: bool = False,
     counts: Counts | None = None,
 ) -> dict[str, FileImages]:
-    """Reads Stanford Online Products, whose groups are its 12 kinds of products.
+    """Reads Stanford Online Products; groups are its 12 kinds of products.
 
     Song, Xiang, Jegelka, Savarese, "Deep Metric Learning via Lifted Structured Feature Embedding",
     CVPR 2016.
 
     Args:
-        path: Where the folder `Stanford_Online_Products` lies.
-        channels: 1 (grey) or 3 (RGB), what the images are converted to.
-        skip_unreadable: Whether to leave out files that cannot be read, with a warning; otherwise
-            they are an error.
-        download: Whether to download what is missing.
-        counts: Classes and images to expect of each half; by default the published ones.
+        path: Folder that holds `Stanford_Online_Products`.
+        channels: 1 for grey or 3 for RGB.
+        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
+        download: Whether to download missing files.
+        counts: Expected classes and images of each half; the published ones by default.
 
     Returns:
-        `{"train": images, "test": images}`, classes in the order of their numbers and named such
-        as `bicycle/1`.
+        `{"train": images, "test": images}`, classes in the order of their numbers, with names
+        such as `bicycle/1`.
 
     Raises:
         OSError: If files are missing or cannot be downloaded.

@@ -1,4 +1,4 @@
-"""Sets of tokens, some of the class and the rest clutter: data without images."""
+"""Synthetic data without images: sets of tokens, some from the class, the rest clutter."""
 
 from collections.abc import Sequence
 
@@ -14,30 +14,29 @@ def synthetic_token_sets(
     background_share: tuple[float, float] = (0.5, 0.1),
     seed: int | Sequence[int] = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draws sets of tokens: some of the class, the others of a background that all classes share.
+    """Draws sets of tokens: some from the class, the others from a background of all classes.
 
     The synthetic study of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning",
     ICCV 2023 (Fig. 3a). The fraction of background tokens is normally distributed and rounded to a
-    number of tokens that leaves at least one of each kind. The tokens of a kind are drawn
-    uniformly, with replacement. Ids `0 ... num_background - 1` are background, then come the
-    tokens of class 0, of class 1 and so on: the vocabulary has
-    `num_background + num_classes * tokens_per_class` of them.
+    number that leaves at least one token of each kind. Tokens of each kind are drawn uniformly with
+    replacement. Ids `0 ... num_background - 1` are background, followed by the tokens of class 0,
+    class 1 and so on. The vocabulary has `num_background + num_classes * tokens_per_class` tokens.
 
     Args:
-        samples_per_class: Sets of each class.
-        num_classes: Classes.
-        tokens_per_class: Tokens that only sets of one class hold.
-        num_background: Tokens that sets of any class hold.
-        set_size: n, tokens in a set, at least 2; its background tokens come first.
+        samples_per_class: Sets per class.
+        num_classes: Number of classes.
+        tokens_per_class: Tokens that occur only in sets of one class.
+        num_background: Tokens that occur in sets of any class.
+        set_size: n, tokens per set, at least 2; background tokens come first.
         background_share: Mean and standard deviation of the fraction of background tokens.
-        seed: Whatever `numpy.random.default_rng` takes; fixes the draws.
+        seed: Seed of the draws, for `numpy.random.default_rng`.
 
     Returns:
-        int32 tokens `(N, set_size)` and int32 labels `(N,)`, `N = num_classes *
-        samples_per_class`, class by class.
+        int32 tokens `(N, set_size)` and int32 labels `(N,)`, sorted by class, with
+        `N = num_classes * samples_per_class`.
 
     Raises:
-        ValueError: If a number is below 1, `set_size` below 2, or the deviation negative.
+        ValueError: If a count is below 1, `set_size` below 2, or the deviation negative.
 
     Example:
         >>> tokens, labels = synthetic_token_sets(1, num_classes=2, set_size=6)

@@ -1,1 +1,1 @@
-"""Image sets: files decoded to pixels, and what may be wrong with them."""
+"""Image sets, image decoding, and checks of image files."""

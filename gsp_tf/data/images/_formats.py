@@ -28,7 +28,7 @@ def _can_read(name: str) -> bool:
 
 
 FORMATS = tuple(filter(_can_read, _EXTENSIONS))
-"""Names of the formats, as Pillow calls them; AVIF and HEIF depend on what is installed."""
+"""Pillow's names of the formats; AVIF and HEIF depend on what is installed."""
 
 IMAGE_EXTENSIONS = tuple(sorted(extension for name in FORMATS for extension in _EXTENSIONS[name]))
 
@@ -39,12 +39,12 @@ if "HEIF" in FORMATS:
 
 
 def missing_for(name: str) -> str | None:
-    """What to install to read a file of this name; `None` if no installation would help."""
+    """Says what to install to read a file of this name; `None` if no installation would help."""
     return next((hint for f, hint in _missing() if name.lower().endswith(_EXTENSIONS[f])), None)
 
 
 def missing_to_decode(header: bytes) -> str | None:
-    """As `missing_for`, by the first 12 bytes of a file."""
+    """Like `missing_for`, from the first 12 bytes of a file."""
     hints = (hint for f, hint in _missing() if header[8:] in _BRANDS[f])
     return next(hints, None) if header[4:8] == b"ftyp" else None
 

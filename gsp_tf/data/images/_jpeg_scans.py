@@ -1,4 +1,4 @@
-"""The scans of a JPEG file, and whether they hold all of its pixels."""
+"""The scans of a JPEG file, and whether they hold all its pixels."""
 
 import io
 import re
@@ -10,27 +10,27 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 _START, _END, _SCAN = 0xD8, 0xD9, 0xDA
 _LOSSLESS = (0xC3, 0xC7, 0xCB, 0xCF)  # frames without a cosine transform
-# Outside of pixels every marker, among pixels those that end them: FF 00 is the byte FF, and RST
-# markers divide the pixels. \x01 is a marker without a segment.
+# Every marker outside pixel data; inside pixel data, only the markers that end it. There, FF 00 is
+# the byte FF, and RST markers divide the data. \x01 is a marker without a segment.
 _MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 _RESTART = re.compile(rb"\xff[\xd0-\xd7]")
-# Bytes that decode to something other than what a decoder assumes after an early end.
+# Bytes that decode to pixels other than those a decoder fills in after an early end.
 _FILLER = bytes(range(7, 247, 13)) + bytes(range(241, 11, -11)) + bytes(range(3, 250, 17))
-_SMALLEST = 8  # JPEG files are decoded at 1/8 at least
+_SMALLEST = 8  # JPEG files are decoded at 1/8 or more
 _GREY = range(126, 131)
 _STRIP = 256  # rows
 
 
 class Scans(NamedTuple):
-    """The passes over the image of a JPEG file; `end` is `None` without a valid end marker."""
+    """The number of scans of a JPEG file, and the place of its end marker if there is one."""
 
     count: int
     end: int | None
-    lossless: bool = False  # must not be reduced: Pillow's buffer overflows
+    lossless: bool = False  # must not be reduced: Pillow's buffer would overflow
 
 
 def find_scans(contents: bytes) -> Scans:
-    """Finds the scans of a JPEG file by its markers, up to its end marker; decodes no pixel."""
+    """Finds the scans of a JPEG file up to its end marker, without decoding pixels."""
     count, position, lossless = 0, 0, False
     while match := _MARKER.search(contents, position):
         marker, position = contents[match.end() - 1], match.end()
@@ -44,10 +44,10 @@ def find_scans(contents: bytes) -> Scans:
 
 
 def ends_early(contents: bytes, scans: Scans, image: Image.Image) -> bool:
-    """Whether pixels are missing before the end marker of a file, decoded to `image`."""
-    # A decoder makes the missing pixels grey and does not say so. If bytes before the end marker
-    # change the image, the pixels did not end there. Two losses are not seen: a part of the last
-    # block of a file with one scan, and whole scans of a progressive file, which leave it coarse.
+    """Whether pixels are missing before the end marker; `image` is the decoded file."""
+    # A decoder silently makes missing pixels grey. If extra bytes before the end marker change the
+    # image, the pixels ended too early. Two losses go unnoticed: a part of the last block of a file
+    # with one scan, and whole scans of a progressive file, which only leave the image coarse.
     if scans.end is None:
         return True
     if scans.count == 1:

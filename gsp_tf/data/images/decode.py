@@ -1,4 +1,4 @@
-"""Reading image files without ever returning wrong pixels in silence."""
+"""Decodes image files, and never returns wrong pixels silently."""
 
 import contextlib
 import io
@@ -15,7 +15,7 @@ from gsp_tf.data.images._formats import FORMATS, missing_to_decode
 from gsp_tf.data.images._jpeg_scans import ends_early, find_scans, set_scale
 
 MAX_PIXELS = 2**28 // 3
-"""Larger images are refused before they are decoded, except JPEG files in one scan.
+"""Larger images are refused before they are decoded, except JPEG files with one scan.
 
 Pillow has the same limit.
 """
@@ -23,10 +23,10 @@ Pillow has the same limit.
 PIXEL_LIMIT = f"at most {MAX_PIXELS:,} are decoded"
 _JPEG = b"\xff\xd8\xff"
 _LARGEST_RATIO = 8  # of JPEG files
-_MAX_SCANS = 100  # of a JPEG file; each of them is a pass over all of its pixels
-_STRIP = 2**22  # pixels that are converted at once
+_MAX_SCANS = 100  # of a JPEG file; each is a pass over all pixels
+_STRIP = 2**22  # pixels converted at once
 
-# The image as it is stored, a view of the image as it is shown, for each orientation of EXIF.
+# For each EXIF orientation, a view of the displayed image that has the layout of the stored one.
 _STORED = {
     2: lambda pixels: pixels[:, ::-1],
     3: lambda pixels: pixels[::-1, ::-1],
@@ -67,23 +67,23 @@ def read_image(
     The EXIF orientation is applied. Transparency is composited on white. 16-bit grey is scaled to
     8 bits. CMYK and palettes become RGB. An animation gives its first frame.
 
-    A JPEG in one scan, as cameras write it, with more than `MAX_PIXELS` is decoded at 1/2, 1/4 or
-    1/8 of its width and height, the largest that fits.
+    A JPEG with one scan, as cameras write it, and more than `MAX_PIXELS` is decoded at 1/2, 1/4 or
+    1/8 of its width and height, whichever is the largest that fits.
 
     Args:
         path: The file.
         channels: 1 for grey (ITU-R 601 luma) or 3 for RGB.
-        min_side: Pixels that are enough for the shorter side. The image is reduced by the largest
-            whole number (2, 4 or 8 for a JPEG) that keeps them, which saves time and memory;
-            `None` does not reduce it.
+        min_side: Sufficient length of the shorter side in pixels. The image is reduced by the
+            largest integer (2, 4 or 8 for a JPEG) that keeps this length, which saves time and
+            memory; `None` does not reduce it.
 
     Returns:
-        uint8 `(H, W, channels)`, the size of the image or of its reduction.
+        uint8 `(H, W, channels)`, the image or its reduction.
 
     Raises:
-        UnreadableImageError: If the file is missing, empty, truncated or not an image, if it holds
-            32-bit integers or floats, whose range is unknown, or if its header says that it has
-            more than `MAX_PIXELS` (64 times as many in a JPEG in one scan); such a file is not
+        UnreadableImageError: If the file is missing, empty, truncated or not an image; if it holds
+            32-bit integers or floats, because their range is unknown; or if its header states more
+            than `MAX_PIXELS` (64 times as many for a JPEG with one scan). Such a large file is not
             decoded.
 
     Example:
@@ -106,12 +106,12 @@ def decode_image(
     name: str = "the image",
     min_side: int | None = None,
 ) -> np.ndarray:
-    """Decodes the bytes of an image file, as `read_image` decodes the file.
+    """Decodes the bytes of an image file, like `read_image`.
 
     Args:
-        contents: The bytes of a file.
+        contents: Bytes of an image file.
         channels: 1 for grey or 3 for RGB.
-        name: How errors call the image.
+        name: Name of the image in errors.
         min_side: As in `read_image`.
 
     Returns:
@@ -134,12 +134,12 @@ def decode_image(
 def check_image(source: PathLike | bytes, name: str = "the image") -> None:
     """Decodes an image in full and discards its pixels.
 
-    This takes less time and memory than `read_image`: all of a JPEG is read, but only 1/64 of its
-    pixels are computed.
+    This takes less time and memory than `read_image`: a JPEG is read completely, but only 1/64 of
+    its pixels are computed.
 
     Args:
-        source: A file, or the bytes of one.
-        name: How errors call the bytes.
+        source: A file or its bytes.
+        name: Name of the bytes in errors.
 
     Raises:
         UnreadableImageError: As `read_image`.
@@ -157,7 +157,7 @@ def check_image(source: PathLike | bytes, name: str = "the image") -> None:
 
 
 def _file(path: PathLike) -> PathLike | io.BytesIO:
-    """What Pillow is to open: the bytes of a JPEG, the path of any other file."""
+    """The input for Pillow: the bytes of a JPEG, the path of any other file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise UnreadableImageError(path, "it is not a file")
@@ -182,7 +182,7 @@ def _check_channels(channels):
 
 @contextlib.contextmanager
 def _decoded(file, name, min_side=None):
-    """The decoded image of a path or of bytes, and the factor that is left to reduce it by."""
+    """Yields the decoded image, and the factor by which it must still be reduced."""
     try:
         if isinstance(file, io.BytesIO) and file.getvalue().startswith(_JPEG):
             yield _decoded_jpeg(file.getvalue(), min_side), 1
@@ -211,10 +211,10 @@ def _decoded_jpeg(contents: bytes, min_side: int | None) -> Image.Image:
     if scans.lossless:
         raise ValueError("it is a lossless JPEG; convert it to PNG")
     if scans.count != 1:
-        check_pixels(image.size)  # all of them are held while they become finer
+        check_pixels(image.size)  # all are in memory until the last scan
     if scans.count > _MAX_SCANS:
         raise ValueError(f"it has {scans.count:,} scans; at most {_MAX_SCANS} are decoded")
-    if pixels > max(MAX_PIXELS, 512 * len(contents)):  # 64 pixels are a bit or more
+    if pixels > max(MAX_PIXELS, 512 * len(contents)):  # 64 pixels take at least a bit
         raise ValueError(f"it is cut off: {len(contents):,} bytes cannot hold {pixels:,} pixels")
     sufficient = max(1, min(image.size) // (min_side or min(image.size)))
     ratios = [
@@ -237,7 +237,7 @@ def _header(file: PathLike | io.BytesIO) -> bytes:
 
 
 def check_pixels(size: tuple[int, int]) -> None:
-    """Refuses images that would take too much memory, by the size that their header says."""
+    """Refuses images that would take too much memory, by the size in their header."""
     width, height = size
     if width * height > MAX_PIXELS:
         raise ValueError(
@@ -254,7 +254,7 @@ def _check_mode(mode: str) -> None:
 
 
 def _to_array(image: Image.Image, channels: int, factor: int = 1) -> np.ndarray:
-    """The pixels as they are shown, converted in strips to avoid a second whole image."""
+    """The pixels as displayed, converted in strips to avoid a second whole image."""
     width, height = image.size
     rows = max(1, _STRIP // (width * factor)) * factor
     orientation = image.getexif().get(ExifTags.Base.Orientation)

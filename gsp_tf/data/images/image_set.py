@@ -17,10 +17,10 @@ class ImageSet(abc.ABC):
     """Images with integer labels, class names and groups (super-classes).
 
     Args:
-        labels: The class of every image, `(N,)`, each in `[0, len(class_names))`.
-        class_names: The name of every class.
-        groups: The super-class of every class. By default all classes are in one group `""`.
-        channels: 1 (grey) or 3 (RGB).
+        labels: The class of each image, `(N,)`, in `[0, len(class_names))`.
+        class_names: The name of each class.
+        groups: The super-class of each class; by default all are in one group `""`.
+        channels: 1 for grey or 3 for RGB.
 
     Raises:
         ValueError: If labels, names, groups or channels do not fit together.
@@ -68,12 +68,11 @@ class ImageSet(abc.ABC):
 
     @abc.abstractmethod
     def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Reads one image; runs inside a `tf.data` graph.
+        """Reads one image inside a `tf.data` graph.
 
         Args:
-            index: Scalar int64, which image.
-            seed: Integers `(2,)`, the randomness of sets that draw their images (collages); other
-                sets ignore it.
+            index: Scalar int64, the index of the image.
+            seed: Integers `(2,)`, for sets that draw their images (collages); others ignore it.
 
         Returns:
             uint8 `(H, W, channels)`.
@@ -82,15 +81,15 @@ class ImageSet(abc.ABC):
     def load_window(
         self, index: tf.Tensor, seed: tf.Tensor, choose: Window, min_side: int
     ) -> tf.Tensor:
-        """Reads a part of one image; runs inside a `tf.data` graph.
+        """Reads a part of one image inside a `tf.data` graph.
 
         Args:
             index: As for `load`.
             seed: As for `load`.
-            choose: Function from the size of the image `(2,)`, height and width, to int32 `(4,)`:
-                top, left, height and width of the part.
-            min_side: Pixels that each side of the part has to keep, where reading a reduced copy
-                of it is cheaper.
+            choose: Maps the size of the image `(2,)`, height and width, to int32 `(4,)`: top,
+                left, height and width of the part.
+            min_side: Pixels that each side of the part must keep if the set reads a reduced copy
+                of it to save time.
 
         Returns:
             uint8 `(height, width, channels)`, or a reduction of it.
@@ -101,13 +100,13 @@ class ImageSet(abc.ABC):
 
     @abc.abstractmethod
     def subset(self, classes: Sequence[int]) -> "ImageSet":
-        """Keeps only some classes, renumbered from 0 in the order given.
+        """Keeps only some classes, renumbered from 0 in the given order.
 
         Args:
             classes: Class ids, each at most once.
 
         Returns:
-            A set of the same kind, its images in their original order.
+            A set of the same kind, with its images in their original order.
 
         Raises:
             ValueError: If `classes` is empty, repeats an id or holds an unknown one.
@@ -150,7 +149,7 @@ def _check_count(name: str, count: int, labels: np.ndarray) -> None:
 
 
 def _strings(name: str, values: Iterable[bytes], labels: np.ndarray) -> tf.Tensor:
-    """Paths or contents of files as a tensor, one for each label."""
+    """Paths or contents of files as a tensor, one per label."""
     values = tuple(values)
     _check_count(name, len(values), labels)
     with tf.device("CPU"):
@@ -203,7 +202,7 @@ class ArrayImages(ImageSet):
         """Labels the images by their groups (super-classes).
 
         Returns:
-            The same images. Classes and groups are the groups, sorted by name.
+            The same images; the groups, sorted by name, are both their classes and their groups.
 
         Raises:
             ValueError: If all classes are in one group.
@@ -223,7 +222,7 @@ class ArrayImages(ImageSet):
 
 
 class _CompressedImages(ImageSet):
-    """Images in the formats of files. Only the part of a JPEG that is needed is decoded."""
+    """Encoded images; a JPEG is decoded only in the part that is needed."""
 
     @abc.abstractmethod
     def _contents(self, index: tf.Tensor) -> tf.Tensor:
@@ -250,14 +249,14 @@ class _CompressedImages(ImageSet):
 
 
 class FileImages(_CompressedImages):
-    """Images in files, decoded when they are needed; their sizes may differ.
+    """Images in files, decoded when needed; their sizes may differ.
 
-    Only the part of a JPEG that is needed is decoded.
+    A JPEG is decoded only in the part that is needed.
 
     Args:
         paths: `N` file names.
         labels, class_names, groups: As for `ImageSet`.
-        channels: 1 or 3, what the files are converted to.
+        channels: 1 for grey or 3 for RGB.
 
     Raises:
         ValueError: If the arguments do not fit together.
@@ -292,12 +291,12 @@ class FileImages(_CompressedImages):
 
 
 class EncodedImages(_CompressedImages):
-    """Images as the bytes of files, held in memory and decoded when they are needed.
+    """Image files held in memory as bytes, decoded when needed.
 
     Args:
-        contents: `N` files that `decode_image` takes.
+        contents: Bytes of `N` files, as for `decode_image`.
         labels, class_names, groups: As for `ImageSet`.
-        channels: 1 or 3, what the images are converted to.
+        channels: 1 for grey or 3 for RGB.
 
     Raises:
         ValueError: If the arguments do not fit together.

@@ -1,4 +1,4 @@
-"""Decoding parts of JPEG files inside a `tf.data` graph."""
+"""Decodes parts of JPEG files inside a `tf.data` graph."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -8,30 +8,30 @@ import tensorflow as tf
 from gsp_tf.data.images.decode import MAX_PIXELS
 
 Window = Callable[[tf.Tensor], tf.Tensor]
-"""From the size `(2,)` of an image to int32 `(4,)`: top, left, height and width of a part of it."""
+"""Maps the size `(2,)` of an image to int32 `(4,)`: top, left, height and width of a part."""
 
-# An orientation other than upright: the entry 0x0112 of EXIF, short or long, of either byte order,
-# with a value from 2 to 8; or one in XMP. \\C is a byte.
+# An orientation other than upright: the EXIF entry 0x0112, short or long, in either byte order,
+# with a value from 2 to 8; or any orientation in XMP. \\C is a byte.
 _TURNED = (
     r"\C*(?:\x12\x01[\x03\x04]\x00\x01\x00\x00\x00[\x02-\x08]"
     r"|\x01\x12\x00\x03\x00\x00\x00\x01\x00[\x02-\x08]"
     r"|\x01\x12\x00\x04\x00\x00\x00\x01\x00\x00\x00[\x02-\x08]"
     r"|tiff:Orientation)\C*"
 )
-_HEADER = 2**14  # bytes; EXIF is at the beginning of a file
+_HEADER = 2**14  # bytes; EXIF is at the start of a file
 _MAX_RATIO = 8
 _LUMA = (19595, 38470, 7471)  # of 2**16
 
 
 def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
-    """Whether a file is a whole JPEG in grey or RGB that is to be shown as it is stored.
+    """Whether a file is a complete grey or RGB JPEG that needs no rotation or mirroring.
 
     Args:
         contents: Scalar string, the bytes of the file.
 
     Returns:
-        Scalar bool. `False` leaves the file to Pillow: it may have another format, be turned by
-        EXIF, be in CMYK, be cut off, or be larger than `MAX_PIXELS`.
+        Scalar bool. If false, Pillow must read the file: it may have another format, an orientation
+        in EXIF, CMYK pixels or more than `MAX_PIXELS`, or be cut off.
 
     Example:
         >>> bool(is_upright_jpeg(tf.io.encode_jpeg(tf.zeros((8, 8, 3), tf.uint8))))
@@ -56,20 +56,20 @@ def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
 def decode_jpeg_window(
     contents: tf.Tensor, choose: Window, min_side: int, channels: Literal[1, 3]
 ) -> tf.Tensor:
-    """Decodes a part of a JPEG, and nothing else of it.
+    """Decodes only a part of a JPEG.
 
-    The part is reduced by 2, 4 or 8 as long as both sides keep `min_side`. Decoding at a lower
-    resolution averages pixels and takes less time.
+    The part is reduced by 2, 4 or 8 as long as both sides keep `min_side` pixels. Decoding at a
+    lower resolution averages pixels and takes less time.
 
     Args:
-        contents: Scalar string, the bytes of an `is_upright_jpeg`.
-        choose: Function from the size `(2,)` to int32 `(4,)`: top, left, height and width.
-        min_side: Pixels that each side of the part has to keep.
+        contents: Scalar string, the bytes of a file that passes `is_upright_jpeg`.
+        choose: Maps the size `(2,)` to int32 `(4,)`: top, left, height and width of the part.
+        min_side: Pixels that each side of the part must keep.
         channels: 1 for grey or 3 for RGB.
 
     Returns:
-        uint8 `(height, width, channels)`, or a reduction of it. Where it is not reduced, these are
-        the pixels that Pillow reads, except for the colours at the border of the part.
+        uint8 `(height, width, channels)`, or a reduction of it. Without a reduction, the
+        pixels are those that Pillow reads, except for the colours at the border of the part.
 
     Example:
         >>> contents = tf.io.encode_jpeg(tf.zeros((64, 64, 3), tf.uint8))
@@ -97,7 +97,7 @@ def decode_jpeg_window(
 
 
 def to_grey(pixels: tf.Tensor) -> tf.Tensor:
-    """ITU-R 601 luma of RGB, in the integers that Pillow computes with.
+    """Converts RGB to ITU-R 601 luma in Pillow's integer arithmetic.
 
     Args:
         pixels: uint8 `(H, W, 3)`.

@@ -1,4 +1,4 @@
-"""Files that cannot be read as images, and one summary of all that is left out of a source."""
+"""Unreadable image files, and one summary of everything left out of a source."""
 
 import contextlib
 import hashlib
@@ -23,16 +23,16 @@ _GONE = 0  # the state of a file that does not exist
 
 
 def find_unreadable(paths: Sequence[PathLike]) -> list[UnreadableImageError]:
-    """Decodes every file in full and collects those that fail.
+    """Decodes every file in full and collects the failures.
 
-    Files that passed are remembered in the cache folder (`GSP_TF_CACHE`, else `~/.cache/gsp_tf`)
-    and are not decoded again until their size or time of change differs.
+    Files that pass are recorded in the cache folder (`GSP_TF_CACHE`, else `~/.cache/gsp_tf`) and
+    decoded again only after their size or modification time changes.
 
     Args:
         paths: The files.
 
     Returns:
-        One error for each unreadable file, in the order of `paths`.
+        One error per unreadable file, in the order of `paths`.
 
     Example:
         >>> [str(error) for error in find_unreadable(["missing.png"])]
@@ -52,7 +52,7 @@ def find_unreadable(paths: Sequence[PathLike]) -> list[UnreadableImageError]:
 
 
 def _state(path: PathLike) -> int:
-    """A hash of a file's name, size and time of change, and of what reads it."""
+    """A hash of a file's path, size and modification time, and of the software that reads it."""
     try:
         status = os.stat(path)
     except OSError:
@@ -71,7 +71,7 @@ def _read_checked() -> np.ndarray:
 
 
 def _write_checked(checked: np.ndarray) -> None:
-    with contextlib.suppress(OSError, RuntimeError):  # no room, no right, no home
+    with contextlib.suppress(OSError, RuntimeError):  # full disk, no permission, no home
         cache_folder().mkdir(parents=True, exist_ok=True)
         with replacing(cache_folder() / _CHECKED) as temporary:
             np.save(temporary, checked)
@@ -86,7 +86,7 @@ def _failure(path: PathLike) -> UnreadableImageError | None:
 
 
 def refusal(errors: Sequence[UnreadableImageError], num_files: int) -> str:
-    """The sentence that refuses the unreadable ones of a number of files, and their list."""
+    """The message that refuses and lists unreadable files."""
     return (
         f"{len(errors):,} of {counted(num_files, 'file')} cannot be read as images; repair or "
         f"remove them, or continue without them (skip_unreadable, --skip-unreadable):\n"
@@ -95,11 +95,11 @@ def refusal(errors: Sequence[UnreadableImageError], num_files: int) -> str:
 
 
 class LeftOut:
-    """Collects what is left out of a source of images, to report all of it at once.
+    """Collects everything left out of a source of images, to report it at once.
 
     Attributes:
-        lines: One for each kind of thing: how many there are, the first names, the reason.
-        problems: What makes the source unusable.
+        lines: One for each kind of item: the number, the first names, the reason.
+        problems: Reasons why the source is unusable.
 
     Example:
         >>> left_out = LeftOut()
@@ -113,12 +113,12 @@ class LeftOut:
         self.problems: list[str] = []
 
     def add(self, names: Sequence[object], one: str, many: str | None = None) -> None:
-        """Adds things of one kind, if there are any."""
+        """Adds items of one kind, if there are any."""
         if names:
             self.lines.append(f"{counted(len(names), one, many)}: {listed(names, _NAMES)}")
 
     def add_other_files(self, names: Sequence[str]) -> None:
-        """Adds files that are not read, counted by their extension."""
+        """Adds files that are not read, counted by extension."""
         by_extension: dict[str, list[str]] = {}
         for name in names:
             by_extension.setdefault(os.path.splitext(name)[1], []).append(name)
@@ -132,7 +132,7 @@ class LeftOut:
             self.lines += sorted({missing_for(extension) for extension in by_extension} - {None})
 
     def add_unreadable(self, files: Sequence[str], skip_unreadable: bool) -> set[str]:
-        """Returns the unreadable ones of some files; they are a problem unless they are skipped."""
+        """Adds and returns the unreadable files; they are a problem unless they are skipped."""
         errors = find_unreadable(files)
         if errors and skip_unreadable:
             self.lines.append(
@@ -144,7 +144,7 @@ class LeftOut:
         return {error.path for error in errors}
 
     def add_small_classes(self, sizes: Mapping[str, int], least: int) -> set[str]:
-        """Adds the classes that have fewer than `least` images, and returns them."""
+        """Adds and returns the classes with fewer than `least` images."""
         small = {name: size for name, size in sizes.items() if size < least}
         self.add(
             [f"{name} ({size})" for name, size in small.items()],
@@ -154,7 +154,7 @@ class LeftOut:
         return set(small)
 
     def report(self, source: PathLike, stacklevel: int = 3) -> None:
-        """Raises one error that lists all problems, or warns once of all that is left out."""
+        """Raises one error that lists all problems, or warns once about everything left out."""
         left_out = f"left out of {source}:\n{bulleted(self.lines)}" if self.lines else ""
         if self.problems:
             items = [f"- {problem}".replace("\n", "\n  ") for problem in self.problems]

@@ -20,12 +20,12 @@ from gsp_tf.data.images.left_out import refusal
 
 
 class ReducedImages(FileImages):
-    """Images in files that hold their pixels, as `reduce_images` writes them.
+    """Images in files of decoded pixels, as `reduce_images` writes them.
 
     Args:
         paths: `N` file names.
         labels, class_names, groups: As for `ImageSet`.
-        channels: 1 or 3, what the files hold.
+        channels: Channels in the files, 1 or 3.
 
     Example:
         >>> import tempfile
@@ -47,24 +47,24 @@ class ReducedImages(FileImages):
 
 
 def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> ReducedImages:
-    """Keeps reduced, decoded copies of image files in a folder, and makes those that are missing.
+    """Makes reduced, decoded copies of image files in a folder, unless they exist already.
 
-    A copy belongs to one state of its image: a file with another size or time of change gets a new
-    copy. Copies are renamed into place when they are whole, so several processes may use and fill
-    one folder. It may be removed while nobody uses it.
+    A file with a new size or modification time gets a new copy. Copies are renamed into place when
+    complete, so several processes may use and fill one folder. The folder may be removed while no
+    process uses it.
 
     Args:
-        images: The images in files.
-        folder: Where the copies go; made if needed. A copy takes `channels * height * width` bytes.
-        shorter_side: R, pixels of the shorter side of a copy; smaller images keep their size.
+        images: The original images.
+        folder: Folder for the copies, made if needed; each takes `channels * height * width` bytes.
+        shorter_side: R, shorter side of a copy in pixels; smaller images keep their size.
 
     Returns:
         The same images, read from the copies.
 
     Raises:
-        ValueError: If `shorter_side` is below 1, or if files cannot be read as images; it lists
-            them.
-        OSError: If the disk is full. The copies that are written are used the next time.
+        ValueError: If `shorter_side` is below 1, or if files cannot be read as images; the message
+            lists them.
+        OSError: If the disk is full. Copies already written are used the next time.
 
     Example:
         >>> import tempfile
@@ -99,15 +99,15 @@ def _copy_path(folder: Path, path: str, channels: int, shorter_side: int) -> Pat
 
 
 def _present(copies: Iterable[Path]) -> set[Path]:
-    """The copies that exist, by reading each folder once."""
+    """The copies that exist, found by reading each folder once."""
     folders = {copy.parent for copy in copies}
     return {file for folder in folders if folder.is_dir() for file in folder.iterdir()}
 
 
 def _make(missing: Sequence[tuple[str, Path]], folder: Path, channels: int, shorter_side: int):
     def make(path, copy):
-        """Bytes written, or what is wrong with the image."""
-        if copy.exists():  # by another process, meanwhile
+        """The number of bytes written, or the error of an unreadable image."""
+        if copy.exists():  # made by another process meanwhile
             return 0
         try:
             pixels = _reduce(read_image(path, channels), shorter_side)

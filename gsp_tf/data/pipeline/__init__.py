@@ -1,1 +1,1 @@
-"""From an image set to batches: the sampler, the windows of the images, `tf.data`."""
+"""From image sets to batches: the sampler, image windows and `tf.data` pipelines."""

@@ -22,21 +22,21 @@ def training_dataset(
     resize: int | None = None,
     first_batch: int = 0,
 ) -> tf.data.Dataset:
-    """Endless class-balanced batches with random crops and flips, fixed by the seed.
+    """Makes endless class-balanced batches with random crops and flips, fixed by the seed.
 
     Args:
         images: The set to train on.
         image_size: S, side of the images in pixels.
-        classes_per_batch: P, classes in a batch.
-        images_per_class: K, images of each of them.
-        seed: Fixes the batches, the crops and the flips, and the collages if `images` draws any.
+        classes_per_batch: P, classes per batch.
+        images_per_class: K, images per class.
+        seed: Seed of the batches, crops and flips, and of collages if `images` draws any.
         horizontal_flip: Whether to mirror half of the images.
         min_crop_area: Smallest area of a random crop, as a fraction of the area of the central
-            square, in (0, 1]. Areas are uniform from there to 1, aspect ratios log-uniform from 3/4
-            to 4/3 or as near as the image allows, places uniform. The crop is resized to S x S.
-            With 1 nothing is cropped at random: training sees what evaluation sees.
-        resize: R, as in `evaluation_dataset`; random crops do not depend on it.
-        first_batch: Number of batches to leave out, to continue where training stopped.
+            square, in (0, 1]. Areas are uniform between this and 1, aspect ratios log-uniform from
+            3/4 to 4/3 or as near as the image allows, and places uniform. Crops are resized to
+            S x S. With 1, there are no random crops: training sees what evaluation sees.
+        resize: R, as in `evaluation_dataset`; random crops ignore it.
+        first_batch: Number of batches to skip, to continue where training stopped.
 
     Returns:
         Batches `(images, labels)`: float32 `(P*K, S, S, channels)` in [0, 255] and int32 `(P*K,)`.
@@ -78,11 +78,11 @@ def training_dataset(
         return resize_window(window, image_size, images.channels), tf.gather(labels, index)
 
     def draw(number):
-        # Stateful, so that tf.data asks for one batch after the other: any other order is slow.
+        # Stateful, so that tf.data requests the batches in order: any other order is slow.
         indices = tf.numpy_function(sampler.batch, [number], tf.int64, stateful=True)
         return tf.ensure_shape(indices, (batch_size,))
 
-    # Not from_generator: it has the process give freed memory back at once, which is slow.
+    # Not from_generator: it makes the process return freed memory at once, which is slow.
     indices = tf.data.Dataset.counter(first_batch).map(draw)
     counted = indices.unbatch().enumerate(start=first_batch * batch_size)
     dataset = counted.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
@@ -96,15 +96,15 @@ def evaluation_dataset(
     indices: Sequence[int] | None = None,
     resize: int | None = None,
 ) -> tf.data.Dataset:
-    """Every image once, or those of given indices, in order: its centre, resized.
+    """Crops and resizes the centre of every image, or of those in `indices`, in order.
 
     Args:
         images: The set to evaluate.
         image_size: S, side of the images in pixels.
-        batch_size: B, images in a batch; the last batch may hold fewer.
-        indices: Integers `(n,)`, which images, in this order; all of them by default.
-        resize: R, pixels of the shorter side of the images whose central S x S pixels are taken;
-            `None` is S, the whole central square. Only that part of the files is read.
+        batch_size: B, images per batch; the last batch may hold fewer.
+        indices: Integers `(n,)`, the images, in this order; all by default.
+        resize: R, length to which the shorter side is resized before the central S x S pixels are
+            cropped; `None` is S, the whole central square. Only that part of the files is read.
 
     Returns:
         Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`.
@@ -165,7 +165,7 @@ def _with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def as_arrays(images: ImageSet, size: int) -> ArrayImages:
-    """The same images in memory, all of one size, as the tiles of collages have to be.
+    """Loads images into memory at one size, as the tiles of collages require.
 
     Args:
         images: The images, of any size.

@@ -13,20 +13,20 @@ from gsp_tf._console import counted, listed
 class ClassBalancedSampler:
     """Draws batches of `classes_per_batch` classes with `images_per_class` images each.
 
-    Classes are visited evenly: each one comes once before any comes again. The images of a class
+    Classes are visited evenly: each comes once before any comes again. The images of a class
     are drawn without replacement, or with replacement if it has fewer than `images_per_class`.
     Every iterator over the sampler is infinite and gives the same sequence.
 
     Args:
-        labels: Integers `(N,)`, the class of every image.
-        classes_per_batch: P, classes in a batch.
-        images_per_class: K, images of each of them.
-        seed: Fixes the sequence.
-        class_names: Names of the classes for error messages, which otherwise show their ids.
+        labels: Integers `(N,)`, the class of each image.
+        classes_per_batch: P, classes per batch.
+        images_per_class: K, images per class.
+        seed: Seed of the sequence.
+        class_names: Names of the classes for error messages; without them, messages show ids.
 
     Raises:
-        ValueError: If there are fewer than `classes_per_batch` classes, or if pairs are wanted
-            (`images_per_class` >= 2) and a class has a single image.
+        ValueError: If there are fewer than `classes_per_batch` classes, or if a class has a single
+            image and `images_per_class` is at least 2.
 
     Example:
         >>> sampler = ClassBalancedSampler([0, 0, 1, 1, 2, 2], 2, 2, seed=0)
@@ -85,11 +85,12 @@ class ClassBalancedSampler:
         return map(self.batch, itertools.count())
 
     def batch(self, number: int) -> np.ndarray:
-        """Image indices of one batch of the sequence.
+        """Returns the image indices of one batch of the sequence.
 
         Args:
-            number: Which batch, from 0. The one after the last call takes constant time; for
-                others the sampler repeats the choice of classes, but draws no images.
+            number: Number of the batch, from 0. The batch after the last one returned takes
+                constant time. For others, the sampler repeats the choice of classes without drawing
+                images.
 
         Returns:
             int64 `(classes_per_batch * images_per_class,)`.
@@ -112,7 +113,7 @@ class ClassBalancedSampler:
             yield batch
 
     def _next_classes(self, waiting, rng):
-        """Takes distinct classes from the waiting ones, refilled when they run out."""
+        """Takes distinct classes from `waiting`, which is refilled when it runs out."""
         missing = self.classes_per_batch - len(waiting)
         if missing <= 0:
             return np.split(waiting, [self.classes_per_batch])

@@ -6,11 +6,11 @@ _ASPECT_RATIOS = (3 / 4, 4 / 3)
 
 
 def random_window(size: tf.Tensor, min_area: float, draws: tf.Tensor) -> tf.Tensor:
-    """A random part of an image, by four draws from [0, 1): its area, aspect ratio and place."""
+    """Turns four draws from [0, 1) into the area, aspect ratio and place of a part of an image."""
     size = tf.cast(size, tf.float32)
     area, aspect, place = tf.split(draws, (1, 1, 2))
     area = (min_area + (1 - min_area) * area) * tf.reduce_min(size) ** 2
-    # A crop of that area fits the image only between these ratios of width to height.
+    # A crop of this area fits the image only between these ratios of width to height.
     fits = area / size[0] ** 2, size[1] ** 2 / area
     narrowest, widest = (tf.clip_by_value([ratio], *fits) for ratio in _ASPECT_RATIOS)
     aspect = narrowest * (widest / narrowest) ** aspect
@@ -21,7 +21,7 @@ def random_window(size: tf.Tensor, min_area: float, draws: tf.Tensor) -> tf.Tens
 
 
 def central_window(size: tf.Tensor, image_size: int, resize: int | None) -> tf.Tensor:
-    """The square in the middle that is S wide where the shorter side is R wide.
+    """The central square that becomes S x S when the shorter side of the image is resized to R.
 
     Args:
         size: int32 `(2,)`, height and width of an image.
@@ -42,9 +42,9 @@ def central_window(size: tf.Tensor, image_size: int, resize: int | None) -> tf.T
 
 
 def resize_window(image: tf.Tensor, image_size: int, channels: int) -> tf.Tensor:
-    """Resizes a part of an image to a square, bilinearly.
+    """Resizes a part of an image to a square by bilinear interpolation.
 
-    It is antialiased where more than two pixels become one: otherwise pixels would be skipped.
+    Antialiasing is on if more than two pixels become one; otherwise pixels would be skipped.
 
     Args:
         image: uint8 `(H, W, channels)`.

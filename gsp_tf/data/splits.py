@@ -89,8 +89,8 @@ def protocol_classes(
     - `ablation`: the first 2/3 train, the last 1/3 validates (section 3.3.2.1).
     - `tuning`: the first 4/5 train, the last 1/5 validates (section 5.3.4.1).
 
-    Like the halves, the parts are consecutive classes. The papers state only how many classes each
-    part has.
+    Like the halves, folds and fractions are consecutive classes. The papers state how many classes
+    each has, not which.
 
     Args:
         protocol: One of these names.

@@ -145,7 +145,7 @@ def labelled_files(
     classes: Mapping[object, tuple[str, str]],
     channels: int,
 ) -> FileImages:
-    """The listed (path, class) pairs that `classes` holds; it maps a class to name and group."""
+    """The listed images of `classes`, which maps each class to its name and group."""
     label_of = {key: label for label, key in enumerate(classes)}
     kept = [(path, label_of[key]) for path, key in listed if key in label_of]
     return FileImages(

@@ -31,16 +31,16 @@ def load_cifar_collage(
 
     Section 5.1 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023,
     and section 5.3.2 of the thesis (Gürbüz, 2022). Four of the 20 super-classes of CIFAR-100
-    are background, the other 16 foreground. In each, 2 of the 5 classes train, 1 validates and 2
-    test: test images show unseen foreground classes on unseen background classes. The papers name
-    neither the 4 super-classes nor the classes of each part. Both follow the authors' program,
-    where the last two classes test.
+    are background, the other 16 foreground. In each super-class, 2 of the 5 classes train, 1
+    validates and 2 test: test images show unseen classes on a background of unseen classes. The
+    papers name neither the 4 super-classes nor the classes of each part. Both follow the authors'
+    program, where the last two classes test.
 
     Args:
         path: Folder that holds CIFAR-100 (see `load_cifar100`).
         label: Label of a collage. "super_class" gives 16 labels, the same in training and test, as
             in the papers and the program; "class" gives 32, 16 and 32 labels, all different.
-        grid: With 1, only the foreground image, 32 x 32 pixels: the papers' "Distilled".
+        grid: 1 keeps only the foreground image, 32 x 32 pixels: the papers' "Distilled".
         download: Whether to download missing files.
         counts: Expected classes and images of CIFAR-100; the published ones by default.
 

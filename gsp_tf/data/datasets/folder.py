@@ -28,7 +28,7 @@ def load_folder(
 
     Args:
         path: The folder; its subfolders are named after the classes.
-        channels: 1 for grey or 3 for RGB.
+        channels: Channels to convert to: 1 for grey or 3 for RGB.
         skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
         min_images_per_class: Classes with fewer images are left out. The only image of a class has
             nothing to retrieve.

@@ -33,7 +33,7 @@ def load_in_shop(
 
     Args:
         path: Folder that holds `Eval/list_eval_partition.txt`, and images in `Img/img` or `img`.
-        channels: 1 for grey or 3 for RGB.
+        channels: Channels to convert to: 1 for grey or 3 for RGB.
         skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
         counts: Expected classes and images of each set; the published ones by default.
 

@@ -41,7 +41,7 @@ def load_manifest(
 
     Args:
         path: The CSV file.
-        channels: 1 for grey or 3 for RGB.
+        channels: Channels to convert to: 1 for grey or 3 for RGB.
         skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
         min_images_per_class: Classes with fewer images are left out with the same warning, except
             in `query` and `gallery`. The only image of a class has nothing to retrieve.

@@ -39,7 +39,7 @@ def load_sop(
 
     Args:
         path: Folder that holds `Stanford_Online_Products`.
-        channels: 1 for grey or 3 for RGB.
+        channels: Channels to convert to: 1 for grey or 3 for RGB.
         skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
         download: Whether to download missing files.
         counts: Expected classes and images of each half; the published ones by default.

@@ -14,7 +14,7 @@ def synthetic_token_sets(
     background_share: tuple[float, float] = (0.5, 0.1),
     seed: int | Sequence[int] = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draws sets of tokens: some from the class, the others from a background of all classes.
+    """Draws sets of tokens from their class and from a background that all classes share.
 
     The synthetic study of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning",
     ICCV 2023 (Fig. 3a). The fraction of background tokens is normally distributed and rounded to a

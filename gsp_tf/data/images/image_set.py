@@ -256,7 +256,7 @@ class FileImages(_CompressedImages):
     Args:
         paths: `N` file names.
         labels, class_names, groups: As for `ImageSet`.
-        channels: 1 for grey or 3 for RGB.
+        channels: Channels to convert to: 1 for grey or 3 for RGB.
 
     Raises:
         ValueError: If the arguments do not fit together.
@@ -296,7 +296,7 @@ class EncodedImages(_CompressedImages):
     Args:
         contents: Bytes of `N` files, as for `decode_image`.
         labels, class_names, groups: As for `ImageSet`.
-        channels: 1 for grey or 3 for RGB.
+        channels: Channels to convert to: 1 for grey or 3 for RGB.
 
     Raises:
         ValueError: If the arguments do not fit together.

@@ -96,7 +96,7 @@ def evaluation_dataset(
     indices: Sequence[int] | None = None,
     resize: int | None = None,
 ) -> tf.data.Dataset:
-    """Crops and resizes the centre of every image, or of those in `indices`, in order.
+    """Makes batches of the resized centres of all images, or of those in `indices`, in order.
 
     Args:
         images: The set to evaluate.

@@ -6,7 +6,7 @@ _ASPECT_RATIOS = (3 / 4, 4 / 3)
 
 
 def random_window(size: tf.Tensor, min_area: float, draws: tf.Tensor) -> tf.Tensor:
-    """Turns four draws from [0, 1) into the area, aspect ratio and place of a part of an image."""
+    """A random part of an image; four draws from [0, 1) fix its area, aspect ratio and place."""
     size = tf.cast(size, tf.float32)
     area, aspect, place = tf.split(draws, (1, 1, 2))
     area = (min_area + (1 - min_area) * area) * tf.reduce_min(size) ** 2

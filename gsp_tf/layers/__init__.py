@@ -2,8 +2,8 @@
 
 The poolings, groupings, transforms and attention take local features as a map `(B, H, W, C)`, or
 `(B, C, H, W)` with `data_format="channels_first"`, or as a set `(B, n, C)`. The Keras mask `(B, n)`
-of a set leaves features out: their weight is 0 and they get no gradient. Any other shape and a size
-that is not an integer of at least 1 is a ValueError.
+of a set leaves features out: they have weight 0 and get no gradient. Any other shape, or a size
+that is not an integer of at least 1, raises a ValueError.
 """
 
 from gsp_tf.layers.coded_residual import CodedResidualTransform

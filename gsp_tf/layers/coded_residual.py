@@ -19,33 +19,33 @@ from gsp_tf.ops import at_least_float32, prototype_diversity
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class CodedResidualTransform(LocalFeatureLayer):
-    """Embeds how the local features differ from learned prototypes, seen from each prototype.
+    """Embeds how the local features differ from each of several learned prototypes.
 
-    "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022). With the n
-    local features x_j, the prototypes c_k and their correlations `w_kj = x_j · c_k`, the residuals
+    "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022). The n local
+    features x_j and the prototypes c_k have the correlations `w_kj = x_j · c_k`. The residuals
     weighted by correlation (eq. 1) are
 
         r_k = (1/n) Σ_j a_kj (x_j - c_k) = (1/n) (Σ_j a_kj x_j - (Σ_j a_kj) c_k)
 
-    with `a_kj = log(1 + exp(w_kj))`, and the embedding (eq. 2) is the mean of what a network of
-    each prototype makes of them, `(1/K) Σ_k Γ_k(r_k)` with
-    `Γ_k(r) = W2_k gelu(W1_k r + b_k) + b`. In its second form r_k costs a matrix product: the
-    residuals `(B, n, K, C)` are never held, only the weights `(B, n, K)` and r `(B, K, C)`. The
-    paper has no 1/n, a factor that W1 holds; it makes embeddings independent of the number of
-    positions. All is computed in float32 at least. r_k grows with the square of the features.
+    with `a_kj = log(1 + exp(w_kj))`. Each prototype has a network
+    `Γ_k(r) = W2_k gelu(W1_k r + b_k) + b`, and the embedding (eq. 2) is the mean of their outputs,
+    `(1/K) Σ_k Γ_k(r_k)`. The second form of r_k is a matrix product: it holds the weights
+    `(B, n, K)` and r `(B, K, C)`, but never the residuals `(B, n, K, C)`. The paper has no 1/n.
+    This factor makes embeddings independent of the number of positions, and W1 can absorb it. All
+    is computed in float32 at least. r_k grows with the square of the features.
 
     Args:
         num_prototypes: K, number of prototypes.
         embedding_dim: D, size of the embedding.
         hidden_dim: width of the embedding networks.
-        shared_network: one network for all prototypes, in place of one for each.
+        shared_network: use one network for all prototypes instead of one for each.
         diversity_weight: weight of `prototype_diversity` (eq. 3), which the layer adds to the loss
             in training.
         prototypes_initializer: initialiser of the prototypes.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weights: `prototypes (K, C)`, `hidden_kernel (K, C, hidden_dim)`, `hidden_bias (K, hidden_dim)`,
-    `output_kernel (K, hidden_dim, D)`, `output_bias (D,)`; a shared network is without K.
+    `output_kernel (K, hidden_dim, D)`, `output_bias (D,)`. A shared network has no leading K.
 
     Input: a map or a set. Output: `(B, D)`.
 
@@ -101,7 +101,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         self.build_output()
 
     def build_output(self):
-        """Make the weights of the last layer of the networks alone."""
+        """Make only the weights of the last layer of the networks."""
         self.output_kernel = self._kernel("output_kernel", self.hidden_dim, self.embedding_dim, 1.0)
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.embedding_dim,), initializer="zeros", autocast=False
@@ -114,7 +114,7 @@ class CodedResidualTransform(LocalFeatureLayer):
     def encode(
         self, features: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
-        """Hidden layer of the network of each prototype.
+        """Hidden layer of each prototype's network.
 
         Args:
             features: map or set, as for the layer.
@@ -132,7 +132,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         return ops.gelu(ops.einsum(f"bkc,{self._k}ch->bkh", residuals, kernel) + bias, False)
 
     def embed(self, hidden: Tensor) -> Tensor:
-        """Mean over the prototypes of the last layer of their networks.
+        """Last layer of the networks, averaged over the prototypes.
 
         Args:
             hidden: float tensor `(B, K, hidden_dim)` of `encode`.
@@ -148,7 +148,7 @@ class CodedResidualTransform(LocalFeatureLayer):
     def correlation_maps(self, features: Tensor) -> Tensor:
         """Correlation of every local feature with every prototype, `w_kj = x_j · c_k`.
 
-        The heat maps of the paper's Figure 2. Equation 1 weighs a residual by `softplus(w_kj)`.
+        Figure 2 of the paper shows these maps. Eq. 1 weighs a residual by `softplus(w_kj)`.
 
         Args:
             features: map or set, as for the layer.
@@ -196,7 +196,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         return "" if self.shared_network else "k"
 
     def _kernel(self, name, inputs, outputs, gain):
-        """Kernels of variance gain / inputs for each of the networks."""
+        """Kernels of variance gain / inputs, one for each network."""
         shape = (*self._networks, inputs, outputs)
         # Keras counts the networks among the inputs.
         scale = gain if self.shared_network else gain * self.num_prototypes

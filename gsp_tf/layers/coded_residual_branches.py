@@ -18,28 +18,28 @@ from gsp_tf.ops import similarity_consistency
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class CodedResidualBranches(LocalFeatureLayer):
-    """Two coded residual transforms of one feature map, which agree on what is similar.
+    """Two coded residual transforms of one feature map, trained to agree on similarities.
 
     "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022), section 3.3.
     The branches differ in the number of prototypes K and the dimension D. In training the layer
-    adds to the loss how much the similarities among the batch differ between them
-    (`similarity_consistency`, eqs. 4 and 5), and each branch the diversity of its prototypes
-    (eq. 3). With a metric loss on both embeddings, that makes the total loss,
-    `L_DIV + λ1 L_MS + λ2 L_CON`. Inference uses the first embedding.
+    adds to the loss the difference between the branches in the similarities within the batch
+    (`similarity_consistency`, eqs. 4 and 5). Each branch adds the diversity of its prototypes
+    (eq. 3). With a metric loss on both embeddings, the total loss is `L_DIV + λ1 L_MS + λ2 L_CON`.
+    Inference uses the first embedding.
 
-    The paper shares the weights of the branches (section 4.4), and does not say which of them two
-    branches of different D can share. Here these are the prototypes and the hidden layers; only
-    the last layers differ.
+    The paper shares the weights of the branches (section 4.4). It does not say which weights two
+    branches of different D can share. Here they share the prototypes and the hidden layers, and
+    only the last layers differ.
 
     Args:
-        num_prototypes: pair of K, numbers of prototypes.
-        embedding_dim: pair of D, sizes of the embeddings.
+        num_prototypes: pair of K, the numbers of prototypes.
+        embedding_dim: pair of D, the sizes of the embeddings.
         hidden_dim: width of the embedding networks.
         shared_network: as in `CodedResidualTransform`.
-        share_weights: the branches share what does not depend on D: the branch with fewer
-            prototypes has the first of the other's, with their hidden layers.
-        diversity_weight: weight of the diversity of each branch's prototypes; prototypes that the
-            branches share count once.
+        share_weights: share everything between the branches that does not depend on D. The branch
+            with fewer prototypes uses the first ones of the other branch, with their hidden layers.
+        diversity_weight: weight of the diversity of each branch's prototypes; shared prototypes
+            count once.
         consistency_weight: λ2, weight of the consistency of the embeddings.
         prototypes_initializer: initialiser of the prototypes.
         data_format: layout of feature maps, `None` for Keras' global setting.

@@ -11,17 +11,17 @@ from gsp_tf.ops import similarity_consistency
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class DenseBranches(keras.layers.Layer):
-    """Two dense layers on one feature, which agree on what is similar.
+    """Two dense layers on one feature, trained to agree on similarities.
 
-    `CodedResidualBranches` without the coded residual transform, the row "-CRT" in the ablation of
-    "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022), Table 6. In
-    training the layer adds `similarity_consistency` (eqs. 4 and 5) to the loss.
+    This is `CodedResidualBranches` without the coded residual transform: the row "-CRT" in the
+    ablation of "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022),
+    Table 6. In training the layer adds `similarity_consistency` (eqs. 4 and 5) to the loss.
 
     Args:
-        embedding_dim: pair of D, sizes of the embeddings.
+        embedding_dim: pair of D, the sizes of the embeddings.
         consistency_weight: λ2, weight of the consistency of the embeddings.
 
-    Attributes: `first` and `second`, the two `keras.layers.Dense`, without bias.
+    Attributes: `first` and `second`, two `keras.layers.Dense` without bias.
 
     Input: pooled features `(B, C)`. Output: the pair of first `(B, D_1)` and second `(B, D_2)`.
 

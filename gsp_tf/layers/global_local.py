@@ -21,34 +21,34 @@ _HEADS = {
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GlobalLocalEmbedding(LocalFeatureLayer):
-    """Embedding whose halves describe the whole image and its parts.
+    """Embedding with one half for the whole image and one half for its parts.
 
     "Multi-Head Deep Metric Learning Using Global and Local Representations" (WACV 2022), section 3.
-    The global head takes the last map of a backbone (conv5), the local head an earlier one (conv4).
-    Each head enhances its map by a second-order attention of its own (eqs. 1 to 3), adds average
-    and maximum over the positions (eq. 4), and maps the sum to D/2 values by a fully connected
-    layer with a bias, which the paper calls whitening. The embedding is both halves side by side,
-    the global one first.
+    The global head takes the last map of a backbone (conv5), and the local head takes an earlier
+    one (conv4). Each head enhances its map by its own second-order attention (eqs. 1 to 3) and adds
+    the average and the maximum over the positions (eq. 4). A fully connected layer with a bias,
+    which the paper calls whitening, maps the sum to D/2 values. The embedding is the concatenation
+    of both halves, with the global one first.
 
     Args:
         dim: D, dimension of the embedding; even with `heads="both"`.
         key_dim: d, channels of the queries, keys and values of each attention.
         scale: ζ, factor of the correlations.
         heads: "both"; "global" or "local" for an embedding of one map; or "single" for one head on
-            both maps: the positions of the local map that lie within one of the global map are
-            put side by side in its channels (the focus layer of section 4.5).
+            both maps. "single" puts the positions of the local map that lie within one position of
+            the global map side by side in its channels (the focus layer of section 4.5).
         attention: whether the heads have second-order attention.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Input: the pair of the local map `(B, H, W, C)` and the global map `(B, H', W', C')`, in the
-    order in which `gsp_tf.backbones.create(..., intermediate=True)` gives them; the map alone does
-    with `heads="global"` or `"local"`. With `"single"` H and W are known multiples of H' and W'.
+    order of `gsp_tf.backbones.create(..., intermediate=True)`. With `heads="global"` or `"local"`,
+    the map alone is also accepted. With `"single"`, H and W are known multiples of H' and W'.
 
     Output: `(B, D)`.
 
     Raises:
-        ValueError: if an argument is not accepted, or the input is not a pair of maps or, for one
-            head, of maps that fit.
+        ValueError: if an argument is not accepted, the input is not a pair of maps, or the two maps
+            do not fit one head.
 
     Example:
         >>> from gsp_tf import backbones
@@ -113,19 +113,19 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
         head: Literal["local", "global", "single"] | None = None,
         position: Sequence[int] | None = None,
     ) -> Tensor:
-        """Attention in the map of one head, as `SecondOrderAttention.attention_maps`.
+        """Attention in the map of one head, as in `SecondOrderAttention.attention_maps`.
 
         Args:
             maps: the local and the global map, as for the layer.
-            head: `None` is the local one of both, or the only one.
-            position: `(row, column)` in the map of the head, to see where that position looks
-                (Fig. 6); `None` for the mean over all positions.
+            head: `None` takes the local head of two, or the only head.
+            position: `(row, column)` in the head's map, to show where that position looks (Fig. 6);
+                `None` for the mean over all positions.
 
         Returns:
             `(B, H, W)` of the head's map; each sums to 1.
 
         Raises:
-            ValueError: if the layer has no attention or no such head, or the map no such position.
+            ValueError: if the layer has no attention, no such head or no such position.
 
         Example:
             >>> import numpy as np
@@ -170,7 +170,7 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
         return maps[0 if name == "local" else 1]
 
     def _joint_shape(self, local_shape, global_shape):
-        """Shape of both maps side by side, `(B, H', W', C'')`."""
+        """Shape `(B, H', W', C'')` of both maps side by side."""
         local_channels = self.num_channels(local_shape)
         global_channels = self.num_channels(global_shape)
         (height, width), (rows, columns) = (
@@ -186,7 +186,7 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
         return (global_shape[0], rows, columns, local_channels + global_channels)
 
     def _joint_map(self, local_map, global_map):
-        """The local map by space to depth and the global map, side by side."""
+        """The local map after space to depth and the global map, side by side."""
         if self.data_format == "channels_first":
             local_map, global_map = (
                 ops.transpose(each, (0, 2, 3, 1)) for each in (local_map, global_map)

@@ -41,7 +41,7 @@ class LocalFeatureLayer(keras.layers.Layer):
         self.data_format = data_format
 
     def num_channels(self, input_shape: tuple[int | None, ...]) -> int:
-        """Channels C of an input shape; refuses shapes that are neither a map nor a set."""
+        """Channels C of an input shape; refuses a shape that is neither a map nor a set."""
         if len(input_shape) not in (3, 4):
             raise ValueError(
                 f"{type(self).__name__} takes maps (B, H, W, C) or sets (B, n, C), "
@@ -56,10 +56,10 @@ class LocalFeatureLayer(keras.layers.Layer):
         return channels
 
     def as_set(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Any, tuple]:
-        """The features as a set `(B, n, C)`, their mask `(B, n)`, and the shape of their positions.
+        """Features as a set `(B, n, C)`, their mask `(B, n)`, and the shape of their positions.
 
-        The positions are `(H, W)` of a map or `(n,)` of a set. Features that the mask leaves out
-        are set to 0, whatever they were.
+        The shape of the positions is `(H, W)` for a map and `(n,)` for a set. Features that the
+        mask leaves out are set to 0, whatever their values.
         """
         features = ops.convert_to_tensor(features)
         self.num_channels(features.shape)
@@ -73,7 +73,7 @@ class LocalFeatureLayer(keras.layers.Layer):
         return features, mask, shape[1:-1]
 
     def _prepare(self, features):
-        """The features as a tensor, for methods that may be called before the layer itself."""
+        """Features as a tensor; builds the layer if it was not called before."""
         features = ops.convert_to_tensor(features)
         if not self.built:
             self.build(tuple(features.shape))
@@ -87,26 +87,26 @@ class LocalFeatureLayer(keras.layers.Layer):
 
 
 def at_positions(values, positions):
-    """What a set has for each of its features, `(B, n, ...)`, at the positions of a map or set."""
+    """Values `(B, n, ...)` of the features of a set, at the positions of its map or set."""
     return ops.reshape(values, (ops.shape(values)[0], *positions, *values.shape[2:]))
 
 
 def check_sizes(**sizes):
-    """Refuse a size that is not an integer of at least 1, by its name."""
+    """Refuse a named size that is not an integer of at least 1."""
     for name, size in sizes.items():
         if size != int(size) or size < 1:
             raise ValueError(f"{name} must be an integer of at least 1, received {size}.")
 
 
 def check_positive(**values):
-    """Refuse a value that is not positive and finite, by its name."""
+    """Refuse a named value that is not positive and finite."""
     for name, value in values.items():
         if not 0.0 < value < float("inf"):
             raise ValueError(f"{name} must be positive and finite, received {value}.")
 
 
 def check_pair(**pairs):
-    """Refuse what is not a pair of sizes, by its name."""
+    """Refuse a named value that is not a pair of sizes."""
     for name, pair in pairs.items():
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(f"{name} must be a pair, one for each branch, received {pair!r}.")
@@ -115,7 +115,7 @@ def check_pair(**pairs):
 
 
 def check_loss_weights(**weights):
-    """Refuse a negative weight of a loss, by its name."""
+    """Refuse a named loss weight that is negative."""
     for name, weight in weights.items():
         if not weight >= 0:
             raise ValueError(f"{name} must not be negative, received {weight}.")

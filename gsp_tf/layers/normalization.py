@@ -14,8 +14,8 @@ from gsp_tf.ops import l2_normalize, lipschitz_normalize
 class LipschitzNormalization(keras.layers.Layer):
     """Pulls vectors into the unit ball: `u / max(1, ||u||)`.
 
-    GSP paper (Gürbüz et al., ICCV 2023), section 4.1: vectors inside the ball are left as they are,
-    so that the norm of a weak feature still counts and the map is 1-Lipschitz.
+    GSP paper (Gürbüz et al., ICCV 2023), section 4.1: vectors inside the ball stay as they are, so
+    that the norm of a weak feature still counts and the map is 1-Lipschitz.
 
     Input: `(..., D)`. Output: `(..., D)`.
 
@@ -40,8 +40,8 @@ class LipschitzNormalization(keras.layers.Layer):
 class L2Normalization(keras.layers.Layer):
     """Scales vectors to unit length: `u / ||u||`, zero for a zero vector.
 
-    The last layer of an embedder whose embeddings are compared by cosine similarity. Its gradient
-    is finite everywhere and zero at zero.
+    It is the last layer of an embedder for comparison by cosine similarity. Its gradient is finite
+    everywhere and zero at zero.
 
     Input: `(..., D)`. Output: `(..., D)`.
 
@@ -67,10 +67,10 @@ class PixelNormalization(keras.layers.Layer):
     """Centres and scales pixels by channel: `(pixel - mean) / std`, in float32.
 
     Args:
-        mean: mean of each of the three channels, or of all, in pixels of [0, 255]; in the order of
+        mean: mean of each of the three channels, or of all, for pixels in [0, 255]; in the order of
             the output.
-        std: what to divide each channel by, or all.
-        bgr: turn RGB into BGR, the order of Caffe's networks, first.
+        std: divisor of each channel, or of all.
+        bgr: first turn RGB into BGR, the order of Caffe's networks.
 
     Input: RGB images `(B, H, W, 3)`, pixels in [0, 255]. Output: `(B, H, W, 3)`.
 
@@ -110,10 +110,10 @@ class PixelNormalization(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class FrozenBatchNormalization(keras.layers.BatchNormalization):
-    """Batch normalisation by its moving statistics, in training too, with nothing to train.
+    """Batch normalisation by its moving statistics, even in training, with nothing to train.
 
-    `layer.trainable = False` does the same to Keras' own, until the `trainable` of a model around
-    it is set, which loading the model does; here it stays `False`.
+    Keras' own layer with `trainable = False` does the same until `trainable` is set on an enclosing
+    model, which loading the model does. This layer stays `False`.
 
     Args: those of `keras.layers.BatchNormalization`.
 

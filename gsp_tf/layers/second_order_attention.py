@@ -14,29 +14,28 @@ from gsp_tf.ops import at_least_float32, masked_softmax
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class SecondOrderAttention(LocalFeatureLayer):
-    """Adds to every local feature what the features that correlate with it have to say.
+    """Adds to every local feature information from the features that correlate with it.
 
     "Multi-Head Deep Metric Learning Using Global and Local Representations" (WACV 2022), eqs. 1 to
     3, after "SOLAR: Second-Order Loss and Attention for Image Retrieval" (ECCV 2020). With queries
-    q, keys k and values v, each a 1 x 1 convolution of the features f,
+    q, keys k and values v, each a 1 x 1 convolution of the features f, the layer computes
 
         a = softmax(ζ qᵀk),      f_soa = f + φ(a v),
 
-    where row i of a, over the n positions, sums to 1, and φ is a 1 x 1 convolution back to C
-    channels. SOLAR writes z and ψ for a and φ. φ starts at 0, as in SOLAR's model, so that the
-    layer starts as the identity; the multi-head paper does not say how it starts. Memory grows with
-    n². Correlations are squares of features, which overflow float32: features of up to 1e18 give
+    where row i of a sums to 1 over the n positions, and φ is a 1 x 1 convolution back to C
+    channels. SOLAR writes z and ψ for a and φ. As in SOLAR's model, φ starts at 0, so the layer
+    starts as the identity; the multi-head paper does not say how φ starts. Memory grows with n².
+    Correlations are squares of features and can overflow float32: features of up to 1e18 give
     finite values.
 
     Args:
         key_dim: d, channels of q, k and v.
-        scale: ζ, factor of the correlations; SOLAR takes `key_dim ** -0.5`.
-        batch_normalization: normalise q and k by the batch and cut them at 0, as SOLAR's model
-            does.
+        scale: ζ, factor of the correlations; SOLAR uses `key_dim ** -0.5`.
+        batch_normalization: apply batch normalisation and a ReLU to q and k, as SOLAR's model does.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Input: a map or a set. Features that a mask leaves out are set to 0 and not attended to.
-    Output: of the shape of the input.
+    Input: a map or a set. Features that a mask leaves out are set to 0 and get no attention.
+    Output: the same shape as the input.
 
     Raises:
         ValueError: if `key_dim` is not a positive integer.
@@ -94,8 +93,8 @@ class SecondOrderAttention(LocalFeatureLayer):
         Args:
             features: map or set, as for the layer.
             mask: optional boolean mask of a set, `(B, n)`.
-            position: `(row, column)` in a map or index in a set, whose row of a is returned, as
-                Fig. 6 of the multi-head paper shows it; `None` for the mean over all rows.
+            position: `(row, column)` in a map or index in a set, to return its row of a (Fig. 6 of
+                the multi-head paper); `None` for the mean over all rows.
 
         Returns:
             `(B, H, W)` for a map, `(B, n)` for a set; each sums to 1.
@@ -113,7 +112,7 @@ class SecondOrderAttention(LocalFeatureLayer):
         attention = self._attention(features, mask, training=False)
         if position is not None:
             return at_positions(attention[:, _index(position, positions)], positions)
-        # Every row counts alike, but for those that the mask leaves out.
+        # All rows count equally, except those that the mask leaves out.
         rows = masked_softmax(ops.zeros_like(attention[..., 0]), mask)
         return at_positions(ops.einsum("bi,bij->bj", rows, attention), positions)
 
@@ -121,7 +120,7 @@ class SecondOrderAttention(LocalFeatureLayer):
         return input_shape
 
     def _attention(self, features, mask, training):
-        """a `(B, n, n)` of a set `(B, n, C)`."""
+        """Attention a `(B, n, n)` of a set `(B, n, C)`."""
         queries, keys = self.query(features), self.key(features)
         if self.batch_normalization:
             arguments = {"mask": mask, "training": training}
@@ -145,7 +144,7 @@ class SecondOrderAttention(LocalFeatureLayer):
 
 
 def _index(position, positions):
-    """Index in the set of a position of a map or set, whose positions have the given shape."""
+    """Index in the set of a position, given the shape of the positions of its map or set."""
     position, sizes = np.atleast_1d(position), [int(size) for size in positions]
     if position.shape != (len(sizes),) or (position < 0).any() or (position >= sizes).any():
         raise ValueError(f"position must lie within {tuple(sizes)}, received {position.tolist()}.")

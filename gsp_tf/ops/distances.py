@@ -17,24 +17,24 @@ def pairwise_distances(
 ) -> Tensor:
     """Euclidean distance of every row of `x` to every row of `y`.
 
-    `||x_i - y_j||^2 = ||x_i||^2 - 2 x_i . y_j + ||y_j||^2`, as one matrix product. The rounding
-    error of that sum is up to `r (||x_i||^2 + ||y_j||^2)`, `r = max(4, sqrt(D) / 2) eps` for the
-    machine epsilon `eps` of the type. A pair within it cannot be told from a coincident one: its
-    distance is exactly 0 and its gradient is 0.
+    The squared distance is `||x_i||^2 - 2 x_i . y_j + ||y_j||^2`, computed as one matrix product.
+    Its rounding error is up to `r (||x_i||^2 + ||y_j||^2)`, `r = max(4, sqrt(D) / 2) eps`, with the
+    machine epsilon `eps` of the type. A pair within that error cannot be told from a coincident
+    one: its distance is exactly 0 and its gradient is 0.
 
-    In float32 that would be all unit vectors nearer than 1e-3. So where a squared distance is less
-    than `1024 eps (||x_i||^2 + ||y_j||^2)` (unit vectors nearer than 0.016), all of them are
-    computed once more in float64: then only unit vectors nearer than 1e-7 coincide. Value and
-    gradient then take 1.6 to 2.9 times as long, and without such a pair up to 1.2 times (128 to
-    2,048 rows of 128 dimensions, two cores). On a backend without float64, such as JAX by
-    default, the limit of 1e-3 stays.
+    In float32 this would hold for all unit vectors nearer than 1e-3. If a squared distance is less
+    than `1024 eps (||x_i||^2 + ||y_j||^2)` (unit vectors nearer than 0.016), all distances are
+    therefore computed again in float64. Only unit vectors nearer than 1e-7 then coincide. Value and
+    gradient then take 1.6 to 2.9 times as long, and up to 1.2 times as long without such a pair
+    (128 to 2,048 rows of 128 dimensions, two cores). On a backend without float64, such as JAX by
+    default, the limit of 1e-3 remains.
 
     Args:
         x: float tensor `(..., a, D)`.
-        y: float tensor `(..., b, D)`; `x` itself if `None`; a row and itself are not a near pair.
+        y: float tensor `(..., b, D)`; `x` if `None`, and a row with itself is not a near pair.
         squared: return squared distances.
-        where: True for the pairs `(..., a, b)` whose distances are used, broadcast; near ones
-            among the others do not call for float64.
+        where: True for the pairs `(..., a, b)` whose distances are used, broadcast; other near
+            pairs do not trigger float64.
 
     Returns:
         tensor `(..., a, b)`, float64 for float64 inputs, float32 otherwise.
@@ -73,7 +73,7 @@ def pairwise_distances(
 
 
 def _expanded(x, y):
-    """Squared distances, 0 within rounding error, and the sums of squared norms `(..., a, b)`."""
+    """Squared distances (0 within rounding error) and sums of squared norms, both `(..., a, b)`."""
     square_norms = ops.expand_dims(ops.sum(ops.square(x), axis=-1), -1) + ops.expand_dims(
         ops.sum(ops.square(y), axis=-1), -2
     )
@@ -83,6 +83,6 @@ def _expanded(x, y):
 
 
 def relative_rounding(x):
-    """Rounding error of a squared distance over the sum of squared norms it is computed from."""
+    """Rounding error of a squared distance, relative to the sum of its two squared norms."""
     epsilon = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
     return max(4.0, math.sqrt(x.shape[-1]) / 2.0) * epsilon

@@ -11,17 +11,17 @@ from gsp_tf.ops.normalization import at_least_float32
 
 
 def greedy_k_center(pool: Tensor, centers: Tensor, k: int) -> Tensor:
-    """Choose k points of a pool, each the farthest from all centres chosen so far.
+    """Choose k points of a pool, each the farthest from all centres so far.
 
-    Thesis Algorithm 2: `i* = argmax_i min_c ||pool_i - c||` over the given centres and the points
-    chosen before, k times. It is the 2-approximation of the k-center problem: the covering radius
-    is at most twice the best possible. Ties, up to rounding, go to the lower index; no point is
-    chosen twice.
+    Each choice is `i* = argmax_i min_c ||pool_i - c||` over the given centres and the points
+    already chosen (thesis, Algorithm 2). The result is a 2-approximation of the k-center problem:
+    its covering radius is at most twice the best possible. Ties, up to rounding, go to the lower
+    index, and no point is chosen twice.
 
     Args:
         pool: float tensor `(..., b, D)`, the points to choose from.
-        centers: float tensor `(..., r, D)`, centres that are already there; r may be 0, then the
-            first point of the pool is the first choice.
+        centers: float tensor `(..., r, D)`, the existing centres; r may be 0, and the first choice
+            is then the first point of the pool.
         k: number of points to choose, 1 to b.
 
     Returns:
@@ -48,7 +48,7 @@ def greedy_k_center(pool: Tensor, centers: Tensor, k: int) -> Tensor:
 
 @tf.function
 def _choices(pool, centers, k):
-    # Halves of squared distances, by matrix-vector products from an origin within the pool.
+    # Half squared distances, from matrix-vector products. The origin is a point of the pool.
     pool, centers = pool - pool[..., :1, :], centers - pool[..., :1, :]
     norms, products_with = _norms_and_products(pool, k)
     nearest = ops.full_like(norms, float("inf"))
@@ -80,10 +80,10 @@ def _choices(pool, centers, k):
 
 
 def _norms_and_products(pool, k):
-    """Halves of squared norms `(..., b)`; products with the points at rows of the flat pool."""
+    """Half squared norms `(..., b)`, and a function for products with rows of the flat pool."""
     *_, size, dim = ops.shape(pool)
     if pool.shape[-2] is not None and size <= min(dim, 4 * k):
-        # So few points that all their products take one pass over the pool, and no more memory.
+        # With so few points, one pass over the pool gives all products and needs no more memory.
         products = ops.matmul(pool, ops.swapaxes(pool, -1, -2))
         norms = ops.diagonal(products, axis1=-2, axis2=-1) / 2
         return norms, partial(ops.take, ops.reshape(products, (-1, size)), axis=0)

@@ -12,8 +12,8 @@ def ridge_regression(inputs: Tensor, targets: Tensor, ridge: float) -> Tensor:
 
     `W = argmin ||X W - Y||^2 + ridge ||W||^2 = (X^T X + ridge I)^-1 X^T Y`, solved by a Cholesky
     factorisation. W is the transpose of A in (P3) of the GSP paper (section 4.3). A row of zeros in
-    both arguments changes nothing, which leaves samples out without changing a shape. Inputs or
-    targets that are not finite give weights that are NaN.
+    both arguments changes nothing, so samples can be left out without changing a shape. Non-finite
+    inputs or targets give NaN weights.
 
     Args:
         inputs: float tensor X `(..., n, d)`.
@@ -44,8 +44,8 @@ def ridge_regression(inputs: Tensor, targets: Tensor, ridge: float) -> Tensor:
 def solve_positive_definite(matrix: Tensor, right: Tensor) -> Tensor:
     """Solution of `A X = B` by a Cholesky factorisation.
 
-    The gradient solves with the same factor, `g_B = A^-1 g_X` and `g_A = -g_B Xᵀ`, instead of
-    going through the factorisation. A matrix that is not finite gives a solution that is NaN.
+    The gradient solves with the same factor, `g_B = A^-1 g_X` and `g_A = -g_B Xᵀ`, and does not
+    differentiate the factorisation. A non-finite matrix gives a NaN solution.
 
     Args:
         matrix: A, float tensor `(..., n, n)`, symmetric and positive definite.
@@ -61,8 +61,8 @@ def solve_positive_definite(matrix: Tensor, right: Tensor) -> Tensor:
 
     @tf.custom_gradient
     def solve(matrix, right):
-        # TensorFlow refuses to factorise a matrix that is not finite, and keras.ops.cholesky also
-        # stops the program at such a gradient. Here NaN passes, for the trainer to notice.
+        # TensorFlow refuses to factorise a non-finite matrix, and keras.ops.cholesky also stops the
+        # program at such a gradient. Here NaN passes through, so that the trainer can notice it.
         finite = tf.reduce_all(tf.math.is_finite(matrix), axis=(-1, -2), keepdims=True)
         identity = tf.eye(tf.shape(matrix)[-1], dtype=matrix.dtype)
         factor = tf.linalg.cholesky(tf.where(finite, matrix, identity))

@@ -1,4 +1,4 @@
-"""Types and lengths of vectors: at least float32, unit length, the unit ball."""
+"""Vectors in at least float32, at unit length, and in the unit ball."""
 
 import math
 
@@ -12,8 +12,8 @@ from gsp_tf._typing import Tensor
 def at_least_float32(*tensors: Tensor) -> Tensor | list[Tensor]:
     """Convert to floating tensors of at least 32 bits, all of one type.
 
-    Sums of squares overflow float16 and lose most digits in bfloat16, so distances and transport
-    are computed in float32 for half-precision inputs, and in float64 if an input is float64.
+    Sums of squares overflow float16 and lose most digits in bfloat16. Distances and transport are
+    therefore computed in float32 for half-precision inputs, and in float64 if one input is float64.
 
     Args:
         tensors: arrays or tensors of any shapes and numeric types.
@@ -37,7 +37,7 @@ def at_least_float32(*tensors: Tensor) -> Tensor | list[Tensor]:
 def l2_normalize(u: Tensor) -> Tensor:
     """Scale vectors to unit length, `u / ||u||`; a zero vector stays zero, with zero gradient.
 
-    Zero is any vector whose components all have a square that underflows: below 3e-16 in float32.
+    Zero is any vector with all components below `sqrt(tiny / eps)` of the type: 3e-16 in float32.
 
     Args:
         u: float tensor `(..., D)`.
@@ -52,7 +52,7 @@ def l2_normalize(u: Tensor) -> Tensor:
     u = at_least_float32(u)
     precision = np.finfo(keras.backend.standardize_dtype(u.dtype))
     largest = ops.stop_gradient(ops.max(ops.abs(u), axis=-1, keepdims=True))
-    # The gradient has the third power of the norm, which float32 does not hold beyond 1e12.
+    # The gradient contains the cube of the norm, which overflows float32 beyond 1e12.
     u = u / ops.where(largest > math.sqrt(precision.tiny / precision.eps), largest, 1.0)
     square_norm = ops.sum(ops.square(u), axis=-1, keepdims=True)
     is_zero = square_norm < 0.5
@@ -62,8 +62,8 @@ def l2_normalize(u: Tensor) -> Tensor:
 def lipschitz_normalize(u: Tensor) -> Tensor:
     """Pull vectors into the unit ball, `u / max(1, ||u||)`.
 
-    GSP paper, section 4.1; thesis, section 3.2.4. Unlike L2 normalisation it is 1-Lipschitz
-    everywhere, at zero too.
+    GSP paper, section 4.1; thesis, section 3.2.4. Unlike L2 normalisation, it is 1-Lipschitz
+    everywhere, including at zero.
 
     Args:
         u: float tensor `(..., D)`.

@@ -19,14 +19,14 @@ _SMALLEST = 1e-6
 
 
 def average_weights(features: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Weights `(B, n)` of average pooling: 1/n for the n features that are there, 0 for others.
+    """Weights of average pooling: 1/n for the n features present, 0 for the others.
 
     Args:
         features: float tensor `(B, n, C)`.
         mask: optional boolean mask `(B, n)`.
 
     Returns:
-        float tensor `(B, n)`; each row sums to 1, or to 0 if nothing is there.
+        float tensor `(B, n)`; each row sums to 1, or to 0 if no feature is present.
 
     Example:
         >>> import numpy as np
@@ -40,15 +40,15 @@ def average_weights(features: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the last axis, in which an entry that the mask leaves out has no share.
+    """Softmax over the last axis that gives no share to entries left out by the mask.
 
     Args:
         scores: float tensor `(..., n)`.
-        mask: optional boolean tensor that broadcasts to `(..., n)`, false for entries left out.
+        mask: optional boolean tensor that broadcasts to `(..., n)`, False for entries left out.
 
     Returns:
-        tensor `(..., n)`, float64 for float64 inputs, float32 otherwise; each row sums to 1, or is
-        0 if the mask keeps nothing of it.
+        tensor `(..., n)`, float64 for float64 inputs, float32 otherwise; each row sums to 1, or to
+        0 if all its entries are left out.
 
     Example:
         >>> masked_softmax([0.0, 0.0, 9.0], [True, True, False]).numpy().tolist()
@@ -65,12 +65,12 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 def generalized_mean(x: Tensor, p: Tensor | float, weights: Tensor) -> Tensor:
     """Weighted power mean of each channel, `(Σ_j w_j max(x_j, 1e-6)^p)^(1/p)`.
 
-    Computed on `x / max_j x_j`, whose powers neither overflow nor all vanish.
+    It is computed on `x / max_j x_j`, so that the powers neither overflow nor all vanish.
 
     Args:
         x: float tensor `(..., n, C)`, at least float32.
-        p: scalar, the power, > 0: 1 is the mean, infinity the maximum.
-        weights: float tensor `(..., n)`, each row sums to 1, or is 0 for a set without elements.
+        p: scalar power > 0; 1 gives the mean, infinity the maximum.
+        weights: float tensor `(..., n)`; each row sums to 1, or to 0 for a set without elements.
 
     Returns:
         tensor `(..., C)`; 0 for a set without elements.
@@ -82,7 +82,7 @@ def generalized_mean(x: Tensor, p: Tensor | float, weights: Tensor) -> Tensor:
     weights = ops.convert_to_tensor(weights)[..., None]
     present = weights > 0
     x = ops.maximum(ops.where(present, x, 0.0), _SMALLEST)
-    # The mean scales with x, so that the unit in which it is computed has no gradient.
+    # The mean scales with x, so the choice of unit does not affect it and needs no gradient.
     unit = ops.stop_gradient(ops.max(x, axis=-2, keepdims=True))
     mean_power = ops.sum(weights * ops.power(x / unit, p), axis=-2)
     is_empty = ops.logical_not(ops.any(present, axis=-2))
@@ -98,29 +98,30 @@ def generalized_sum_pooling(
     solver: Solver = "newton",
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Pool local features by partial transport, one operation with a gradient of its own.
+    """Pool local features by partial transport, as one operation with its own gradient.
 
-    "Generalized Sum Pooling for Metric Learning", section 4: with the costs `c_ij = ||ω̄_i - f̄_j||`,
-    `ū = u / max(1, ||u||)`, and ρ and π of `partial_transport`, the weights `w_j = (1/n - ρ_j) / μ`
-    (p_j of the paper), the pooled feature `Σ_j w_j f_j` (eq. 4.1) and the attributes
-    `z_i = Σ_j π_ij / μ` (eq. 4.3).
+    "Generalized Sum Pooling for Metric Learning", section 4. The costs are `c_ij = ||ω̄_i - f̄_j||`
+    with `ū = u / max(1, ||u||)`, and `partial_transport` gives ρ and π. Feature j has the weight
+    `w_j = (1/n - ρ_j) / μ` (p_j in the paper). The pooled feature is `Σ_j w_j f_j` (eq. 4.1), and
+    the attributes are `z_i = Σ_j π_ij / μ` (eq. 4.3).
 
-    The gradient (Prop. 4.3) is that of the whole. Neither plan nor normalised features are formed:
-    `z_i = Σ_j w_j a_ij` for the assignment `a_ij = softmax_i(-ε c_ij)`, and f̄ is a multiple of f.
-    Distances within rounding error (in float32 1e-3 between unit vectors) are 0 with gradient 0.
+    The gradient (Prop. 4.3) covers the whole operation. Neither plan nor normalised features are
+    formed: `z_i = Σ_j w_j a_ij` for the assignment `a_ij = softmax_i(-ε c_ij)`, and f̄ is a
+    multiple of f. Distances within rounding error (1e-3 between unit vectors in float32) are 0 with
+    gradient 0.
 
     Args:
         features: float tensor `(B, n, C)`, finite.
         prototypes: float tensor `(m, C)`.
-        transport_ratio: μ in (0, 1], the fraction of the mass of the features to transport.
+        transport_ratio: μ in (0, 1], fraction of the mass of the features to transport.
         entropy_smoothing: ε > 0, inverse strength of the smoothing.
         solver: "newton" or "fixed_point", as for `partial_transport`.
-        mask: optional boolean tensor `(B, n)`, False for absent features: their weight is 0, they
-            get no gradient, and n counts the rest.
+        mask: optional boolean tensor `(B, n)`, False for absent features; these have weight 0, get
+            no gradient and are not counted in n.
 
     Returns:
-        pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)`; each row of the last two sums
-        to 1; float64 if an input is, else float32.
+        pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)`, float64 if an input is, else
+        float32; each row of attributes and weights sums to 1.
 
     Raises:
         ValueError: if μ, ε or the solver is out of range.
@@ -143,7 +144,7 @@ def generalized_sum_pooling(
         feature_squares = square_norms * scale * scale
         cost = tf.sqrt(square_costs)
         assignment = tf.nn.softmax(-entropy_smoothing * cost)
-        # log s from the nearest prototype, whose a_ij is exp(-ε c_ij) / s_j.
+        # log s is computed from the nearest prototype, which has a_ij = exp(-ε c_ij) / s_j.
         log_s = -entropy_smoothing * tf.reduce_min(cost, axis=-1)
         log_s -= tf.math.log(tf.reduce_max(assignment, axis=-1))
         taken, left = taken_and_left(log_s, present, n, transport_ratio, solver)
@@ -156,7 +157,7 @@ def generalized_sum_pooling(
             through = tf.linalg.matvec(assignment, g_attributes)
             g_taken = (tf.linalg.matvec(features, g_pooled) + through + g_weights) / mass
             g_log_s = through_solution(g_taken, taken, left)
-            # Scaled as f_j is, the gradient w.r.t. c_ij is a_ij (α_j + β_j g_attributes_i).
+            # Multiplied by scale, the gradient w.r.t. c_ij is a_ij (α_j + β_j g_attributes_i).
             beta = -entropy_smoothing * scale * weights
             alpha = -entropy_smoothing * scale * g_log_s - beta * through
             g_cost = assignment * tf.matmul(
@@ -164,13 +165,13 @@ def generalized_sum_pooling(
                 tf.stack([tf.ones_like(g_attributes), g_attributes], axis=1),
             )
             pull = tf.math.divide_no_nan(g_cost, cost)
-            # What f̄_j gets of itself: all of its pull, or what keeps it on the unit sphere.
+            # The part along f̄_j itself: its whole pull, or what keeps it on the unit sphere.
             total = _row_sums(pull)
             on_sphere = feature_squares * total + tf.tensordot(pull, prototype_squares, 1)
             on_sphere = 0.5 * (on_sphere - _row_sums(g_cost * cost))
             own = scale * tf.where(square_norms < 1.0, total, on_sphere)
             g_features = own[..., None] * features + weights[..., None] * g_pooled[:, None]
-            with tf.control_dependencies([g_features]):  # one array of their size less at a time
+            with tf.control_dependencies([g_features]):  # holds one array of their size less
                 g_features += tf.tensordot(pull, -prototypes, 1)
             g_prototypes = tf.tensordot(1.0 / scale, pull, 2)[:, None] * prototypes
             g_prototypes -= tf.matmul(_rows(pull), _rows(features), transpose_a=True)
@@ -191,13 +192,13 @@ def attribute_maps(
 ) -> Tensor:
     """Share of every local feature in every attribute, `π_ij / μ = w_j a_ij`.
 
-    "Generalized Sum Pooling for Metric Learning", section 4; the sum over features is the
-    attributes of `generalized_sum_pooling` and that over prototypes its weights.
+    "Generalized Sum Pooling for Metric Learning", section 4. The sum over features gives the
+    attributes of `generalized_sum_pooling`, and the sum over prototypes gives its weights.
 
     Args: those of `generalized_sum_pooling`.
 
     Returns:
-        shares `(B, n, m)`; those of a sample sum to 1.
+        shares `(B, n, m)`, which sum to 1 for each sample.
 
     Raises:
         ValueError: if μ, ε or the solver is out of range.
@@ -231,7 +232,7 @@ def _squares(features, prototypes):
 
 
 def _row_sums(x):
-    """Sums over the last axis as a product, which XLA vectorises on a CPU."""
+    """Sums over the last axis as a matrix product, which XLA vectorises on a CPU."""
     return tf.tensordot(x, tf.ones(x.shape[-1], x.dtype), 1)
 
 

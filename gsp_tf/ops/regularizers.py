@@ -9,12 +9,11 @@ from gsp_tf.ops.normalization import at_least_float32, l2_normalize
 
 
 def prototype_diversity(prototypes: Tensor) -> Tensor:
-    """How alike prototypes are: 0 when they are orthogonal.
+    """Mean absolute cosine similarity between prototypes: 0 when they are orthogonal.
 
-    `1 / (K (K-1)) Σ_{k≠j} |c_k · c_j| / (‖c_k‖ ‖c_j‖)`, the mean of the absolute cosine
-    similarities over all pairs of different prototypes. "Coded Residual Transform for Generalizable
-    Deep Metric Learning" (NeurIPS 2022), eq. 3. The gradient is finite everywhere: it is zero for a
-    zero prototype and for an orthogonal pair.
+    `1 / (K (K-1)) Σ_{k≠j} |c_k · c_j| / (‖c_k‖ ‖c_j‖)` over all pairs of different prototypes.
+    "Coded Residual Transform for Generalizable Deep Metric Learning" (NeurIPS 2022), eq. 3. The
+    gradient is finite everywhere, and zero for a zero prototype and for an orthogonal pair.
 
     Args:
         prototypes: float tensor `(K, C)`.
@@ -38,23 +37,23 @@ def prototype_diversity(prototypes: Tensor) -> Tensor:
 def similarity_consistency(
     a: Tensor, b: Tensor, reduction: Literal["mean", "sum"] = "mean"
 ) -> Tensor:
-    """How much the cosine similarities among a batch differ between two embeddings of it.
+    """Difference between the cosine similarities that two embeddings give the same batch.
 
     `(1/B²) Σ_ij |s^a_ij - s^b_ij|` with the cosine similarities s. "Coded Residual Transform for
-    Generalizable Deep Metric Learning" (NeurIPS 2022), eqs. 4 and 5. The printed L1 norm is the sum
-    over the B² pairs, which grows with the batch and would outweigh the metric loss; the default is
-    their mean.
+    Generalizable Deep Metric Learning" (NeurIPS 2022), eqs. 4 and 5. The paper prints an L1 norm,
+    the sum over the B² pairs. It grows with the batch and would outweigh the metric loss, so the
+    default is the mean over the pairs.
 
     Args:
         a: float tensor `(B, D)`.
         b: float tensor `(B, D')` of the same samples.
-        reduction: "mean" over the pairs, or "sum", the norm as printed.
+        reduction: "mean" over the pairs, or "sum", the printed norm.
 
     Returns:
         scalar.
 
     Raises:
-        ValueError: if one is not `(B, D)`, their B differ, or the reduction is unknown.
+        ValueError: if an input is not `(B, D)`, the two B differ, or the reduction is unknown.
 
     Example:
         >>> float(similarity_consistency([[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]]))

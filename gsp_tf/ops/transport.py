@@ -1,4 +1,4 @@
-"""Entropy-smoothed optimal transport, of a part of the mass and of all of it."""
+"""Entropy-smoothed optimal transport of part of the mass and of all of it."""
 
 import math
 import warnings
@@ -32,25 +32,25 @@ def partial_transport(
         min over π, ρ >= 0 of  Σ_ij c_ij π_ij + (1/ε) (Σ_ij π_ij log π_ij + Σ_j ρ_j log ρ_j)
         subject to  ρ_j + Σ_i π_ij = 1/n,   Σ_ij π_ij = μ,
 
-    through its one unknown x: with `s_j = Σ_i exp(-ε c_ij)`, `p_j = sigmoid(x + log s_j)` and
-    `Σ_j p_j = n μ`, the solution is `ρ_j = (1 - p_j) / n`, `π_ij = p_j softmax_i(-ε c_ij) / n`.
-    p_j is the share of feature j that is taken. The linear program (P1) is the limit of ε → ∞. The
-    gradient is Prop. 4.3 (eq. 4.2) in the same terms: no matrix is inverted and no iterate is
-    stored.
+    through its single unknown x. With `s_j = Σ_i exp(-ε c_ij)` and `p_j = sigmoid(x + log s_j)`, x
+    solves `Σ_j p_j = n μ`. The solution is `ρ_j = (1 - p_j) / n`,
+    `π_ij = p_j softmax_i(-ε c_ij) / n`, and p_j is the transported share of feature j. The linear
+    program (P1) is the limit of ε → ∞. The gradient is Prop. 4.3 (eq. 4.2) in the same terms: it
+    inverts no matrix and stores no iterate.
 
     Args:
         cost: float tensor `(..., m, n)`, cost c_ij of moving feature j to prototype i.
-        transport_ratio: μ in (0, 1], the fraction of the mass to transport. 1 transports all of it.
-        entropy_smoothing: ε > 0, inverse strength of the smoothing; large is close to (P1).
+        transport_ratio: μ in (0, 1], fraction of the mass to transport; 1 transports all of it.
+        entropy_smoothing: ε > 0, inverse strength of the smoothing; a large value is close to (P1).
         solver: "newton", a bracketed Newton iteration in the log domain, or "fixed_point", the
-            iteration of Prop. 4.2 (kept for comparison). The plan of a fixed point that has not
-            converged transports some percent more or less than μ (100 iterations with ε 100).
-            Called eagerly it warns of that; in a graph it cannot.
-        max_iterations: bound on the solver's iterations; `None` is 60 for "newton", which stops
-            when it has converged (3 to 5 steps are usual), and 100 for "fixed_point", which always
+            iteration of Prop. 4.2 (kept for comparison). A fixed point that has not converged
+            transports some percent more or less than μ (100 iterations with ε 100). It warns about
+            this when called eagerly, but cannot in a graph.
+        max_iterations: limit on the solver's iterations. `None` means 60 for "newton", which stops
+            on convergence (usually after 3 to 5 steps), and 100 for "fixed_point", which always
             runs them all.
-        mask: optional boolean tensor `(..., n)`, False for features that are not there: their ρ and
-            π are 0, they get no gradient, and n counts the rest.
+        mask: optional boolean tensor `(..., n)`, False for absent features; their ρ and π are 0,
+            they get no gradient and are not counted in n.
 
     Returns:
         residual ρ `(..., n)` and plan π `(..., m, n)`, float64 for a float64 cost, else float32.
@@ -92,13 +92,13 @@ def partial_transport(
 
 
 def presence(features, mask):
-    """Float 1 for every feature that is there `(..., n)`, and how many are, `(..., 1)`, or 1."""
+    """Float 1 for every present feature `(..., n)`, and their number `(..., 1)`, at least 1."""
     present = tf.ones_like(features) if mask is None else tf.cast(mask, features.dtype)
     return present, tf.maximum(tf.reduce_sum(present, axis=-1, keepdims=True), 1.0)
 
 
 def taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations=None):
-    """The p and 1 - p `(..., n)` that solve `Σ_j sigmoid(x + log s_j) = n μ`, 0 where absent."""
+    """Solution p of `Σ_j sigmoid(x + log s_j) = n μ`, and 1 - p, `(..., n)`, 0 where absent."""
     if transport_ratio == 1.0:
         return present, tf.zeros_like(present)
     solve, default_iterations = _SOLVERS[solver]
@@ -111,7 +111,7 @@ def taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations=No
 
 
 def _warn_unless_converged(taken, present, mass):
-    """Warn where what is taken differs from the mass to transport by more than a thousandth."""
+    """Warn if the mass taken differs from the mass to transport by more than a thousandth."""
     excess = tf.reduce_sum(taken, axis=-1, keepdims=True) / mass - 1.0
     there = tf.reduce_max(present, axis=-1, keepdims=True)
     largest = float(tf.reduce_max(there * tf.abs(excess)))
@@ -141,7 +141,7 @@ def check_transport(transport_ratio: float, entropy_smoothing: float, solver: st
         solver: must be "newton" or "fixed_point".
 
     Raises:
-        ValueError: saying which parameter is out of range, and what is accepted.
+        ValueError: if a parameter is out of range; the message names it and what is accepted.
 
     Example:
         >>> check_transport(transport_ratio=0.3, entropy_smoothing=5.0, solver="newton")
@@ -157,15 +157,15 @@ def check_transport(transport_ratio: float, entropy_smoothing: float, solver: st
 
 
 def _center(log_s, present):
-    """Shift log s so that its maximum over the features is 0, which x takes up; x stays precise."""
+    """Shift log s to a maximum of 0 over the features; x absorbs the shift and stays precise."""
     lowest = tf.where(present > 0, log_s, log_s.dtype.min)
     return tf.where(present > 0, log_s - tf.reduce_max(lowest, axis=-1, keepdims=True), 0.0)
 
 
 def _newton(log_s, present, n, transport_ratio, max_iterations):
     """Root x of mean_j sigmoid(x + log s_j) = μ, by Newton on the log-odds of both sides."""
-    # The log-odds of the mean are close to linear in x (exactly so for equal s_j, and in both
-    # tails), which makes Newton quick. A step that leaves the bracket is replaced by bisection.
+    # The log-odds of the mean are almost linear in x (exactly linear for equal s_j and in both
+    # tails), so Newton converges quickly. Bisection replaces a step that leaves the bracket.
     target = math.log(transport_ratio) - math.log1p(-transport_ratio)
     low = tf.fill(tf.shape(n), tf.constant(target, log_s.dtype))
     high = target - tf.reduce_min(log_s, axis=-1, keepdims=True)
@@ -220,21 +220,21 @@ _SOLVERS = {
 def balanced_transport(
     cost: Tensor, weights: Tensor, entropy_smoothing: float, num_iterations: int = 10
 ) -> Tensor:
-    """Transport all mass of n features in equal parts to m prototypes, by Sinkhorn's iteration.
+    """Transport all mass of n features to m prototypes in equal parts, by Sinkhorn's iteration.
 
-    Entropy-smoothed transport between two given distributions (Cuturi, NeurIPS 2013).
-
-    The plan of `min Σ_ij c_ij π_ij + (1/ε) Σ_ij π_ij log π_ij` subject to `Σ_i π_ij = q_j` and
-    `Σ_j π_ij = 1/m` is `π_ij = q_j softmax_i(x_i - ε c_ij)`. Each iteration adds to x_i the log of
-    `(1/m) / Σ_j π_ij`. This is the iteration for the scalings in the log domain, where any ε is
-    finite; the constraint on q holds after any number of iterations, that on 1/m in the limit.
+    This is entropy-smoothed transport between two given distributions (Cuturi, NeurIPS 2013):
+    minimise `Σ_ij c_ij π_ij + (1/ε) Σ_ij π_ij log π_ij` subject to `Σ_i π_ij = q_j` and
+    `Σ_j π_ij = 1/m`. The plan is `π_ij = q_j softmax_i(x_i - ε c_ij)`. Each iteration adds the log
+    of `(1/m) / Σ_j π_ij` to x_i. This is the iteration for the scalings in the log domain, which
+    stays finite for any ε. The constraint on q holds after any number of iterations, and the one on
+    1/m holds in the limit.
 
     Args:
         cost: float tensor `(..., m, n)`, cost c_ij of moving feature j to prototype i.
-        weights: float tensor `(..., n)`, mass q_j of every feature; each row sums to 1, or is 0 for
-            a set without features, whose plan is 0.
+        weights: float tensor `(..., n)`, mass q_j of every feature; each row sums to 1, or to 0 for
+            a set without features, which gets a plan of 0.
         entropy_smoothing: ε > 0, inverse strength of the smoothing.
-        num_iterations: Sinkhorn iterations; the gradient is that of these iterations.
+        num_iterations: number of Sinkhorn iterations; the gradient goes through all of them.
 
     Returns:
         plan π `(..., m, n)`, float64 for a float64 cost, else float32.
@@ -247,7 +247,7 @@ def balanced_transport(
     """
     cost = at_least_float32(cost)
     weights = ops.cast(weights, cost.dtype)[..., None, :]
-    # A set without features is given some, to keep its potentials finite.
+    # A set without features gets some mass, so that its potentials stay finite.
     is_empty = ops.logical_not(ops.any(weights > 0, axis=-1, keepdims=True))
     has_mass = ops.logical_or(weights > 0, is_empty)
     log_mass = ops.log(ops.where(weights > 0, weights, 1.0))

@@ -16,19 +16,19 @@ class AttentiveGrouping(LocalFeatureGrouping):
     """Attention pooling with one learned query for each group.
 
     "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping", eqs. 5 to 8.
-    With keys `k_j = K x_j` and values `v_j = V x_j` of the n local features x_j, group g is
-    `Σ_j a_gj v_j`, `a_gj = softmax_j(q_gᵀ k_j)`, without a scale of the scores. It does not depend
-    on the order of the features (theorem 1, eq. 12). The linear map that one of the authors' two
-    modules puts after the sum is part of V here: the two are one linear map.
+    The n local features x_j have keys `k_j = K x_j` and values `v_j = V x_j`. Group g is
+    `Σ_j a_gj v_j` with `a_gj = softmax_j(q_gᵀ k_j)`; the scores are not scaled. It does not depend
+    on the order of the features (theorem 1, eq. 12). One of the authors' two modules applies a
+    further linear map after the sum; here that map is part of V.
 
-    The maps are applied in the cheaper order, `x_jᵀ (Kᵀ q_g)` and `V (Σ_j a_gj x_j)`: no key and no
-    value is held for any position.
+    The maps are applied in the cheaper order, `x_jᵀ (Kᵀ q_g)` and `V (Σ_j a_gj x_j)`, so the keys
+    and values of the positions are never held.
 
     Args:
         num_groups: P, number of groups.
         group_dim: dimension of each group.
-        key_dim: D_K, dimension of keys and queries; `None` for C / 8 as in the authors' program;
-            the paper gives none.
+        key_dim: D_K, dimension of keys and queries; `None` takes C / 8 as in the authors' program,
+            since the paper gives no value.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weights: `key_kernel (C, D_K)`, `value_kernel (C, group_dim)`, `queries (P, D_K)`.

@@ -1,4 +1,4 @@
-"""What every grouping layer shares: its groups, and the map of where each one looks."""
+"""What grouping layers share: the groups and the maps of where each one looks."""
 
 from typing import Any
 
@@ -11,15 +11,15 @@ from gsp_tf.ops import at_least_float32, average_weights
 
 
 class LocalFeatureGrouping(LocalFeatureLayer):
-    """Base of the layers that pool local features once for each of several groups.
+    """Base of the layers that pool local features once per group.
 
-    Group g weighs the n local features x_j, channel by channel, and maps their sum linearly:
-    `V_g (Σ_j w_gj ⊙ x_j)`. A subclass implements `pool_groups(features, mask)`, and
-    `attention(features, mask)` unless its weights are the same at every position; the features they
-    are given are a set `(B, n, C)` of at least 32 bits.
+    Group g weighs the n local features x_j channel by channel and maps their sum linearly:
+    `V_g (Σ_j w_gj ⊙ x_j)`. A subclass implements `pool_groups(features, mask)`. It also implements
+    `attention(features, mask)` unless its weights are the same at every position. Both receive the
+    features as a set `(B, n, C)` of at least 32 bits.
 
     Args:
-        num_groups: number of groups P.
+        num_groups: P, number of groups.
         group_dim: dimension of each group.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
@@ -49,7 +49,7 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         return ops.cast(groups, self.compute_dtype)
 
     def attention_maps(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Share of every position in what a group weighs: `Σ_c |w_gjc| / Σ_jc |w_gjc|`.
+        """Share of every position in the weights of a group: `Σ_c |w_gjc| / Σ_jc |w_gjc|`.
 
         Args:
             features: map or set, as for the layer.
@@ -62,11 +62,11 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         return self._maps(self.attention, features, mask)
 
     def channel_maps(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Share of every position in what a group takes from its strongest channel, `|w_gjc x_jc|`.
+        """Share of every position in the strongest channel of a group, from `|w_gjc x_jc|`.
 
-        The channel is, for each image and group, the one with the largest of these magnitudes:
-        Fig. 5 of "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping"
-        (Xu et al.) shows G-grouping and C-grouping by "the channel with the strongest response".
+        The strongest channel of an image and group has the largest of these magnitudes. Fig. 5 of
+        "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et al.)
+        shows G-grouping and C-grouping by "the channel with the strongest response".
 
         Args:
             features: map or set, as for the layer.
@@ -98,7 +98,7 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         return self.attention(features, mask)[..., None] * features[:, :, None]
 
     def _maps(self, of_set, features, mask):
-        """What a function of a set and its mask gives, `(B, n, groups)`, at the positions."""
+        """Result `(B, n, groups)` of a function of a set and its mask, at the positions."""
         features = self._prepare(ops.convert_to_tensor(features, dtype=self.compute_dtype))
         features, mask, positions = self.as_set(features, mask)
         return at_positions(of_set(at_least_float32(features), mask), positions)
@@ -120,17 +120,17 @@ class LocalFeatureGrouping(LocalFeatureLayer):
 
 
 def average(features, mask):
-    """Average `(B, C)` of the features `(B, n, C)` that the mask leaves, 0 if nothing is left."""
+    """Average `(B, C)` of the features `(B, n, C)` that the mask keeps, 0 if it keeps none."""
     return ops.einsum("bn,bnc->bc", average_weights(features, mask), features)
 
 
 def share_of_channels(channels, divisor):
-    """A size, at least 1, that is a fraction of the number of channels."""
+    """Number of channels divided by a divisor, at least 1."""
     return max(channels // divisor, 1)
 
 
 def glorot_for_each_group(shape, dtype=None):
-    """Glorot's initialisation of a stack of kernels `(groups, inputs, outputs)`, one by one."""
+    """Glorot initialisation of a stack of kernels `(groups, inputs, outputs)`, kernel by kernel."""
     return ops.stack(
         [keras.initializers.GlorotUniform()(shape[1:], dtype) for _ in range(shape[0])]
     )

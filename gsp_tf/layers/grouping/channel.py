@@ -17,21 +17,21 @@ from gsp_tf.layers.local_features import DataFormat, check_sizes
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class ChannelGrouping(LocalFeatureGrouping):
-    """Global average pooling whose channels every group weighs by squeeze and excitation.
+    """Global average pooling in which each group weighs the channels by squeeze and excitation.
 
-    `V (s_g ⊙ x̄) + b`, `s_g = sigmoid(E_g relu(S_g x̄))`, `x̄ = mean_j x_j`. C-grouping of
+    `V (s_g ⊙ x̄) + b` with `s_g = sigmoid(E_g relu(S_g x̄))` and `x̄ = mean_j x_j`. C-grouping of
     "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (section 4.3),
-    with "Squeeze-and-Excitation Networks" (Hu, Shen, Sun, CVPR 2018), eq. 3. The weights are those
-    of channels, the same at every position: its attention maps are uniform; `channel_maps` are not.
+    with "Squeeze-and-Excitation Networks" (Hu, Shen, Sun, CVPR 2018), eq. 3. All positions have the
+    same weights, so the attention maps are uniform; `channel_maps` are not.
 
     Args:
         num_groups: P, number of groups.
         group_dim: dimension of each group.
-        hidden_dim: number of channels after squeezing; `None` for C / 5, as the authors' program.
+        hidden_dim: channels after squeezing; `None` takes C / 5, as in the authors' program.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Weights: `squeeze_kernels (P, C, hidden_dim)`, `excite_kernels (P, hidden_dim, C)`, and of all
-    groups together `kernel (C, group_dim)` and `bias (group_dim,)`.
+    Weights: `squeeze_kernels (P, C, hidden_dim)` and `excite_kernels (P, hidden_dim, C)`. All
+    groups share `kernel (C, group_dim)` and `bias (group_dim,)`.
 
     Input: a map or a set. Output: `(B, P, group_dim)`.
 

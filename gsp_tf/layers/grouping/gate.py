@@ -18,23 +18,23 @@ from gsp_tf.layers.local_features import DataFormat, check_sizes
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GateGrouping(LocalFeatureGrouping):
-    """Global average pooling of features that every group multiplies by gates of its own.
+    """Global average pooling of features that each group multiplies by its own gates.
 
-    `V mean_j (w_gj ⊙ x_j)`, `w_gj = G_g h_j + b_g`, `h_j = S x_j + b`: gates of any sign, one for
-    each position and channel. G-grouping of "Towards Improved and Interpretable Deep Metric
-    Learning via Attentive Grouping" (section 4.3), whose architecture its appendix shows.
+    `V mean_j (w_gj ⊙ x_j)` with `w_gj = G_g h_j + b_g` and `h_j = S x_j + b`. Each position and
+    channel has a gate of either sign. This is G-grouping of "Towards Improved and Interpretable
+    Deep Metric Learning via Attentive Grouping" (section 4.3); the appendix shows its architecture.
 
-    The sum over positions is taken first, as `mean_j h_j x_jᵀ`: no gate is held. Its attention maps
-    are the mean magnitude of the gates of a position, scaled to sum 1.
+    The sum over positions is taken first, as `mean_j h_j x_jᵀ`, so the gates are never held. The
+    attention maps are the mean magnitude of the gates at each position, scaled to sum to 1.
 
     Args:
         num_groups: P, number of groups.
         group_dim: dimension of each group.
-        hidden_dim: dimension of h; `None` for C / 8, as the authors' program.
+        hidden_dim: dimension of h; `None` takes C / 8, as in the authors' program.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weights: `shared_kernel (C, hidden_dim)`, `shared_bias (hidden_dim,)`,
-    `group_kernels (P, hidden_dim, C)`, `group_biases (P, C)`, and of all groups together
+    `group_kernels (P, hidden_dim, C)` and `group_biases (P, C)`. All groups share
     `kernel (C, group_dim)`.
 
     Input: a map or a set. Output: `(B, P, group_dim)`.

@@ -9,11 +9,11 @@ from gsp_tf.layers.grouping.base import LocalFeatureGrouping, average
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class LinearGrouping(LocalFeatureGrouping):
-    """Global average pooling and one linear map for each group: `V_g mean_j x_j`.
+    """Global average pooling and one linear map per group: `V_g mean_j x_j`.
 
-    M-grouping, the multi-linear module, of "Towards Improved and Interpretable Deep Metric Learning
-    via Attentive Grouping" (section 4.3). Every group looks at every position alike: its attention
-    maps are uniform.
+    This is M-grouping, the multi-linear module of "Towards Improved and Interpretable Deep Metric
+    Learning via Attentive Grouping" (section 4.3). Every group weighs all positions equally, so the
+    attention maps are uniform.
 
     Args:
         num_groups: P, number of groups.

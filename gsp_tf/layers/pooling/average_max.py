@@ -13,7 +13,7 @@ from gsp_tf.layers.pooling.base import LocalFeaturePooling
 class AverageMaxPooling(LocalFeaturePooling):
     """Sum of global average and global max pooling: `(1/n) Σ_j f_j + max_j f_j`.
 
-    Known as GAP+GMP; `GeneralizedSumMaxPooling` is the same with GSP in place of the average.
+    It is known as GAP+GMP. `GeneralizedSumMaxPooling` uses GSP instead of the average.
 
     Args:
         data_format: layout of feature maps, `None` for Keras' global setting.
@@ -31,7 +31,7 @@ class AverageMaxPooling(LocalFeaturePooling):
 
 
 def maximum(features, average):
-    """Largest value `(B, C)` of each channel of a set, 0 for a set without features."""
+    """Largest value `(B, C)` of each channel of a set, or 0 for a set without features."""
     present = ops.convert_to_tensor(average)[..., None] > 0
     largest = ops.max(ops.where(present, features, -math.inf), axis=1)
     return ops.where(ops.any(present, axis=1), largest, 0.0)

@@ -10,7 +10,7 @@ from gsp_tf.ops import at_least_float32, average_weights
 class LocalFeaturePooling(LocalFeatureLayer):
     """Base of the layers that pool local features to one vector `(B, C)`.
 
-    A pooling implements `pool` for sets. Masks, layouts and types are dealt with before and after.
+    A subclass implements `pool` for sets. The base class handles masks, layouts and types.
 
     Args:
         data_format: layout of feature maps, `None` for Keras' global setting.
@@ -34,7 +34,7 @@ class LocalFeaturePooling(LocalFeatureLayer):
     def as_weighted_set(
         self, features: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, tuple]:
-        """As `as_set` in at least float32, with the weights of average pooling for a mask."""
+        """Like `as_set`, in at least float32 and with the weights of average pooling."""
         features, mask, positions = self.as_set(features, mask)
         features = at_least_float32(features)
         return features, average_weights(features, mask), positions
@@ -47,7 +47,7 @@ class LocalFeaturePooling(LocalFeatureLayer):
 
 
 class WeightedPooling(LocalFeaturePooling):
-    """Base of the poolings that can say how much each position counts.
+    """Base of the poolings that report how much each position counts.
 
     Args:
         data_format: layout of feature maps, `None` for Keras' global setting.
@@ -59,7 +59,7 @@ class WeightedPooling(LocalFeaturePooling):
     """
 
     def pooling_weights(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Weight of every local feature in the pooled one.
+        """Weight of every local feature in the pooled feature.
 
         Args:
             features: map or set, as for the layer.
@@ -79,11 +79,11 @@ class WeightedPooling(LocalFeaturePooling):
         return at_positions(self.weigh(features, average, positions), positions)
 
     def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:
-        """Weights `(B, n)` of a set `(B, n, C)`, given those of average pooling and positions."""
+        """Weights `(B, n)` of a set `(B, n, C)`, given average-pooling weights and positions."""
         raise NotImplementedError
 
 
 def as_distribution(weights, average):
-    """Weights `(B, n)` scaled to sum to 1; where all are 0, those of average pooling."""
+    """Weights `(B, n)` scaled to sum to 1, or those of average pooling if all are 0."""
     total = ops.sum(weights, axis=-1, keepdims=True)
     return ops.where(total > 0, ops.divide_no_nan(weights, total), average)

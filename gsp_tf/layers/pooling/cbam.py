@@ -13,19 +13,19 @@ from gsp_tf.ops import at_least_float32, masked_softmax
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class CBAMPooling(WeightedPooling):
-    """Average of the features of a map, refined by channel attention and then by spatial attention.
+    """Average of a map's features, refined by channel attention and then by spatial attention.
 
     "CBAM: Convolutional Block Attention Module", section 3. The map F becomes `F' = M_c ⊗ F` and
-    `F'' = M_s ⊗ F'` (eq. 1), whose average is the output:
+    then `F'' = M_s ⊗ F'` (eq. 1). The output is the average of F'', with
 
         M_c = σ(W_1 ReLU(W_0 F_avg) + W_1 ReLU(W_0 F_max))      (eq. 2, averages over positions)
         M_s = σ(f([F'_avg; F'_max]))                            (eq. 3, averages over channels)
 
-    with the same W_0 and W_1 for both and a convolution f without bias.
+    Both terms of M_c share W_0 and W_1, and the convolution f has no bias.
 
     Args:
-        reduction: r, channels divided by the hidden units of the channel attention.
-        kernel_size: side of the kernel of f; the GSP authors' code has 3.
+        reduction: r, channels per hidden unit of the channel attention.
+        kernel_size: side of the kernel of f; the GSP authors' code uses 3.
         data_format: layout of the maps, `None` for Keras' global setting.
 
     Input: a map. Output: pooled `(B, C)`.
@@ -84,7 +84,7 @@ class CBAMPooling(WeightedPooling):
         return masked_softmax(ops.log_sigmoid(scores), average > 0)
 
     def _attend(self, features, positions):
-        """Features F' `(B, n, C)` of a set, and the scores `(B, n)` whose sigmoid is M_s."""
+        """Features F' `(B, n, C)` of a set, and scores `(B, n)` before the sigmoid of M_s."""
         features = at_least_float32(features)
         scores = self._channel_scores(ops.mean(features, axis=1))
         scores += self._channel_scores(ops.max(features, axis=1))

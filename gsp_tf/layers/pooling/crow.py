@@ -10,15 +10,14 @@ from gsp_tf.ops import l2_normalize
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class CrowPooling(WeightedPooling):
-    """Average of local features, weighted by their strength in space and rarity in channel.
+    """Average of local features, weighted by spatial strength and channel rarity.
 
     "Cross-dimensional Weighting for Aggregated Deep Convolutional Features" (2016), section 3, on
-    the positive part f of the features. Position j has the weight
-    `S_j = (s_j / ||s||)^(1/2)` with `s_j = Σ_c f_jc`, channel c has the weight
-    `I_c = log(Σ_d Q_d / Q_c)`, and the pooled feature is `I_c (1/n) Σ_j S_j f_jc`. As in the
-    GSP authors' code, the occupancy Q_c of a channel is the mean of `sigmoid(f_jc)` over
-    space, which has a gradient, where CroW counts the values that are not 0; and the mean over
-    space is taken instead of the sum.
+    the positive part f of the features. Position j has the weight `S_j = (s_j / ||s||)^(1/2)` with
+    `s_j = Σ_c f_jc`. Channel c has the weight `I_c = log(Σ_d Q_d / Q_c)`. The pooled feature is
+    `I_c (1/n) Σ_j S_j f_jc`. Two details follow the GSP authors' code: the occupancy Q_c of a
+    channel is the mean of `sigmoid(f_jc)` over space, which has a gradient, while CroW counts the
+    non-zero values; and the mean over space replaces the sum.
 
     Args:
         data_format: layout of feature maps, `None` for Keras' global setting.
@@ -35,7 +34,7 @@ class CrowPooling(WeightedPooling):
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
         features = ops.relu(features)
         occupancy = ops.einsum("bn,bnc->bc", average, ops.sigmoid(features))
-        # Only a set without features has channels that nothing occupies.
+        # Channels are unoccupied only in a set without features.
         occupancy = ops.where(occupancy > 0, occupancy, 1.0)
         rarity = ops.log(ops.sum(occupancy, axis=-1, keepdims=True) / occupancy)
         return rarity * ops.einsum("bn,bnc->bc", average * _strength(features), features)
@@ -47,6 +46,6 @@ class CrowPooling(WeightedPooling):
 def _strength(features):
     """Weights S `(B, n)` of the positions of a non-negative set `(B, n, C)`."""
     strength = l2_normalize(ops.sum(features, axis=-1))
-    # The root has no finite gradient at 0, but what it multiplies is 0 there.
+    # The root has no finite gradient at 0, but there it multiplies 0.
     is_zero = strength == 0
     return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, strength)))

@@ -13,12 +13,12 @@ from gsp_tf.ops import at_least_float32, masked_softmax
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class DelfPooling(WeightedPooling):
-    """Sum of the local features, each weighted by a learned score of its relevance.
+    """Sum of the local features, weighted by learned scores of their relevance.
 
     "Large-Scale Image Retrieval with Attentive Deep Local Features" (DELF), section 3.3:
-    `Σ_j α(f_j) f_j` (eq. 1, without the linear map W of the sum, which is a layer of its own here)
-    with `α(f) = softplus(w · ReLU(V f + a) + b)`, two 1 x 1 convolutions. The authors' code divides
-    the sum by the number of features.
+    `Σ_j α(f_j) f_j` with `α(f) = softplus(w · ReLU(V f + a) + b)`, two 1 x 1 convolutions. This is
+    eq. 1 without the linear map W of the sum, which is a separate layer here. The authors' code
+    divides the sum by the number of features; this layer does not.
 
     Args:
         hidden_dim: units between the two convolutions.
@@ -52,12 +52,12 @@ class DelfPooling(WeightedPooling):
         self.score.build((None, self.hidden_dim))
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
-        # Features that the mask leaves out are 0, whatever their score.
+        # Features that the mask leaves out are 0, so their scores do not matter.
         return ops.einsum("bn,bnc->bc", ops.softplus(self._scores(features)), features)
 
     def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:
         scores = self._scores(features)
-        # Far below 0 softplus is the exponential, which underflows.
+        # Far below 0, softplus equals the exponential, which underflows.
         scores = ops.where(scores < -15, scores, ops.log(ops.softplus(ops.maximum(scores, -15))))
         return masked_softmax(scores, average > 0)
 

@@ -16,16 +16,16 @@ _EPSILON = float(np.finfo("float64").eps)
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GeneralizedMaxPooling(LocalFeaturePooling):
-    """Weighted sum of local features that is equally similar to each, rare or frequent.
+    """Weighted sum of local features that is equally similar to rare and frequent ones.
 
-    The pooled ξ minimises `Σ_j (f_jᵀ ξ - 1)² + λ ||ξ||²`. In its dual form `ξ = Σ_j α_j f_j` with
-    `(K + λ I) α = 1`, `K_ij = f_iᵀ f_j`. "Generalized Max Pooling" (CVPR 2014) and "Interferences
-    in Match Kernels" (Murray, Jégou, Perronnin, Zisserman, TPAMI 2017). λ to infinity is sum
-    pooling, up to scale. The weights α may be negative.
+    The pooled ξ minimises `Σ_j (f_jᵀ ξ - 1)² + λ ||ξ||²`. In dual form it is `ξ = Σ_j α_j f_j` with
+    `(K + λ I) α = 1` and `K_ij = f_iᵀ f_j`; the weights α may be negative. λ to infinity is sum
+    pooling, up to scale. "Generalized Max Pooling" (CVPR 2014) and "Interferences in Match Kernels"
+    (Murray, Jégou, Perronnin, Zisserman, TPAMI 2017).
 
-    The system is solved in float64. Where its rounding error, about `ε (n + C) Σ_j ||f_j||²` for
-    the machine epsilon ε, is above λ, it replaces λ: with a hundred features of 512
-    channels and λ = 1 this is so from values of about 10,000 on.
+    The system is solved in float64. Its rounding error is about `ε (n + C) Σ_j ||f_j||²` with the
+    machine epsilon ε. An error above λ replaces λ: with a hundred features of 512 channels and
+    `λ = 1`, this happens from values of about 10,000 on.
 
     Args:
         regularization: λ > 0.
@@ -57,7 +57,7 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
         trace = ops.sum(ops.square(features), axis=(1, 2), keepdims=True)
         rounding = _EPSILON * ops.cast(n + channels, "float64") * ops.stop_gradient(trace)
         ridge = ops.maximum(rounding, self.regularization)
-        # What is masked is 0: its weight multiplies 0 and touches no other.
+        # Masked features are 0: their weights multiply 0 and do not affect the others.
         weights = solve_positive_definite(
             gram + ridge * ops.eye(n, dtype="float64"), ops.ones_like(features[..., :1])
         )

@@ -16,11 +16,11 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
     """Power mean of every channel over space: `((1/n) Σ_j f_j^p)^(1/p)`.
 
     "Fine-tuning CNN Image Retrieval with No Human Annotation" (TPAMI 2019), eq. 3, with one p for
-    all channels. It is meant for features that are not negative, as after a ReLU: values below
-    1e-6 count as 1e-6. p = 1 is the average, p to infinity the maximum.
+    all channels. It is meant for non-negative features, as after a ReLU: values below 1e-6 count as
+    1e-6. p = 1 is the average, and p to infinity is the maximum.
 
     Args:
-        p: power > 0 to start from. It is learned unless the layer is made with `trainable=False`.
+        p: initial power, > 0. It is learned unless the layer is made with `trainable=False`.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weight: `power`, the scalar p.
@@ -52,6 +52,6 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
 
 
 def add_power(layer, p):
-    """Scalar weight `power` of a layer, p to start from."""
+    """Scalar weight `power` of a layer, with the initial value p."""
     initializer = keras.initializers.Constant(p)
     return layer.add_weight(name="power", shape=(), initializer=initializer, autocast=False)

@@ -14,21 +14,20 @@ _FILTERS_PER_ROW = 4
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GSoPPooling(LocalFeaturePooling):
-    """Average of the local features, each channel scaled by what the covariance of channels tells.
+    """Average of the local features, with channels scaled according to their covariance.
 
     "Global Second-order Pooling Convolutional Networks", section 3, the channel-wise block:
 
         X = ReLU(BN(V f + a)), reduced to c channels      Σ = covariance of X over space (c, c)
         r = row-wise convolution of BN(Σ)                 s = σ(W max(r, 0.1 r) + b)
 
-    and the output is `s ⊗ mean_j f_j`. Both the normalisation and the convolution of Σ are
-    row-wise: each row has its own mean and variance, and its own 4 filters over all c columns. The
-    position-wise block, which the GSP authors' code adds, is bound to the size of the
-    map and is left out. A covariance is a square of features, which overflows float32: features of
-    up to 1e18 give finite values.
+    The output is `s ⊗ mean_j f_j`. The normalisation and the convolution of Σ are row-wise: each
+    row has its own mean and variance, and its own 4 filters over all c columns. The position-wise
+    block of the GSP authors' code depends on the size of the map and is left out. A covariance is a
+    square of features and can overflow float32: features of up to 1e18 give finite values.
 
     Args:
-        reduced_dim: c, channels whose covariance is taken.
+        reduced_dim: c, number of channels in the covariance.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Input: a map or a set. Output: pooled `(B, C)`.
@@ -58,7 +57,7 @@ class GSoPPooling(LocalFeaturePooling):
         self.reduction_normalization = keras.layers.BatchNormalization(
             dtype=self.dtype_policy, name="reduction_normalization", **batch_normalization
         )
-        # A covariance has the square of the features' scale, which half precision may not hold.
+        # A covariance has the squared scale of the features, which may overflow half precision.
         wide = backend.result_type(self.compute_dtype, "float32")
         self.row_normalization = keras.layers.BatchNormalization(
             axis=1, dtype=wide, name="row_normalization", **batch_normalization

@@ -22,25 +22,25 @@ from gsp_tf.ops import (
 class GeneralizedSumPooling(PrototypePooling, WeightedPooling):
     """Weighted average of the local features that are worth transporting to learned prototypes.
 
-    "Generalized Sum Pooling for Metric Learning", section 4. With costs `c_ij = ||ω̄_i - f̄_j||`,
-    `ū = u / max(1, ||u||)`, the fraction μ of the mass of the n local features f_j that is cheapest
-    to move to the m prototypes ω_i is moved, by the smoothed plan π of problem (P2). The pooled
-    feature is `Σ_j p_j f_j` (eq. 4.1) with `p_j = (1/n - ρ_j) / μ`, where ρ_j is what was left of
-    feature j. The attributes are `z_i = Σ_j π_ij / μ` (eq. 4.3), the histogram of prototypes.
-    μ = 1 is global average pooling (Theorem 4.1 and eq. 3.2; thesis, eq. 4.2.1).
+    "Generalized Sum Pooling for Metric Learning", section 4. Moving local feature f_j to prototype
+    ω_i costs `c_ij = ||ω̄_i - f̄_j||` with `ū = u / max(1, ||u||)`. The smoothed plan π of problem
+    (P2) moves the fraction μ of the mass of the n features that is cheapest to move to the m
+    prototypes. It leaves ρ_j of feature j. The pooled feature is `Σ_j p_j f_j` (eq. 4.1) with
+    `p_j = (1/n - ρ_j) / μ`. The attributes are `z_i = Σ_j π_ij / μ` (eq. 4.3), the histogram of
+    prototypes. μ = 1 is global average pooling (Theorem 4.1 and eq. 3.2; thesis, eq. 4.2.1).
 
     Args:
         num_prototypes: m, number of prototypes.
-        transport_ratio: μ in (0, 1], fraction of the local features that is kept.
-        entropy_smoothing: ε > 0; small keeps close to the average, large chooses sharply.
+        transport_ratio: μ in (0, 1], fraction of the local features to keep.
+        entropy_smoothing: ε > 0; small stays close to the average, large selects sharply.
         solver: "newton", or "fixed_point" for the 100 iterations of Prop. 4.2, which do not always
             converge (with ε 100 attributes sum to 0.97 to 1.03): `partial_transport` warns.
         return_attributes: also return the attributes, which `ZeroShotLoss` trains on.
         prototypes_initializer: initialiser of the prototypes; `adapt` takes them from data instead.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Input: a map or a set. Output: pooled `(B, C)`; with `return_attributes` the pair of pooled
-    `(B, C)` and attributes `(B, m)`, each row of which sums to 1.
+    Input: a map or a set. Output: pooled `(B, C)`; with `return_attributes`, the pair of pooled
+    `(B, C)` and attributes `(B, m)`. Each row of attributes sums to 1.
 
     Raises:
         ValueError: if a parameter is out of range.
@@ -87,14 +87,14 @@ class GeneralizedSumPooling(PrototypePooling, WeightedPooling):
         return self._pool(features, average > 0)[2]
 
     def attribute_maps(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Share of every position in every attribute, `π_ij / μ`; summed over positions, eq. 4.3.
+        """Share of each position in each attribute, `π_ij / μ`; the sum over positions is eq. 4.3.
 
         Args:
             features: map or set, as for the layer.
             mask: optional boolean mask of a set, `(B, n)`.
 
         Returns:
-            `(B, H, W, m)` for a map, `(B, n, m)` for a set; each sums to 1.
+            `(B, H, W, m)` for a map, `(B, n, m)` for a set; the shares of an image sum to 1.
 
         Example:
             >>> import numpy as np
@@ -118,5 +118,5 @@ class GeneralizedSumPooling(PrototypePooling, WeightedPooling):
         return generalized_sum_pooling(features, *self._transport(mask))
 
     def _transport(self, mask):
-        """Arguments after the features, of the operations."""
+        """Arguments of the operations after the features."""
         return self.prototypes, self.transport_ratio, self.entropy_smoothing, self.solver, mask

@@ -11,10 +11,10 @@ from gsp_tf.ops import average_weights
 class GeneralizedSumMaxPooling(GeneralizedSumPooling):
     """Sum of generalized sum pooling and global max pooling: `Σ_j w_j f_j + max_j f_j`.
 
-    GMP+GSP of "Generalized Sum Pooling for Metric Learning", with the weights w of GSP.
+    This is GMP+GSP of "Generalized Sum Pooling for Metric Learning", with the weights w of GSP.
     μ = 1 is `AverageMaxPooling`.
 
-    Args: those of `GeneralizedSumPooling`, which also has the input, output and methods.
+    Args: those of `GeneralizedSumPooling`. Input, output and methods are also the same.
 
     Raises:
         ValueError: if a parameter is out of range.

@@ -13,18 +13,18 @@ from gsp_tf.ops import average_weights, generalized_mean
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GeneralizedSumMeanPooling(GeneralizedSumPooling):
-    """Power mean of the local features as generalized sum pooling weighs them.
+    """Power mean of the local features with the weights of generalized sum pooling.
 
-    GeMean+GSP of "Generalized Sum Pooling for Metric Learning": `((1/n) Σ_j (n w_j f_j)^p)^(1/p)`
-    with the weights w of GSP, as the authors' code computes it; values of `n w_j f_j` below 1e-6
-    count as 1e-6. For features that are not negative p = 1 is `GeneralizedSumPooling`; μ = 1 is
-    `GeneralizedMeanPooling`.
+    This is GeMean+GSP of "Generalized Sum Pooling for Metric Learning":
+    `((1/n) Σ_j (n w_j f_j)^p)^(1/p)` with the weights w of GSP, as the authors' code computes it.
+    Values of `n w_j f_j` below 1e-6 count as 1e-6. For non-negative features, p = 1 is
+    `GeneralizedSumPooling`. μ = 1 is `GeneralizedMeanPooling`.
 
-    The other arguments, input, output and methods are those of `GeneralizedSumPooling`, the
-    weights and maps too.
+    The other arguments, input, output, methods, weights and maps are those of
+    `GeneralizedSumPooling`.
 
     Args:
-        p: power > 0 to start from. It is learned with the prototypes.
+        p: initial power, > 0. It is learned with the prototypes.
 
     Weights: `prototypes (m, C)` and `power`, the scalar p.
 

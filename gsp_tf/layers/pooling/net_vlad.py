@@ -15,9 +15,9 @@ from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.pooling.prototypes import sample_local_features
 from gsp_tf.ops import at_least_float32, l2_normalize
 
-# How much larger the assignment to the nearest centre is made than that to the second, on average.
+# How many times larger the assignment to the nearest centre is than to the second, on average.
 _NEAREST_TO_SECOND = 100.0
-# Below it the centres coincide as far as float32 can tell, and so do the shares.
+# Below this gap the centres coincide as far as float32 can tell, and the shares coincide too.
 _SMALLEST_GAP = 1e-30
 
 
@@ -27,7 +27,7 @@ class NetVLAD(LocalFeaturePooling):
 
     "NetVLAD: CNN Architecture for Weakly Supervised Place Recognition" (CVPR 2016), eqs. 3 and 4:
     `V_k = Σ_j a_kj (f_j - c_k)` with `a_kj = softmax_k(w_kᵀ f_j + b_k)`, where w, b and c are
-    separate weights. Every V_k is L2-normalised ("intra-normalisation"), then the whole. The
+    separate weights. Each V_k is L2-normalised ("intra-normalisation") before the whole vector. The
     residuals `(B, n, K, C)` are never formed.
 
     Args:
@@ -37,9 +37,9 @@ class NetVLAD(LocalFeaturePooling):
 
     Weights: `centers (K, C)`, `assignment_kernel (C, K)`, `assignment_bias (K,)`.
 
-    Input: a map or a set. Output: `(B, K * C)`, cluster by cluster, of length 1. With a
-    linear map to D / K channels before it, the embedding has D dimensions, as in the thesis,
-    section 5.3.5 (K = 8, D = 128).
+    Input: a map or a set. Output: `(B, K * C)`, cluster by cluster, of length 1. With a linear map
+    to D / K channels before the layer, the embedding has D dimensions (thesis, section 5.3.5, with
+    K = 8 and D = 128).
 
     Raises:
         ValueError: if K is out of range.
@@ -98,15 +98,15 @@ class NetVLAD(LocalFeaturePooling):
     def adapt(self, features: Tensor | Iterable, seed: int = 0) -> None:
         """Take centres and assignment from data, as the paper initialises them (section 3.1).
 
-        The centres are those of k-means over local features, `w_k = 2 α c_k` and
-        `b_k = -α ||c_k||²`, so that the assignment is `softmax_k(-α ||f - c_k||²)`, with α such
-        that the nearest centre has a hundred times the share of the second, in geometric mean. If
-        there are more than 65,536 local features, a random sample of that many is used.
+        The centres c_k are those of k-means over local features. With `w_k = 2 α c_k` and
+        `b_k = -α ||c_k||²`, the assignment is `softmax_k(-α ||f - c_k||²)`. α is such that the
+        nearest centre has a hundred times the share of the second, in geometric mean. If there are
+        more than 65,536 local features, a random sample of that many is used.
 
         Args:
             features: array of maps or sets as for the layer, or an iterable of them such as a
-                `tf.data.Dataset`; of tuples the first entry counts. Features that a Keras mask
-                leaves out do not count.
+                `tf.data.Dataset`; only the first entry of a tuple is used. Features that a Keras
+                mask leaves out are ignored.
             seed: seed of the sample and of k-means.
 
         Raises:

@@ -16,25 +16,25 @@ class OptimalTransportPooling(PrototypePooling):
     """Averages of the local features that an optimal transport plan moves to each prototype.
 
     "A Trainable Optimal Transport Embedding for Feature Aggregation and its Relationship to
-    Attention" (ICLR 2021), definition 3.2: all the mass of n local features f_j, 1/n each, is
-    moved in equal parts, 1/m, to m prototypes ω_i, by the smoothed plan π of the costs
+    Attention" (ICLR 2021), definition 3.2. Each of the n local features f_j has the mass 1/n. The
+    smoothed plan π moves all mass to the m prototypes ω_i in equal parts of 1/m, at the costs
     `c_ij = ||ω̂_i - f̂_j||` between L2-normalised vectors. The pooled feature is the concatenation
-    of `√m Σ_j π_ij f_j`. Cost, smoothing and number of iterations are those of the GSP authors'
-    code; unlike GSP, every feature must go somewhere and every prototype gets its part.
+    of `√m Σ_j π_ij f_j`. The cost, the smoothing and the number of iterations are those of the GSP
+    authors' code. Unlike in GSP, every feature is moved and every prototype gets its part.
 
     Args:
         num_prototypes: m, number of prototypes (the paper's reference).
-        entropy_smoothing: ε > 0; small keeps close to the average in each part, large is close to
-            an assignment.
-        num_iterations: Sinkhorn iterations, at least 1; large ε needs more to fill equal parts.
+        entropy_smoothing: ε > 0; a small value stays close to the average in each part, a large one
+            is close to an assignment.
+        num_iterations: Sinkhorn iterations, at least 1; a large ε needs more to fill equal parts.
         prototypes_initializer: initialiser of the prototypes; `adapt` takes them from data instead.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weight: `prototypes (m, C)`.
 
-    Input: a map or a set. Output: `(B, m * C)`, prototype by prototype. With a linear
-    map to D / m channels before it, the embedding has D dimensions, as in the thesis, section 5.3.5
-    (m = 8, D = 128).
+    Input: a map or a set. Output: `(B, m * C)`, prototype by prototype. With a linear map to D / m
+    channels before the layer, the embedding has D dimensions (thesis, section 5.3.5, with m = 8 and
+    D = 128).
 
     Raises:
         ValueError: if a parameter is out of range.

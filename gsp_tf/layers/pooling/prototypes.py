@@ -1,4 +1,4 @@
-"""Poolings with prototypes, which can be taken from data."""
+"""Poolings with prototypes that can be taken from data."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ _POOL_SIZE = 2**16
 
 
 class PrototypePooling(LocalFeaturePooling):
-    """Base of the poolings with the weight `prototypes (m, C)`, which can be taken from data.
+    """Base of the poolings with a weight `prototypes (m, C)` that can be taken from data.
 
     Args:
         num_prototypes: m, number of prototypes.
@@ -50,20 +50,20 @@ class PrototypePooling(LocalFeaturePooling):
         )
 
     def normalize(self, features: Tensor) -> Tensor:
-        """Vectors as they are compared with the prototypes."""
+        """Normalise vectors for comparison with the prototypes."""
         raise NotImplementedError
 
     def adapt(self, features: Tensor | Iterable, seed: int = 0) -> None:
-        """Take the prototypes from data: greedy k-center over normalised local features.
+        """Take the prototypes from data by greedy k-center over normalised local features.
 
-        The first prototype is the local feature farthest from their mean, each further one the
+        The first prototype is the local feature farthest from the mean. Each further one is the
         farthest from those chosen (thesis, Algorithm 2), so that they cover the features. If there
         are more than 65,536 local features, a random sample of that many is used.
 
         Args:
             features: array of maps or sets as for the layer, or an iterable of them such as a
-                `tf.data.Dataset`; of tuples the first entry counts. Features that a Keras mask
-                leaves out are not candidates.
+                `tf.data.Dataset`; only the first entry of a tuple is used. Features that a Keras
+                mask leaves out are not candidates.
             seed: seed of the random sample.
 
         Raises:
@@ -84,7 +84,7 @@ class PrototypePooling(LocalFeaturePooling):
 
 
 def sample_local_features(pooling, features, seed, **needed):
-    """Local features of data, `(at most 65536, C)`; refuses fewer than an argument of the layer."""
+    """Local features of data, `(at most 65536, C)`; refuses fewer than a size the layer needs."""
     if hasattr(features, "shape"):
         features = [features]
     rng = np.random.default_rng(seed)

@@ -12,23 +12,23 @@ from gsp_tf.layers.pooling.base import WeightedPooling, as_distribution
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class SMKPooling(WeightedPooling):
-    """Average of smoothed local features, weighted by the norms of those before smoothing.
+    """Average of smoothed local features, weighted by their norms before smoothing.
 
     "Learning and Aggregating Deep Local Descriptors for Instance-Level Recognition" (ECCV 2020),
-    section 4: a selective match kernel is trained through the global descriptor `Σ_j w_j s_j`, of
-    attention `w_j = ||f_j||` and features s_j smoothed by an average over their neighbourhood, cut
-    off at the border of the map. This is the descriptor of the GSP authors' code. Here
+    section 4, trains a selective match kernel through the global descriptor `Σ_j w_j s_j` with the
+    attention `w_j = ||f_j||`. s_j is the average of the features in a neighbourhood, cut off at the
+    border of the map. This is the descriptor of the GSP authors' code, with these details:
 
-    - the weights are scaled to sum 1, a factor for each image that L2 normalisation takes away;
-    - no gradient flows through the weights, as there;
-    - the whitening of the local features, which is affine and so commutes with a weighted average,
-      is left to a `Dense` layer after the pooling.
+    - The weights are scaled to sum to 1, a factor per image that L2 normalisation removes.
+    - No gradient flows through the weights, as in that code.
+    - The whitening of the local features is left to a `Dense` layer after the pooling. It is affine
+      and so commutes with a weighted average.
 
     Args:
         smoothing_size: side of the neighbourhood, at least 1; 1 does not smooth.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
-    Input: a map; with `smoothing_size=1` also a set. Output: `(B, C)`.
+    Input: a map, or with `smoothing_size=1` also a set. Output: `(B, C)`.
 
     Raises:
         ValueError: if the size is out of range or the input is neither of these.
@@ -63,14 +63,14 @@ class SMKPooling(WeightedPooling):
         return ops.cast(ops.einsum("bn,bnc->bc", weights, features), self.compute_dtype)
 
     def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:
-        # Norms of what is scaled by its largest value, so that no square overflows.
+        # Norms of features scaled by their largest value, so that no square overflows.
         features = ops.stop_gradient(features)
         largest = ops.max(ops.abs(features), axis=(1, 2), keepdims=True)
         norms = ops.norm(ops.divide_no_nan(features, largest), axis=-1)
         return as_distribution(norms, average)
 
     def _smooth(self, features, average, positions):
-        """Mean of the features in the neighbourhood of every position that are there."""
+        """Mean of the present features in the neighbourhood of every position."""
         present = ops.cast(average[..., None] > 0, features.dtype)
         total, count = (
             ops.average_pool(

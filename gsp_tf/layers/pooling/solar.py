@@ -14,18 +14,18 @@ from gsp_tf.ops import generalized_mean
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class SolarPooling(LocalFeaturePooling):
-    """Generalised mean of local features that second-order attention has enhanced.
+    """Generalised mean of local features enhanced by second-order attention.
 
     "SOLAR: Second-Order Loss and Attention for Image Retrieval", section 3:
-    `(mean_j (f_so)_j^p)^(1/p)` with the features `f_so = f + ψ(z v)` of `SecondOrderAttention`, its
-    scale `key_dim ** -0.5` and its batch normalisation; values below 1e-6 count as 1e-6. It starts
-    as the generalised mean of f. Correlations are squares of features, which overflow float32:
+    `(mean_j (f_so)_j^p)^(1/p)` with the features `f_so = f + ψ(z v)` of `SecondOrderAttention`,
+    with scale `key_dim ** -0.5` and batch normalisation. Values below 1e-6 count as 1e-6. It starts
+    as the generalised mean of f. Correlations are squares of features and can overflow float32:
     features of up to 1e18 give finite values.
 
     Args:
-        key_dim: channels of the queries, keys and values; `None` for half of those of the features,
-            as SOLAR's model has after its last stage; the GSP authors' code has all.
-        p: exponent to start from; it is learned.
+        key_dim: channels of the queries, keys and values; `None` takes half the channels of the
+            features, as SOLAR's model does after its last stage. The GSP authors' code takes all.
+        p: initial exponent; it is learned.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weight: `power`, the scalar p.

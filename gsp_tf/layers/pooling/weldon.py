@@ -16,9 +16,9 @@ class WeldonPooling(LocalFeaturePooling):
     """Sum of the largest and of the smallest values of every channel.
 
     "WELDON: Weakly Supervised Learning of Deep Convolutional Neural Networks" (CVPR 2016), section
-    3: the k_max highest scores are the evidence for a channel, the k_min lowest that against it.
-    The values are added, not averaged, as in the GSP authors' code. Where there are
-    fewer features than k_max (or k_min), all are taken.
+    3: the k_max highest scores are the evidence for a channel, and the k_min lowest are the
+    evidence against it. The values are added, not averaged, as in the GSP authors' code. If there
+    are fewer features than k_max (or k_min), all are taken.
 
     Args:
         k_max: number of largest values, at least 1.
@@ -61,5 +61,5 @@ def _sum_of_largest(features, present, k):
     values = ops.pad(values, ((0, 0), (0, k), (0, 0)), constant_values=-math.inf)
     largest = ops.top_k(ops.swapaxes(values, 1, 2), k)[0]
     pooled = ops.sum(ops.where(ops.equal(largest, -math.inf), 0.0, largest), axis=-1)
-    # The order of NaNs is not defined, so the largest values need not hold them.
+    # The order of NaNs is undefined, so the largest values may not include them.
     return ops.where(ops.any(ops.isnan(values), axis=1), math.nan, pooled)

@@ -1,6 +1,6 @@
 """Retrieval, clustering and geometry of embeddings.
 
-None of it needs a model, and only `covering_radius_curve` needs a backend of Keras.
+None of these functions needs a model, and only `covering_radius_curve` needs a Keras backend.
 """
 
 from typing import TYPE_CHECKING

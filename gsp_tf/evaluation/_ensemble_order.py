@@ -1,4 +1,4 @@
-"""The smallest of many distances, exactly, in NumPy's vectorised sorts of integers."""
+"""Exact selection of the smallest distances with vectorised integer sorts in NumPy."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ def padded_width(count: int) -> int:
 
 def smallest_columns(values: np.ndarray, k: int) -> np.ndarray:
     """Columns `(b, k or more)` that hold the k smallest of each row of float32 `(b, w)`."""
-    # Column c is in group c mod `GROUPS`, which divides w. The k smallest values lie in the k
-    # groups with the smallest minima.
+    # Column c is in group c mod `GROUPS`, and `GROUPS` divides w. The k smallest values lie in the
+    # k groups with the smallest minima.
     rows, width = values.shape
     if k >= GROUPS:
         return np.broadcast_to(np.arange(width), values.shape)
@@ -34,8 +34,8 @@ def ranked_flags(
 
 
 def _keys(distances, low):
-    """Integers that sort as the distances do and, where these are equal, as `low` does."""
-    # The bits of a float that is not negative, read as an integer, sort as the float does.
+    """Integers that sort by distance, and by `low` where distances are equal."""
+    # The bits of a non-negative float, read as an integer, sort like the float.
     keys = np.left_shift(distances.view(np.int32), 32, dtype=np.int64)
     keys |= low
     return keys

@@ -21,11 +21,12 @@ _SEEDS_PER_NEIGHBOUR = 4
 class EnsembleRanking:
     """Ranks references by every model of several folds and by every choice of one per fold."""
 
-    # The squared distance of a concatenation is the sum of those of its models. With `lower` the
-    # sum over folds of the smallest distance among the fold's models, a reference is among the k
-    # nearest of no concatenation if its `lower` exceeds the k-th smallest distance of each. That
-    # distance is at most the k-th smallest among some of the references; those with the smallest
-    # `lower` are taken. Only the references that are left are ranked by every concatenation.
+    # The squared distance of a concatenation is the sum of those of its models. For each reference,
+    # `lower` is the sum over folds of the smallest distance among the fold's models. A reference is
+    # not among the k nearest of any concatenation if its `lower` exceeds the k-th smallest distance
+    # of each. That distance is at most the k-th smallest among a subset of the references; the
+    # subset holds those with the smallest `lower`. Every concatenation ranks only the references
+    # that are left.
 
     def __init__(self, query_folds, query_labels, reference_folds, reference_labels, recall_at):
         self._among_themselves = reference_folds is None
@@ -76,14 +77,14 @@ class EnsembleRanking:
         return every[:num_models], every[num_models:]
 
     def _measure(self, rows, factors, out):
-        """Write the squared distances of some queries, infinite to themselves and the padding."""
+        """Write squared distances of queries, infinite to the query itself and to the padding."""
         queries, references = factors
         np.matmul(queries[rows], references, out=out)
         if self._among_themselves:
             out[np.arange(len(rows)), rows] = np.inf
 
     def _sums(self, distances, rows, positives):
-        """Sums over queries of each metric; brings distances `(models, b, width)` to one unit."""
+        """Sums over queries of each metric; converts distances `(models, b, width)` to one unit."""
         depth = max(positives.max(), *self._recall_at, 1)
         depth = min(depth, self._size - self._among_themselves)
         labels = self._query_labels[rows, None]
@@ -111,7 +112,8 @@ class EnsembleRanking:
         """Rows `(p,)` of queries, and padded `(p, w)` references that can be nearest to them."""
         lower = np.empty(distances.shape[1:], np.float32)
         for rows in map(_as_slice, _pieces(np.arange(len(lower)), self._width)):
-            # Sums in the order of `_totals`, so that rounding keeps them from exceeding those.
+            # The order of summation is that of `_totals`, so that rounding makes no sum exceed
+            # those.
             smallest = [distances[fold, rows].min(axis=0) for fold in self._folds]
             lower[rows] = functools.reduce(np.add, smallest)
         limits = np.empty(len(lower), np.float32)
@@ -154,7 +156,7 @@ class EnsembleRanking:
 
 def _factors(queries, references, unit, width):
     """Arrays `(Q, D + 2)` and `(D + 2, width)` whose product is the squared distances."""
-    # The first reference is the origin and `unit` the unit of length, as `ExactSearch` takes them.
+    # The first reference is the origin and `unit` is the unit of length, as in `ExactSearch`.
     # Columns after the last reference are infinitely far from everything.
     queries, references = ((x / unit - references[0] / unit) for x in (queries, references))
     query_norms, norms = (np.einsum("nd,nd->n", x, x)[:, None] for x in (queries, references))
@@ -182,7 +184,7 @@ def _smallest(values, k):
 
 
 def _pieces(rows, width):
-    """The rows in pieces of about `_PIECE_ENTRIES` entries."""
+    """The rows, split into pieces of about `_PIECE_ENTRIES` entries."""
     return np.array_split(rows, min(len(rows), -(-len(rows) * width // _PIECE_ENTRIES)))
 
 
@@ -192,5 +194,5 @@ def _as_slice(rows):
 
 
 def _joined(parts, join):
-    """dict with the arrays of several dicts joined."""
+    """The arrays of several dicts, joined by name."""
     return {name: join([part[name] for part in parts]) for name in parts[0]}

@@ -12,30 +12,32 @@ from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
 def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) -> dict[str, float]:
     """NMI, AMI and pairwise F1 of as many k-means clusters as there are classes.
 
-    With classes Y, clusters C, mutual information I and entropy H: NMI = 2 I(Y; C) / (H(Y) + H(C)),
-    the arithmetic normalisation of scikit-learn since 0.22, which the literature reports; AMI takes
-    from numerator and denominator the value expected by chance (Vinh et al., JMLR 2010). F1 =
-    2 P R / (P + R), with P the share of the pairs in one cluster that are in one class and R the
-    share of the pairs in one class that are in one cluster (Oh Song et al., Deep Metric Learning
-    via Lifted Structured Feature Embedding, CVPR 2016); the pairs are counted as integers.
+    With classes Y, clusters C, mutual information I and entropy H, NMI = 2 I(Y; C) / (H(Y) + H(C)).
+    This is the arithmetic normalisation of scikit-learn since 0.22, which the literature reports.
+    AMI subtracts the value expected by chance from numerator and denominator (Vinh et al., JMLR
+    2010). F1 = 2 P R / (P + R), where P is the share of the pairs in one cluster that are in one
+    class, and R is the share of the pairs in one class that are in one cluster (Oh Song et al.,
+    Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016). The pairs are counted
+    as integers.
 
-    k-means is scikit-learn's: it starts from k-means++, which finds well-separated classes where
-    the random start of faiss merges some. It clusters the embeddings as they are: normalise them
-    first to compare directions. It warns, with a `ConvergenceWarning`, if there are fewer different
-    embeddings than classes.
+    The k-means of scikit-learn starts from k-means++, which finds well-separated classes where the
+    random start of faiss merges some. It clusters the embeddings as they are: normalise them first
+    to compare directions. It issues a `ConvergenceWarning` if there are fewer distinct embeddings
+    than classes.
 
     Args:
         embeddings: floats `(N, D)`.
         labels: integers `(N,)` or `(N, 1)`.
-        seed: random seed of k-means; the same seed gives the same clusters.
+        seed: random seed of k-means.
 
     Returns:
-        `nmi` and `f1` in [0, 1], and `ami`, at most 1 and about 0 for clusters by chance; all are 1
-        where clusters and classes are the same partition, as for a single class.
+        `nmi` and `f1` in [0, 1], and `ami`, at most 1 and about 0 for random clusters. All are 1 if
+        clusters and classes are the same partition, as for a single class.
 
     Raises:
-        ValueError: for embeddings that are not finite and `(N, D)`, or not one label per embedding.
-        TypeError: for labels that are not integers.
+        ValueError: if embeddings are not finite or not `(N, D)`, or there is not one label per
+            embedding.
+        TypeError: if labels are not integers.
 
     Example:
         >>> clustering_metrics([[0.0], [1.0], [7.0], [8.0]], [0, 0, 0, 1])
@@ -53,7 +55,7 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
 
 
 def _pairwise_f1(labels, clusters):
-    """F1 of the pairs in one cluster against the pairs in one class; 1 if there is neither."""
+    """F1 of the pairs in one cluster against the pairs in one class; 1 if there are no pairs."""
     (_, only_cluster), (only_class, both) = pair_confusion_matrix(labels, clusters).tolist()
     pairs = 2 * both + only_cluster + only_class
     return 2 * both / pairs if pairs else 1.0

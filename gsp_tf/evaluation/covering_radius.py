@@ -1,4 +1,4 @@
-"""Covering radius: how well a few points represent all."""
+"""Covering radius: how well a few points represent all points."""
 
 import operator
 
@@ -14,9 +14,9 @@ def covering_radius_curve(points: ArrayLike, num_centers: int) -> np.ndarray:
     """Covering radius of 1, 2, ..., `num_centers` greedily chosen centres.
 
     The radius of centres C is `max_i min_{c in C} ||x_i - c||`. The centres are those of
-    `gsp_tf.ops.greedy_k_center` (Gürbüz, thesis 2022, Algorithm 2): the first point, then again and
-    again the point farthest from all centres so far, the lower index in a tie. The radius is at
-    most twice the best possible with as many centres (Gonzalez 1985).
+    `gsp_tf.ops.greedy_k_center` (Gürbüz, thesis 2022, Algorithm 2): the first point, then
+    repeatedly the point farthest from all centres so far; ties go to the lower index. The radius is
+    at most twice the best possible with the same number of centres (Gonzalez 1985).
 
     Args:
         points: finite floats `(N, D)`.
@@ -26,8 +26,8 @@ def covering_radius_curve(points: ArrayLike, num_centers: int) -> np.ndarray:
         floats `(num_centers,)` that never increase; 0 once every point is a centre.
 
     Raises:
-        ValueError: for points that are not finite and `(N, D)`, or num_centers out of range.
-        TypeError: for points that are not real numbers, or num_centers that is not an integer.
+        ValueError: if points are not finite or not `(N, D)`, or num_centers is out of range.
+        TypeError: if points are not real numbers, or num_centers is not an integer.
 
     Example:
         >>> covering_radius_curve([[0.0], [1.0], [5.0], [9.0]], 4)

@@ -1,4 +1,4 @@
-"""Ensembles of models by concatenated embeddings, one model chosen from every fold."""
+"""Ensembles that concatenate the embeddings of one model per fold."""
 
 import itertools
 from collections.abc import Sequence
@@ -18,34 +18,35 @@ def ensemble_metrics(
     reference_labels: ArrayLike | None = None,
     recall_at: Sequence[int] = (1, 2, 4, 8),
 ) -> dict:
-    """Retrieval metrics of the models of several folds, alone and with embeddings concatenated.
+    """Retrieval metrics of models of several folds, alone and with embeddings concatenated.
 
-    With r models per fold there are r^F ways to choose one model of each of the F folds ("A Metric
-    Learning Reality Check", Musgrave et al., ECCV 2020: F = 4). By definition, without references,
-    the metrics of a choice are
+    With r models per fold there are r^F ways to choose one model from each of the F folds ("A
+    Metric Learning Reality Check", Musgrave et al., ECCV 2020: F = 4). Without references, the
+    metrics of a choice are by definition
 
         separated = mean(retrieval_metrics(model, labels) for model in choice)
         concatenated = retrieval_metrics(np.concatenate(choice, axis=1), labels)
 
-    with choice in `itertools.product(*queries)`. The same numbers are found in a fraction of the
-    time: every model's distances are computed once, and a concatenation ranks only the references
-    that can be near in it, few where the models of a fold agree. Memory: half a GiB of distances.
-    Distances equal in float32 rank in the order of the references.
+    with choice in `itertools.product(*queries)`. This function finds the same numbers in a fraction
+    of the time. It computes the distances of every model once, and a concatenation ranks only the
+    references that can be near in it. These are few if the models of a fold agree. The distances
+    take half a GiB of memory. Distances that are equal in float32 rank in the order of the
+    references.
 
     Args:
-        queries: for each fold the embeddings of its models, floats `(Q, D)`.
+        queries: embeddings of the models of each fold, floats `(Q, D)`.
         query_labels: integers `(Q,)`.
-        references: as `queries`, floats `(N, D)`; None searches the other queries.
+        references: like `queries`, floats `(N, D)`; None searches the other queries.
         reference_labels: integers `(N,)`.
         recall_at: the K of Recall@K.
 
     Returns:
-        for `separated` and `concatenated`, a dict of two dicts from metric to float: `mean` and
-        `std` (sample standard deviation, `None` for a single choice) over the choices; `choices`,
-        their number; `num_queries` and `num_skipped`.
+        dict. `separated` and `concatenated` each hold two dicts from metric to float: `mean` and
+        `std` over the choices (sample standard deviation, `None` for a single choice). `choices` is
+        the number of choices. `num_queries` and `num_skipped` are those of `retrieval_metrics`.
 
     Raises:
-        ValueError: as `retrieval_metrics`, and if a fold has no model or shapes do not fit.
+        ValueError: as in `retrieval_metrics`, and if a fold has no model or shapes do not match.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -91,7 +92,7 @@ def ensemble_metrics(
 
 
 def _checked_folds(folds, name):
-    """The embeddings of each fold's models as arrays that have as many rows."""
+    """Embeddings of each fold's models as arrays with equal numbers of rows."""
     folds = [
         [checked_embeddings(model, f"{name}[{f}][{r}]") for r, model in enumerate(fold)]
         for f, fold in enumerate(folds)

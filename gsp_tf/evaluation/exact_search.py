@@ -15,15 +15,14 @@ _BLOCK_ROWS = 1 << 13
 class ExactSearch:
     """Exhaustive nearest-neighbour search among a fixed set of references.
 
-    Distances are those of `SearchSpace`: the cosine distance is 1 - cosine similarity, and a zero
-    vector has similarity 0 to everything.
+    Distances are those of `SearchSpace`.
 
     Args:
         references: floats `(N, D)`.
         metric: the distance.
 
     Raises:
-        ValueError: for references that are not finite and `(N, D)`, or an unknown metric.
+        ValueError: if references are not finite or not `(N, D)`, or the metric is unknown.
 
     Example:
         >>> search = ExactSearch([[0.0], [1.0], [5.0]])
@@ -51,8 +50,8 @@ class ExactSearch:
         Args:
             queries: floats `(Q, D)`.
             k: number of neighbours, at most the number of references that a query may return.
-            exclude: integers `(Q,)`, for each query the one reference that it must not return: the
-                query itself when queries and references are the same set.
+            exclude: integers `(Q,)`, the one reference that each query must not return. This is the
+                query itself if queries and references are the same set.
 
         Returns:
             indices `(Q, k)` int64 into the references, and distances `(Q, k)` float32.
@@ -89,17 +88,17 @@ def nearest_neighbours(
 
     Args:
         queries: floats `(Q, D)`.
-        references: floats `(N, D)`; None searches the other queries, where a query is excluded by
-            its index, so that a duplicate of it is found.
+        references: floats `(N, D)`; None searches the other queries. A query is excluded by its
+            index, so a duplicate of it is found.
         k: number of neighbours, at most N, or Q - 1 without references.
-        metric: the distance, for `"cosine"` 1 - cosine similarity.
+        metric: the distance; `"cosine"` is 1 - cosine similarity.
 
     Returns:
         indices `(Q, k)` int64 into the references, nearest first, and distances `(Q, k)` float32.
 
     Raises:
-        ValueError: for embeddings that are not finite and `(N, D)`, differing dimensions, `k` out
-            of range, or an unknown metric.
+        ValueError: if embeddings are not finite or not `(N, D)`, dimensions differ, `k` is out of
+            range, or the metric is unknown.
 
     Example:
         >>> indices, distances = nearest_neighbours([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], k=2)
@@ -117,14 +116,14 @@ def nearest_neighbours(
 
 
 def all_but(indices: np.ndarray, excluded: np.ndarray) -> np.ndarray:
-    """Mask that drops from each row the excluded index, or the last if that was not found.
+    """Mask that drops the excluded index from each row, or the last entry if it is not there.
 
     Args:
         indices: integers `(Q, k)`.
         excluded: integers `(Q,)`.
 
     Returns:
-        bools `(Q, k)`, k - 1 of them true in each row.
+        bools `(Q, k)`, with k - 1 true entries per row.
 
     Example:
         >>> all_but(np.array([[3, 1], [1, 3]]), np.array([3, 4]))

@@ -1,4 +1,4 @@
-"""How much of the pooling weight of an image falls on its foreground."""
+"""Share of the pooling weight of an image that falls on its foreground."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -7,23 +7,23 @@ from numpy.typing import ArrayLike
 def foreground_share(weights: ArrayLike, masks: ArrayLike) -> np.ndarray:
     """Share of each image's pooling weight that falls on its foreground.
 
-    A number for what Fig. 3b of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
-    Learning", ICCV 2023, shows: `Σ_j w_j a_j / Σ_j w_j`, where a_j is the share of the area of
-    place j that is foreground. Average pooling gives the share of the image's area; a pooling that
-    looks at the foreground alone gives 1.
+    `Σ_j w_j a_j / Σ_j w_j`, where a_j is the share of the area of place j that is foreground. It
+    measures what Fig. 3b of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning",
+    ICCV 2023, shows. Average pooling gives the foreground's share of the image area. A pooling that
+    uses the foreground alone gives 1.
 
     Args:
         weights: non-negative floats `(B, H, W)`, such as `GeneralizedSumPooling.pooling_weights`;
-            each image's are divided by their sum.
-        masks: bools or floats in [0, 1] `(B, H', W')`, the foreground, of any resolution, such as
+            normalised to sum 1 per image.
+        masks: foreground, bools or floats in [0, 1] `(B, H', W')` of any resolution, such as
             `CollageImages.foreground_masks`; resized to `(H, W)` by area.
 
     Returns:
         float64 `(B,)`, in [0, 1].
 
     Raises:
-        ValueError: if the shapes do not fit, weights are negative, not finite or sum to 0, or a
-            mask leaves [0, 1].
+        ValueError: if the shapes do not match, weights are negative, not finite or sum to 0, or
+            mask values lie outside [0, 1].
 
     Example:
         >>> weights = np.array([[[0.5, 0.0], [0.25, 0.25]]])
@@ -57,7 +57,7 @@ def foreground_share(weights: ArrayLike, masks: ArrayLike) -> np.ndarray:
 
 
 def _area_shares(coarse, fine):
-    """`(coarse, fine)`: the share of each of `coarse` equal parts that each of `fine` takes."""
+    """Shares `(coarse, fine)` of each of `coarse` equal parts covered by each of `fine` parts."""
     ends, fine_ends = np.linspace(0, 1, coarse + 1)[:, None], np.linspace(0, 1, fine + 1)
     overlaps = np.minimum(ends[1:], fine_ends[1:]) - np.maximum(ends[:-1], fine_ends[:-1])
     return coarse * overlaps.clip(min=0)

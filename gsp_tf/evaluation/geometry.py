@@ -1,4 +1,4 @@
-"""Geometry of embeddings: density, spectrum, and the overlap of the hulls of classes."""
+"""Geometry of embeddings: density, spectrum, and overlap of class hulls."""
 
 from itertools import combinations
 from typing import Literal
@@ -21,29 +21,29 @@ def embedding_density(
     """Mean distance within classes, between class centres, and their ratio.
 
     Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric
-    Learning, ICML 2020, sec. 5: `pi_ratio = pi_intra / pi_inter`, where pi_intra is the mean over
-    classes of the mean distance between two images of the class, and pi_inter the mean distance
-    between the mean embeddings of two classes. The distance of that text is the Euclidean one
-    between unit-length embeddings. The authors' code reports cosine distances, `1 - cos`, which are
-    half the squared Euclidean ones, and brings the centres to unit length; its ratios are on
-    another scale. Eq. 6 of "Coded Residual Transform for Generalizable Deep Metric Learning" (Kan
-    et al., NeurIPS 2022) is the same ratio and names no distance; the sizes in its Table 1 fit
-    cosine distances. A distance below the rounding error of float32 unit vectors counts as 0.
+    Learning, ICML 2020, sec. 5: `pi_ratio = pi_intra / pi_inter`. pi_intra is the mean over classes
+    of the mean distance between two images of the class. pi_inter is the mean distance between the
+    mean embeddings of two classes. The text uses the Euclidean distance between unit-length
+    embeddings. The authors' code reports cosine distances, `1 - cos`, which are half the squared
+    Euclidean ones, and normalises the centres, so its ratios are on another scale. Eq. 6 of "Coded
+    Residual Transform for Generalizable Deep Metric Learning" (Kan et al., NeurIPS 2022) is the
+    same ratio and names no distance; the sizes in its Table 1 fit cosine distances. A distance
+    below the rounding error of float32 unit vectors counts as 0.
 
     Args:
-        embeddings: floats `(N, D)`; brought to unit length here, zero vectors stay zero.
-        labels: integers `(N,)` or `(N, 1)`. A class of one image has no distance within it and
-            counts for pi_inter only.
+        embeddings: floats `(N, D)`, normalised here; zero vectors stay zero.
+        labels: integers `(N,)` or `(N, 1)`. A class of one image counts for pi_inter only.
         distance: "euclidean", or "cosine" with centres at unit length.
 
     Returns:
-        `intra` and `inter` in [0, 2], and `ratio`; where all centres coincide the ratio is
-        infinite, or NaN if `intra` is 0 too.
+        `intra` and `inter` in [0, 2], and `ratio`. If all centres coincide, the ratio is infinite,
+        or NaN if `intra` is 0 too.
 
     Raises:
-        ValueError: for embeddings that are not finite and `(N, D)`, not one label per embedding,
-            fewer than two classes, no class with two images, or another distance.
-        TypeError: for labels that are not integers.
+        ValueError: if embeddings are not finite or not `(N, D)`, there is not one label per
+            embedding, there are fewer than two classes, no class has two images, or the distance is
+            unknown.
+        TypeError: if labels are not integers.
 
     Example:
         >>> embedding_density([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [-4.0, 0.0]], [0, 0, 1, 1])
@@ -78,7 +78,7 @@ def embedding_density(
 
 
 def _mean_distance(points, distance):
-    """Mean distance of two different rows of points `(n, D)`."""
+    """Mean distance between different rows of points `(n, D)`."""
     rounding = np.finfo(np.float32).eps
 
     def row_sums(distances, _):
@@ -97,21 +97,21 @@ def spectral_decay(embeddings: ArrayLike) -> float:
     Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric
     Learning, ICML 2020, sec. 5: `rho = KL(U || S) = -(1/D) sum_d log(D s_d)`, where s are the D
     singular values of the matrix of unit-length embeddings, divided by their sum. It is 0 for
-    embeddings that fill all dimensions alike and grows as they concentrate on few. The matrix is
-    not centred, and no singular value is left out (`rho_spectrum@1` in the authors' code, which its
-    README calls the metric of the paper; the figures there are drawn with `rho_spectrum@2`, which
-    leaves out the largest).
+    embeddings that fill all dimensions equally, and grows as they concentrate on few. The matrix is
+    not centred, and all singular values are used. This is `rho_spectrum@1` in the authors' code,
+    which its README calls the metric of the paper. The figures there are drawn with
+    `rho_spectrum@2`, which leaves out the largest value.
 
     Args:
-        embeddings: floats `(N, D)`; brought to unit length here, zero vectors stay zero.
+        embeddings: floats `(N, D)`, normalised here; zero vectors stay zero.
 
     Returns:
-        at least 0; infinite if the embeddings span fewer than D dimensions, as fewer than D of them
-        must.
+        at least 0; infinite if the embeddings span fewer than D dimensions, as fewer than D
+        embeddings always do.
 
     Raises:
-        ValueError: for embeddings that are not finite and `(N, D)`.
-        TypeError: for embeddings that are not real numbers.
+        ValueError: if embeddings are not finite or not `(N, D)`.
+        TypeError: if embeddings are not real numbers.
 
     Example:
         >>> spectral_decay([[1.0, 0.0], [0.0, 1.0]])
@@ -131,24 +131,24 @@ def spectral_decay(embeddings: ArrayLike) -> float:
 
 
 def hull_overlap(embeddings: ArrayLike, labels: ArrayLike) -> float:
-    """Share of the pairs of classes whose convex hulls have a point in common.
+    """Share of the pairs of classes with convex hulls that intersect.
 
-    Two hulls have none exactly if a hyperplane has either class strictly on one side. Gürbüz,
+    Two hulls are disjoint exactly if a hyperplane has each class strictly on one side. Gürbüz,
     Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023, draw such hulls (Fig.
-    3a): an average of local features lies in the hull of what it averages. A pair is decided by a
-    linear programme: is there a convex combination of one class that equals one of the other?
+    3a): an average of local features lies in the hull of these features. A linear programme decides
+    each pair: is there a convex combination of one class that equals one of the other?
 
     Args:
-        embeddings: finite floats `(N, D)`. The hull of a class of no more than about D points
-            seldom meets another, whatever the classes are.
-        labels: integers `(N,)`, of two classes or more.
+        embeddings: finite floats `(N, D)`. The hull of a class of at most about D points seldom
+            meets another, whatever the classes are.
+        labels: integers `(N,)`, of at least two classes.
 
     Returns:
-        a share in [0, 1]; 0 if any two classes can be separated by a hyperplane.
+        a share in [0, 1]; 0 if every pair of classes can be separated by a hyperplane.
 
     Raises:
-        ValueError: if there are fewer than two classes, or the shapes do not fit together.
-        TypeError: if embeddings are not real or labels not integers.
+        ValueError: if there are fewer than two classes, or the shapes do not match.
+        TypeError: if embeddings are not real numbers, or labels are not integers.
 
     Example:
         >>> square, inside, apart = [[0, 0], [0, 2], [2, 0], [2, 2]], [[1, 1]], [[3, 3], [4, 3]]

@@ -18,8 +18,8 @@ class PrototypePartition(NamedTuple):
     Attributes:
         assignments: integers `(B, H, W)` or `(B, n)`, index of the prototype of each feature.
         distances: float64 of the same shape, distance of each feature to its prototype.
-        histograms: float64 `(B, m)`, share of an image's features that each prototype has; each
-            row sums to 1.
+        histograms: float64 `(B, m)`, share of an image's features per prototype; each row sums to
+            1.
 
     Example:
         >>> partition = prototype_partition([[[0.0], [9.0]]], [[1.0], [8.0]])
@@ -35,18 +35,17 @@ class PrototypePartition(NamedTuple):
 def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> PrototypePartition:
     """Assigns every local feature of images to its nearest prototype.
 
-    Feature f_j belongs to the prototype `argmin_i ||f_j - ω_i||`; a tie, up to rounding, goes to
-    the lowest index. The largest of the distances is the covering radius δ of
-    the prototypes. The histograms solve the transport problem of Gürbüz, thesis 2022, eq. 4.2.5,
-    and the assignments are its solution, eq. 4.2.6. Distances are taken of blocks of images, never
-    of all features to all prototypes at once.
+    Feature f_j belongs to the prototype `argmin_i ||f_j - ω_i||`; ties, up to rounding, go to the
+    lowest index. The largest distance is the covering radius δ of the prototypes. The histograms
+    solve the transport problem of Gürbüz, thesis 2022, eq. 4.2.5, and the assignments are its
+    solution, eq. 4.2.6. Distances are computed in blocks of images to save memory.
 
     Args:
         features: floats, local features `(B, H, W, C)` or a set of them `(B, n, C)`.
         prototypes: floats `(m, C)`.
 
     Raises:
-        ValueError: if the features or the prototypes are not finite, or their shapes do not fit.
+        ValueError: if features or prototypes are not finite, or their shapes do not match.
         TypeError: if they are not real numbers.
 
     Example:
@@ -78,11 +77,11 @@ def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> Prototype
 def average_pooling_error(
     features: ArrayLike, prototypes: ArrayLike, histograms: ArrayLike
 ) -> np.ndarray:
-    """How far global average pooling is from a convex combination of prototypes.
+    """Distance of global average pooling from a convex combination of prototypes.
 
     `||(1/n) Σ_j f_j - Σ_i p_i ω_i||` for each image. With the histograms p of
-    `prototype_partition` it is at most the mean of the image's distances, since both sums then run
-    over the same n features, and so at most the covering radius δ (Gürbüz, thesis 2022, Prop.
+    `prototype_partition`, both sums run over the same n features. The error is then at most the
+    mean of the image's distances, and so at most the covering radius δ (Gürbüz, thesis 2022, Prop.
     4.2.1).
 
     Args:
@@ -94,7 +93,7 @@ def average_pooling_error(
         float64 `(B,)`.
 
     Raises:
-        ValueError: if an argument is not finite, or their shapes do not fit.
+        ValueError: if an argument is not finite, or shapes do not match.
         TypeError: if they are not real numbers.
 
     Example:
@@ -114,7 +113,7 @@ def average_pooling_error(
 
 
 def _checked(features, prototypes):
-    """Features as float32 of their shape, prototypes as float64."""
+    """Features as float32 in their shape, prototypes as float64."""
     features = np.asarray(features)
     if features.ndim not in (3, 4) or 0 in features.shape:
         raise ValueError(

@@ -23,31 +23,32 @@ def retrieval_metrics(
 ) -> dict[str, float | int]:
     """Precision@1, R-precision, MAP@R and Recall@K of nearest-neighbour retrieval.
 
-    For a query with R positives among the references, and precision P(i) among its i nearest,
-    R-precision is P(R) and MAP@R is the mean over i = 1..R of P(i) where the i-th is correct and
-    0 where it is not (Musgrave et al., A Metric Learning Reality Check, ECCV 2020, eq. 3; Gürbüz,
-    thesis 2022, section 1.2, where P(i) is misprinted as P(R)).
-    Recall@K is the share of queries with a positive among their K nearest. The search is exact
-    and runs over blocks of queries, so that its memory does not grow with their number.
+    For a query with R positives among the references, P(i) is the precision among its i nearest
+    references. R-precision is P(R). MAP@R is the mean over i = 1..R of P(i) where the i-th is
+    correct and 0 where it is not (Musgrave et al., A Metric Learning Reality Check, ECCV 2020, eq.
+    3; Gürbüz, thesis 2022, section 1.2, where P(i) is misprinted as P(R)). Recall@K is the share of
+    queries with a positive among their K nearest. The search is exact and runs over blocks of
+    queries, so its memory does not grow with their number.
 
     Args:
         queries: floats `(Q, D)`.
         query_labels: integers `(Q,)` or `(Q, 1)`.
-        references: floats `(N, D)`; None searches the other queries, each excluded from its own
-            results by index.
-        reference_labels: integers `(N,)` or `(N, 1)`; None exactly if `references` is.
-        recall_at: the values of K. With fewer than K references all of them are retrieved.
+        references: floats `(N, D)`; None searches the other queries, where each query is excluded
+            by index from its own results.
+        reference_labels: integers `(N,)` or `(N, 1)`; None if and only if `references` is None.
+        recall_at: the values of K. If there are fewer than K references, all are retrieved.
         metric: the distance of the search.
 
     Returns:
         `precision_at_1`, `r_precision`, `map_at_r` and `recall_at_K` for each K, floats in [0, 1]
         averaged over queries; `num_queries`, the number of queries averaged over; `num_skipped`,
-        the number left out for want of a positive among the references.
+        the number left out because no reference is a positive.
 
     Raises:
-        ValueError: for embeddings that are not finite, shapes that do not fit, only one of
-            references and reference_labels, K < 1, an unknown metric, or no query with a positive.
-        TypeError: for labels or K that are not integers.
+        ValueError: if embeddings are not finite or not `(N, D)`, shapes do not match, only one of
+            references and reference_labels is given, K < 1, the metric is unknown, or no query has
+            a positive.
+        TypeError: if labels or K are not integers.
 
     Example:
         >>> embeddings = [[0.0], [1.0], [1.5], [9.0], [9.5], [4.0]]
@@ -77,22 +78,22 @@ def class_wise_map(
     reference_labels: ArrayLike | None = None,
     metric: Metric = "euclidean",
 ) -> np.ndarray:
-    """MAP@R of each class of queries, whose mean over classes lets every class weigh the same.
+    """MAP@R of each class of queries; the mean over classes weighs all classes equally.
 
-    MAP@R (Musgrave et al., A Metric Learning Reality Check, ECCV 2020, eq. 3), averaged over the
-    queries of one class at a time. `retrieval_metrics` averages over all queries instead, where a
-    class weighs as much as it has images.
+    MAP@R (Musgrave et al., A Metric Learning Reality Check, ECCV 2020, eq. 3) is averaged over the
+    queries of one class at a time. `retrieval_metrics` averages over all queries instead, so that
+    large classes weigh more.
 
     Args:
-        queries: floats `(Q, D)`; this and the others are those of `retrieval_metrics`.
+        queries: floats `(Q, D)`; all arguments are those of `retrieval_metrics`.
 
     Returns:
-        floats `(classes,)` in [0, 1], in the order of `numpy.unique(query_labels)`; NaN for a class
-        without a positive among the references, which `numpy.nanmean` leaves out.
+        floats `(classes,)` in [0, 1], in the order of `numpy.unique(query_labels)`. It is NaN for a
+        class without a positive among the references, which `numpy.nanmean` leaves out.
 
     Raises:
-        ValueError: as `retrieval_metrics`.
-        TypeError: for labels that are not integers.
+        ValueError: as in `retrieval_metrics`.
+        TypeError: if labels are not integers.
 
     Example:
         >>> embeddings = [[0.0], [1.0], [1.5], [9.0], [9.5], [4.0]]
@@ -127,8 +128,8 @@ def _ranked_hits(
     queries, query_labels, references, reference_labels, metric, depth=1
 ) -> tuple[np.ndarray, Iterator[tuple[np.ndarray, np.ndarray]]]:
     """Numbers of positives R `(Q,)`; rows `(b,)` of queries with any, and their hits `(b, k)`."""
-    # A hit is whether the i-th nearest reference has the label of the query. k is at least `depth`
-    # and every R, or all references.
+    # A hit tells whether the i-th nearest reference has the label of the query. k is the larger of
+    # `depth` and the largest R, but at most the number of references.
     check_labelled(references, reference_labels)
     queries = checked_embeddings(queries, "queries")
     query_labels = checked_labels(query_labels, len(queries), "query_labels")
@@ -152,7 +153,7 @@ def _ranked_hits(
 
 
 def _r_precision_and_map(hits, positives):
-    """P(R), and the mean over i = 1..R of P(i) at the hits, of each query `(b,)`."""
+    """R-precision and average precision at R of each query, `(b,)` each."""
     ranks = np.arange(1, positives.max() + 1)
     hits = hits[:, : len(ranks)] & (ranks <= positives[:, None])
     correct = np.cumsum(hits, axis=1, dtype=np.int32)
@@ -169,7 +170,7 @@ def checked_recall_at(recall_at: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_labelled(references: ArrayLike | None, reference_labels: ArrayLike | None) -> None:
-    """`ValueError` if only one of references and reference_labels is given."""
+    """Raise `ValueError` if only one of references and reference_labels is given."""
     if (references is None) != (reference_labels is None):
         given = "reference_labels" if references is None else "references"
         raise ValueError(f"references and reference_labels go together; received only {given}.")
@@ -178,7 +179,7 @@ def check_labelled(references: ArrayLike | None, reference_labels: ArrayLike | N
 def count_positives(
     query_labels: np.ndarray, reference_labels: np.ndarray, among_themselves: bool
 ) -> np.ndarray:
-    """Number of positives of each query, itself left out; `ValueError` if no query has one."""
+    """Number of positives of each query, excluding itself; `ValueError` if no query has one."""
     classes, counts = np.unique(reference_labels, return_counts=True)
     position = np.minimum(np.searchsorted(classes, query_labels), len(classes) - 1)
     positives = np.where(classes[position] == query_labels, counts[position], 0) - among_themselves

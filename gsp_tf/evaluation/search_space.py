@@ -1,4 +1,4 @@
-"""The vectors that faiss searches, chosen so that float32 does embeddings no harm."""
+"""Vectors for faiss that lose no accuracy in float32."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -13,11 +13,11 @@ Metric = Literal["euclidean", "cosine"]
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The vectors and scores of faiss that represent embeddings and their distances.
+    """Maps embeddings to vectors of faiss, and scores of faiss to distances.
 
-    Euclidean distances are taken from an origin and in units of a power of two, which changes no
-    distance but keeps float32 from cancelling far from zero and its squares from overflowing. The
-    cosine distance is 1 - cosine similarity; a zero vector has similarity 0 to everything.
+    Euclidean distances are measured from an origin and in units of a power of two. This changes no
+    distance, but avoids cancellation far from zero and overflow of squares in float32. The cosine
+    distance is 1 - cosine similarity; a zero vector has similarity 0 to everything.
 
     Args:
         metric: the distance.
@@ -47,14 +47,14 @@ class SearchSpace:
     def around(cls, references: np.ndarray, metric: Metric = "euclidean") -> "SearchSpace":
         """The space for searching float32 references `(N, D)`; the first is its origin.
 
-        The references may be any rows that reach as far as all.
+        A part of the references suffices if it contains their largest absolute value.
         """
         scale = power_of_two_below(max(references.max(), -references.min()))
         return cls(metric, references[0] / scale, scale)
 
     @property
     def faiss_metric(self) -> int:
-        """The metric of faiss whose scores `distances` takes."""
+        """The faiss metric that gives the scores for `distances`."""
         return faiss.METRIC_L2 if self.metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
 
     def vectors(self, embeddings: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ class SearchSpace:
         return unit_vectors(embeddings).astype(np.float32)
 
     def distances(self, scores: np.ndarray) -> np.ndarray:
-        """The float32 distances that scores of faiss represent, approximate ones too."""
+        """The float32 distances for scores of faiss, exact or approximate."""
         if self.metric == "cosine":
             return np.maximum(1 - scores, 0)
         return np.sqrt(np.maximum(scores, 0)) * self.scale

@@ -1,4 +1,4 @@
-"""Embeddings and labels as arrays that have been checked."""
+"""Checks of embeddings and labels."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +9,7 @@ def checked_embeddings(embeddings: ArrayLike, name: str) -> np.ndarray:
 
     Args:
         embeddings: real numbers `(N, D)` of any floating or integer dtype.
-        name: what errors call the array.
+        name: name of the array in errors.
 
     Raises:
         ValueError: if the rank is not 2, N or D is 0, or a value is not finite in float32.
@@ -42,8 +42,8 @@ def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
 
     Args:
         labels: integers `(count,)` or `(count, 1)`.
-        count: the number of embeddings that the labels belong to.
-        name: what errors call the array.
+        count: number of embeddings.
+        name: name of the array in errors.
 
     Raises:
         ValueError: if the shape is neither `(count,)` nor `(count, 1)`.
@@ -65,7 +65,7 @@ def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
 
 
 def unit_vectors(embeddings: np.ndarray) -> np.ndarray:
-    """Float64 embeddings of length 1, where no float32 length overflows; zero vectors stay zero."""
+    """Embeddings of unit length in float64, which avoids overflow; zero vectors stay zero."""
     lengths = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64))
     lengths[lengths == 0] = 1
     return embeddings / lengths[:, None]

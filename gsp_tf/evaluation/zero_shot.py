@@ -1,4 +1,4 @@
-"""Zero-shot prediction: what attributes of some classes tell about other classes."""
+"""Zero-shot prediction of classes from attributes."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,31 +17,30 @@ def zero_shot_prediction(
     """Accuracy of predicting classes from attributes by a regression fitted on other classes.
 
     Cross-batch zero-shot prediction of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
-    Learning", ICCV 2023, section 5.1, and thesis 2022, section 5.3.3. The classes are halved at
-    random. On the images of one half the linear map of (P3) from attributes z to class embeddings υ
-    is fitted, `A = argmin Σ_i ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`. It predicts `A z` for each
-    class of the other half from the mean z of its images, and the class is found if its own υ is
-    the nearest of that half; then the halves change places. The paper's υ are the means of the
-    classes' embeddings. With one right answer per class, this accuracy is MAP@R.
+    Learning", ICCV 2023, section 5.1, and thesis 2022, section 5.3.3. The classes are split into
+    two random halves. The linear map of (P3) from attributes z to class embeddings υ is fitted on
+    the images of one half, `A = argmin Σ_i ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`. It predicts `A
+    z` for each class of the other half from the mean z of its images. The class is found if its own
+    υ is the nearest of that half. Then the halves swap roles. In the paper, the υ are the mean
+    embeddings of the classes. With one correct answer per class, this accuracy is MAP@R.
 
     Args:
         attributes: floats `(N, m)`, z.
-        labels: integers `(N,)`, each a row of `class_embeddings`; every class has an image.
+        labels: integers `(N,)`, rows of `class_embeddings`; every class needs an image.
         class_embeddings: floats `(C, D)`, υ.
-        num_splits: how many times the classes are halved at random; with an odd C one half has one
-            class more.
-        ridge: weight of the penalty of the regression, > 0.
+        num_splits: number of random splits into halves. With an odd C, one half has one class more.
+        ridge: weight of the ridge penalty, > 0.
         seed: seed of the halves.
 
     Returns:
-        means over classes and splits: `euclidean` and `cosine`, the accuracies with
-        the nearest embedding by Euclidean distance and by cosine similarity, and `chance`, that of
+        means over classes and splits. `euclidean` and `cosine` are the accuracies with the nearest
+        embedding by Euclidean distance and by cosine similarity. `chance` is the accuracy of
         guessing among the classes of the half.
 
     Raises:
-        ValueError: if the arrays do not fit together or are not finite, there are fewer than two
+        ValueError: if the shapes do not match, values are not finite, there are fewer than two
             classes, or `num_splits` or `ridge` is out of range.
-        TypeError: if the arrays do not hold numbers, or labels integers.
+        TypeError: if the arrays are not real numbers, or labels are not integers.
 
     Example:
         >>> classes = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]])
@@ -92,7 +91,7 @@ class _Classes:
         self.directions = embeddings @ unit_vectors(class_embeddings).T
 
     def hits(self, fitted, predicted):
-        """Classes of `predicted` found by either rule, and expected to be by chance."""
+        """Numbers of `predicted` classes found by each rule, and expected by chance."""
         gram = self.grams[fitted].sum(axis=0) + self.penalty
         maps = self.means[predicted] @ np.linalg.solve(gram, self.sums[fitted].T)
         lengths = self.products[predicted, predicted]

@@ -18,10 +18,10 @@ def check_inputs(
     normalize: bool = True,
     dtype: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Labels `(B,)`, embeddings `(B, D)` as losses take them, and whether the loss is a number."""
-    # Types and shapes are checked as far as they are known. What is known only when the loss is
-    # computed is refused by an error in eager calls and in a tf.function. XLA has no errors: there
-    # the third value is False, as it is for embeddings that are not finite.
+    """Labels `(B,)`, embeddings `(B, D)`, and whether they are valid; otherwise the loss is NaN."""
+    # Types and shapes are checked as far as they are known. Eager calls and a tf.function raise an
+    # error for faults that show only when the loss is computed. XLA cannot raise errors, so there
+    # the third value is False. It is also False for embeddings that are not finite.
     labels = _numeric_tensor(labels, "Labels must be of an integer type")
     embeddings = as_float_tensor(embeddings)
     embeddings = ops.cast(embeddings, dtype or embeddings.dtype)
@@ -41,18 +41,18 @@ def check_inputs(
 
 
 def nan_unless(is_valid: Tensor, loss: Tensor) -> Tensor:
-    """The loss, or NaN: a maximum or a miner may pass over embeddings that are not finite."""
+    """The loss if valid, else NaN: a maximum or a miner may hide embeddings that are not finite."""
     return ops.where(is_valid, loss, float("nan"))
 
 
 def largest_norm(dtype: str) -> float:
-    """Norm of embeddings up to which losses that do not normalise them are finite."""
-    # Fourth powers of the embeddings times the scale of a loss do not overflow.
+    """Largest norm of embeddings for which losses without normalisation are finite."""
+    # Up to this norm, fourth powers of the embeddings times the scale of a loss do not overflow.
     return float(np.finfo(dtype).max) ** 0.25 / 10.0
 
 
 def as_float_tensor(embeddings: Tensor) -> Tensor:
-    """Embeddings as a tensor of at least float32; other types than numbers are refused."""
+    """Embeddings as a tensor of at least float32; ValueError if they are not numbers."""
     return at_least_float32(_numeric_tensor(embeddings, "Embeddings must be of a floating type"))
 
 
@@ -88,7 +88,7 @@ def _check_shapes(labels, embeddings):
         raise ValueError("A loss needs at least one sample, " + received)
 
 
-# A rule is whether it is met, a boolean scalar, the sentence for when it is not, and a value.
+# A rule is a tuple of a boolean scalar (whether it is met), the error message, and a value to show.
 
 
 def _rules_of_shapes(labels, embeddings):
@@ -124,7 +124,7 @@ def _rule_of_norms(embeddings):
 
 
 def _rule(is_met, values, message):
-    """A rule for every value; of those that break it the smallest is shown."""
+    """A rule for every value; the error shows the smallest value that breaks it."""
     highest = math.inf if values.dtype.is_floating else values.dtype.max
     broken = ops.where(is_met, ops.cast(highest, values.dtype), values)
     return ops.all(is_met), message + ", received", ops.min(broken)

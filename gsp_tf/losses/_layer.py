@@ -1,4 +1,4 @@
-"""The base of every loss with variables of its own."""
+"""Base of the losses with variables."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ _NOT_GIVEN = object()
 
 
 class LossLayer(keras.layers.Layer, keras.losses.Loss):
-    """Base of the losses that hold variables: a layer `loss(labels, embeddings) -> scalar`."""
+    """Base of the losses with variables: a layer `loss(labels, embeddings) -> scalar`."""
 
-    # It computes in float32 whatever the global dtype policy is, or in the dtype that it is given,
-    # or in that of the loss layer that it holds. MetricLearner trains and saves its variables with
-    # the model's. A subclass implements call(labels, embeddings) of checked labels (B,) and
-    # embeddings (B, D). Every argument of its constructor is an attribute of the same name: they
-    # are its config. normalize: whether the norm of the embeddings does not matter.
+    # It computes in the given dtype, else in that of the loss layer that it holds, else in float32,
+    # whatever the global dtype policy is. MetricLearner trains and saves its variables with those
+    # of the model. A subclass implements call(labels, embeddings) of checked labels (B,) and
+    # embeddings (B, D). Every constructor argument is an attribute of the same name; these
+    # attributes form the config. normalize: whether the loss ignores the norm of the embeddings.
     num_classes = None
     normalize = True
 
@@ -44,7 +44,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     def __call__(
         self, labels: Tensor, embeddings: Tensor, sample_weight: Any = _NOT_GIVEN, **kwargs: Any
     ) -> Tensor:
-        """Loss of a batch, a scalar; `compile(loss=...)` alone gives a `sample_weight`, `None`."""
+        """Scalar loss of a batch; `compile(loss=...)` alone passes a `sample_weight` (`None`)."""
         if isinstance(embeddings, keras.KerasTensor):
             return super().__call__(labels, embeddings, **kwargs)
         if sample_weight is not _NOT_GIVEN and sample_weight is not None:
@@ -58,7 +58,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         return nan_unless(is_valid, value)
 
     def _refuse_to_stay_untrained(self, *shapes):
-        """Refuse weights that no optimizer has; this loss is not built, so that it serves later."""
+        """Raise ValueError if no optimizer would train the weights; this loss stays unbuilt."""
         loss = self
         if not self.built:
             loss = self.from_config(self.get_config())

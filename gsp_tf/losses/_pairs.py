@@ -1,4 +1,4 @@
-"""Losses over pairs: which pairs there are, how they are mined, and what they cost."""
+"""Pairs of samples, and the bases of their miners and losses."""
 
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -16,22 +16,23 @@ Distance = Literal["euclidean", "squared_euclidean", "angular"]
 
 
 class Pairs:
-    """All pairs of an anchor and a reference: how far apart they are, and which of them count.
+    """All pairs of an anchor and a reference, with their distances and weights.
 
-    A pair's weight is 0 where it does not count: a positive pair has no weight among the negatives,
-    a sample is not paired with itself, and a miner may drop pairs or count them more than once.
+    A pair that does not count has weight 0. Positive pairs have weight 0 among the negatives, and
+    vice versa. A miner may drop pairs or count them more than once.
 
     Args:
         anchors: float tensor `(A, D)`.
         references: float tensor `(R, D)`; the anchors themselves for the pairs of a batch.
         anchor_labels: int64 tensor `(A,)`.
         reference_labels: int64 tensor `(R,)`.
-        exclude_self: leave out pairs of equal index; the references then begin with the anchors.
-        mask: boolean tensor that broadcasts to `(A, R)`, the pairs that may count; `None` for all.
+        exclude_self: leave out pairs of equal index. The first references must then be the anchors.
+        mask: boolean tensor that broadcasts to `(A, R)`, True for pairs that may count; `None` for
+            all.
 
     Attributes:
-        positives: weights `(A, R)` of the pairs of one class.
-        negatives: weights `(A, R)` of the pairs of two classes.
+        positives: weights `(A, R)` of the pairs within a class.
+        negatives: weights `(A, R)` of the pairs between two classes.
 
     Example:
         >>> import numpy as np
@@ -101,7 +102,7 @@ class Pairs:
 
 
 def check_distance(name: Distance) -> None:
-    """Refuse a name that is not a `Distance`."""
+    """Raise ValueError for a name that is not a `Distance`."""
     if name not in get_args(Distance):
         accepted = ", ".join(get_args(Distance))
         raise ValueError(f"distance must be one of {accepted}, received {name!r}.")
@@ -118,12 +119,12 @@ def distances_named(name: Distance, pairs: Pairs) -> Tensor:
 
 
 class Miner:
-    """Base of the miners: a weight for every positive and every negative pair.
+    """Base of the miners, which weigh all positive and negative pairs.
 
-    A subclass implements `__call__(pairs) -> (positives, negatives)`: weights `(A, R)` of the shape
-    and type of `pairs.positives`, 0 for a pair that does not count. Losses take them without a
-    gradient. Every argument of its constructor is an attribute of the same name: they are its
-    config.
+    A subclass implements `__call__(pairs) -> (positives, negatives)`. Both are weights `(A, R)`
+    with the shape and type of `pairs.positives`, 0 for a pair that does not count. Losses take no
+    gradient of them. Every constructor argument is an attribute of the same name; these attributes
+    form the config.
 
     Example:
         >>> class NoNegatives(Miner):
@@ -149,23 +150,24 @@ class Miner:
 class PairLoss(keras.losses.Loss):
     """Base of the losses over pairs that have no weights.
 
-    A subclass implements `pairs_loss(pairs) -> scalar` from the distances or similarities of
-    `Pairs` and the weights of its positive and negative pairs. The losses work in
-    `compile(loss=...)` of any Keras model whose output is the embedding. Every argument of a
-    constructor is an attribute of the same name: they are the config.
+    A subclass implements `pairs_loss(pairs) -> scalar`. It uses the distances or similarities of
+    `Pairs` and the weights of the positive and negative pairs. The losses work in
+    `compile(loss=...)` of any Keras model that outputs the embedding. Every constructor argument is
+    an attribute of the same name; these attributes form the config.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)` of an integer type, embeddings
-    `(B, D)`; a scalar, float32 (float64 for float64 embeddings), over all pairs of two samples.
-    ValueError is raised for other types and shapes, and if `sample_weight` is given.
+    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings `(B,
+    D)`. It returns a scalar over all pairs of two samples, float32 (float64 for float64
+    embeddings). It raises ValueError for other types and shapes, and if `sample_weight` is given.
 
     Args:
         normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all.
+        miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all
+            pairs.
         name: name of the loss.
 
     Attributes:
-        sums_over_references: whether the loss is a sum over the references, so that it may be
-            computed for some of them at a time. A subclass may set it.
+        sums_over_references: whether the loss is a sum over the references, so that it can be
+            computed for a few references at a time. A subclass may set it.
 
     Example:
         >>> import numpy as np
@@ -192,7 +194,7 @@ class PairLoss(keras.losses.Loss):
 
     @property
     def seed_generator(self) -> keras.random.SeedGenerator | None:
-        """The random state of a miner that draws, else `None`."""
+        """Random state of a miner that draws samples, else `None`."""
         return getattr(self.miner, "seed_generator", None)
 
     def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: None = None) -> Tensor:
@@ -225,7 +227,7 @@ class PairLoss(keras.losses.Loss):
             mask: as in `Pairs`.
 
         Returns:
-            scalar, as a call gives.
+            scalar, as from a call.
 
         Example:
             >>> import numpy as np
@@ -249,17 +251,17 @@ class PairLoss(keras.losses.Loss):
         return labels, l2_normalize(embeddings) if self.normalize else embeddings, is_valid
 
     def mined_loss(self, pairs: Pairs) -> Tensor:
-        """Loss, a scalar, of the pairs that the miner leaves."""
+        """Scalar loss of the pairs as the miner weighs them."""
         return self.pairs_loss(self.mined(pairs))
 
     def mined(self, pairs: Pairs) -> Pairs:
-        """The pairs with the weights that the miner gives them."""
+        """The pairs with the weights from the miner."""
         if self.miner is not None:
             pairs.positives, pairs.negatives = map(ops.stop_gradient, self.miner(pairs))
         return pairs
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
-        """Loss, a scalar, of the pairs as they are weighted."""
+        """Scalar loss of the pairs as they are weighted."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:

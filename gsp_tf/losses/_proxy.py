@@ -1,4 +1,4 @@
-"""Losses between samples and learned proxies of the classes."""
+"""Bases of the losses between samples and learned class proxies."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from gsp_tf.ops import l2_normalize
 
 
 class ProxyLoss(LossLayer):
-    """Base of the losses on cosine similarities of samples and learned proxies of the classes.
+    """Base of the losses on cosine similarities between samples and learned class proxies.
 
     A subclass implements `similarity_loss(labels, similarities, is_class=None) -> scalar`. The
     wrappers `ProxySynthesis` and `VirtualClass` call it with more classes than are learned. A
-    subclass with k proxies per class sets `proxies_per_class`. Every argument of its constructor is
-    an attribute of the same name: they are its config.
+    subclass with k proxies per class sets `proxies_per_class`. Every constructor argument is an
+    attribute of the same name; these attributes form the config.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)` of an integer type, embeddings
-    `(B, D)`; a scalar of the dtype of the loss. ValueError is raised for other types and shapes,
-    and for labels that are not classes.
+    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings `(B,
+    D)`. It returns a scalar of the dtype of the loss. It raises ValueError for other types and
+    shapes, and for labels that are not classes.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
@@ -65,7 +65,7 @@ class ProxyLoss(LossLayer):
         Args:
             labels: int32 tensor `(B,)`, below C.
             similarities: float tensor `(B, C * k)`, cosine similarities to the proxies.
-            is_class: boolean tensor `(C,)`, False for a class to leave out; `None` for none.
+            is_class: boolean tensor `(C,)`, False for classes to leave out; `None` keeps all.
         """
         raise NotImplementedError
 
@@ -83,7 +83,7 @@ def own_class_mask(labels: Tensor, num_classes: int) -> Tensor:
 
 
 class ProxyWrapper(LossLayer):
-    """Base of the losses that add classes, in training, to those of a proxy loss."""
+    """Base of the losses that add classes to a proxy loss in training."""
 
     def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
         super().__init__(inner=proxy_loss, **kwargs)
@@ -114,5 +114,5 @@ class ProxyWrapper(LossLayer):
         return self.augmented_loss(labels, embeddings)
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
-        """Loss, a scalar, of labels `(B,)` and embeddings `(B, D)` in training."""
+        """Scalar loss of labels `(B,)` and embeddings `(B, D)` in training."""
         raise NotImplementedError

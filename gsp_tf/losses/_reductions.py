@@ -6,7 +6,7 @@ from gsp_tf._typing import Tensor
 
 
 def weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:
-    """Mean of terms under weights; 0 if all weights are 0.
+    """Weighted mean of terms; 0 if all weights are 0.
 
     Args:
         terms: float tensor.
@@ -21,17 +21,17 @@ def weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:
     """
     terms = ops.convert_to_tensor(terms)
     weights = ops.cast(weights, terms.dtype)
-    # Row by row first: XLA on a CPU runs a reduction to a scalar on one core.
+    # Rows are summed first: XLA on a CPU runs a reduction to a scalar on one core.
     total = ops.sum(ops.sum(ops.where(weights > 0, weights * terms, 0.0), axis=-1))
     weight = ops.sum(ops.sum(weights, axis=-1))
     return total / ops.where(weight > 0, weight, 1.0)
 
 
 def mean_of_nonzero(terms: Tensor, weights: Tensor) -> Tensor:
-    """Mean under weights of the terms that are not 0; 0 if there is none, NaN if one is NaN.
+    """Weighted mean of the terms that are not 0; 0 if there are none, NaN if any is NaN.
 
     Args:
-        terms: float tensor of non-negative terms.
+        terms: non-negative float tensor.
         weights: float tensor of the same shape.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Comparisons within the rows of a matrix, in little memory and without a gradient."""
+"""Comparisons within the rows of a matrix, with little memory and no gradient."""
 
 from keras import ops
 
@@ -16,7 +16,7 @@ def weight_below(values, weights, thresholds):
 
 
 def smallest_above(values, candidates, thresholds):
-    """Smallest candidate among the values above each threshold of a row; infinity if none is."""
+    """Smallest candidate value above each threshold of its row; infinity if there is none."""
     values, thresholds = (ops.stop_gradient(ops.convert_to_tensor(x)) for x in (values, thresholds))
     values = ops.where(candidates, values, float("inf"))
 
@@ -29,7 +29,7 @@ def smallest_above(values, candidates, thresholds):
 
 
 def weight_at(values, candidates, targets, weights):
-    """Give the weight of each target of a row to the candidates equal to it, in equal shares."""
+    """Split the weight of each target equally among the candidates of its row that equal it."""
     rows = tuple(ops.stop_gradient(ops.convert_to_tensor(x)) for x in (values, targets, weights))
 
     def of_row(row):
@@ -42,7 +42,7 @@ def weight_at(values, candidates, targets, weights):
 
 
 def fold_marked(marked, step, state):
-    """Change a state by `step(columns, is_mark, *state)`, for one mark of each row at a time."""
+    """Update a state by `step(columns, is_mark, *state)`, one mark per row at a time."""
     num_columns = ops.shape(marked)[1]
     positions = ops.arange(num_columns, dtype="int32")[None, :]
 

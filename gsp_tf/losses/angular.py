@@ -13,19 +13,20 @@ from gsp_tf.losses._reductions import weighted_mean
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class AngularLoss(PairLoss):
-    """Bounds the angle at the negative of the triangle it makes with a positive pair.
+    """Bounds the angle at the negative in a triangle with a positive pair.
 
     `mean_ap log( 1 + Σ_n exp( 4 tan²α (x_a + x_p)ᵀ x_n - 2 (1 + tan²α) x_aᵀ x_p ) )` over all
-    positive pairs, n over the negatives of the anchor. "Deep Metric Learning with Angular Loss"
-    (ICCV 2017), eq. 8. All embeddings are normalised, the negatives too (pytorch-metric-learning
-    leaves those as they come).
+    positive pairs, where n runs over the negatives of the anchor. "Deep Metric Learning with
+    Angular Loss" (ICCV 2017), eq. 8. All embeddings are normalised, including the negatives;
+    pytorch-metric-learning does not normalise those.
 
-    The sum over n is one product of two B x B matrices of exponentials, so no B^3 terms are held;
-    with R references it needs their R x R similarities. It is taken in float64, which holds it as
-    long as the norm of the embeddings times tan α is below 9; the loss of longer ones is too large.
+    The sum over n is one product of two B x B matrices of exponentials, so B^3 terms are never
+    held. With R references it needs their R x R similarities. The sum is computed in float64. This
+    is accurate as long as the norm of the embeddings times tan α is below 9; beyond that the loss
+    is too large.
 
     Args:
-        angle: α, in degrees, above 0 and not above 83.
+        angle: α, in degrees, above 0 and at most 83.
         normalize, miner, name: as in `PairLoss`.
 
     Raises:
@@ -54,7 +55,7 @@ class AngularLoss(PairLoss):
         square_tangent = math.tan(math.radians(self.angle)) ** 2
         scale = 4.0 * square_tangent
         counted = pairs.negatives > 0
-        # A product of two exponentials can underflow where the sum of their exponents would not.
+        # A product of two exponentials can underflow when the exponential of the sum would not.
         similarities, reference_similarities, negatives = (
             ops.cast(x, "float64")
             for x in (pairs.similarities, pairs.reference_similarities, pairs.negatives)
@@ -76,7 +77,7 @@ class AngularLoss(PairLoss):
 
 
 def _exponentials(exponents, counted):
-    """`exp(e - m)` of the exponents that count, and the row's largest m of them."""
+    """`exp(e - m)` of the exponents that count, and m, the largest of them in each row."""
     lowest = ops.min(exponents, axis=1, keepdims=True)
     shift = ops.max(ops.where(counted, exponents, lowest), axis=1, keepdims=True)
     shift = ops.stop_gradient(shift)

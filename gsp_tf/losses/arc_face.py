@@ -12,19 +12,19 @@ from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class ArcFaceLoss(ProxyLoss):
-    """Normalised softmax whose own class must lead by a margin of the angle.
+    """Normalised softmax in which the own class must lead by an angular margin.
 
     `L = -mean_i log( exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + Σ_{c≠y} exp(s cos θ_c)) )`.
-    "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (CVPR 2019), eq. 3. Where
-    `θ_y + m` would exceed 180 degrees, `cos θ_y - m sin m` takes the place of its cosine, as in the
-    authors' code, so that the loss keeps growing with θ_y.
+    "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (CVPR 2019), eq. 3. If `θ_y +
+    m` exceeds 180 degrees, `cos θ_y - m sin m` replaces its cosine, as in the authors' code. The
+    loss then keeps growing with θ_y.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
 
-    Weight: `proxies (num_classes, D)`, one for each class.
+    Weight: `proxies (num_classes, D)`, one per class.
 
     Example:
         >>> import numpy as np
@@ -51,7 +51,7 @@ class ArcFaceLoss(ProxyLoss):
     ) -> Tensor:
         margin = math.radians(self.margin_degrees)
         square_sines = 1.0 - ops.square(similarities)
-        # The sine has no finite slope where it is 0.
+        # The square root has no finite slope at 0.
         is_zero = square_sines <= 0
         sines = ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, square_sines)))
         moved = ops.where(

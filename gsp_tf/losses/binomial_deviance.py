@@ -14,22 +14,22 @@ class BinomialDevianceLoss(PairLoss):
 
     `mean log(1 + exp(-α β_1 (s_ij - m))) over positives + mean log(1 + exp(α β_0 (s_ij - m))) over
     negatives` with cosine similarities s. "Deep Metric Learning for Practical Person
-    Re-Identification" (Yi, Lei, Li 2014), eq. 10, which gives its factor to the negatives, with the
-    factors of A-grouping (Xu et al.), eq. 2.
+    Re-Identification" (Yi, Lei, Li 2014), eq. 10, has a factor for the negatives only. Both factors
+    are those of A-grouping (Xu et al.), eq. 2.
 
-    Table 1 of A-grouping prints β_1 = 25 and β_0 = 1, in agreement with its eq. 2. The defaults are
-    the other way round, as in Yi et al. and in the program of A-grouping's authors. Eq. 14 averages
-    over all pairs; Yi et al. and that program average each kind by itself. In a batch of 56 classes
-    of two images 0.9% of the pairs are positive, so the two differ much. What A-grouping prints is
-    `positive_weight=25.0, negative_weight=1.0, mean_over_pairs=True`.
+    Table 1 of A-grouping prints β_1 = 25 and β_0 = 1, which agrees with its eq. 2. The defaults
+    here are swapped, as in Yi et al. and in the program of A-grouping's authors. Eq. 14 averages
+    over all pairs; Yi et al. and that program average positives and negatives separately. The two
+    differ much: in a batch of 56 classes of two images 0.9% of the pairs are positive. For the loss
+    that A-grouping prints, use `positive_weight=25.0, negative_weight=1.0, mean_over_pairs=True`.
 
     Args:
         alpha: α, scale of the similarities (β_1 of Yi et al.).
-        margin: m, the similarity between the two classes (β_2 of Yi et al.).
+        margin: m, similarity that separates positives from negatives (β_2 of Yi et al.).
         negative_weight: β_0, factor of the negatives' exponent (C of Yi et al.).
         positive_weight: β_1, factor of the positives' exponent.
-        mean_over_pairs: one mean over all pairs, in place of the sum of one over the positives and
-            one over the negatives.
+        mean_over_pairs: one mean over all pairs, instead of the sum of the means over positives and
+            over negatives.
         normalize, miner, name: as in `PairLoss`.
 
     Example:
@@ -59,7 +59,7 @@ class BinomialDevianceLoss(PairLoss):
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         exponents = self.alpha * (pairs.similarities - self.margin)
-        # A pair is positive or negative: one softplus serves both.
+        # A pair is either positive or negative, so one softplus serves both.
         terms = ops.softplus(
             ops.where(
                 pairs.positives > 0,

@@ -10,16 +10,16 @@ from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class CircleLoss(PairLoss):
-    """Weighs every similarity by how far it is from its optimum.
+    """Weighs every similarity by its distance from the optimum.
 
     `mean_i log(1 + Σ_negatives exp(γ α_n (s_n - m)) · Σ_positives exp(-γ α_p (s_p - 1 + m)))` with
-    cosine similarities s, `α_p = [1 + m - s_p]_+`, `α_n = [s_n + m]_+` without gradient; over the
-    anchors that have a positive and a negative. "Circle Loss: A Unified Perspective of Pair
-    Similarity Optimization" (CVPR 2020), eqs. 4, 6 and 8.
+    cosine similarities s, `α_p = [1 + m - s_p]_+`, `α_n = [s_n + m]_+` without gradient. The mean
+    runs over the anchors that have a positive and a negative. "Circle Loss: A Unified Perspective
+    of Pair Similarity Optimization" (CVPR 2020), eqs. 4, 6 and 8.
 
     Args:
         margin: m, relaxation of the optimum.
-        scale: γ.
+        scale: γ, scale of the similarities.
         normalize, miner, name: as in `PairLoss`.
 
     Example:

@@ -1,4 +1,4 @@
-"""Margin-based loss with learned boundaries of the classes (Wu et al., ICCV 2017)."""
+"""Margin-based loss with learned class boundaries (Wu et al., ICCV 2017)."""
 
 from typing import Any
 
@@ -14,30 +14,30 @@ from gsp_tf.ops import l2_normalize
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class ClassMarginLoss(LossLayer):
-    """The margin-based loss with a learned boundary β_y for each class.
+    """Margin-based loss with a learned boundary β_y per class.
 
     `[α + d_ap - β_y]_+ + [α + β_y - d_an]_+ + ν β_y` over all triplets of an anchor of class y, a
-    positive and a negative, divided by the number of hinges that are not 0; 0 where there is none.
-    "Sampling Matters in Deep Embedding Learning" (ICCV 2017), with its boundaries `β^(class)`, and
-    without those of single images. ν pulls the boundaries down, so that fewer negative and more
-    positive pairs violate their margin.
+    positive and a negative, divided by the number of hinges that are not 0. The loss is 0 if there
+    are none. "Sampling Matters in Deep Embedding Learning" (ICCV 2017), with its boundaries
+    `β^(class)` but not those of single images. ν pulls the boundaries down, so that fewer negative
+    and more positive pairs violate their margin.
 
-    A-grouping (Xu et al.), eq. 3, prints one boundary, η, and no ν: that is `shared_beta=True`, and
-    with `mean_over_pairs=True` its eq. 14. Boundaries of classes and ν, which is 0, are of the
-    authors' program. η has the learning rate 5e-4 (Table 1) where the network has 1e-5 or 2e-5:
+    A-grouping (Xu et al.), eq. 3, prints one boundary, η, and no ν: use `shared_beta=True`, and
+    `mean_over_pairs=True` for its eq. 14. The authors' program has a boundary per class and a ν of
+    0. The learning rate of η is 5e-4 (Table 1) and that of the network 1e-5 or 2e-5: use
     `with_learning_rate_multipliers(optimizer, {"betas": 50})`, or 25.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: α, half the width of the band around a boundary.
-        beta: what the boundaries start from, a distance.
-        nu: ν, weight of the boundaries in the loss, which keeps them from growing.
+        beta: initial boundary, a distance.
+        nu: ν, weight of the boundaries in the loss; it keeps them from growing.
         shared_beta: one boundary for all classes.
-        mean_over_pairs: the mean over all pairs, each counted once, those that cost nothing
-            included.
+        mean_over_pairs: one mean over all pairs, each counted once, including those that cost
+            nothing.
         normalize, miner: as in `PairLoss`.
 
-    Weight: `betas (num_classes,)`, or `(1,)` if they share one.
+    Weight: `betas (num_classes,)`, or `(1,)` if shared.
 
     Example:
         >>> import numpy as np

@@ -13,18 +13,18 @@ class ContrastiveLoss(PairLoss):
     """Pulls positives within one margin and pushes negatives beyond another (C2).
 
     `mean [d_ij - m_p]_+ over positives + mean [m_n - d_ij]_+ over negatives`, with Euclidean
-    distances d between L2-normalised embeddings; each mean runs over its non-zero terms, and is 0
-    where there is none. "Dimensionality Reduction by Learning an Invariant Mapping" (Hadsell,
-    Chopra, LeCun, CVPR 2006) with the positive margin and the means of Musgrave et al. (2020).
-    The terms are those of the thesis, eq. 2.1.1 with m_n = ε, and of the generalised contrastive
-    loss (eqs. 2.1.3 and 3.2.2, Lemma 3.2.1) with m_p = β - α and m_n = β + α.
-    A-grouping (Xu et al.), eq. 1 and Table 1, is `positive_margin=0.0, negative_margin=1.0`, and
-    with `mean_over_pairs=True` its eq. 14.
+    distances d between L2-normalised embeddings. Each mean runs over its non-zero terms, and is 0
+    if there are none. "Dimensionality Reduction by Learning an Invariant Mapping" (Hadsell, Chopra,
+    LeCun, CVPR 2006) with the positive margin and the means of Musgrave et al. (2020). The terms
+    are those of the thesis, eq. 2.1.1 with m_n = ε, and those of the generalised contrastive loss
+    (eqs. 2.1.3 and 3.2.2, Lemma 3.2.1) with m_p = β - α and m_n = β + α. For A-grouping (Xu et
+    al.), eq. 1 and Table 1, use `positive_margin=0.0, negative_margin=1.0`, and
+    `mean_over_pairs=True` for its eq. 14.
 
     Args:
         positive_margin: m_p, distance below which a positive pair costs nothing.
         negative_margin: m_n, distance above which a negative pair costs nothing.
-        mean_over_pairs: one mean over all pairs, those that cost nothing included.
+        mean_over_pairs: one mean over all pairs, including those that cost nothing.
         normalize, miner, name: as in `PairLoss`.
 
     Example:

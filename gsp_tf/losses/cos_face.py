@@ -11,7 +11,7 @@ from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class CosFaceLoss(ProxyLoss):
-    """Normalised softmax whose own class must lead by a margin of the cosine.
+    """Normalised softmax in which the own class must lead by a cosine margin.
 
     `L = -mean_i log( exp(s (cos θ_y - m)) / (exp(s (cos θ_y - m)) + Σ_{c≠y} exp(s cos θ_c)) )`.
     "CosFace: Large Margin Cosine Loss for Deep Face Recognition" (CVPR 2018), eq. 4.
@@ -21,7 +21,7 @@ class CosFaceLoss(ProxyLoss):
         margin: m, a cosine.
         scale: s > 0.
 
-    Weight: `proxies (num_classes, D)`, one for each class.
+    Weight: `proxies (num_classes, D)`, one per class.
 
     Example:
         >>> import numpy as np

@@ -9,11 +9,11 @@ from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class CosineContrastiveLoss(PairLoss):
-    """Pulls positives together, and negatives below a cosine similarity (C1).
+    """Pulls positives together and pushes negatives below a cosine similarity (C1).
 
     `(1/A) Σ_i ( Σ_positives [1 - s_ij]_+ + Σ_negatives [s_ij - m]_+ )` with cosine similarities s
     and A anchors. "Cross-Batch Memory for Embedding Learning" (Wang et al., CVPR 2020), section 3.
-    Eq. 3.1 of the GSP paper, whose mean runs over all pairs of a batch, is 1/A of it.
+    Eq. 3.1 of the GSP paper takes the mean over all pairs of a batch, which is 1/A of this loss.
 
     Args:
         margin: m, similarity below which a negative pair costs nothing.

@@ -14,26 +14,27 @@ _BLOCK = 4096
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class CrossBatchMemory(PairWrapper):
-    """A pair loss between a batch and the embeddings of the last batches (XBM).
+    """Pair loss between a batch and the embeddings of the last batches (XBM).
 
-    `loss(batch, memory) + batch_weight · loss(batch, batch)`. The memory is a ring of the last
-    `capacity` embeddings, the batch's own included; no sample is paired with itself, and memory
-    gets no gradient. "Cross-Batch Memory for Embedding Learning" (CVPR 2020), section 3. The
-    authors' recipes use `CosineContrastiveLoss(0.5)`, `batch_weight=1` and 1000 warm-up steps.
+    `loss(batch, memory) + batch_weight · loss(batch, batch)`. The memory is a ring buffer of the
+    last `capacity` embeddings, including those of the batch. No sample is paired with itself, and
+    the memory gets no gradient. "Cross-Batch Memory for Embedding Learning" (CVPR 2020), section 3.
+    The authors' recipes use `CosineContrastiveLoss(0.5)`, `batch_weight=1` and 1000 warm-up steps.
 
-    In the first `warmup_steps` calls the loss is that of the batch alone and the memory counts as
-    empty. In evaluation the loss is that of the batch alone too, and the memory stays as it is.
+    In the first `warmup_steps` calls the loss is that of the batch alone, and the memory counts as
+    empty. In evaluation the loss is also that of the batch alone, and the memory does not change.
 
-    The program of the GSP and CCP authors starts otherwise: the memory fills from the first call
-    on, and the loss uses it only from the call `warmup_steps + capacity / B` on, when it has been
-    full for `warmup_steps` batches of B. `start_full=True` does that. From then on both are equal.
+    The program of the GSP and CCP authors starts differently: the memory fills from the first call,
+    but the loss uses it only from call `warmup_steps + capacity / B` on. The memory has then been
+    full for `warmup_steps` batches of B. `start_full=True` does the same. From then on both
+    variants are equal.
 
     Args:
         loss: any pair loss.
-        capacity: number of embeddings in the memory, not less than the batch size.
+        capacity: number of embeddings in the memory, at least the batch size.
         warmup_steps: calls after which the memory starts to fill.
         batch_weight: weight of the loss within the batch.
-        start_full: use the memory only when it is full and `warmup_steps` more batches have come.
+        start_full: use the memory only once it is full and `warmup_steps` more batches have come.
 
     Weights, not trained: `memory (capacity, D)`, `memory_labels (capacity,)`, and the scalars
     `num_enqueued` and `num_steps`.
@@ -41,8 +42,8 @@ class CrossBatchMemory(PairWrapper):
     Call: `loss(labels, embeddings, training=True)`, labels from 0 to 2^31 - 1.
 
     Raises:
-        ValueError: if an argument or a label is out of range, or a batch is larger than the memory,
-            where its size is known before it comes.
+        ValueError: if an argument or a label is out of range, or if a batch of static size is
+            larger than the memory.
 
     Example:
         >>> import numpy as np
@@ -54,7 +55,7 @@ class CrossBatchMemory(PairWrapper):
         2.0
     """
 
-    num_classes = 2**31  # what the labels in the memory hold
+    num_classes = 2**31  # range of the int32 labels in the memory
 
     def __init__(
         self,
@@ -110,12 +111,12 @@ class CrossBatchMemory(PairWrapper):
         return total
 
     def _enqueue(self, labels, anchors, fills):
-        """Write the batch over the oldest embeddings, to count if the memory fills; its rows."""
+        """Overwrite the oldest embeddings with the batch, counted if `fills`; return its rows."""
         batch_size = ops.shape(anchors)[0]
         slots = (self.num_enqueued + ops.arange(batch_size, dtype="int64")) % self.capacity
         slots = ops.cast(slots, "int32")
         rows = ops.stop_gradient(anchors)
-        # Keras has no update in place, and a copy of the memory costs as much as its product.
+        # Keras has no in-place update, and copying the memory costs as much as multiplying by it.
         self.memory.value.scatter_update(tf.IndexedSlices(rows, slots))
         self.memory_labels.value.scatter_update(tf.IndexedSlices(labels, slots))
         self.num_enqueued.assign(
@@ -127,7 +128,7 @@ class CrossBatchMemory(PairWrapper):
         memory = ops.stop_gradient(ops.convert_to_tensor(self.memory))
         memory_labels = ops.convert_to_tensor(self.memory_labels)
         num_filled = ops.cast(ops.minimum(self.num_enqueued, self.capacity), "int32")
-        # A loss that is a sum over the references goes faster in blocks that stay in the cache.
+        # A sum over the references is faster in blocks that stay in the cache.
         in_blocks = self.loss.sums_over_references and self.loss.miner is None
         size = _BLOCK if in_blocks else self.capacity
         total = 0.0

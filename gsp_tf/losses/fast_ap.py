@@ -10,15 +10,15 @@ from gsp_tf.losses._reductions import weighted_mean
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class FastAPLoss(PairLoss):
-    """One minus the average precision of each anchor's ranking, through soft histograms.
+    """One minus the average precision of each anchor's ranking, from soft histograms.
 
-    `1 - mean_i (1 / N_i⁺) Σ_k h_k⁺ H_k⁺ / H_k` with the histogram h⁺ of the squared distances of
-    the positives, in triangular bins on [0, 4], and the cumulated histograms H⁺ of the positives
-    and H of all; over the anchors that have a positive. "Deep Metric Learning to Rank" (CVPR 2019),
-    eqs. 8 to 10. Takes as many passes over the B x B distances as there are bins.
+    `1 - mean_i (1 / N_i⁺) Σ_k h_k⁺ H_k⁺ / H_k` over the anchors that have a positive. h⁺ is the
+    histogram of the squared distances of the positives, in triangular bins on [0, 4]. H⁺ and H are
+    the cumulative histograms of the positives and of all samples. "Deep Metric Learning to Rank"
+    (CVPR 2019), eqs. 8 to 10. The loss makes one pass over the B x B distances per bin.
 
     Args:
-        num_bins: L, intervals of the histogram; it has L + 1 bins.
+        num_bins: L, number of intervals of the histogram, which has L + 1 bins.
         miner, name: as in `PairLoss`.
 
     Embeddings are always L2-normalised: the bins cover the distances of unit vectors.
@@ -47,7 +47,8 @@ class FastAPLoss(PairLoss):
         precision = ops.zeros_like(num_positives)
         below = ops.zeros_like(num_positives)
         for edge in range(self.num_bins + 1):
-            # What a cumulated triangular bin holds of a pair: all of it up to the edge before.
+            # Share of a pair in the cumulative bins up to this edge: 1 up to the edge, 0 from the
+            # next.
             share = ops.clip(edge + 1.0 - places, 0.0, 1.0)
             positive = ops.sum(pairs.positives * share, axis=1)
             both = positive + ops.sum(pairs.negatives * share, axis=1)

@@ -10,24 +10,24 @@ from gsp_tf.ops import l2_normalize
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GroupDiversityLoss(keras.losses.Loss):
-    """Pushes the embeddings that the groups give for one image apart.
+    """Pushes the group embeddings of an image apart.
 
     `mean_i mean_{p<q} log(1 + exp(α β_0 (s_pq - μ)))` with cosine similarities s between the groups
-    p and q of image i: the binomial deviance of negative pairs, averaged over pairs of groups.
-    "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et al.),
-    eqs. 4 and 14. Table 1 prints β_0 = 1, which is `weight=1.0`; the default is 25, as in the
+    p and q of image i. This is the binomial deviance of negative pairs, averaged over pairs of
+    groups. "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et
+    al.), eqs. 4 and 14. Table 1 prints β_0 = 1 (`weight=1.0`); the default is 25, as in the
     authors' program and in `BinomialDevianceLoss`. The paper gives no value of μ; the default is
-    the m of the metric loss, as in that program. It calls s a distance; only a similarity makes
-    the loss push groups apart.
+    the m of the metric loss, as in that program. The paper calls s a distance, but the loss pushes
+    groups apart only if s is a similarity.
 
     Args:
         alpha: α, scale of the similarities.
         margin: μ, similarity above which a pair of groups costs much.
-        weight: β_0.
+        weight: β_0, factor of the exponent.
         name: name of the loss.
 
-    Call: `loss(labels, embeddings)`, embeddings `(B, groups, D)`; a scalar. The labels do not count
-    and may be `None`.
+    Call: `loss(labels, embeddings)` takes embeddings `(B, groups, D)` and returns a scalar. The
+    labels are ignored and may be `None`.
 
     Raises:
         ValueError: if the embeddings are not `(B, groups, D)`, or `sample_weight` is given.

@@ -12,30 +12,30 @@ from gsp_tf.losses.group_diversity import GroupDiversityLoss
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class GroupedLoss(LossLayer):
-    """The mean of a loss over the groups of an embedding, plus the diversity of the groups.
+    """Mean of a loss over the groups of an embedding, plus the diversity of the groups.
 
-    `(1/P) Σ_g L(labels, e_g) + λ1 L_div(e_1, ..., e_P)`, where the embedding is the groups e_1 to
-    e_P one after the other. "Towards Improved and Interpretable Deep Metric Learning via Attentive
-    Grouping" (Xu et al.), eq. 14, which averages over pairs of samples and over pairs of groups, so
-    that λ1 is entered as printed. The third term, `λ2 ‖W‖²`, belongs to the optimizer. The authors'
-    program multiplies this diversity by P / 2, which the paper does not print. The loss decides
-    what a mean over pairs is: `mean_over_pairs=True` of `ContrastiveLoss`, `BinomialDevianceLoss`
-    and `ClassMarginLoss` is that of eq. 14.
+    `(1/P) Σ_g L(labels, e_g) + λ1 L_div(e_1, ..., e_P)`, where the embedding is the concatenation
+    of the groups e_1 to e_P. "Towards Improved and Interpretable Deep Metric Learning via Attentive
+    Grouping" (Xu et al.), eq. 14, averages over pairs of samples and over pairs of groups, so λ1
+    takes the printed values. The third term, `λ2 ‖W‖²`, belongs to the optimizer. The authors'
+    program multiplies this diversity by P / 2, which the paper does not print. The loss determines
+    its mean over pairs: `mean_over_pairs=True` of `ContrastiveLoss`, `BinomialDevianceLoss` and
+    `ClassMarginLoss` gives that of eq. 14.
 
-    A loss without weights is the same for all groups. A loss with weights is copied, so that every
-    group learns its own, as the authors do with the boundaries of the margin-based loss.
+    All groups share a loss without weights. A loss with weights is copied, so that every group
+    learns its own weights, as the authors do with the boundaries of the margin-based loss.
 
     Args:
         loss: any pair loss, or any loss layer.
-        num_groups: P.
+        num_groups: P, number of groups.
         diversity_weight: λ1, 0.02 for three groups and 0.01 for four (sections 4.2, 4.3); 0 leaves
             the diversity out.
-        diversity: a `GroupDiversityLoss`; `None` for one with the parameters of the paper.
+        diversity: a `GroupDiversityLoss`; `None` for one with its default parameters.
 
-    Weights: those of the loss, P times.
+    Weights: P copies of those of the loss.
 
-    Call: `loss(labels, embeddings)`, labels `(B,)` or `(B, 1)`, embeddings `(B, P * group_dim)`; a
-    scalar.
+    Call: `loss(labels, embeddings)` takes labels `(B,)` or `(B, 1)` and embeddings `(B, P *
+    group_dim)`, and returns a scalar.
 
     Raises:
         ValueError: if an argument is out of range, or the embeddings do not divide into P groups.
@@ -108,7 +108,7 @@ class GroupedLoss(LossLayer):
 
 
 def _one_per_group(loss, num_groups):
-    """Losses of the groups: copies of a loss with weights, a loss without any itself."""
+    """One loss per group: copies of a loss with weights, else the loss itself."""
     if not isinstance(loss, LossLayer):
         return [loss] * num_groups
     config = loss.get_config()

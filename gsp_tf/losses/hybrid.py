@@ -1,4 +1,4 @@
-"""The hybrid loss of multi-head embeddings (Ebrahimpour, Qian, Beach)."""
+"""Hybrid loss of multi-head embeddings (Ebrahimpour, Qian, Beach)."""
 
 from typing import Any
 
@@ -15,21 +15,21 @@ class HybridLoss(LossLayer):
 
     `L = ℓ_m + λ ℓ_p`. "Multi-Head Deep Metric Learning Using Global and Local Representations"
     (WACV 2022), eqs. 5 to 7; the defaults are those of section 4.2. The exponent of the negatives
-    in ℓ_m is `β (S - σ)`, as in `MultiSimilarityLoss`, where eq. 6 prints `β (S + σ)`. The second
-    mean of ℓ_p runs over all proxies, as in `ProxyAnchorLoss`: eq. 5 has P⁻, which the paper does
-    not define; the proxies with a negative sample in the batch are all of them as soon as it has
-    two classes.
+    in ℓ_m is `β (S - σ)`, as in `MultiSimilarityLoss`; eq. 6 prints `β (S + σ)`. The second mean of
+    ℓ_p runs over all proxies, as in `ProxyAnchorLoss`. Eq. 5 has P⁻, which the paper does not
+    define. If it means the proxies with a negative sample in the batch, it is all proxies as soon
+    as the batch has two classes.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
-        proxy_weight: λ; 0 is multi-similarity alone.
+        proxy_weight: λ; 0 gives multi-similarity alone.
         alpha: γ of ℓ_m, scale of the positives.
         beta: β of ℓ_m, scale of the negatives.
         base: σ of ℓ_m, the similarity that positives and negatives are compared with.
         margin: δ of ℓ_p.
         proxy_alpha: α of ℓ_p.
 
-    Weight: `proxies (num_classes, D)`, one for each class.
+    Weight: `proxies (num_classes, D)`, one per class.
 
     Example:
         >>> import numpy as np

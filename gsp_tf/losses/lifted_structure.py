@@ -10,17 +10,17 @@ from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class LiftedStructureLoss(PairLoss):
-    """Sets every positive pair against all negatives of both its samples.
+    """Compares every positive pair with all negatives of both its samples.
 
     `mean over positives of (1/2) [ d_ij + log( Σ_{k negative of i} exp(m - d_ik) + Σ_{l negative of
     j} exp(m - d_jl) ) ]_+^2` with Euclidean distances d. "Deep Metric Learning via Lifted
     Structured Feature Embedding" (CVPR 2016), eq. 4; equal to `tfa.losses.LiftedStructLoss`. A pair
     without any negative costs 0.
 
-    With a miner the positives are the mined pairs, the negatives of i and of j those that were
-    mined for i and for j, and a weight multiplies the term of its pair. A reference that is not of
-    the batch, such as one in a memory, is not an anchor and nothing is mined for it: its negatives
-    are the anchors that have it among theirs.
+    With a miner, the positives are the mined pairs, and the negatives of i and of j are those mined
+    for i and for j. A weight multiplies the term of its pair. Nothing is mined for a reference
+    outside the batch, such as one in a memory, because it is not an anchor. Its negatives are the
+    anchors that have it among their negatives.
 
     Args:
         margin: m, a distance.

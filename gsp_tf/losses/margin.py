@@ -10,21 +10,22 @@ from gsp_tf.losses._reductions import weighted_mean
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class MarginLoss(PairLoss):
-    """Keeps positives below, and negatives above, a boundary between the two.
+    """Keeps positives below and negatives above a boundary.
 
     `[α + d_ap - β]_+ + [α + β - d_an]_+` over all triplets of an anchor, a positive and a negative,
-    divided by the number of terms that are not 0; Euclidean distances d. Both terms of a triplet
-    depend on one pair only, so the sum over triplets is a sum over pairs. "Sampling Matters in Deep
-    Embedding Learning" (ICCV 2017), eq. 10 (thesis, eq. 2.1.3); its sampling is
-    `DistanceWeightedMiner`, and `ClassMarginLoss` learns β. The GSP authors' code averages each
-    kind of term by itself; this follows Wu et al. With `mean_over_pairs=True` it is eq. 3 of
-    A-grouping (Xu et al.), with its m for α and its η for β, under the mean of its eq. 14.
+    divided by the number of terms that are not 0, with Euclidean distances d. Each term of a
+    triplet depends on one pair only, so the sum over triplets is a sum over pairs. "Sampling
+    Matters in Deep Embedding Learning" (ICCV 2017), eq. 10 (thesis, eq. 2.1.3).
+    `DistanceWeightedMiner` implements its sampling, and `ClassMarginLoss` learns β. The GSP
+    authors' code averages each kind of term separately; this loss follows Wu et al. With
+    `mean_over_pairs=True` it is eq. 3 of A-grouping (Xu et al.), where α is called m and β is
+    called η, under the mean of its eq. 14.
 
     Args:
         margin: α, half the width of the band around the boundary.
         beta: β, the boundary, a distance.
-        mean_over_pairs: the mean over all pairs, each counted once, those that cost nothing
-            included.
+        mean_over_pairs: one mean over all pairs, each counted once, including those that cost
+            nothing.
         normalize, miner, name: as in `PairLoss`.
 
     Example:

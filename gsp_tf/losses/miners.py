@@ -10,20 +10,20 @@ from gsp_tf.losses._rows import smallest_above, weight_at, weight_below
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class DistanceWeightedMiner(Miner):
-    """Draws negatives evenly over their distances, one for each positive pair.
+    """Draws negatives evenly over their distances, one per positive pair.
 
-    A negative of an anchor is drawn with probability proportional to `1 / q(max(d, cutoff))`, where
-    `q(d) ∝ d^(D-2) (1 - d²/4)^((D-3)/2)` is how often a distance d occurs between points spread
-    evenly on the unit sphere of D dimensions; negatives beyond `nonzero_loss_cutoff` are not drawn,
-    unless the anchor has no others, then all are equally likely. A negative's weight is how often
-    it was drawn. All positives stay. "Sampling Matters in Deep Embedding Learning" (ICCV 2017),
-    section 4.
+    A negative of an anchor is drawn with probability proportional to `1 / q(max(d, cutoff))`. Here
+    `q(d) ∝ d^(D-2) (1 - d²/4)^((D-3)/2)` is the density of the distance d between points spread
+    evenly on the unit sphere of D dimensions. Negatives beyond `nonzero_loss_cutoff` are drawn only
+    if the anchor has no others; then all are equally likely. The weight of a negative is the number
+    of times it was drawn. All positives stay. "Sampling Matters in Deep Embedding Learning" (ICCV
+    2017), section 4.
 
     Args:
-        cutoff: smaller distances are taken for this one.
+        cutoff: smaller distances are replaced by this one.
         nonzero_loss_cutoff: distance beyond which a negative costs nothing anyway.
-        seed: integer seed of the draws, whose sequence is another one under XLA; `None` for another
-            one each time.
+        seed: integer seed of the draws; `None` gives a new sequence each time. XLA draws another
+            sequence from the same seed.
 
     Raises:
         ValueError: if the cutoffs are not `0 < cutoff < nonzero_loss_cutoff`.
@@ -58,13 +58,13 @@ class DistanceWeightedMiner(Miner):
             ops.shape(cumulated), dtype=cumulated.dtype, seed=self.seed_generator
         )
         draws = draws * cumulated[:, -1:]
-        # A draw falls to the first negative whose cumulated probability exceeds it.
+        # A draw selects the first negative with a cumulative probability above it.
         drawn_until = weight_below(draws, pairs.positives, cumulated)
         counts = drawn_until - ops.pad(drawn_until[:, :-1], [[0, 0], [1, 0]])
         return pairs.positives, ops.where(probabilities > 0, counts, 0.0)
 
     def probabilities(self, pairs: Pairs) -> Tensor:
-        """Probability of each negative to be drawn for its anchor.
+        """Probability that each negative is drawn for its anchor.
 
         Args:
             pairs: `Pairs`.
@@ -92,13 +92,14 @@ class DistanceWeightedMiner(Miner):
 class HardNegativeMiner(Miner):
     """Keeps, for each anchor, as many of its nearest negatives as it has positives.
 
-    At least one negative is kept; equally near ones are kept together. All positives stay. The
-    authors' program takes for every anchor as many as the anchor with most positives has: the same
-    in batches of equally many images of each class, and another loss otherwise.
+    At least one negative is kept, and equally near ones are kept together. All positives stay. The
+    authors' program keeps for every anchor as many as the anchor with the most positives has. This
+    gives the same loss if all classes in a batch have equally many images, and another loss
+    otherwise.
 
     Args:
-        common_count: keep as many negatives of every anchor as the anchor with most positives has,
-            as the authors' program does.
+        common_count: keep as many negatives for every anchor as the anchor with the most positives
+            has.
 
     Example:
         >>> import numpy as np
@@ -122,11 +123,11 @@ class HardNegativeMiner(Miner):
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class MultiSimilarityMiner(Miner):
-    """Keeps the negatives nearer than the farthest positive, and the positives the other way round.
+    """Keeps negatives nearer than the farthest positive and positives beyond the nearest negative.
 
     A negative stays if `s_an > min_p s_ap - ε`, a positive if `s_ap < max_n s_an + ε`, with inner
-    products s. An anchor without a positive keeps no negative, and the other way round.
-    "Multi-Similarity Loss with General Pair Weighting" (CVPR 2019), eqs. 11 and 12.
+    products s. An anchor without positives keeps no negatives, and vice versa. "Multi-Similarity
+    Loss with General Pair Weighting" (CVPR 2019), eqs. 11 and 12.
 
     Args:
         epsilon: ε, a similarity.
@@ -164,12 +165,13 @@ class MultiSimilarityMiner(Miner):
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class SemiHardNegativeMiner(Miner):
-    """Counts a negative once for each positive that it is the nearest negative beyond.
+    """Counts a negative once for each positive pair in which it is the semi-hard negative.
 
-    For every positive pair the negative of smallest `d_an > d_ap` is taken, if there is one; a
-    negative's weight is how often it was, and equally near ones share. All positives stay.
-    "FaceNet" (CVPR 2015), section 3.2. A loss over triplets combines the positives and negatives of
-    an anchor freely; for the triplets themselves take `TripletSemiHardLoss`.
+    For each positive pair, the negative with the smallest `d_an > d_ap` is taken, if there is one.
+    The weight of a negative is the number of times it was taken; equally near ones share it. All
+    positives stay. "FaceNet" (CVPR 2015), section 3.2. A loss over triplets combines the positives
+    and negatives of an anchor freely; use `TripletSemiHardLoss` for the semi-hard triplets
+    themselves.
 
     Example:
         >>> import numpy as np

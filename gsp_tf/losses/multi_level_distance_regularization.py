@@ -12,23 +12,23 @@ from gsp_tf.ops import pairwise_distances
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class MultiLevelDistanceRegularization(PairWrapper):
-    """A pair loss, and a pull of all distances of the batch to a few learned levels (MLDR).
+    """Pair loss plus a pull of all distances of the batch to a few learned levels (MLDR).
 
-    `L + w mean_{i≠j} min_l |(d_ij - μ) / σ - s_l|` with Euclidean distances d of the embeddings as
-    they come, their running mean μ and deviation σ (momentum 0.9, without gradient) and the levels
-    s. "Multi-level Distance Regularization for Deep Metric Learning" (AAAI 2021), eqs. 3 to 6. The
-    pair loss sees the embeddings divided by their mean distance, which only a loss with
-    `normalize=False` notices, as in the authors' training.
+    `L + w mean_{i≠j} min_l |(d_ij - μ) / σ - s_l|` with Euclidean distances d of the embeddings
+    without normalisation, their running mean μ and deviation σ (momentum 0.9, without gradient) and
+    the levels s. "Multi-level Distance Regularization for Deep Metric Learning" (AAAI 2021), eqs. 3
+    to 6. The pair loss receives the embeddings divided by their mean distance, as in the authors'
+    training. This affects only a loss with `normalize=False`.
 
     Args:
         loss: any pair loss.
         weight: w, weight of the regularisation.
-        levels: initial s, in deviations from the mean distance.
+        levels: initial s, in units of σ from the mean distance.
 
     Weights: `levels (number of levels,)`, trained; the scalars `mean`, `deviation` and
     `num_updates`, not trained.
 
-    Call: `loss(labels, embeddings, training=True)`. Only training moves the running mean and
+    Call: `loss(labels, embeddings, training=True)`. Only training updates the running mean and
     deviation.
 
     Example:

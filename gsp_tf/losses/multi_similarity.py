@@ -10,7 +10,7 @@ from gsp_tf.losses._reductions import log1p_sum_exp
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class MultiSimilarityLoss(PairLoss):
-    """Weighs every pair by its similarity and by those of the other pairs of its anchor (MS).
+    """Weighs every pair by its similarity and by those of its anchor's other pairs (MS).
 
     `mean_i ( (1/α) log(1 + Σ_positives exp(-α (s_ij - λ))) + (1/β) log(1 + Σ_negatives
     exp(β (s_ij - λ))) )` with cosine similarities s. "Multi-Similarity Loss with General Pair
@@ -20,7 +20,7 @@ class MultiSimilarityLoss(PairLoss):
     Args:
         alpha: α, scale of the positives.
         beta: β, scale of the negatives.
-        base: λ, the similarity that is neither near nor far.
+        base: λ, the similarity at which the exponents are 0.
         normalize, miner, name: as in `PairLoss`.
 
     Raises:

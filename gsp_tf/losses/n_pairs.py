@@ -13,10 +13,10 @@ class NPairsLoss(PairLoss):
     """Cross-entropy of one positive of each class among the positives of all classes.
 
     `mean_i log( Σ_j exp(s_ij) ) - s_ii` with inner products s between the anchor of class i and the
-    positive of class j: the first two samples of each class in a batch (others are not used), or
-    the first anchor and the first reference of each class. "Improved Deep Metric Learning with
-    Multi-class N-pair Loss Objective" (NIPS 2016), eq. 7. Classes with one sample do not take part.
-    The paper bounds the norms of the embeddings; here they are normalised, unless
+    positive of class j. These are the first two samples of each class in a batch, or the first
+    anchor and the first reference of each class; other samples are not used. "Improved Deep Metric
+    Learning with Multi-class N-pair Loss Objective" (NIPS 2016), eq. 7. Classes with one sample are
+    left out. The paper bounds the norms of the embeddings; here they are normalised unless
     `normalize=False`.
 
     Args:

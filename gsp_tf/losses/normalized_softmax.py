@@ -19,7 +19,7 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
 
-    Weight: `proxies (num_classes, D)`, one for each class.
+    Weight: `proxies (num_classes, D)`, one per class.
 
     Example:
         >>> import numpy as np

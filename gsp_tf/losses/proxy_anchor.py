@@ -14,16 +14,16 @@ from gsp_tf.losses._reductions import log1p_sum_exp
 class ProxyAnchorLoss(ProxyLoss):
     """Multi-similarity of each class proxy with the samples of a batch.
 
-    `(1/|P⁺|) Σ_{p in P⁺} log(1 + Σ_{x of p} exp(-α (s - δ))) + (1/|P|) Σ_{p in P} log(1 +
-    Σ_{x not of p} exp(α (s + δ)))` with cosine similarities s, where P are all proxies and P⁺ those
-    whose class is in the batch. "Proxy Anchor Loss for Deep Metric Learning" (CVPR 2020), eq. 4.
+    `(1/|P⁺|) Σ_{p in P⁺} log(1 + Σ_{x of p} exp(-α (s - δ))) + (1/|P|) Σ_{p in P} log(1 + Σ_{x not
+    of p} exp(α (s + δ)))` with cosine similarities s, where P holds all proxies and P⁺ those of the
+    classes in the batch. "Proxy Anchor Loss for Deep Metric Learning" (CVPR 2020), eq. 4.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: δ, a similarity.
-        alpha: α > 0.
+        alpha: α > 0, scale of the similarities.
 
-    Weight: `proxies (num_classes, D)`, one for each class.
+    Weight: `proxies (num_classes, D)`, one per class.
 
     Example:
         >>> import numpy as np

@@ -13,15 +13,15 @@ class ProxyNCALoss(ProxyLoss):
     """Cross-entropy of a sample's class under a softmax of distances to class proxies (ProxyNCA++).
 
     `L = -mean_i log( exp(-||x̂_i - p̂_y||^2 / T) / Σ_c exp(-||x̂_i - p̂_c||^2 / T) )` with unit
-    vectors x̂, p̂ and temperature T; then `||x̂ - p̂||^2 = 2 - 2 x̂ᵀp̂`. "ProxyNCA++: Revisiting and
-    Revitalizing Proxy Neighborhood Component Analysis" (ECCV 2020), eq. 6. The GSP authors' code
-    puts cosine similarities in the exponent; that is this loss at twice their temperature.
+    vectors x̂, p̂ and temperature T, so that `||x̂ - p̂||^2 = 2 - 2 x̂ᵀp̂`. "ProxyNCA++: Revisiting
+    and Revitalizing Proxy Neighborhood Component Analysis" (ECCV 2020), eq. 6. The GSP authors'
+    code has cosine similarities in the exponent, which gives this loss at twice their temperature.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
 
-    Weight: `proxies (num_classes, D)`, one for each class.
+    Weight: `proxies (num_classes, D)`, one per class.
 
     Example:
         >>> import numpy as np

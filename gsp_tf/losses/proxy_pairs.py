@@ -1,4 +1,4 @@
-"""A pair loss between samples and learned proxies."""
+"""Pair loss between samples and learned proxies."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from gsp_tf.losses._proxy import ProxyLoss
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class ProxyPairsLoss(PairWrapper):
-    """Any pair loss, with the samples as anchors and k learned proxies per class as references.
+    """Pair loss with the samples as anchors and k learned proxies per class as references.
 
     `loss(batch, proxies) + batch_weight · loss(batch, batch)`. This is the objective of one problem
-    of CCP (Gürbüz, thesis 2022, eq. 3.2.5; its projection is `ProjectionLearner`); the second term
-    is in the authors' code, and 0 gives the thesis' equation.
+    of CCP (Gürbüz, thesis 2022, eq. 3.2.5); `ProjectionLearner` does its projection. The second
+    term comes from the authors' code; a `batch_weight` of 0 gives the equation of the thesis.
 
     Args:
         loss: any pair loss.
         num_classes: number of classes; labels are 0 to num_classes - 1.
-        proxies_per_class: k.
+        proxies_per_class: k, number of proxies per class.
         batch_weight: weight of the loss within the batch.
 
     Weight: `proxies (num_classes * k, D)`, class by class.

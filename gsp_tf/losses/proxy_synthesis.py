@@ -13,23 +13,23 @@ from gsp_tf.ops import l2_normalize
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class ProxySynthesis(ProxyWrapper):
-    """A proxy loss with classes in between: mixtures of two samples, and of their proxies.
+    """Proxy loss with synthetic classes: mixtures of two samples and of their proxies.
 
-    `x̃ = λ x̂_i + (1 - λ) x̂_j` and `p̃ = λ p̂_i + (1 - λ) p̂_j`, scaled to unit length, are a sample
-    and the proxy of a synthetic class, with one `λ ~ Beta(α, α)` for each batch. "Proxy Synthesis:
-    Learning with Synthetic Classes for Deep Metric Learning" (AAAI 2021), eqs. 4 and 5.
+    `x̃ = λ x̂_i + (1 - λ) x̂_j` and `p̃ = λ p̂_i + (1 - λ) p̂_j`, scaled to unit length, are a
+    sample and the proxy of a synthetic class. Each batch has one `λ ~ Beta(α, α)`. "Proxy
+    Synthesis: Learning with Synthetic Classes for Deep Metric Learning" (AAAI 2021), eqs. 4 and 5.
 
-    Sample i is mixed with the next sample j of another class in the batch, and samples with the
-    same two classes share a synthetic class. With all neighbours of different classes that is the
-    authors' roll by one; in a batch with several samples of a class their roll would mix samples of
+    Sample i is mixed with the next sample j of another class in the batch. Samples with the same
+    two classes share a synthetic class. If all neighbours are of different classes, this is the
+    authors' roll by one. In a batch with several samples per class, their roll would mix samples of
     one class. A batch of one class has no synthetic class: its mixtures stay in the class.
 
     Args:
         proxy_loss: any proxy loss.
         alpha: α > 0 of the Beta distribution.
-        ratio: μ in [0, 1], number of synthetic samples as a share of the batch.
-        seed: integer seed of λ, whose sequence is another one under XLA; `None` for another
-            sequence each time.
+        ratio: μ in [0, 1], number of synthetic samples relative to the batch size.
+        seed: integer seed of λ; `None` gives a new sequence each time. XLA draws another sequence
+            from the same seed.
 
     Weight: the `proxies` of the proxy loss.
 
@@ -66,7 +66,7 @@ class ProxySynthesis(ProxyWrapper):
         return self.mixed_loss(labels, embeddings, ops.cast(rate, self.compute_dtype))
 
     def mixed_loss(self, labels: Tensor, embeddings: Tensor, rate: float | Tensor) -> Tensor:
-        """Loss, a scalar, of int32 labels with synthetic classes of the mixing rate λ in [0, 1]."""
+        """Scalar loss of int32 labels, with synthetic classes of mixing rate λ in [0, 1]."""
         k = self.proxy_loss.proxies_per_class
         samples = l2_normalize(embeddings)
         proxies = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
@@ -90,9 +90,10 @@ class ProxySynthesis(ProxyWrapper):
 
 
 def _synthetic_classes(labels, num_classes):
-    """Partners of samples, labels of the mixtures, and whether C + i is a class, `(B,)` each."""
-    # The partner is the next sample of another class, in a circle. The label of a mixture is C plus
-    # the first sample with the same two classes, or the sample's own if there is only one class.
+    """Partners of samples, labels of mixtures, and whether C + i is a class; `(B,)` each."""
+    # The partner is the next sample of another class, cyclically. The label of a mixture is C plus
+    # the index of the first sample with the same two classes, or the sample's own label if there is
+    # only one class.
     labels = ops.convert_to_tensor(labels)
     batch_size = ops.shape(labels)[0]
     index = ops.arange(batch_size)
@@ -110,7 +111,7 @@ def _synthetic_classes(labels, num_classes):
 
 
 def _symmetric_beta(alpha, seed):
-    """Draw a number from Beta(α, α), with operations that XLA has."""
+    """Draw a number from Beta(α, α) with operations that XLA supports."""
     # λ = (1 + c sqrt((1 - q) / (q + (1 - q) c²))) / 2 with q = U^(1/α) and c = cos(2πV), where
     # U and V are uniform in [0, 1]. Then c sqrt(2α (1/q - 1)) has Student's t distribution of 2α
     # degrees of freedom ("Polar Generation of Random Variates with the t-Distribution", Bailey

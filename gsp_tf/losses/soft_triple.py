@@ -12,18 +12,18 @@ from gsp_tf.ops import l2_normalize, pairwise_distances
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class SoftTripleLoss(ProxyLoss):
-    """Cross-entropy over classes of several centres each; a sample leans to the nearest centre.
+    """Cross-entropy over classes with several centres each, weighted towards the nearest centre.
 
-    `S_ic = Σ_k softmax_k(x̂_iᵀŵ_ck / γ) x̂_iᵀŵ_ck`, and the cross-entropy of
-    `λ (S_ic - δ [c = y_i])`, plus `τ Σ_c Σ_{s<t} ||ŵ_cs - ŵ_ct|| / (C K (K - 1))`, which merges
-    centres that are not needed. "SoftTriple Loss: Deep Metric Learning Without Triplet Sampling"
-    (ICCV 2019), eqs. 4, 7 and 12. The CCP authors' code takes Euclidean distances for the
-    similarities; this follows the paper.
+    `S_ic = Σ_k softmax_k(x̂_iᵀŵ_ck / γ) x̂_iᵀŵ_ck`. The loss is the cross-entropy of `λ (S_ic - δ
+    [c = y_i])` plus `τ Σ_c Σ_{s<t} ||ŵ_cs - ŵ_ct|| / (C K (K - 1))`, which merges centres that are
+    not needed. "SoftTriple Loss: Deep Metric Learning Without Triplet Sampling" (ICCV 2019), eqs.
+    4, 7 and 12. The CCP authors' code uses Euclidean distances instead of similarities; this loss
+    follows the paper.
 
     Args:
         num_classes: C, number of classes; labels are 0 to num_classes - 1.
-        centers_per_class: K.
-        scale: λ > 0.
+        centers_per_class: K, number of centres per class.
+        scale: λ > 0, scale of the logits.
         gamma: γ > 0, temperature among the centres of a class.
         tau: τ >= 0, weight of the distances between the centres of a class.
         margin: δ, a similarity.
@@ -79,10 +79,10 @@ class SoftTripleLoss(ProxyLoss):
         return cross_entropy(labels, logits, is_class) + self.tau * self._spread()
 
     def _spread(self):
-        """Distances between the centres of a class, as the loss weighs them."""
+        """Half the mean distance between two centres of a class."""
         if self.tau == 0 or self.proxies_per_class == 1:
             return 0.0
         k = self.proxies_per_class
         centers = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
-        # Each unordered pair of centres stands twice in the distance matrix.
+        # Each unordered pair of centres appears twice in the distance matrix.
         return 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))

@@ -13,8 +13,8 @@ class SupervisedContrastiveLoss(PairLoss):
     """Cross-entropy of every positive among all other samples of the batch.
 
     `mean_i mean_positives ( log Σ_a exp(s_ia / T) - s_ip / T )` with cosine similarities s, where a
-    runs over all positives and negatives of i; over the anchors that have a positive. "Supervised
-    Contrastive Learning" (NeurIPS 2020), eq. 2 (L_out).
+    runs over all positives and negatives of i, and i over the anchors that have a positive.
+    "Supervised Contrastive Learning" (NeurIPS 2020), eq. 2 (L_out).
 
     Args:
         temperature: T > 0.

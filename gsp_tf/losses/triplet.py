@@ -10,18 +10,17 @@ from gsp_tf.losses._rows import fold_marked
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class TripletLoss(PairLoss):
-    """Wants every positive nearer to the anchor than every negative, by a margin.
+    """Requires every positive to be nearer to the anchor than every negative, by a margin.
 
     `[d_ap - d_an + m]_+` over all triplets of an anchor, a positive and a negative, averaged over
-    the terms that are not 0; Euclidean distances d between L2-normalised embeddings. "FaceNet: A
-    Unified Embedding for Face Recognition and Clustering" (Schroff, Kalenichenko, Philbin, CVPR
-    2015), eq. 3, with distances that are not squared (Musgrave et al. 2020; thesis, eq.
-    2.1.2).
+    the terms that are not 0, with Euclidean distances d between L2-normalised embeddings. "FaceNet:
+    A Unified Embedding for Face Recognition and Clustering" (Schroff, Kalenichenko, Philbin, CVPR
+    2015), eq. 3, with distances that are not squared (Musgrave et al. 2020; thesis, eq. 2.1.2).
 
-    The B^3 terms are never held together: a term that is not 0 is linear, so counting for each pair
-    the triplets in which it is active gives the sum. Counting takes one positive of each anchor at
-    a time, so its time is that of B^2 comparisons for each positive of an anchor. With a miner a
-    triplet weighs the product of its two pairs' weights.
+    The B^3 terms are never held together. A term that is not 0 is linear, so the sum follows from
+    the number of triplets in which each pair is active. The count takes one positive per anchor at
+    a time, and costs B^2 comparisons for each positive of an anchor. With a miner, the weight of a
+    triplet is the product of the weights of its two pairs.
 
     Args:
         margin: m, a distance.

@@ -13,14 +13,14 @@ class TripletHardLoss(PairLoss):
     """Triplet loss of every anchor with its farthest positive and its nearest negative.
 
     `mean_a [m + max_p d_ap - min_n d_an]_+` over the anchors that have a positive and a negative.
-    "In Defense of the Triplet Loss for Person Re-Identification" (2017), eq. 5. Equal to
-    `tfa.losses.TripletHardLoss` (which does not normalise: `normalize=False`), except that Addons
-    counts an anchor without a positive as if it had one at distance 0.
+    "In Defense of the Triplet Loss for Person Re-Identification" (2017), eq. 5. With
+    `normalize=False` it equals `tfa.losses.TripletHardLoss`, except that Addons counts an anchor
+    without a positive as if it had one at distance 0.
 
     Args:
         margin: m, in units of the distance.
         distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
-        soft: `log(1 + exp(max_p d_ap - min_n d_an))` in the place of the hinge, without a margin.
+        soft: `log(1 + exp(max_p d_ap - min_n d_an))` instead of the hinge, without a margin.
         normalize, miner, name: as in `PairLoss`; a miner chooses pairs but does not weigh them.
 
     Raises:

@@ -10,16 +10,15 @@ from gsp_tf.losses._rows import fold_marked
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class TripletSemiHardLoss(PairLoss):
-    """Triplet loss of every positive pair with the nearest negative that lies farther off.
+    """Triplet loss of every positive pair with the nearest negative beyond the positive.
 
-    `mean_ap [m + d_ap - d_an]_+` over all positive pairs (0 ones too), where n is the negative of
-    smallest `d_an > d_ap`, or the farthest negative if none lies beyond the positive; anchors
-    without a negative cost nothing. "FaceNet" (Schroff, Kalenichenko, Philbin, CVPR 2015),
-    section 3.2. Equal to `tfa.losses.TripletSemiHardLoss` (which does not normalise:
-    `normalize=False`).
+    `mean_ap [m + d_ap - d_an]_+` over all positive pairs, including those that cost 0. The negative
+    n is the one with the smallest `d_an > d_ap`, or the farthest if none lies beyond the positive.
+    Anchors without a negative cost nothing. "FaceNet" (Schroff, Kalenichenko, Philbin, CVPR 2015),
+    section 3.2. With `normalize=False` it equals `tfa.losses.TripletSemiHardLoss`.
 
-    Finding the negatives takes one positive of each anchor at a time, so its time is that of B^2
-    comparisons for each positive of an anchor; B^3 are never held.
+    The search for negatives takes one positive per anchor at a time. It costs B^2 comparisons for
+    each positive of an anchor, and never holds B^3 terms.
 
     Args:
         margin: m, in units of the distance.
@@ -72,7 +71,7 @@ class TripletSemiHardLoss(PairLoss):
             as_positive = ops.where(is_positive, weight, as_positive)
             return as_positive, as_negative + weight / num_equal * equal
 
-        # Terms that are not 0 are linear: the sum needs how often each pair is in one.
+        # Terms that are not 0 are linear, so the sum needs only how many of them contain each pair.
         none = ops.zeros_like(positives)
         as_positive, as_negative = fold_marked(positives > 0, choose, (none, none))
         terms = as_positive * (self.margin + distances) - as_negative * distances

@@ -10,12 +10,12 @@ from gsp_tf.ops import l2_normalize
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class VirtualClass(ProxyWrapper):
-    """A proxy loss with one more class, whose proxy is always the sample itself.
+    """Proxy loss with one more class, which has the sample itself as its proxy.
 
-    The virtual proxy of sample i is `w_i = ||p_y|| x_i / ||x_i||`, the hardest negative there can
-    be; with unit vectors its similarity to the sample is 1. "Virtual Class Enhanced Discriminative
-    Embedding Learning" (NeurIPS 2018), eq. 3. It is meant for the softmax-like losses; a
-    `ProxyAnchorLoss` gains nothing but a constant.
+    The virtual proxy of sample i is `w_i = ||p_y|| x_i / ||x_i||`, the hardest possible negative.
+    With unit vectors its similarity to the sample is 1. "Virtual Class Enhanced Discriminative
+    Embedding Learning" (NeurIPS 2018), eq. 3. It is meant for softmax-like losses; it only adds a
+    constant to a `ProxyAnchorLoss`.
 
     Args:
         proxy_loss: any proxy loss.

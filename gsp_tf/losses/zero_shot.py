@@ -1,4 +1,4 @@
-"""The zero-shot prediction loss of GSP (Gürbüz, Şener, Alatan, ICCV 2023, section 4.3)."""
+"""Zero-shot prediction loss of GSP (Gürbüz, Şener, Alatan, ICCV 2023, section 4.3)."""
 
 from typing import Any, Literal
 
@@ -13,32 +13,34 @@ _REDUCTIONS = ["mean", "sum_of_means"]
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class ZeroShotLoss(LossLayer):
-    """How badly attributes of some classes predict the semantics of other classes.
+    """Error of predicting the semantics of classes from attributes, fitted on other classes.
 
-    L_ZS, eq. 4.4 of the GSP paper (thesis, eq. 5.2.4). The classes of a batch are split in two
-    halves. On one half the linear map from attributes z to class embeddings υ is fitted in closed
-    form (P3), `A = argmin Σ ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`; on the other half it predicts,
+    L_ZS, eq. 4.4 of the GSP paper (thesis, eq. 5.2.4). The classes of a batch are split into two
+    halves. The linear map from attributes z to class embeddings υ is fitted on one half in closed
+    form (P3), `A = argmin Σ ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`. It predicts on the other half,
     and the prediction is scored by the cross-entropy of `softmax_c(scale · (A z)ᵀ υ_c)` over all
-    classes; then the halves change places. The halves alternate over the classes in order of first
-    appearance, so the order of a batch decides them. A batch of one class costs 0.
-    Attributes of norms beyond 100 hide the ridge from float32, and the loss may be NaN.
+    classes. Then the halves swap roles. Classes go to the two halves alternately in order of first
+    appearance, so the order of a batch determines the halves. A batch of one class costs 0. For
+    attributes with norms beyond 100, the ridge is lost in float32 rounding, and the loss may be
+    NaN.
 
-    The paper has no scale and adds the means over the two halves: scale=1.0 and
-    reduction="sum_of_means". The defaults are those of the authors' program, which takes one mean
-    over the batch: half the paper's loss if the halves are equal. The paper's weight λ is then
-    `2 λ / (1 + λ)` here, up to a factor of the total loss: 0.2 / 1.1 for 0.1.
+    The paper has no scale and adds the means over the two halves: use `scale=1.0` and
+    `reduction="sum_of_means"`. The defaults are those of the authors' program, which takes one mean
+    over the batch. This is half the paper's loss if the halves are equal. The paper's weight λ is
+    then `2 λ / (1 + λ)` here, up to a factor of the total loss: 0.2 / 1.1 for λ = 0.1.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         embedding_dim: dimension of the class embeddings.
-        ridge: weight of the penalty of the regression, > 0.
+        ridge: weight of the ridge penalty, > 0.
         scale: factor of the logits.
-        reduction: "mean" over the batch, or "sum_of_means", the mean over one half plus that over
-            the other.
+        reduction: "mean" over the batch, or "sum_of_means", the sum of the means over the two
+            halves.
 
     Weight: `class_embeddings (num_classes, embedding_dim)`, υ.
 
-    Call: `loss(labels, attributes)`, labels `(B,)` or `(B, 1)`, attributes `(B, m)`; a scalar.
+    Call: `loss(labels, attributes)` takes labels `(B,)` or `(B, 1)` and attributes `(B, m)`, and
+    returns a scalar.
 
     Example:
         >>> import numpy as np
@@ -98,7 +100,7 @@ class ZeroShotLoss(LossLayer):
 
 
 def _alternate_classes(labels):
-    """Which samples `(B,)` are of every second class in order of first appearance; the count."""
+    """Mask `(B,)` of the samples of every second class to appear, and the number of classes."""
     same = ops.equal(labels[:, None], labels[None, :])
     first = ops.argmax(ops.cast(same, "int32"), axis=1)
     is_first = ops.cast(

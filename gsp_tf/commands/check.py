@@ -1,4 +1,4 @@
-"""`gsp-tf check`: what train would run, and what is missing."""
+"""`gsp-tf check`: say what train would run and what is missing."""
 
 from gsp_tf.commands._recipes import recipe_of
 

@@ -16,8 +16,8 @@ def command(
     """Train on a folder of photographs or by a recipe.
 
     The model is evaluated on unseen classes. Later recipe files override earlier ones field by
-    field, and fields on the command line override the files. Both override what is chosen for a
-    folder of photographs, or the defaults shown here.
+    field, and fields on the command line override the files. Both override the choices for a folder
+    of photographs, or the defaults shown here.
 
     Args:
         recipes: Folder of photographs, one folder per class, and recipe files (YAML). Fields that

@@ -79,7 +79,7 @@ def regularize(recipe: TrainingRecipe, variables: list) -> None:
         )
     for variable in variables:
         if not any(re.search(p, variable.path) for p in recipe.weight_decay_exclusions):
-            # Keras' L2 is the sum of squares, whose gradient is twice the weights.
+            # Keras' L2 is the sum of squares; its gradient is twice the weights.
             variable.regularizer = keras.regularizers.L2(0.5 * recipe.l2_regularization)
 
 

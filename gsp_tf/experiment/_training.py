@@ -41,7 +41,7 @@ class Training:
             tf.config.experimental.enable_op_determinism()
         keras.utils.set_random_seed(recipe.seed)
         check_splits(recipe, self.splits)
-        self.first_batches = training_batches(recipe, train)  # may refuse the data, so before the model
+        self.first_batches = training_batches(recipe, train)  # may refuse: before the model
         self.learner = build_learner(recipe, len(train.class_names), train.channels)
         print(facts_table(learner_facts(self.learner)), flush=True)
         note_small_map(recipe, self.learner)

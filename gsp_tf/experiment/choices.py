@@ -25,7 +25,7 @@ from gsp_tf.recipe import (
 _FRACTIONS = (0.6, 0.2, 0.2)
 _FEWEST_CLASSES = 6  # two per split
 _BATCH = 32
-_SAMPLE = 64  # photographs whose sizes are read
+_SAMPLE = 64  # photographs to measure
 _SMALLEST_MAP = 4
 _SIDES = (32, 48, 64, 96, 128, 160, 192, 224, 256)
 _FROM_SCRATCH = "conv4"
@@ -68,7 +68,7 @@ def choose_recipe(
             backbone, head, pooling, embedding and image size.
 
     Returns:
-        Recipe, named after the folder.
+        the recipe, named after the folder.
 
     Raises:
         FileNotFoundError: if the folder or the run does not exist.

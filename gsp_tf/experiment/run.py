@@ -99,7 +99,7 @@ class Run:
         succeeded.
 
         Returns:
-            this run, whose `status` says how training ended.
+            this run; `status` says how training ended.
 
         Raises:
             BlockingIOError: if another process is writing the folder.
@@ -116,7 +116,7 @@ class Run:
         """Continue a stopped run from its last evaluation, or train a finished run for more epochs.
 
         Training after the last evaluation is done again. A run that was stopped before its first
-        epoch starts again. A run with finished training is evaluated if it was not. In
+        epoch starts again. A run that finished training without an evaluation is evaluated. In
         deterministic mode on a CPU, the final numbers are those of a run that was never stopped.
 
         With more epochs or another patience, a finished run repeats its last epoch and continues

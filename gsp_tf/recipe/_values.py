@@ -40,7 +40,7 @@ class _Node:
         self.field, self.anchor = field, anchor
         self.size = self.height = 1
         self.keys = set() if is_mapping else None
-        self.key = None  # the one whose value comes next
+        self.key = None  # the key of the next value
 
     def add(self, size, height):
         """Add a value and return the new size of this node."""

@@ -1,7 +1,7 @@
-"""The commands of `gsp-tf`: a module with a function `command` each.
+"""The commands of `gsp-tf`: one module with a function `command` for each.
 
-The parser and the help of a command come from the signature and the docstring of its function,
-which returns the exit code, or `None` for 0. It imports what it needs when it runs, so that
+The signature and the docstring of the function give the parser and the help of the command. The
+function returns the exit code, or `None` for 0. It imports what it needs when it runs, so that
 `gsp-tf --help` starts at once.
 """
 

@@ -1,4 +1,4 @@
-"""Parsers of the commands, from the signatures and docstrings of their functions."""
+"""Build the parsers of the commands from the signatures and docstrings of their functions."""
 
 import argparse
 import inspect
@@ -35,8 +35,9 @@ _MOST_USED = {
 
 
 def command_parser(command, function):
-    """A parser for the arguments of a typed function, which raises what it refuses."""
-    # Positional parameters are arguments, keyword-only ones options, **fields those of a recipe.
+    """A parser for the arguments of a typed function, which raises errors instead of exiting."""
+    # Positional parameters become arguments, keyword-only ones become options, and **fields becomes
+    # the options of a recipe.
     described = parse_docstring(function.__doc__)
     text = " ".join(filter(None, (described.short_description, described.long_description)))
     helps = {part.arg_name: part.description for part in described.params}
@@ -60,7 +61,7 @@ def _add(parser, parameter, hint, **options):
     flag = parameter.name
     if hint is bool:
         options["action"] = "store_true"
-    elif hint == str | bool:  # a text that may be left out
+    elif hint == str | bool:  # an option with an optional text
         options |= {"type": str, "nargs": "?", "const": "", "default": None}
     elif typing.get_origin(hint) is list:
         nargs = "*" if has_default and not is_option else "+"
@@ -77,7 +78,7 @@ def _add(parser, parameter, hint, **options):
 
 
 class _RecipeParser(ArgumentParser):
-    """A parser whose help shows the options that are most used."""
+    """A parser whose help shows the most used options."""
 
     def format_help(self):
         formatter = self._get_formatter()
@@ -99,7 +100,7 @@ class _RecipeParser(ArgumentParser):
 
 
 class _HelpAll(argparse.Action):
-    """Prints the help with all options."""
+    """Print the help with all options."""
 
     def __init__(self, option_strings, dest, **arguments):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **arguments)

@@ -1,4 +1,4 @@
-"""The recipe that a command was given."""
+"""Build the recipe that a command runs."""
 
 import itertools
 import warnings
@@ -41,7 +41,7 @@ def recipe_of(recipes, run, skip_unreadable, deterministic, fields):
 
 
 def _fitting(recipe, folder, files, fields):
-    """What is chosen for a folder, under what was given, and its images if that leaves them."""
+    """The recipe chosen for a folder, under the given fields, and its images if they still fit."""
     from gsp_tf.experiment import choices_text, choose_recipe, load_images
 
     data = DataRecipe(
@@ -63,7 +63,7 @@ def _fitting(recipe, folder, files, fields):
 
 
 def _free(path):
-    """A path without a run: this one, or with the next free number behind it."""
+    """A path without a run: this one, or with the first free number appended."""
     numbered = (path if n == 1 else f"{path}-{n}" for n in itertools.count(1))
     free = next(p for p in numbered if not Path(p).is_file() and not any(Path(p).glob("[!.]*")))
     if free != path:
@@ -76,7 +76,7 @@ def _free(path):
 
 
 def resumed_changes(given):
-    """What may be changed of a run that is resumed: values of "epochs" and "patience"."""
+    """The new values of `epochs` and `patience` for a resumed run; refuses any other field."""
     training = given.get("training", {})
     if set(given) - {"training"} or set(training) - {"epochs", "patience"}:
         raise ValueError(
@@ -87,7 +87,7 @@ def resumed_changes(given):
 
 
 def require_run(path):
-    """Refuse what is not a run folder, before a command imports TensorFlow."""
+    """Refuse a path that is not a run folder, before a command imports TensorFlow."""
     from gsp_tf.experiment import RunFolder
 
     folder = RunFolder(path)

@@ -7,12 +7,12 @@ from pathlib import Path
 def command(names: list[str] = (), *, quick: bool = False, out: str | None = None):
     """Measure speed and memory.
 
-    The results go to benchmarks/RESULTS.md. Each benchmark has a process of its own, and runs on
-    the GPU too where there is one. This needs a source checkout.
+    The results go to benchmarks/RESULTS.md. Each benchmark runs in its own process, and also on the
+    GPU if there is one. This needs a source checkout.
 
     Args:
-        names: Files of benchmarks/ without .py; all if none is named.
-        quick: A trial with small sizes and few rounds, which writes nothing without --out.
+        names: Files of benchmarks/ without .py; all by default.
+        quick: Run a trial with small sizes and few rounds, which writes nothing without --out.
         out: Markdown file; null is benchmarks/RESULTS.md.
     """
     suite = Path(__file__).parents[2] / "benchmarks" / "suite.py"

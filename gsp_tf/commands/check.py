@@ -1,4 +1,4 @@
-"""`gsp-tf check`: what a training would run, and what it lacks."""
+"""`gsp-tf check`: say what train would run and what is missing."""
 
 from gsp_tf.commands._recipes import recipe_of
 
@@ -11,17 +11,16 @@ def command(
     deterministic: bool = False,
     **fields,
 ) -> int:
-    """Say what train would run and what it lacks.
+    """Say what train would run and what is missing.
 
     Takes the arguments of train, loads the data, builds the model and computes the loss of one
-    batch. Writes and downloads nothing; the exit code is 1 if something is missing.
+    batch. Writes and downloads nothing. The exit code is 1 if something is missing.
 
     Args:
-        recipes: Folder of photographs and recipe files, as train takes them.
+        recipes: Folder of photographs and recipe files, as for train.
         run: Run folder that train would create.
-        skip_unreadable: Continue without image files that cannot be read; the same as
-            data.skip_unreadable.
-        deterministic: The same numbers each time; the same as training.deterministic.
+        skip_unreadable: Skip image files that cannot be read; the same as data.skip_unreadable.
+        deterministic: Give the same numbers each time; the same as training.deterministic.
     """
     recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
     from gsp_tf.experiment import check_recipe

@@ -1,17 +1,17 @@
-"""`gsp-tf convert-weights`: PyTorch weights of a backbone for Keras."""
+"""`gsp-tf convert-weights`: Keras weights from PyTorch weights of a backbone."""
 
 from typing import Literal
 
 
 def command(state_dict: str, *, architecture: Literal["bn_inception", "googlenet"], out: str):
-    """Turn PyTorch weights of a backbone into Keras weights.
+    """Convert PyTorch weights of a backbone to Keras weights.
 
-    The result is for backbone.weights. Nothing in the file is run.
+    backbone.weights takes the result. Nothing in the file is run.
 
     Args:
-        state_dict: A .safetensors file, or a .pth file of PyTorch 1.6 or later, of bn_inception of
-            the package pretrainedmodels or of googlenet of torchvision.
-        architecture: The network whose state dict it is.
+        state_dict: A .safetensors file, or a .pth file of PyTorch 1.6 or later, with bn_inception
+            of the package pretrainedmodels or googlenet of torchvision.
+        architecture: The network that the weights belong to.
         out: File to write; its name ends in .weights.h5.
     """
     from gsp_tf.backbones import convert_weights

@@ -10,7 +10,7 @@ def command(*, runs: str = "runs", epochs: int | None = None) -> int:
 
     Args:
         runs: Folder for the demo's run folders.
-        epochs: Epochs of each run; null as in the recipe.
+        epochs: Epochs of each run; null uses those of the recipe.
     """
     from gsp_tf.experiment import print_results, run_demo
 

@@ -7,15 +7,15 @@ from gsp_tf.commands.results import show_embeddings
 def command(run: str, images: list[str], *, out: str | None = None, shard_size: int = 4096):
     """Embed images with the model of a run.
 
-    The best model embeds the images, prepared as evaluate prepares them, and the embeddings are
-    written as Parquet. Stopped, the same command continues.
+    The best model embeds the images, which are prepared as in evaluate. The embeddings are written
+    as Parquet. If the command is stopped, run it again to continue.
 
     Args:
         run: Run folder.
-        images: Image files, folders (searched at any depth; the first folder below is the label)
-            and .csv files with the columns path and label.
+        images: Image files, folders (searched at any depth; the first subfolder is the label) and
+            .csv files with the columns path and label.
         out: Folder to write; null is the folder embeddings in the run.
-        shard_size: Images per file, embedded again after a stop.
+        shard_size: Images per file; an unfinished file is embedded again after a stop.
     """
     require_run(run)
     from gsp_tf.serving import embed_images

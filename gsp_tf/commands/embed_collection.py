@@ -1,4 +1,4 @@
-"""`gsp-tf embed-collection`: embeddings of a large collection, by many workers."""
+"""`gsp-tf embed-collection`: embed a large collection with many workers."""
 
 from gsp_tf.commands._recipes import require_run
 from gsp_tf.commands.results import show_embeddings
@@ -15,18 +15,18 @@ def command(
 ):
     """Embed a large collection with many workers.
 
-    Parquet files list or hold the images; the workers run on one machine or a cluster of Ray. What
-    a killed worker did not write is done again; stopped, the same command continues. Needs the
-    extra ray.
+    Parquet files list or contain the images. The workers run on one machine or on a Ray cluster.
+    Work that a killed worker did not write is done again. If the command is stopped, run it again
+    to continue. Needs the extra ray.
 
     Args:
         run: Run folder.
-        source: Parquet file or folder of them, with a column path, of image files, or bytes, of
-            their contents, and label if it is known.
+        source: Parquet file or folder of them, with a column path (image files) or bytes (their
+            contents), and a column label if it is known.
         out: Folder to write; null is the folder embeddings in the run.
-        workers: Number of processes; null is as many as there are cores for.
-        cpus_per_worker: Cores and threads of each.
-        shard_size: Images per file, embedded again after a worker is killed.
+        workers: Number of processes; null uses as many as there are cores for.
+        cpus_per_worker: Cores and threads per worker.
+        shard_size: Images per file; an unfinished file is embedded again after a worker is killed.
     """
     require_run(run)
     from gsp_tf.serving import embed_collection

@@ -1,4 +1,4 @@
-"""`gsp-tf evaluate`: a run evaluated again."""
+"""`gsp-tf evaluate`: evaluate a run again."""
 
 from gsp_tf.commands._recipes import require_run
 
@@ -6,7 +6,7 @@ from gsp_tf.commands._recipes import require_run
 def command(run: str):
     """Evaluate a run again.
 
-    The best model is evaluated, and the report is written.
+    This evaluates the best model and writes the report.
 
     Args:
         run: Run folder.

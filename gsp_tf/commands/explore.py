@@ -16,17 +16,17 @@ def command(
     """Explore a model in the browser.
 
     Serves a page with the neighbours, pooling weights and prototypes of an image, and the strongest
-    patches of prototypes. Ctrl-C ends it.
+    patches of prototypes. Ctrl-C stops the server.
 
     Args:
         run: Run folder.
-        index: What index wrote; null is the folder index in the run, or the run's test images if
-            there is none.
-        host: Address to listen on; all but loopback let others upload to the page.
+        index: Folder that index wrote; null is the folder index in the run, or the test images of
+            the run if there is no index.
+        host: Address to listen on; any address but loopback lets others upload to the page.
         port: Port to listen on; null is 7860 or a free one.
         k: Number of neighbours.
-        max_upload_mb: Largest file that is taken, in MB.
-        allowed_host: Further names by which the page is reached, such as that of a proxy.
+        max_upload_mb: Largest accepted file, in MB.
+        allowed_host: Further host names of the page, such as that of a proxy.
     """
     require_run(run)
     from gsp_tf.explore import explore_run

@@ -13,18 +13,18 @@ def command(
     attributes: bool = False,
     pooling_weights: bool = False,
 ):
-    """Write the model of a run to be served.
+    """Export the model of a run for serving.
 
-    The best model goes to a folder with metadata.json, for other programs. What was written is
-    loaded again and compared with the model.
+    Writes the best model and metadata.json to a folder, for other programs. Then loads the export
+    and compares it with the model.
 
     Args:
         run: Run folder.
-        format: saved_model serves without gsp_tf, files of images too; onnx without TensorFlow;
+        format: saved_model needs no gsp_tf and also serves image files; onnx needs no TensorFlow;
             keras holds the layers themselves and needs gsp_tf.
-        out: Folder to make; null is the format's name in the run.
-        attributes: Also give the attributes of gsp.
-        pooling_weights: Also give the weights of places, of poolings that have them.
+        out: Folder to create; null is the name of the format, in the run.
+        attributes: Also output the attributes of gsp.
+        pooling_weights: Also output the weights of places, if the pooling has them.
     """
     require_run(run)
     from gsp_tf.serving import export_run

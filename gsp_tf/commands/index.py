@@ -1,4 +1,4 @@
-"""`gsp-tf index`: an index of embeddings, built, changed or verified."""
+"""`gsp-tf index`: build, change or verify an index of embeddings."""
 
 from typing import Literal
 
@@ -13,18 +13,16 @@ def command(
     delete: list[str] = (),
     verify: bool = False,
 ):
-    """Build or change an index of embeddings.
-
-    Builds a nearest-neighbour index of embeddings, changes one or verifies one.
+    """Build, change or verify a nearest-neighbour index of embeddings.
 
     Args:
-        folder: What embed wrote; with --add, --replace, --delete or --verify the index.
+        folder: Folder that embed wrote; with --add, --replace, --delete or --verify the index.
         out: Folder to write; null is the folder index in the run.
         kind: exact, or compressed; null is exact up to 100,000 images, ivf_sq8 up to 5,000,000,
             ivf_pq above.
         add: Add the images of this folder of embed.
-        replace: Add the images of this folder of embed in the place of those of the same paths.
-        delete: Remove images by the paths of their files; with --add or --replace in one step.
+        replace: Add the images of this folder of embed, and remove older ones with the same paths.
+        delete: Remove images by their file paths; with --add or --replace in one step.
         verify: Compare the files of the index with their checksums, and change nothing.
     """
     from gsp_tf._console import counted

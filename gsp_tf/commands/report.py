@@ -6,9 +6,9 @@ import warnings
 def command(runs: list[str], *, out: str = "tables"):
     """Compare runs in one table.
 
-    The table has methods by data sets, as Markdown, CSV and LaTeX. Runs of one name that differ in
-    their seed become a mean and a standard deviation. Folders without results are left out with a
-    note; interrupted runs are marked.
+    The table has methods as rows and data sets as columns, in Markdown, CSV and LaTeX. Runs with
+    the same name and different seeds become a mean and a standard deviation. Folders without
+    results are left out with a note; interrupted runs are marked.
 
     Args:
         runs: Run folders.

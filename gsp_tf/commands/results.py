@@ -1,4 +1,4 @@
-"""What commands print in the end."""
+"""Print the results of commands."""
 
 import sys
 
@@ -6,7 +6,7 @@ from gsp_tf._console import counted
 
 
 def exit_code(runs):
-    """The exit code of trainings: 1 if one diverged, which is printed, 130 if interrupted, or 0."""
+    """The exit code of training: 1, with a message, if a run diverged, 130 if interrupted, or 0."""
     statuses = {run.status for run in runs}
     if "diverged" in statuses:
         print(

@@ -15,17 +15,15 @@ def command(
     html: str | bool = False,
     mapped: bool | None = None,
 ):
-    """Find the images nearest to given images.
-
-    Finds the images of an index that are nearest to an image, or to each of several.
+    """Find the images of an index that are nearest to each given image.
 
     Args:
         run: Run folder.
         images: Image files.
-        index: What index wrote; null is the folder index in the run.
-        k: Number of neighbours of each.
-        html: Write a page with their pictures: this file, or search.html in the run.
-        mapped: Leave the vectors on disk; null does so if they are more than the memory there is.
+        index: Folder that index wrote; null is the folder index in the run.
+        k: Number of neighbours of each image.
+        html: Write a page with the pictures, to this file or to search.html in the run.
+        mapped: Leave the vectors on disk; null does so if they exceed the available memory.
     """
     require_run(run)
     from gsp_tf import serving
@@ -43,7 +41,7 @@ def command(
 
 
 def _show(neighbours, image):
-    """Print what a search found, one line each, with the folder that all lie in above."""
+    """Print the neighbours, one per line, under the folder that contains them all."""
     from rich.cells import cell_len, set_cell_size
 
     folder = os.path.commonpath([os.path.dirname(found.path) for found in neighbours])
@@ -59,5 +57,5 @@ def _show(neighbours, image):
 
 
 def _printable(text):
-    """A text without what a terminal would take for a command."""
+    """The text, with characters replaced that a terminal would take for a command."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

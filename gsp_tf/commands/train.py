@@ -1,4 +1,4 @@
-"""`gsp-tf train`: a training of a folder or a recipe, from its start or where it was stopped."""
+"""`gsp-tf train`: train on a folder or by a recipe, or continue a run."""
 
 from gsp_tf.commands._recipes import recipe_of, require_run, resumed_changes
 from gsp_tf.commands.results import exit_code
@@ -13,22 +13,22 @@ def command(
     deterministic: bool = False,
     **fields,
 ) -> int:
-    """Train on a folder of photographs, or as a recipe says.
+    """Train on a folder of photographs or by a recipe.
 
-    The model is evaluated on unseen classes. Of several recipe files later ones win field by field,
-    a field on the command line wins over them, and they win over what is chosen for a folder of
-    photographs (one folder per class), or over the defaults shown here.
+    The model is evaluated on unseen classes. Later recipe files override earlier ones field by
+    field, and fields on the command line override the files. Both override the choices for a folder
+    of photographs, or the defaults shown here.
 
     Args:
-        recipes: Folder of photographs, one folder per class, for which everything is chosen that is
-            not said here, and recipe files (YAML).
-        run: Run folder to create; null is runs/NAME-SEED, or with several recipe files
-            runs/FIRST-NAME-SEED, whose NAME is that of the others, unless one of them says it.
+        recipes: Folder of photographs, one folder per class, and recipe files (YAML). Fields that
+            are not given are chosen to fit the folder.
+        run: Run folder to create; null is runs/NAME-SEED. With several recipe files it is
+            runs/FIRST-NAME-SEED: FIRST is the first file, and NAME combines the others unless a
+            file sets it.
         resume: Run folder to continue, by the recipe in it. A finished run continues from its last
-            state with a larger --training.epochs, or another --training.patience.
-        skip_unreadable: Continue without image files that cannot be read; the same as
-            data.skip_unreadable.
-        deterministic: The same numbers each time; the same as training.deterministic.
+            state with a larger --training.epochs or another --training.patience.
+        skip_unreadable: Skip image files that cannot be read; the same as data.skip_unreadable.
+        deterministic: Give the same numbers each time; the same as training.deterministic.
     """
     if resume is not None:
         others = {"recipes": recipes, "run": run, "skip": skip_unreadable, "same": deterministic}

@@ -1,4 +1,4 @@
-"""What a run adds to training: the clock, the learning rate in the logs, and the history file."""
+"""Callbacks of a run: the clock, the learning rate in the logs, and the history file."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from gsp_tf._files import replace_text
 
 
 class Clock:
-    """Seconds of training, including those before a run was stopped."""
+    """Seconds of training, including those before a stop."""
 
     def __init__(self):
         self._started = time.monotonic()
@@ -27,7 +27,7 @@ class Clock:
 
 
 class LogState(keras.callbacks.Callback):
-    """Adds the learning rate to the logs, and 0 for the projection before the first one of CCP."""
+    """Adds the learning rate to the logs, and for CCP projection 0 before the first projection."""
 
     def __init__(self, trainer):
         super().__init__()
@@ -40,7 +40,7 @@ class LogState(keras.callbacks.Callback):
 
 
 class HistoryFile(keras.callbacks.Callback):
-    """Adds a row with the logs of each epoch, by the names of the first, to a CSV file."""
+    """Adds the logs of each epoch to a CSV file, in the columns of the first epoch."""
 
     def __init__(self, path):
         super().__init__()

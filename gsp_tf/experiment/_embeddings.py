@@ -17,7 +17,7 @@ EXAMPLES = 64
 
 
 class RunEmbeddings(NamedTuple):
-    """What the model of a run makes of its test images."""
+    """Embeddings and place maps of the test images of a run."""
 
     queries: np.ndarray  # float32 (Q, D), embeddings of the test images
     query_labels: np.ndarray  # integers (Q,)
@@ -29,7 +29,7 @@ class RunEmbeddings(NamedTuple):
 
 
 def kept_embeddings(run):
-    """What the evaluation of a run has kept; `None` if it kept nothing, or images came or went."""
+    """The saved embeddings of a run; `None` if there are none, or the images have changed."""
     folder, splits = run.folder, run.splits
     folder.require(folder.model_path)
     if "test" not in folder.metrics() or not folder.embeddings_path.is_file():
@@ -68,7 +68,7 @@ def embed_test_images(run):
 
 
 def check_test_classes(folder, test):
-    """Refuse test images of other classes than those of a run."""
+    """Refuse test images with other classes than those of a run."""
     if folder.metrics().get("test_classes", fingerprint(test)) != fingerprint(test):
         raise ValueError(
             f"The test classes are not those that {folder.path} was made with: the data or the "
@@ -77,13 +77,13 @@ def check_test_classes(folder, test):
 
 
 def fingerprint(images: ImageSet) -> str:
-    """The classes of images as a short text, as `metrics.json` notes them.
+    """A short text that identifies the classes of images, as in `metrics.json`.
 
     Args:
-        images: `ImageSet`.
+        images: the images.
 
     Returns:
-        text that is the same for the same class names in the same order.
+        text that depends only on the class names and their order.
 
     Example:
         >>> from gsp_tf.data import ArrayImages

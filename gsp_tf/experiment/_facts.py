@@ -1,4 +1,4 @@
-"""What a recipe says, in lines of text."""
+"""Describe a recipe in lines of text."""
 
 import math
 import warnings
@@ -12,7 +12,7 @@ _WEIGHTS = ("pooling_weights", "attention", "attention_maps", "correlation_maps"
 
 
 def facts_table(facts):
-    """A dict of facts as lines of text."""
+    """Format a dict of facts as lines of text."""
     width = max(map(len, facts))
     return "\n".join(f"{name:{width}}  {fact}" for name, fact in facts.items())
 
@@ -90,7 +90,7 @@ def _counted(images):
 
 
 def model_facts(recipe, weights=None):
-    """The model and the losses of a recipe; `weights` tells of the weights that it starts from."""
+    """The model and the losses of a recipe; `weights` describes its initial weights."""
     backbone, loss = recipe.backbone, recipe.loss
     if weights is None:
         weights = "random weights" if backbone.weights is None else f"weights {backbone.weights}"

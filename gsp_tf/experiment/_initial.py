@@ -1,4 +1,4 @@
-"""Training that starts from the model of another run."""
+"""Start training from the model of another run."""
 
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.recipe import recipe_values

@@ -1,4 +1,4 @@
-"""The losses of a recipe."""
+"""Build the losses of a recipe."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def build_losses(recipe: Recipe, num_classes: int) -> dict:
 
 
 def build_loss(recipe: Recipe, num_classes: int) -> Callable:
-    """The loss on embeddings of a resolved recipe, with its miner and in its wrapper."""
+    """The loss on embeddings of a resolved recipe, with its miner and its wrapper."""
     takes = parameters("loss", recipe.loss)
     filled_in = {"num_classes": num_classes} if "num_classes" in takes else {}
     if recipe.miner is not None:

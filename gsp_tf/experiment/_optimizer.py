@@ -1,4 +1,4 @@
-"""The optimizers of a recipe."""
+"""Build the optimizers of a recipe."""
 
 import functools
 import re
@@ -28,8 +28,8 @@ def build_optimizer(recipe: TrainingRecipe) -> keras.optimizers.Optimizer:
 
 
 def build_warmup_optimizer(recipe: TrainingRecipe, variables: list) -> keras.optimizers.Optimizer:
-    """The optimizer of the warm-up: at a constant rate, for the variables that train in it."""
-    # Patterns that match none of the variables are those of the backbone.
+    """The optimizer of the warm-up, with a constant rate, for the variables that it trains."""
+    # Patterns that match none of the variables belong to the backbone.
     multipliers, exclusions = recipe.learning_rate_multipliers, recipe.weight_decay_exclusions
     idle = idle_patterns([*multipliers, *exclusions], variables)
     return _optimizer(
@@ -69,7 +69,7 @@ def _rate(recipe):
 
 
 def regularize(recipe: TrainingRecipe, variables: list) -> None:
-    """Give variables the L2 regulariser of a recipe, which Keras adds to the loss."""
+    """Set the L2 regulariser of a recipe on variables; Keras adds it to the loss."""
     if not recipe.l2_regularization:
         return
     idle = idle_patterns(recipe.weight_decay_exclusions, variables)
@@ -79,12 +79,12 @@ def regularize(recipe: TrainingRecipe, variables: list) -> None:
         )
     for variable in variables:
         if not any(re.search(p, variable.path) for p in recipe.weight_decay_exclusions):
-            # Keras' L2 is the sum of squares, whose gradient is twice the weights.
+            # Keras' L2 is the sum of squares; its gradient is twice the weights.
             variable.regularizer = keras.regularizers.L2(0.5 * recipe.l2_regularization)
 
 
 def plateau_callbacks(schedule: ScheduleRecipe, monitor: str) -> dict:
-    """The callback of the schedule plateau, by name; empty for the other schedules."""
+    """The callback of the schedule plateau, by name; empty for other schedules."""
     if schedule.name != "plateau":
         return {}
     return {

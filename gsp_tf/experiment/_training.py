@@ -1,4 +1,4 @@
-"""The training of a run, phase by phase."""
+"""Train a run, phase by phase."""
 
 import functools
 import math
@@ -32,7 +32,7 @@ from gsp_tf.training import (
 
 
 class Training:
-    """Trains one learner in the folder of a run: a warm-up if the recipe has one, then the rest."""
+    """Trains one learner in a run folder: first the warm-up, if there is one, then the rest."""
 
     def __init__(self, run):
         self.recipe, self.folder, self.splits = run.recipe, run.folder, run.splits
@@ -41,7 +41,7 @@ class Training:
             tf.config.experimental.enable_op_determinism()
         keras.utils.set_random_seed(recipe.seed)
         check_splits(recipe, self.splits)
-        self.first_batches = training_batches(recipe, train)  # refused before a model is built
+        self.first_batches = training_batches(recipe, train)  # may refuse: before the model
         self.learner = build_learner(recipe, len(train.class_names), train.channels)
         print(facts_table(learner_facts(self.learner)), flush=True)
         note_small_map(recipe, self.learner)
@@ -50,10 +50,10 @@ class Training:
         self.best = SaveBest(self.folder.model_path, monitor=recipe.protocol.monitor)
         self.best.set_model(self.learner)
         self.divergence, self.clock = StopOnNaN(), Clock()
-        self.start_epoch = None  # that of the checkpoint from which training continues
+        self.start_epoch = None  # epoch of the checkpoint to continue from
 
     def start(self):
-        """Train from the beginning; the untrained model is evaluated before anything is written."""
+        """Train from the beginning; evaluates the untrained model before it writes anything."""
         recipe, folder = self.recipe, self.folder
         if folder.history():
             raise ValueError(
@@ -87,7 +87,7 @@ class Training:
         self._train()
 
     def resume(self):
-        """Train from the checkpoint in the folder on."""
+        """Continue from the checkpoint in the folder."""
         self.start_epoch = epoch_of(self.folder.checkpoint_path)
         self._check_same_training_images()
         save_recipe(self.recipe, self.folder.recipe_path)
@@ -106,7 +106,7 @@ class Training:
             )
 
     def _train(self):
-        """Train, and write down how it ended."""
+        """Train, and record how it ended."""
         status = "failed"
         try:
             self._train_phases()
@@ -146,7 +146,7 @@ class Training:
         self._fit(fit, first_epoch, training.epochs, [self.best, *stops.values()], parts)
 
     def _fit(self, fit, first_epoch, epochs, followers, parts=None):
-        """Call `fit` for some epochs; checkpoints hold the state of `parts` too."""
+        """Call `fit` for some epochs; checkpoints also hold the state of `parts`."""
         training, folder = self.recipe.training, self.folder
         fit(
             training_batches(self.recipe, self.splits.train, first_epoch),
@@ -173,7 +173,7 @@ class Training:
     def _write_outcome(self, status):
         best = self.best
         outcome = {"status": status, "epochs": len(self.folder.history().get("loss", ()))}
-        if math.isfinite(best.best):  # else the checkpoint was not restored
+        if math.isfinite(best.best):  # otherwise the checkpoint was not restored
             outcome |= {
                 "best_epoch": None if best.best_epoch is None else best.best_epoch + 1,
                 f"best_{best.monitor}": best.best,
@@ -184,7 +184,7 @@ class Training:
 
 
 def training_batches(recipe, images, first_epoch=0):
-    """Endless batches `(images, labels)` that a recipe trains on, from an epoch on."""
+    """Endless training batches `(images, labels)` of a recipe, starting at an epoch."""
     data = recipe.data
     return training_dataset(
         images,
@@ -225,7 +225,7 @@ def check_splits(recipe, splits):
 
 
 def ccp_trainer(recipe, learner):
-    """The CCP trainer of a recipe around a learner; refuses a loss that does not compare pairs."""
+    """The CCP trainer of a recipe for a learner; refuses a loss that does not compare pairs."""
     return ChanceConstrainedTrainer(learner, monitor=recipe.protocol.monitor, **vars(recipe.ccp))
 
 
@@ -237,7 +237,7 @@ def proxy_pool(recipe, images):
 
 
 def _evaluation(recipe, splits):
-    """The evaluation of the validation images after every epoch."""
+    """The evaluation of the validation images after each epoch."""
     gallery = splits.validation_gallery
     recall_at = recipe.evaluation.recall_at
     if recipe.protocol.monitor == "val_recall_at_1":

@@ -9,9 +9,9 @@ from gsp_tf.experiment._optimizer import build_warmup_optimizer
 
 @contextlib.contextmanager
 def warm_up(recipe, learner, best):
-    """Let the learner train all but its backbone, with another optimizer, in the block."""
-    # The block gets a callback in place of `best`, the `SaveBest` of the learner. It saves the
-    # learner as training continues after the block: its backbone trains, with its own optimizer.
+    """Let the learner train all but its backbone in the block, with another optimizer."""
+    # The block gets a callback that replaces `best`, the `SaveBest` of the learner. It saves the
+    # learner in its state after the block, with a trainable backbone and its own optimizer.
     backbone = next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
     optimizer = learner.optimizer
 

@@ -1,4 +1,4 @@
-"""What a recipe would run, and what it lacks."""
+"""Check what a recipe would run and what is missing."""
 
 import dataclasses
 import math
@@ -28,15 +28,15 @@ from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.model import build_learner
 from gsp_tf.recipe import Recipe, resolved
 
-_HOST = "storage.googleapis.com"  # of the weights of keras.applications
+_HOST = "storage.googleapis.com"  # serves the weights of keras.applications
 
 
 class Check(NamedTuple):
-    """What a recipe would run, and what it lacks.
+    """What a recipe would run, and what is missing.
 
     Attributes:
         facts: dict from the name of a fact to a line of text.
-        missing: a message for each obstacle; empty if training can begin.
+        missing: one message per obstacle; empty if training can begin.
 
     Example:
         >>> print(Check({"name": "mine"}, ["data.path does not exist."]).text())
@@ -50,7 +50,7 @@ class Check(NamedTuple):
     missing: list[str]
 
     def text(self) -> str:
-        """The facts, and what is missing, as lines of text."""
+        """The facts and the missing parts as lines of text."""
         title = f"Missing ({len(self.missing)}):" if self.missing else "Nothing is missing."
         return "\n".join(
             [facts_table(self.facts), "", title, *(f"- {message}" for message in self.missing)]
@@ -60,13 +60,13 @@ class Check(NamedTuple):
 def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None) -> Check:
     """Load the data of a recipe, build its model and compute the loss of its first batch.
 
-    Nothing is trained, written or downloaded. An obstacle does not hide the others: everything that
-    does not depend on it is checked too.
+    Nothing is trained, written or downloaded. After an obstacle, everything that does not depend on
+    it is still checked.
 
     Args:
-        recipe: `gsp_tf.recipe.Recipe`.
+        recipe: the recipe.
         path: run folder that training would create.
-        images: the images that `load_images` gives for its data, if they are loaded already.
+        images: the result of `load_images` for its data, if they are loaded already.
 
     Returns:
         `Check`: dict `facts`, list of str `missing`, and both as `text()`.
@@ -100,13 +100,13 @@ def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None)
 
 
 class _Obstacles:
-    """What cannot be done, each message once."""
+    """The messages of steps that failed, each once."""
 
     def __init__(self):
         self.messages = []
 
     def attempt(self, step, *arguments):
-        """What a step returns; `None` if it cannot be done."""
+        """The result of a step; `None` if it fails."""
         try:
             return step(*arguments)
         except (ValueError, OSError, ImportError, tf.errors.OpError) as error:
@@ -116,7 +116,7 @@ class _Obstacles:
 
 
 def _load(recipe, images):
-    """The splits of every model."""
+    """The splits of each model."""
     data = recipe.data
     recipe = dataclasses.replace(recipe, data=dataclasses.replace(data, download=False, cache=None))
     try:
@@ -127,14 +127,14 @@ def _load(recipe, images):
 
 
 def _batches(recipe, folds):
-    """The batches of the first model; refuses images that one of the models cannot use."""
+    """The batches of the first model; refuses images that any of the models cannot use."""
     for splits in folds:
         check_splits(recipe, splits)
     return [training_batches(recipe, splits.train) for splits in folds][0]
 
 
 def _learner(recipe, folds, obstacles):
-    """The learner of the first model; with random weights where its own are missing."""
+    """The learner of the first model, with random weights if its own are missing."""
     learner = _fresh_learner(recipe, folds, obstacles)
     if learner and recipe.initial_run is not None:
         obstacles.attempt(start_from, recipe, learner.embedder)
@@ -153,7 +153,7 @@ def _fresh_learner(recipe, folds, obstacles):
     if not _is_downloaded(backbone):
         try:
             return _build(recipe, *size)
-        except (ValueError, OSError, ImportError):  # of the backbone, of the rest, or of both
+        except (ValueError, OSError, ImportError):  # from the backbone, the rest, or both
             obstacles.attempt(
                 backbones.create, backbone.name, (side, side, size[1]), backbone.weights
             )
@@ -168,13 +168,13 @@ def _build(recipe, num_classes, channels):
 
 
 def _is_downloaded(backbone):
-    """Whether the weights come with the backbone, from a place that is not asked here."""
+    """Whether the backbone downloads its weights, which is not tried here."""
     is_known = backbone.name in backbones.names()
     return is_known and backbone.weights in backbones.pretrained(backbone.name)
 
 
 def _weights(recipe, learner):
-    """What to say about weights that are downloaded; `None` of others."""
+    """A line about weights to download; `None` for other weights."""
     backbone = recipe.backbone
     if not _is_downloaded(backbone) or recipe.initial_run is not None:
         return None

@@ -1,4 +1,4 @@
-"""A recipe that fits a folder of photographs."""
+"""Choose a recipe that fits a folder of photographs."""
 
 import math
 import warnings
@@ -23,13 +23,13 @@ from gsp_tf.recipe import (
 )
 
 _FRACTIONS = (0.6, 0.2, 0.2)
-_FEWEST_CLASSES = 6  # two of each split
+_FEWEST_CLASSES = 6  # two per split
 _BATCH = 32
-_SAMPLE = 64  # photographs whose sizes are read
+_SAMPLE = 64  # photographs to measure
 _SMALLEST_MAP = 4
 _SIDES = (32, 48, 64, 96, 128, 160, 192, 224, 256)
 _FROM_SCRATCH = "conv4"
-_PRETRAINED = (  # the first one of these whose weights are there
+_PRETRAINED = (  # the first of these with cached weights is taken
     "resnet50",
     "convnext_tiny",
     "densenet121",
@@ -50,28 +50,30 @@ def choose_recipe(
 ) -> Recipe:
     """A recipe that fits a folder of photographs: `gsp-tf train FOLDER`.
 
-    Batches have at most as many classes as train. Training images are mirrored and cropped. The
-    network is a pretrained one if Keras has its ImageNet weights in its cache, else a small one
-    that learns from random weights. Images are as large as the last map needs to be 4 x 4 or
-    larger, and larger for larger photographs. Every split has two classes or more. The same folder
-    gives the same recipe.
+    A batch has at most as many classes as the training split. Training images are mirrored and
+    cropped. The network is a pretrained one if Keras has its ImageNet weights in its cache;
+    otherwise it is a small one that learns from random weights. Images are large enough for a last
+    map of 4 x 4, and larger for larger photographs. Every split has at least two classes. The same
+    folder always gives the same recipe.
 
     Args:
         path: folder with one folder of photographs per class.
-        images: what `gsp_tf.data.load_folder` gives for it, if that is loaded. Otherwise it is
-            read, without files that cannot be read and classes of a single image.
+        images: result of `gsp_tf.data.load_folder` for the folder, if it is loaded already.
+            Otherwise the folder is read, without files that cannot be read and classes of a single
+            image.
         backbone: name of the network; `None` chooses one.
-        weights: weights that it starts from, as `backbone.weights` of a recipe; `None` takes the
-            ImageNet weights that are in the cache of Keras, or random ones.
-        initial_run: run folder whose model training starts from; the recipe then has its backbone,
-            head, pooling, embedding and image size.
+        weights: initial weights, as in `backbone.weights` of a recipe; `None` takes ImageNet
+            weights from the cache of Keras, or random ones.
+        initial_run: run folder whose model training starts from; the recipe then takes its
+            backbone, head, pooling, embedding and image size.
 
     Returns:
-        `gsp_tf.recipe.Recipe`, named like the folder.
+        the recipe, named after the folder.
 
     Raises:
-        FileNotFoundError: if there is no such folder or run.
-        ValueError: if it has fewer than six classes of two images, or no network can be had.
+        FileNotFoundError: if the folder or the run does not exist.
+        ValueError: if the folder has fewer than six classes of two images, or no network is
+            available.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -140,10 +142,10 @@ def choose_recipe(
 
 
 def choices_text(recipe: Recipe, images: FileImages) -> str:
-    """What was chosen for a folder of photographs, and why, in nine lines.
+    """Describe what was chosen for a folder of photographs, and why, in nine lines.
 
     Args:
-        recipe: what `choose_recipe` gave, or a recipe with other values in place of some of it.
+        recipe: result of `choose_recipe`, or the same with some values changed.
         images: images of the folder.
 
     Example:
@@ -198,13 +200,13 @@ def _median_side(images):
     sides = []
     for index in chosen:
         with warnings.catch_warnings(), Image.open(images.paths[index]) as image:
-            warnings.simplefilter("ignore")  # of enormous images, whose pixels are not read
+            warnings.simplefilter("ignore")  # about enormous images; their pixels are not read
             sides.append(min(image.size))
     return int(np.median(sides))
 
 
 def _batch(counts):
-    """Classes in a batch and images of each, for so many images of the classes that train."""
+    """Classes per batch and images per class, from the image counts of the training classes."""
     typical = max(2, int(np.median(counts)))
     per_class = min(4, typical)
     per_batch = min(_BATCH // per_class, len(counts))
@@ -212,7 +214,7 @@ def _batch(counts):
 
 
 def _network(name, weights, side):
-    """Backbone, weights and side of the images for photographs of a shorter side."""
+    """Backbone, weights and image side for photographs with this median shorter side."""
     wanted = 128 if side < 160 else 224
     if weights is not None:
         name = name or _PRETRAINED[0]
@@ -229,13 +231,13 @@ def _network(name, weights, side):
 
 
 def _side(network, wanted):
-    """The smallest accepted side, from the wanted one on, at which the last map is large enough."""
+    """The smallest accepted side, at least `wanted`, with a large enough last map."""
     for side in _SIDES:
         if side < wanted:
             continue
         try:
             shape = backbones.create(network, (side, side, 3)).output_shape
-        except ValueError:  # a multiple of something else is needed
+        except ValueError:  # the network does not accept this side
             continue
         if len(shape) != 4 or min(shape[1:3]) >= _SMALLEST_MAP:
             return side

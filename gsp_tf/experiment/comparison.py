@@ -1,4 +1,4 @@
-"""One table about many runs, in the form of the papers' tables."""
+"""One table of many runs, in the form of the papers' tables."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ class _Cell(NamedTuple):
 class _Column(NamedTuple):
     """The subject of a column."""
 
-    dataset: str  # with the protocol where the runs have several
+    dataset: str  # with the protocol if the runs have several
     dimension: str  # such as "512D"
     metric: str  # such as "MAP@R"
 
@@ -43,24 +43,24 @@ class _Column(NamedTuple):
 class Comparison:
     """The results of runs: a row for each method, a column for each data set and metric.
 
-    A method is the name of a recipe. Runs of one method on one data set are its seeds: the cell is
-    their mean and sample standard deviation. A run of protocol mlrc gives two results, the mean of
-    its models and the concatenation of one model per fold; with repeats a single run of it has a
-    deviation of its own, over every choice of models. The best Recall@1 of several conventional
-    runs is shown too: the thesis reports it (Gürbüz 2022, section 5.3.4.1). A run whose training
-    was interrupted counts with its best model until then, and is marked.
+    A method is the name of a recipe. Runs of one method on one data set have different seeds; their
+    cell shows the mean and the sample standard deviation. A run of protocol mlrc gives two results:
+    the mean of its models, and the concatenation of one model per fold. With repeats, a single such
+    run has its own deviation, over every choice of models. The best Recall@1 of several
+    conventional runs is also shown, because the thesis reports it (Gürbüz 2022, section 5.3.4.1). A
+    run with interrupted training counts with its best model so far, and is marked.
 
     Args:
         paths: folders of `Run` or `Ensemble`.
-        skip: whether to leave out what cannot be compared, rather than to raise.
+        skip: whether to leave out runs that cannot be compared instead of raising an error.
 
     Attributes:
-        skipped: list of str, why folders are left out.
+        skipped: list of str, the reasons why folders are left out.
 
     Raises:
         FileNotFoundError: if a folder is not a run folder.
-        ValueError: if there is none, one has no results yet, one is given twice, or two results of
-            a column are of different test classes. With `skip`, only if none is left.
+        ValueError: if there is no run, a run has no results yet, a run is given twice, or two
+            results of a column have different test classes. With `skip`, only if no run is left.
 
     Example:
         >>> Comparison([])
@@ -115,7 +115,7 @@ class Comparison:
             self._refuse(error)
 
     def _comparable(self, runs):
-        """The runs but those with other test classes or the seed of one before."""
+        """The runs, without those with other test classes or a repeated seed."""
         test_classes, seeds = {}, set()
         for run in runs:
             first = test_classes.setdefault(run.dataset, run)
@@ -145,7 +145,7 @@ class Comparison:
         return table + (f"\n{self._footnote()}\n" if self._interrupted else "")
 
     def csv(self) -> str:
-        """The table as CSV: each mean, each deviation, and how many runs were interrupted."""
+        """The table as CSV: each mean, each deviation, and the number of interrupted runs."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         names = [" ".join(column) for column in self.columns]
@@ -182,7 +182,7 @@ class Comparison:
         return "\n".join([*lines, "\\end{tabular}", ""])
 
     def write(self, folder: PathLike) -> list[Path]:
-        """Write `table.md`, `table.csv` and `table.tex` in a folder; returns their paths."""
+        """Write `table.md`, `table.csv` and `table.tex` to a folder and return their paths."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         texts = {"md": self.markdown(), "csv": self.csv(), "tex": self.latex()}
@@ -222,7 +222,7 @@ class _Result:
         self.test_classes = metrics.get("test_classes")
 
     def metrics(self):
-        """Names of the metrics to show, and what the papers call them."""
+        """Names of the metrics to show, with their names in the papers."""
         names = self._result["concatenated"]["mean"] if self._is_ensemble else self._result
         if self.protocol == "conventional":
             shown = {n: f"R@{n[10:]}" for n in names if n.startswith("recall_at_")}
@@ -250,7 +250,7 @@ class _Result:
 
 
 def _name_datasets(runs):
-    """Tell data sets of one name apart by their paths, and protocols where there are several."""
+    """Add paths to data sets with the same name, and protocols if there are several."""
     several = len({run.protocol for run in runs}) > 1
     paths = defaultdict(set)
     for run in runs:
@@ -261,7 +261,7 @@ def _name_datasets(runs):
 
 
 def _names_of_data(recipe):
-    """The name of a data set in a table, and its name if another data set has the first one."""
+    """The name of a data set in a table, and a longer one in case another set has that name."""
     name = full = recipe.name
     if recipe.name in ("folder", "manifest"):
         path = Path(recipe.path)
@@ -290,12 +290,12 @@ def _over_runs(cells):
 
 
 def _groups(keys):
-    """Neighbouring equal keys, each with their number."""
+    """Each series of equal neighbouring keys, with its length."""
     return [(key, len(list(equal))) for key, equal in itertools.groupby(keys)]
 
 
 def _rules(counts):
-    """Rules under groups of columns; the methods have the first column."""
+    """Rules under groups of columns; the first column holds the methods."""
     rules, start = [], 2
     for count in counts:
         rules.append(f"\\cmidrule(lr){{{start}-{start + count - 1}}}")

@@ -1,4 +1,4 @@
-"""The image sets of a recipe."""
+"""Load the image sets of a recipe."""
 
 import dataclasses
 import inspect
@@ -18,10 +18,10 @@ class Splits(NamedTuple):
 
     Attributes:
         train: images to train on.
-        validation: images that choose the model; those of `test` themselves where the protocol is
-            conventional or tuning.
-        test: images that the results are about: each searches the others, or the gallery.
-        gallery: images that those of `test` search, with the same class ids; `None` without one.
+        validation: images that choose the model; the same as `test` with protocol conventional or
+            tuning.
+        test: images that are evaluated: each searches the others, or the gallery.
+        gallery: images that the test images search, with the same class ids; `None` without one.
 
     Example:
         >>> import numpy as np
@@ -37,24 +37,24 @@ class Splits(NamedTuple):
 
     @property
     def validation_gallery(self):
-        """Images that those of `validation` search; `None` if each searches the others."""
+        """Images that the validation images search; `None` if each searches the others."""
         return self.gallery if self.validation is self.test else None
 
     @property
     def searched(self) -> ImageSet:
-        """The images that results and reports show: the gallery, or the test images without one."""
+        """Images that results and reports show: the gallery, or the test images without one."""
         return self.test if self.gallery is None else self.gallery
 
 
 def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
-    """The images of a recipe, training and test images of disjoint classes.
+    """Load the images of a recipe, with disjoint classes for training and test.
 
     Args:
-        recipe: The recipe; one of protocol mlrc must name its fold.
-        images: Images of all classes, if what `data` loads is loaded already.
+        recipe: The recipe; with protocol mlrc it must name its fold.
+        images: Images of all classes, if they are loaded already.
 
     Raises:
-        ValueError: if the data cannot give these splits; the message says why.
+        ValueError: if the data cannot give these splits.
 
     Example:
         >>> from gsp_tf.recipe import DataRecipe, Recipe
@@ -93,7 +93,7 @@ def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
 
 
 def load_folds(recipe: Recipe) -> list[Splits]:
-    """The images of every fold of a recipe of protocol mlrc, read once.
+    """Load the images of every fold of a recipe of protocol mlrc, read once.
 
     Args:
         recipe: A recipe with protocol.name=mlrc.
@@ -102,7 +102,7 @@ def load_folds(recipe: Recipe) -> list[Splits]:
         The images of each fold, with the same test images.
 
     Raises:
-        ValueError: if the data cannot give these splits; the message says why.
+        ValueError: if the data cannot give these splits.
 
     Example:
         >>> from gsp_tf.recipe import DataRecipe, ProtocolRecipe, Recipe
@@ -120,12 +120,12 @@ def load_folds(recipe: Recipe) -> list[Splits]:
 def evaluation_batches(
     recipe: Recipe, images: ImageSet, indices: Sequence[int] | None = None
 ) -> tf.data.Dataset:
-    """Images of a recipe as evaluation sees them.
+    """Batches of images as evaluation sees them.
 
     Args:
         recipe: The recipe.
         images: The images.
-        indices: Integers `(n,)`, which images; all of them by default.
+        indices: Integers `(n,)` of the images to take; all by default.
 
     Returns:
         The data set of `evaluation_dataset`.
@@ -147,7 +147,7 @@ def evaluation_batches(
 
 
 def _division(name):
-    """What a published set divides by itself: its classes into "halves", "splits", or nothing."""
+    """How a published set divides its classes: "halves", "splits", or `None` if it does not."""
     loader = named("data", name)
     takes, returned = inspect.signature(loader).parameters, get_type_hints(loader)["return"]
     if "counts" not in takes or get_origin(returned) is not dict:
@@ -156,16 +156,17 @@ def _division(name):
 
 
 def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet] | None]:
-    """All images of a recipe, before they are split.
+    """Load all images of a recipe, before they are split.
 
     Args:
         recipe: The recipe's section `data`.
 
     Returns:
-        The images and `None`, or `None` and a dict of the sets that a data set or a manifest lists.
+        The images and `None`, or `None` and a dict of sets if a data set or a manifest lists its
+        splits.
 
     Raises:
-        ValueError: if they cannot be read; the message says why.
+        ValueError: if the images cannot be read.
 
     Example:
         >>> from gsp_tf.recipe import DataRecipe
@@ -205,7 +206,7 @@ def _reduce(loaded, recipe):
 
 
 def _tile_size(recipe):
-    """Side of one character: that of the image, or of a tile of the collage."""
+    """Side of a tile of the collage, or of the image without collages."""
     grid = recipe.collage.grid or 1
     if recipe.image_size % grid:
         raise ValueError(
@@ -216,7 +217,7 @@ def _tile_size(recipe):
 
 
 def _listed_splits(recipe, sets):
-    """The splits of a manifest as it lists them."""
+    """The splits that a manifest or a data set lists."""
     if recipe.collage.grid and _division(recipe.name) != "splits":
         raise ValueError(
             "data.collage splits the classes itself: use a manifest without a split column."
@@ -226,7 +227,7 @@ def _listed_splits(recipe, sets):
 
 
 def _halves(protocol, recipe):
-    """Training half, test half and gallery, or `None`."""
+    """Training half, test half, and gallery or `None`."""
     if _division(recipe.name) == "splits":
         raise ValueError(
             f"data.name={recipe.name} brings its own splits: choose protocol.name=fractions; "
@@ -251,7 +252,7 @@ def _halves(protocol, recipe):
 
 
 def _test_half(sets):
-    """Test images and gallery, or `None`."""
+    """Test images, and gallery or `None`."""
     return (sets["query"], sets["gallery"]) if "query" in sets else (sets["test"], None)
 
 

@@ -1,4 +1,4 @@
-"""The main job: GAP against GSP on collages of letters."""
+"""The demo: GAP against GSP on collages of letters."""
 
 from datetime import datetime
 from importlib import resources
@@ -16,11 +16,11 @@ def run_demo(runs: PathLike, epochs: int | None = None) -> tuple[Path, list[Run]
     """Train the demo's recipe with GAP and with GSP, and write one report about both.
 
     Args:
-        runs: folder in which a folder for this demo is made.
+        runs: parent of the new folder for this demo.
         epochs: epochs of each run; `None` takes those of the recipe.
 
     Returns:
-        the path of the report, and the runs: two, or one if the first was interrupted.
+        the path of the report, and the two runs, or only the first if it was interrupted.
 
     Example:
         report, runs = run_demo("runs", epochs=5)

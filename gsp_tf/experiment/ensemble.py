@@ -1,4 +1,4 @@
-"""The models of the MLRC protocol, one for each fold and repeat, and their ensembles."""
+"""The models of the MLRC protocol, one per fold and repeat, and their ensembles."""
 
 import dataclasses
 import functools
@@ -21,18 +21,18 @@ from gsp_tf.recipe import Recipe, save_recipe
 
 
 def open_run(path: PathLike, recipe: Recipe | None = None) -> Run:
-    """The run of a folder, or a new run of a recipe.
+    """Open an existing run, or prepare a new run of a recipe.
 
     Args:
         path: the run folder.
-        recipe: the recipe to train in a new folder. `None` opens the folder of an earlier run.
+        recipe: the recipe for a new folder; `None` opens an existing run.
 
     Returns:
         `Run`, or `Ensemble` if the recipe trains a model for each fold (protocol.name=mlrc).
 
     Raises:
-        FileExistsError: if there is a recipe, and the folder exists.
-        FileNotFoundError: if there is no recipe, and the folder is not a run folder.
+        FileExistsError: if a recipe is given and the folder exists.
+        FileNotFoundError: if no recipe is given and the folder is not a run folder.
 
     Example:
         >>> from gsp_tf.recipe import ProtocolRecipe
@@ -44,20 +44,20 @@ def open_run(path: PathLike, recipe: Recipe | None = None) -> Run:
 
 
 class Ensemble(Run):
-    """The runs of protocol mlrc, a model for each fold and repeat, and their concatenations.
+    """The runs of protocol mlrc, one model per fold and repeat, and their concatenations.
 
-    The models are runs of their own in folders of this one, each with a seed of its own. They may
-    be trained elsewhere, each with its protocol.fold, if they lie where `model_folders` says.
+    Each model is a run of its own in a subfolder, with its own seed. Models may be trained
+    elsewhere, each with its protocol.fold, if they are in the folders of `model_folders`.
 
     Args:
         path: the folder.
-        recipe: as of `Run`.
+        recipe: as in `Run`.
 
     Attributes:
-        folder: `RunFolder`. Its metrics hold what `ensemble_metrics` gives, once all models are
+        folder: `RunFolder`. Its metrics hold the result of `ensemble_metrics` once all models are
             evaluated.
         recipe: the recipe.
-        folds: list of `Splits`, one for each fold, with the same test images.
+        folds: list of `Splits`, one per fold, with the same test images.
 
     Raises:
         FileExistsError: as `Run`.
@@ -98,17 +98,17 @@ class Ensemble(Run):
 
     @property
     def status(self) -> str | None:
-        """As of `Run`; "diverged" if that is how the training of a model ended."""
+        """As in `Run`, but "diverged" if the training of a model diverged."""
         status = super().status
         models = [model for repeats in self.model_folders for model in repeats]
         diverged = any(model.metrics().get("status") == "diverged" for model in models)
         return "diverged" if status == "finished" and diverged else status
 
     def train(self) -> Self:
-        """Train a model for each fold and repeat, and evaluate their ensembles; as `Run.train`."""
+        """Train a model per fold and repeat, and evaluate their ensembles; as `Run.train`."""
         self.folder.refuse_existing()
         with self.folder.training():
-            self.folds  # noqa: B018  (images that cannot be used are refused before all else)
+            self.folds  # noqa: B018  (refuses unusable images first)
             self.folder.start(self.recipe)
             try:
                 self._train_models()
@@ -119,10 +119,10 @@ class Ensemble(Run):
         return self
 
     def resume(self, **changes: int | None) -> Self:
-        """Continue a protocol run that was stopped, or give its models more epochs.
+        """Continue a stopped protocol run, or give its models more epochs.
 
         Args:
-            changes: as of `Run.resume`, for every model.
+            changes: as in `Run.resume`, for every model.
 
         Returns:
             this ensemble.
@@ -158,7 +158,7 @@ class Ensemble(Run):
             self.folder.update_metrics(status=status)
 
     def _all_trained(self):
-        """Train the models one after another; stop at one that is interrupted."""
+        """Train the models one after another; stop at an interrupted one."""
         training = self.recipe.training
         for fold, repeats in enumerate(self.model_folders):
             for repeat, folder in enumerate(repeats):
@@ -184,7 +184,7 @@ class Ensemble(Run):
         )
 
     def evaluate(self) -> dict:
-        """Evaluate the trained models and their concatenations; writes `metrics.json`.
+        """Evaluate the trained models and their concatenations, and write `metrics.json`.
 
         Returns:
             dict of `ensemble_metrics`.
@@ -192,7 +192,7 @@ class Ensemble(Run):
         Raises:
             BlockingIOError: if another process is writing the folder.
             FileNotFoundError: if a model is missing.
-            ValueError: as `Run.evaluate`, and if the training of a model has not come to its end.
+            ValueError: as `Run.evaluate`, and if the training of a model is not finished.
         """
         with locked(self.folder.path):
             models = self.models
@@ -229,7 +229,7 @@ class Ensemble(Run):
         return metrics
 
     def report(self) -> Path:
-        """Write the page about the first model of each fold, and return its path."""
+        """Write the page about the first model of each fold and return its path."""
         shown = [repeats[0] for repeats in self.models]
         return report_runs(shown, self.folder.report_path, self.recipe.name)
 

@@ -1,4 +1,4 @@
-"""The line of an error of TensorFlow that says what happened."""
+"""Find the cause in the message of an error."""
 
 from gsp_tf._files import full_disk
 
@@ -7,7 +7,7 @@ def reason(error: BaseException) -> str:
     """The line of an error that says what happened.
 
     Args:
-        error: any exception. An error of TensorFlow gives the line of the exception behind it.
+        error: any exception. An error of TensorFlow gives the line of the exception that caused it.
 
     Example:
         >>> import tensorflow as tf

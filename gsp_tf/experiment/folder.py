@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class RunFolder:
     """The files of one run.
 
-    `recipe.yaml` is the resolved recipe, `model.keras` the best learner (embedder, losses and
-    optimizer), `checkpoint.npz` the state of training while it is not finished, `history.csv` the
-    training history, `metrics.json` the results, `test_embeddings.npz` the embeddings that they are
-    about, `logs` the TensorBoard logs, `report.html` the page that shows them.
+    The files are `recipe.yaml` (the resolved recipe), `model.keras` (the best learner: embedder,
+    losses and optimizer), `checkpoint.npz` (the state of unfinished training), `history.csv` (the
+    training history), `metrics.json` (the results), `test_embeddings.npz` (the evaluated
+    embeddings), `logs` (TensorBoard logs) and `report.html` (the report page).
 
     Args:
         path: the folder.
@@ -46,14 +46,14 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: PathLike, recipe: Recipe) -> Self:
-        """Make a new folder with the recipe in it; refuses a folder that exists."""
+        """Create a folder with a recipe; refuses a folder that exists."""
         folder = cls(path)
         folder.refuse_existing()
         folder.start(recipe)
         return folder
 
     def start(self, recipe: Recipe):
-        """Write the recipe; metrics and logs that an earlier start left are removed."""
+        """Write the recipe, and remove the metrics and logs of an earlier start."""
         self.path.mkdir(parents=True, exist_ok=True)
         save_recipe(recipe, self.recipe_path)
         self.metrics_path.unlink(missing_ok=True)
@@ -73,13 +73,13 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: PathLike) -> Self:
-        """Open a folder; refuses one without a recipe or a model, and says which is missing."""
+        """Open a folder; refuses one without a recipe or a model."""
         folder = cls(path)
         folder.require(folder.recipe_path, folder.model_path)
         return folder
 
     def require(self, *files: Path):
-        """Raise `FileNotFoundError` if the folder lacks one of its files, and say which."""
+        """Raise `FileNotFoundError` if the folder lacks one of these files, and name it."""
         for file in files:
             if not file.is_file():
                 raise FileNotFoundError(f"{self.path} is not a run folder: it has no {file.name}.")
@@ -89,8 +89,8 @@ class RunFolder:
         return load_recipe(self.recipe_path, resolve=False)
 
     def learner(self, compile: bool = True) -> "MetricLearner":
-        """The best learner, with its weights and, compiled, its optimizer's state."""
-        import keras  # here, so that TensorFlow is not loaded for the other files
+        """The best learner with its weights and, if compiled, the state of its optimizer."""
+        import keras  # here, because the other files need no TensorFlow
 
         from gsp_tf.training import MetricLearner
 
@@ -99,7 +99,7 @@ class RunFolder:
                 raise ValueError(f"{self.model_path} is damaged: it is not a .keras archive.")
         try:
             learner = keras.models.load_model(self.model_path, compile=compile)
-        except Exception as error:  # a configuration that does not fit may raise anything
+        except Exception as error:  # an incompatible configuration may raise anything
             raise ValueError(
                 f"{self.model_path} is damaged, or of other versions of Keras or gsp_tf: "
                 f"{' '.join(str(error).split())[:300] or type(error).__name__}"
@@ -115,13 +115,13 @@ class RunFolder:
         with open(self.history_path, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
-        # The last row of a run of an earlier version may be incomplete.
+        # Earlier versions may have left an incomplete last row.
         rows = [row for row in rows if all(row[name] for name in names)]
         return {name: [float(row[name]) for row in rows] for name in names}
 
     @contextlib.contextmanager
     def training(self):
-        """Lock the folder; an error of a full disk says how to continue with the run."""
+        """Lock the folder; the error of a full disk says how to continue the run."""
         with advising(self._how_to_continue), locked(self.path):
             yield
 
@@ -134,7 +134,7 @@ class RunFolder:
         )
 
     def cut_history(self, epochs: int):
-        """Keep the first epochs of `history.csv`, after which training continues."""
+        """Keep only the first epochs of `history.csv`."""
         if not epochs or not self.history_path.exists():
             self.history_path.unlink(missing_ok=True)
             return
@@ -149,11 +149,11 @@ class RunFolder:
         return read_json(self.metrics_path)
 
     def is_trained(self) -> bool:
-        """Whether training came to its end, by itself or because the loss was not finite."""
+        """Whether training ended by itself or because the loss was not finite."""
         return self.metrics().get("status") in ("finished", "diverged")
 
     def update_metrics(self, without: Sequence[str] = (), **entries: Any):
-        """Add entries to `metrics.json`, and leave some out, under a temporary name first."""
+        """Add entries to `metrics.json` and drop others, by way of a temporary file."""
         with self.updating_metrics(without, **entries):
             pass
 

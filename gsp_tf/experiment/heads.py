@@ -1,4 +1,4 @@
-"""From the features of a backbone to embeddings, as a recipe says."""
+"""Build the head of a recipe, from the features of a backbone to embeddings."""
 
 import keras
 
@@ -11,16 +11,16 @@ _SECOND_DIM = 1024
 
 
 def build_head(recipe: Recipe, features: Tensor | list[Tensor]) -> Tensor | list[Tensor]:
-    """Put the head of a recipe on the features of a backbone.
+    """Apply the head of a recipe to the features of a backbone.
 
     Args:
         recipe: Resolved recipe, as `load_recipe` gives it.
-        features: Symbolic features `(B, H, W, C)` or `(B, n, C)`; the intermediate and the last
-            ones for `head.name=global_local`.
+        features: Symbolic features `(B, H, W, C)` or `(B, n, C)`; a list of the intermediate and
+            the last features for `head.name=global_local`.
 
     Returns:
-        Embeddings `(B, D)` of length 1. With a zero-shot loss or two branches, a list of these and
-        of the attributes of GSP, or of the embeddings of the second branch.
+        Embeddings `(B, D)` of length 1. With a zero-shot loss, a list of the embeddings and the
+        attributes of GSP. With two branches, a list of the embeddings of both.
 
     Example:
         >>> from gsp_tf.recipe import Recipe, resolved
@@ -45,9 +45,9 @@ def build_head(recipe: Recipe, features: Tensor | list[Tensor]) -> Tensor | list
 
 
 def _build_pooling(recipe: Recipe, is_set: bool) -> keras.layers.Layer:
-    """The pooling layer of a resolved recipe, named "pooling", of tokens or of maps."""
+    """The pooling layer of a resolved recipe, for tokens or maps."""
     pooling = named("pooling", recipe.pooling.name)
-    if is_set and pooling.__name__.endswith("2D"):  # those of Keras
+    if is_set and pooling.__name__.endswith("2D"):  # of Keras
         pooling = getattr(keras.layers, pooling.__name__.replace("2D", "1D"))
     filled_in = {"return_attributes": True} if recipe.zero_shot.weight else {}
     return pooling(**recipe.pooling.arguments, **filled_in, name="pooling")

@@ -1,4 +1,4 @@
-"""The models of a recipe."""
+"""Build the models of a recipe."""
 
 import keras
 
@@ -11,20 +11,20 @@ from gsp_tf.training import MetricLearner
 
 
 def build_embedder(recipe: Recipe, channels: int) -> keras.Model:
-    """Model from images to L2-normalised embeddings (and attributes, if the recipe uses them).
+    """Build the model from images to L2-normalised embeddings (and attributes, if they are used).
 
     Args:
         recipe: The recipe.
         channels: Channels of the images.
 
     Returns:
-        Model from images `(B, S, S, channels)`, pixels in [0, 255], to embeddings `(B, D)`,
-        to embeddings and attributes `(B, m)` if the zero-shot loss has a weight, or to the
-        embeddings of both branches if the head is coded_residual or dense_branches.
+        Model from images `(B, S, S, channels)`, pixels in [0, 255], to embeddings `(B, D)`. It also
+        gives attributes `(B, m)` if the zero-shot loss has a weight, or the embeddings of the
+        second branch if the head is coded_residual or dense_branches.
 
     Raises:
-        ValueError: if the zero-shot loss is asked for without gsp, an argument of the pooling or
-            the head is not accepted, or the backbone cannot be had as the recipe says.
+        ValueError: if the zero-shot loss is used without gsp, an argument of the pooling or the
+            head is not accepted, or the backbone or its weights are not available.
 
     Example:
         >>> from gsp_tf.recipe import Recipe
@@ -46,7 +46,7 @@ def _build_backbone(recipe, input_shape):
     backbone = backbones.create(
         recipe.name, input_shape, weights=weights, intermediate=has_two_maps
     )
-    if is_local:  # what follows the intermediate map would train on nothing
+    if is_local:  # layers after the intermediate map would get no gradient
         backbone = keras.Model(backbone.input, backbone.output[0], name=backbone.name)
     if recipe.freeze_batch_normalization:
         backbone = backbones.freeze_batch_normalization(backbone)
@@ -54,7 +54,7 @@ def _build_backbone(recipe, input_shape):
 
 
 def build_learner(recipe: Recipe, num_classes: int, channels: int) -> MetricLearner:
-    """The embedder of a recipe with its losses, compiled.
+    """Build the embedder of a recipe with its losses, compiled.
 
     Args:
         recipe: The recipe.
@@ -92,7 +92,7 @@ def features_model(embedder: keras.Model) -> tuple[keras.Model, keras.layers.Lay
 
     Returns:
         Model from images to local features `(B, H, W, C)`, and the pooling layer, or the layer of
-        the head that takes its place.
+        the head that replaces it.
 
     Example:
         >>> from gsp_tf.recipe import Recipe
@@ -105,8 +105,8 @@ def features_model(embedder: keras.Model) -> tuple[keras.Model, keras.layers.Lay
 
 
 def adapt_prototypes(embedder, batches):
-    """Take the prototypes of an embedder's pooling from local features as training sees them."""
-    # Batch normalisation uses the statistics of the batch; its moving averages stay as they were.
+    """Take the prototypes of an embedder's pooling from its local features in training mode."""
+    # Batch normalisation uses the statistics of the batch; its moving averages are restored.
     features, pooling = features_model(embedder)
     state = [variable.numpy() for variable in features.non_trainable_variables]
     pooling.adapt(features(images, training=True) for images, _ in batches)

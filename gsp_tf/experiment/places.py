@@ -13,14 +13,15 @@ from gsp_tf.layers import GlobalLocalEmbedding
 
 
 class PlaceMaps(NamedTuple):
-    """What an embedder says about the places of images.
+    """Maps of an embedder over the places of images.
 
     Args:
         weights: array `(B, H, W, maps)`, each map sums to 1: the weights of a pooling, the
             attention of each group of a grouping, or the attention that places receive in
-            second-order attention (of the local head where there are two); `None` if it has none.
-        correlations: array `(B, H, W, K)` with the prototypes of a coded residual transform; `None`
-            if it has none.
+            second-order attention (in the local head if there are two heads); `None` without such
+            maps.
+        correlations: array `(B, H, W, K)`, correlations with the prototypes of a coded residual
+            transform; `None` without one.
 
     Example:
         >>> PlaceMaps(weights=np.full((1, 2, 2, 1), 0.25)).correlations is None
@@ -56,9 +57,9 @@ def maps_of_head(head: keras.layers.Layer, local: Tensor) -> PlaceMaps:
     """Where the embeddings of local features come from.
 
     Args:
-        head: the pooling layer of an embedder, or the layer that a head has in its place.
-        local: local features `(B, H, W, C)` or tokens `(B, n, C)` that it takes; for head
-            global_local the list of the intermediate and the last ones.
+        head: the pooling layer of an embedder, or the layer of a head that replaces it.
+        local: input of that layer, local features `(B, H, W, C)` or tokens `(B, n, C)`; for head
+            global_local the list of the intermediate and the last features.
 
     Returns:
         `PlaceMaps`.
@@ -88,10 +89,10 @@ def attributes_of_head(head: keras.layers.Layer, local: Tensor) -> np.ndarray | 
 
     Args:
         head: as for `maps_of_head`.
-        local: as there.
+        local: as for `maps_of_head`.
 
     Returns:
-        array `(B, H, W, m)`, each of which sums to 1; `None` for a head without attributes.
+        array `(B, H, W, m)`, with a sum of 1 per image; `None` for a head without attributes.
 
     Example:
         >>> from gsp_tf.layers import CrowPooling, GeneralizedSumPooling
@@ -106,7 +107,7 @@ def attributes_of_head(head: keras.layers.Layer, local: Tensor) -> np.ndarray | 
 
 
 def _on_grid(maps, num_dims):
-    """Maps as an array; the patches of a transformer, which form a square, as a grid."""
+    """Maps as an array; the patches of a transformer, which form a square, become a grid."""
     maps = ops.convert_to_numpy(maps)
     if maps.ndim == num_dims:
         return maps

@@ -1,4 +1,4 @@
-"""The report page of runs."""
+"""Write the report page of runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 def report_runs(runs: "Sequence[Run]", path: PathLike, title: str) -> Path:
     """Write one page about runs with the same test images.
 
-    The embeddings are those that the evaluation has kept; a run without them is embedded. Only the
-    images that the page shows are read. Where the test images are queries and a gallery, the
-    pictures are of the gallery.
+    The embeddings are those of the evaluation; a run without them is embedded. Only the images that
+    the page shows are read. With a gallery, the pictures show the gallery.
 
     Args:
         runs: the runs.
@@ -48,7 +47,7 @@ def report_runs(runs: "Sequence[Run]", path: PathLike, title: str) -> Path:
 
 
 class _ViewedImages:
-    """Images as evaluation sees them, uint8 `(S, S, channels)`, each read when it is asked for."""
+    """Images as evaluation sees them, uint8 `(S, S, channels)`, each read on access."""
 
     def __init__(self, recipe, images):
         self.images, self._data = images, recipe.data
@@ -97,7 +96,7 @@ def _check_same_images(recipes):
 
 
 def _test_half(protocol):
-    """The part of a protocol that decides the test images."""
+    """The part of a protocol that determines the test images."""
     return protocol.name if protocol.name in ("fractions", "tuning") else "halves"
 
 

@@ -36,18 +36,17 @@ class Run:
 
     Args:
         path: the run folder.
-        recipe: the recipe to train in a new folder. `None` opens the folder of an earlier run.
+        recipe: the recipe to train in a new folder. `None` opens an existing run.
 
     Attributes:
         folder: `RunFolder`, the files of the run.
-        recipe: its recipe.
-        splits: `Splits`, its images, which are loaded when they are first needed. Runs on the same
-            images can share them: set this attribute.
-        learner: its best `MetricLearner`, not compiled, which is loaded when it is first needed.
+        recipe: the recipe.
+        splits: `Splits`, loaded on first use. Set this attribute to share the images between runs.
+        learner: the best `MetricLearner`, not compiled, loaded on first use.
 
     Raises:
-        FileExistsError: if there is a recipe, and the folder exists.
-        FileNotFoundError: if there is no recipe, and the folder is not a run folder.
+        FileExistsError: if a recipe is given and the folder exists.
+        FileNotFoundError: if no recipe is given and the folder is not a run folder.
 
     Example:
         >>> Run("no/such/run")
@@ -82,8 +81,8 @@ class Run:
     def status(self) -> str | None:
         """How training ended.
 
-        "finished", "interrupted" (by Ctrl-C), "diverged" (the loss was not finite) or "failed" (by
-        an error); "running" before its end, or after the process was killed.
+        "finished", "interrupted" (by Ctrl-C), "diverged" (the loss was not finite), "failed" (by an
+        error), or "running" (not ended, or the process was killed).
         """
         return self.folder.metrics().get("status")
 
@@ -95,12 +94,12 @@ class Run:
     def train(self) -> Self:
         """Train as the recipe says, keep the best model, and evaluate it on the test classes.
 
-        Ctrl-C ends training early. The best model until then is evaluated, and `resume` continues.
-        A loss that is not finite ends training too. Nothing is written before the first evaluation
-        has shown that everything can run.
+        Ctrl-C ends training early: the best model so far is evaluated, and `resume` continues. A
+        loss that is not finite also ends training. Nothing is written before a first evaluation has
+        succeeded.
 
         Returns:
-            this run, whose `status` says how training ended.
+            this run; `status` says how training ended.
 
         Raises:
             BlockingIOError: if another process is writing the folder.
@@ -114,28 +113,28 @@ class Run:
         return self
 
     def resume(self, **changes: int | None) -> Self:
-        """Continue a run that was stopped from its last evaluation, or give it more epochs.
+        """Continue a stopped run from its last evaluation, or train a finished run for more epochs.
 
-        In deterministic mode on a CPU the run ends with the numbers of one that was never stopped.
-        What a run had done after its last evaluation is done again. A run that was stopped before
-        its first epoch starts again, and one whose training is finished is evaluated if it was not.
+        Training after the last evaluation is done again. A run that was stopped before its first
+        epoch starts again. A run that finished training without an evaluation is evaluated. In
+        deterministic mode on a CPU, the final numbers are those of a run that was never stopped.
 
-        With more epochs, or with another patience, a finished run does its last epoch again and
-        continues: from its last state, not from its best model. In deterministic mode on a CPU it
-        ends with the numbers of a run of so many epochs from the start, unless a cosine schedule,
-        whose curve depends on the number of epochs, sets the learning rate.
+        With more epochs or another patience, a finished run repeats its last epoch and continues
+        from its last state, not from its best model. In deterministic mode on a CPU, its final
+        numbers are those of a run with as many epochs from the start. A cosine schedule is the
+        exception, because its curve depends on the number of epochs.
 
         Args:
-            changes: other values of `epochs` and `patience` in the recipe's section training, which
-                the recipe of the folder takes over.
+            changes: new values of `epochs` and `patience` in the recipe's section training, which
+                are also written to the recipe of the folder.
 
         Returns:
             this run, as `train`.
 
         Raises:
             BlockingIOError: if another process is writing the folder.
-            ValueError: if its checkpoint is damaged or missing, the training data are not those it
-                began with, or the changes leave nothing to do.
+            ValueError: if the checkpoint is damaged or missing, the training data have changed, or
+                the changes leave nothing to do.
         """
         with self.folder.training():
             before = self.folder.recipe()
@@ -150,8 +149,8 @@ class Run:
         return self
 
     def _complete(self):
-        """Drop the checkpoint of a run that diverged, and evaluate the run if it is not yet."""
-        vars(self).pop("learner", None)  # training has saved another one
+        """Drop the checkpoint of a run that diverged, and evaluate the run if that is missing."""
+        vars(self).pop("learner", None)  # training has saved a new one
         if self.status == "diverged":
             self.folder.checkpoint_path.unlink(missing_ok=True)
         if "test" not in self.folder.metrics():
@@ -160,16 +159,18 @@ class Run:
     def evaluate(self) -> dict[str, float]:
         """Evaluate the best model on the test classes.
 
-        Writes `metrics.json`, and the embeddings into `test_embeddings.npz`.
+        Writes `metrics.json` and `test_embeddings.npz`.
 
         Returns:
-            dict of `retrieval_metrics`, with `clustering_metrics` of all test images and the mean
-            of `class_wise_map` as `class_wise_map_at_r` if the recipe says evaluation.clustering.
+            dict of `retrieval_metrics`. With evaluation.clustering in the recipe also
+            `clustering_metrics` of all test images, and the mean of `class_wise_map` as
+            `class_wise_map_at_r`.
 
         Raises:
-            BlockingIOError: if another process is writing the folder, as one that trains it.
+            BlockingIOError: if another process is writing the folder, such as one that trains the
+                run.
             FileNotFoundError: if the folder has no model yet.
-            ValueError: if a file of it is damaged, or the data are not those it was made with.
+            ValueError: if a file of the run is damaged, or the data have changed.
         """
         folder = self.folder
         folder.require(folder.recipe_path, folder.model_path)
@@ -179,8 +180,8 @@ class Run:
             entries = {"num_classes": self._num_classes(), "test": metrics}
             if embedded.weights is not None:
                 entries["pooling_weights"] = weight_spread(embedded.weights)
-            # Embeddings count while there are metrics: both are written, and then they are renamed
-            # first.
+            # Embeddings are valid only with metrics: both files are written, then the embeddings
+            # are renamed first.
             with folder.updating_metrics(**entries), replacing(folder.embeddings_path) as temporary:
                 found = embedded._asdict().items()
                 np.savez(temporary, **{name: array for name, array in found if array is not None})
@@ -191,13 +192,14 @@ class Run:
         return {name: len(getattr(self.splits, name).class_names) for name in names}
 
     def check_test_images(self, embedder: keras.Model):
-        """Refuse test images that are not those that the run was made with.
+        """Refuse test images that differ from those of the run.
 
         Args:
             embedder: the embedder of the run.
 
         Raises:
-            ValueError: if the model takes images of another shape, or the test classes are others.
+            ValueError: if the model takes images of another shape, or the test classes have
+                changed.
         """
         size, test = self.recipe.data.image_size, self.splits.test
         if embedder.input_shape != (None, size, size, test.channels):
@@ -208,14 +210,14 @@ class Run:
         check_test_classes(self.folder, test)
 
     def test_embeddings(self) -> RunEmbeddings:
-        """What `evaluate` has kept, or computed again where it has kept nothing or images changed.
+        """The embeddings of `evaluate`, computed again if there are none or the images changed.
 
         Returns:
             `RunEmbeddings`.
 
         Raises:
             FileNotFoundError: if the folder has no model yet.
-            ValueError: if a file of it is damaged, or the data are not those it was made with.
+            ValueError: if a file of the run is damaged, or the data have changed.
         """
         return kept_embeddings(self) or embed_test_images(self)
 
@@ -252,7 +254,7 @@ def _with_changes(recipe, changes, folder):
 
 
 def _metrics(embedded, evaluation):
-    """Metrics of test images, with those of clusters and classes if they are wanted."""
+    """Metrics of test images, with those of clusters and classes if the recipe asks for them."""
     queries, query_labels, references, reference_labels, *_ = embedded
     searched = queries, query_labels, references, reference_labels
     metrics = retrieval_metrics(*searched, recall_at=evaluation.recall_at)

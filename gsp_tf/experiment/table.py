@@ -1,4 +1,4 @@
-"""Results of runs as a table in the terminal."""
+"""Print the results of runs as a table in the terminal."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

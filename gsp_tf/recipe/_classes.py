@@ -1,4 +1,4 @@
-"""The classes that a recipe names: their arguments, and which of them go together."""
+"""Check the classes that a recipe names, and fill in their arguments."""
 
 import collections.abc
 import inspect
@@ -28,16 +28,16 @@ _OF_EVERY_SECTION = {"self", "name", "data_format"}
 
 
 def resolved(recipe: Recipe) -> Recipe:
-    """The recipe with all arguments of its classes, defaults included.
+    """The recipe with every argument of its classes, defaults included.
 
-    This imports the classes, and so TensorFlow.
+    This imports the classes, and with them TensorFlow.
 
     Args:
         recipe: The recipe.
 
     Raises:
         ValueError: if a name or an argument is unknown, an argument is missing or of the wrong
-            type, or parts of the recipe do not go together.
+            type, or parts of the recipe are incompatible.
 
     Example:
         >>> resolved(Recipe(loss=ClassRecipe("triplet", {"margin": 0.2}))).loss.arguments
@@ -53,11 +53,11 @@ def resolved(recipe: Recipe) -> Recipe:
 
 
 def parameters(section: str, chosen: Any) -> Mapping[str, inspect.Parameter]:
-    """The parameters of what a section of a recipe names, by name; none without a name.
+    """The parameters of the class or function that a section of a recipe names, by name.
 
     Args:
         section: Name of the section.
-        chosen: The section, which has a `name`, or `None`.
+        chosen: The section, which has a `name`, or `None`, which has no parameters.
 
     Example:
         >>> "margin" in parameters("loss", ClassRecipe("triplet"))
@@ -71,7 +71,7 @@ def parameters(section: str, chosen: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def has_branches(recipe: Recipe) -> bool:
-    """Whether the head of a recipe gives the embeddings of two branches.
+    """Whether the head of a recipe gives embeddings of two branches.
 
     Args:
         recipe: The recipe.
@@ -84,7 +84,7 @@ def has_branches(recipe: Recipe) -> bool:
 
 
 def num_groups(recipe: Recipe) -> int | None:
-    """Groups that the head of a recipe divides the embedding into, or `None`.
+    """Number of groups into which the head of a recipe divides the embedding, or `None`.
 
     Args:
         recipe: The recipe.
@@ -127,7 +127,7 @@ def _complete(section, chosen):
 
 @cache
 def _arguments(section, name):
-    """A parser of the arguments that a recipe gives a class, their types, and their defaults."""
+    """The parser, types and defaults of the arguments that a recipe may give a class."""
     of_class = named(section, name)
     hints, defaults = {}, {}
     types_of_all = typing.get_type_hints(of_class.__init__)
@@ -144,7 +144,7 @@ def _arguments(section, name):
 
 
 def _is_plain(hint):
-    """Whether values of a type can be written in a recipe."""
+    """Whether a recipe can hold values of a type."""
     if hint in (bool, int, float, str, types.NoneType):
         return True
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
@@ -155,7 +155,7 @@ def _is_plain(hint):
 
 
 def _with(kind, value):
-    """A value whose lists or tuples are of one kind."""
+    """Convert a list or tuple to one kind; return any other value as it is."""
     return kind(value) if isinstance(value, (list, tuple)) else value
 
 

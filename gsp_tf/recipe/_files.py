@@ -1,4 +1,4 @@
-"""Recipes from files and options, and back."""
+"""Read recipes from files and options, and write them."""
 
 import os
 from argparse import ArgumentError
@@ -37,25 +37,27 @@ _MOVED = {
         "it is now a section: loss_wrapper: {name: cross_batch_memory, capacity: 8192}",
     ),
 }
-"""Fields of earlier recipes, and what to write now."""
+"""Fields of earlier versions, and what to write now."""
 
 
 def load_recipe(
     files: PathLike | list[PathLike], overrides: Sequence[str] = (), resolve: bool = True
 ) -> Recipe:
-    """Read a recipe and change fields of it.
+    """Read a recipe from YAML files and change some of its fields.
 
     Args:
-        files: YAML file, or several of them; later ones win field by field, and one that names
-            another class in a section starts that section afresh. Fields that no file names keep
-            their defaults; the name of several files is then `composed_name`.
-        overrides: command-line options such as `["--pooling.name", "gap"]`, which win over all.
-        resolve: whether to check the arguments of classes and fill in their defaults, as
-            `resolved`. The recipe of a run has all, and is read without TensorFlow.
+        files: one YAML file or several. Later files override earlier ones field by field. A file
+            that names another class in a section replaces the whole section. Fields that no file
+            sets keep their defaults. Without a name in the files, a recipe from several files takes
+            its name from all but the first.
+        overrides: command-line options such as `["--pooling.name", "gap"]`, which override the
+            files.
+        resolve: whether to check the arguments of classes and fill in their defaults, as `resolved`
+            does. The recipe of a run is already complete, and can be read without TensorFlow.
 
     Raises:
-        ValueError: with the name of the faulty file, if it is one, for an unknown field or a value
-            that is not accepted.
+        ValueError: if a field is unknown or a value is not accepted. The message names the file if
+            a file is at fault.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -79,12 +81,12 @@ def load_recipe(
 def compose(
     files: list[PathLike], given: dict, under: dict | None = None, resolve: bool = True
 ) -> Recipe:
-    """The recipe of files, of values under them and of values over them.
+    """Combine recipe files with values that override them and values that they override.
 
     Args:
         files: YAML files, as `load_recipe` takes them.
-        given: Values over them, as nested dicts.
-        under: Values under them.
+        given: Values that override the files, as nested dicts.
+        under: Values that the files override.
         resolve: As in `load_recipe`.
 
     Example:
@@ -101,11 +103,11 @@ def compose(
 
 
 def given_values(files: list[PathLike], given: dict) -> dict:
-    """What files and values over them say, without defaults.
+    """Merge recipe files and values that override them, without defaults.
 
     Args:
         files: YAML files, as `load_recipe` takes them.
-        given: Values over them, as nested dicts.
+        given: Values that override the files, as nested dicts.
 
     Example:
         >>> given_values([], {"seed": 3})
@@ -115,7 +117,7 @@ def given_values(files: list[PathLike], given: dict) -> dict:
 
 
 def _located(error, files, layers, resolve):
-    """The error with the file at whose end reading begins to fail, if the files alone do."""
+    """The error with the name of the file that first causes it, if the files alone cause it."""
     faulty = None
     for count in range(len(files), 0, -1):
         try:
@@ -127,7 +129,7 @@ def _located(error, files, layers, resolve):
 
 
 def composed_name(files):
-    """What a recipe of several files is called: as all of them but the first, the data set's."""
+    """The name of a recipe from several files: all of them but the first, the data set's."""
     return "-".join(Path(file).stem for file in files[1:])
 
 
@@ -145,7 +147,7 @@ def _file_values(file):
 
 
 def _check_sections(section, given, name="the recipe"):
-    """Refuse a section that is not a mapping, and fields that it does not have."""
+    """Refuse a section that is not a mapping or has unknown fields."""
     if not isinstance(given, dict):
         received = "null" if given is None else f"{given!r:.80}"
         raise ValueError(f"{name} must have fields, received {received}.")
@@ -179,7 +181,7 @@ def _check_class(section, given, may_be_null):
 
 
 def _merged(older, newer, section=Recipe):
-    """Values of a section, those of the newer layer over those of the older one."""
+    """Merge two layers of a section; values of the newer one win."""
     values = dict(older)
     parts = {part.name: part.default_factory for part in fields(section)}
     for key, value in newer.items():
@@ -220,14 +222,14 @@ _DEFAULTS = {name: {"name": chosen.name} for name, chosen in _CLASSES.items() if
 
 @cache
 def _parser():
-    """A parser of recipes; making one takes longer than reading a file."""
+    """A parser for recipes, cached because making one takes longer than reading a file."""
     parser = ArgumentParser(exit_on_error=False)
     add_recipe_arguments(parser)
     return parser
 
 
 def add_recipe_arguments(parser: ArgumentParser) -> None:
-    """Give a parser one option for every field of a recipe.
+    """Add one option for every field of a recipe to a parser.
 
     Args:
         parser: The parser.
@@ -248,7 +250,7 @@ def add_recipe_arguments(parser: ArgumentParser) -> None:
 
 
 def recipe_values(recipe: Recipe) -> dict:
-    """A recipe as nested dicts, lists, numbers and texts, as a file has it.
+    """A recipe as nested dicts, lists, numbers and strings, as in a recipe file.
 
     Args:
         recipe: The recipe.

@@ -1,4 +1,4 @@
-"""Numbers of a range, as types of a recipe's fields, and the base of its sections."""
+"""Number types with a range for the fields of a recipe, and the base class of its sections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ShareBelowOne = restricted_number_type("ShareBelowOne", float, [(">=", 0), ("<",
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a recipe, which refuses numbers that its types do not have."""
+    """A section of a recipe, which refuses numbers outside the ranges of its types."""
 
     section_path: ClassVar[str] = ""
 
@@ -34,12 +34,12 @@ class Section:
             value = getattr(self, name)
             if not _fits(value, hint):
                 self.refuse(name, described(hint))
-            if hasattr(type(value), "_restrictions"):  # as parsed; a number again
+            if hasattr(type(value), "_restrictions"):  # a parsed number becomes a plain one
                 object.__setattr__(self, name, type(value).__bases__[-1](value))
         self.check()
 
     def check(self) -> None:
-        """Refuse values that do not go together."""
+        """Refuse incompatible values."""
 
     def refuse(self, name, accepted, received=None):
         """Raise `ValueError` about a field."""
@@ -55,7 +55,7 @@ def _hints(section):
 
 
 def _fits(value, hint):
-    """Whether a number lies in the range of its type; other values are not looked at."""
+    """Whether a number lies in the range of its type; other values are not checked."""
     kinds = get_args(hint) or (hint,)
     if value is None:
         return NoneType in kinds

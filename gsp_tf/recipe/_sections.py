@@ -25,13 +25,13 @@ class CollageRecipe(Section, path="data.collage"):
     """Collages of labelled and background tiles (GSP paper, section 5.1).
 
     Args:
-        grid: tiles along each side of an image; 0 makes no collages (those of cifar_collage are
-            2 x 2), 1 leaves the labelled tile alone, of the same classes.
-        background_groups: names of the super-classes (scripts, alphabets) that the background tiles
-            come from; null chooses about a fifth of them by the split seed, [] a fifth of the
-            classes whatever their super-class.
-        label: what a collage is labelled with, the class or the super-class of its labelled tile.
-            Super-classes are the same in training and test, their classes are not.
+        grid: tiles along each side of an image; 0 makes no collages (2 x 2 with cifar_collage), 1
+            shows the labelled tile alone, from the same classes.
+        background_groups: names of the super-classes (scripts, alphabets) of the background tiles;
+            null chooses about a fifth of them by the split seed, [] chooses a fifth of the classes
+            and ignores super-classes.
+        label: label of a collage: the class or the super-class of its labelled tile. Training and
+            test share super-classes but no classes.
 
     Example:
         >>> CollageRecipe(grid=2).label
@@ -49,32 +49,33 @@ class DataRecipe(Section, path="data"):
 
     Args:
         name: glyphs (letters rendered from fonts, no download), folder (one folder per class),
-            manifest (a CSV file with the columns path, label, split), or a published set;
-            docs/datasets.md says what to put where. cub200, cars196, sop and in_shop have halves of
-            their own, cifar_collage its own splits.
+            manifest (a CSV file with the columns path, label, split), or a published set, with its
+            files as in docs/datasets.md. cub200, cars196, sop and in_shop have official halves,
+            cifar_collage has its own splits.
         path: folder of the images or of the official files, or the CSV file; relative to the
-            current folder. Not used for glyphs.
-        download: download the official files that are missing into the folder.
+            current folder. glyphs ignores it.
+        download: download missing official files into the folder.
         image_size: side of the square images the model sees, in pixels.
         channels: 1 for grey, 3 for colour; glyphs, omniglot and mnist are always grey, the sets of
             cifar always colour.
-        split_fractions: shares of the classes for training, validation and test, which add up to 1,
-            with protocol.name=fractions; a manifest with a split column brings its own.
-        split_seed: seed of the split, and of which super-classes are background.
+        split_fractions: shares of the classes for training, validation and test with
+            protocol.name=fractions; they add up to 1. A manifest with a split column has its own
+            splits.
+        split_seed: seed of the split and of the choice of background super-classes.
         collage: how to make collages of the images.
         classes_per_batch: P, classes in a training batch.
         images_per_class: K, images of each class in a training batch.
         horizontal_flip: mirror training images at random.
-        min_crop_area: smallest area of a random crop of a training image, as a share of the area of
-            its central square; 1 does not crop. The papers' sides of 40 to 256 pixels, of images
-            with a shorter side of 256, are 0.0244; their programs have 0.16.
-        resize: shorter side of the images in pixels before evaluation takes the central square of
-            image_size; null takes the whole central square.
-        cache: folder for copies of the images, reduced to a shorter side of resize, so that no
-            epoch decodes the files again (about 0.3 MB per image at 256); null makes none.
+        min_crop_area: smallest area of a random crop of a training image, as a share of its central
+            square; 1 does not crop. The papers crop sides of 40 to 256 pixels from images with a
+            shorter side of 256, which is a share of 0.0244; their programs use 0.16.
+        resize: shorter side in pixels to which evaluation scales an image before it takes the
+            central square of image_size; null takes the whole central square.
+        cache: folder for copies of the images with a shorter side of resize, so that no epoch
+            decodes the files again (about 0.3 MB per image at 256); null makes none.
         skip_unreadable: continue without image files that cannot be read.
-        min_images_per_class: leave out classes with fewer images, of a folder or a manifest; an
-            image that is alone in its class has nothing to retrieve.
+        min_images_per_class: leave out classes of a folder or a manifest with fewer images; an
+            image alone in its class has nothing to retrieve.
 
     Example:
         >>> DataRecipe("cub200", path="birds").image_size
@@ -112,18 +113,19 @@ class DataRecipe(Section, path="data"):
 
 @dataclass(frozen=True)
 class ProtocolRecipe(Section, path="protocol"):
-    """Which classes train, choose the model and test; docs/protocols.md says when to use which.
+    """Which classes train, choose the model and test; docs/protocols.md says when to use each.
 
     Args:
         name: fractions (classes shuffled and divided by data.split_fractions, or the splits of a
-            manifest or of cifar_collage), mlrc (half the classes test, a model for each fold of the
-            others), or one of conventional (the model is chosen by the test classes), ablation (2/3
-            of the training half train, 1/3 choose the model) and tuning (4/5 and 1/5; nothing else
-            is evaluated).
-        num_folds: folds of mlrc.
-        repeats: models of mlrc for each fold, of different seeds; every choice of one model per
-            fold is evaluated.
-        fold: fold of mlrc whose classes choose the model, from 0; null trains all folds.
+            manifest or of cifar_collage), mlrc (half of the classes test; the others form folds,
+            with a model for each), conventional (the test classes choose the model), ablation (2/3
+            of the training half train, 1/3 choose the model) or tuning (4/5 train, 1/5 choose the
+            model; nothing else is evaluated).
+        num_folds: number of folds of mlrc.
+        repeats: models per fold of mlrc, with different seeds; every choice of one model per fold
+            is evaluated.
+        fold: the only fold of mlrc to train, from 0; its classes choose the model. null trains all
+            folds.
 
     Example:
         >>> ProtocolRecipe("mlrc").is_ensemble
@@ -149,7 +151,7 @@ class ProtocolRecipe(Section, path="protocol"):
 
     @property
     def is_ensemble(self) -> bool:
-        """Whether the recipe is about one model for every fold and repeat."""
+        """Whether the recipe trains one model for every fold and repeat."""
         return self.name == "mlrc" and self.fold is None
 
     @property
@@ -164,11 +166,11 @@ class BackboneRecipe(Section, path="backbone"):
 
     Args:
         name: registered name, such as conv4, resnet20, bn_inception, googlenet or resnet50.
-        weights: weights to start from: the path of a .weights.h5 file, such as gsp-tf
-            convert-weights writes, or the name of weights that are downloaded, imagenet for the
-            networks of keras.applications; null is random ones.
-        freeze_batch_normalization: whether batch normalisation keeps the statistics, scales and
-            offsets that it starts with.
+        weights: initial weights: the path of a .weights.h5 file, such as gsp-tf convert-weights
+            writes, or the name of weights to download (imagenet for the networks of
+            keras.applications); null starts from random weights.
+        freeze_batch_normalization: whether batch normalisation keeps its initial statistics, scales
+            and offsets.
 
     Example:
         >>> BackboneRecipe("resnet50", weights="imagenet").name
@@ -185,12 +187,12 @@ class EmbeddingRecipe(Section, path="embedding"):
     """The linear map to the embedding space, and its position.
 
     Args:
-        dim: D, dimension of the embedding: of all groups together, of the first branch of
-            coded_residual and dense_branches, of both heads of global_local together.
+        dim: D, dimension of the embedding: of all groups together, of both heads of global_local
+            together, or of the first branch of coded_residual and dense_branches.
         position: before_pooling maps every local feature (a 1x1 convolution), so that pooling
-            weights depend on mapped features; after_pooling maps the pooled one.
-        second_dim: dimension of the second branch's embedding; null is 1024 with the heads
-            coded_residual and dense_branches, which have one.
+            weights depend on mapped features; after_pooling maps the pooled feature.
+        second_dim: dimension of the embedding of the second branch, with the heads coded_residual
+            and dense_branches only; null is 1024.
 
     Example:
         >>> EmbeddingRecipe(128).position
@@ -204,11 +206,11 @@ class EmbeddingRecipe(Section, path="embedding"):
 
 @dataclass(frozen=True)
 class ClassRecipe:
-    """A class by its name; in a file `{name: gsp, num_prototypes: 64, ...}`.
+    """The name and the arguments of a class; in a file `{name: gsp, num_prototypes: 64, ...}`.
 
     Args:
         name: its name in the section.
-        arguments: arguments of the class; those left out have the defaults of the class.
+        arguments: arguments of the class; the others keep their defaults.
 
     Example:
         >>> ClassRecipe("gsp", {"num_prototypes": 32}).arguments
@@ -224,12 +226,12 @@ class ZeroShotRecipe(Section, path="zero_shot"):
     """The zero-shot prediction loss on the attributes of gsp.
 
     Args:
-        weight: λ, its share in the total loss; 0 leaves it out.
+        weight: λ, its share of the total loss; 0 turns it off.
         embedding_dim: dimension of the class embeddings.
         ridge: penalty of the regression from attributes to class embeddings.
-        scale: factor of the logits; the GSP paper has 1, its authors' program 9.5.
+        scale: factor of the logits: 1 in the GSP paper, 9.5 in its authors' program.
         reduction: mean over the batch, as in the authors' program, or sum_of_means, the sum of the
-            means over the two halves of the classes, as in the GSP paper, eq. 4.4.
+            means over the two halves of the classes (GSP paper, eq. 4.4).
 
     Example:
         >>> ZeroShotRecipe(0.1).reduction
@@ -253,30 +255,29 @@ class Recipe(Section):
         data: images and batches.
         protocol: which classes train, choose the model and test.
         backbone: network from an image to local features.
-        initial_run: run folder whose best model training starts from: its backbone, head and
-            embedding, which must be those of this recipe; losses start fresh, because the classes
-            may be others. backbone.weights is then not read, and prototypes are not adapted.
+        initial_run: run folder whose best model training starts from. Its backbone, head and
+            embedding must match this recipe. Losses start fresh, because the classes may differ.
+            backbone.weights is ignored, and prototypes are not adapted.
         embedding: map to the embedding space.
-        head: what takes the place of pooling and embedding: attentive_grouping, linear_grouping,
-            gate_grouping or channel_grouping (A-grouping and what it is compared with, with
-            loss_wrapper.name=grouped), coded_residual (two coded residual transforms, each with the
-            loss), dense_branches (two dense layers on what the pooling gives, in place of these
-            transforms), or global_local (a global head on the last map of the backbone and a local
-            one on an intermediate map); null is pooling and embedding as their sections say.
+        head: layer that replaces pooling and embedding; null uses these two sections.
+            attentive_grouping is A-grouping; linear_grouping, gate_grouping and channel_grouping
+            are its baselines; all four need loss_wrapper.name=grouped. coded_residual has two coded
+            residual transforms, each with the loss. dense_branches has two dense layers on the
+            pooled feature instead. global_local has a global head on the last map of the backbone
+            and a local one on an intermediate map.
         pooling: pooling of the local features; docs/poolings.md lists them.
         loss: loss on embeddings; docs/losses.md lists them with their formulas. The number of
             classes is filled in.
-        miner: which pairs a loss over pairs takes; null takes all.
-        loss_wrapper: what the loss is put into: cross_batch_memory or
-            multi_level_distance_regularization for a loss over pairs, proxy_synthesis or
-            virtual_class for one with proxies, grouped for any loss on the groups of a grouping;
-            null is nothing.
-        loss_weights: weights of the loss on the embeddings of each branch of coded_residual or
-            dense_branches, such as {first: 1.0, second: 0.1}; 1 for those left out.
+        miner: which pairs a loss over pairs uses; null uses all.
+        loss_wrapper: wrapper of the loss: cross_batch_memory or multi_level_distance_regularization
+            for a loss over pairs, proxy_synthesis or virtual_class for a loss with proxies, grouped
+            for any loss with a grouping head; null is none.
+        loss_weights: weight of the loss of each branch of coded_residual or dense_branches, such as
+            {first: 1.0, second: 0.1}; 1 for a branch that is left out.
         zero_shot: zero-shot loss on attributes.
         trainer: fit, or ccp for alternating proxy problems (chance constrained programming).
         ccp: the proxy problems of trainer=ccp.
-        training: length and steps of training.
+        training: length, optimizer and precision of training.
         evaluation: metrics.
 
     Example:

@@ -22,14 +22,14 @@ class CCPRecipe(Section, path="ccp"):
     """Training by alternating proxy problems, with trainer=ccp and a loss over pairs.
 
     Args:
-        proxies_per_class: k, proxies of each class.
-        pool_size: b, images of each class that the proxies of a problem are chosen from; at most k
-            makes the choice random.
-        projection_weight: λ, weight of half the squared distance from the last solution.
+        proxies_per_class: k, number of proxies of each class.
+        pool_size: b, images of each class that the proxies of a problem are chosen from; with k or
+            fewer the choice is random.
+        projection_weight: λ, weight of half the squared distance from the previous solution.
         patience: epochs without a better validation MAP@R after which a problem ends.
-        batch_weight: weight of the same loss within the batch; 0 is the thesis' equation.
-        max_projections: problems at most; 1 trains with proxies that represent the classes
-            throughout; null sets no limit.
+        batch_weight: weight of the same loss within the batch; 0 gives the equation of the thesis.
+        max_projections: largest number of problems; 1 trains throughout with proxies that represent
+            the classes; null sets no limit.
 
     Example:
         >>> CCPRecipe(pool_size=7).proxies_per_class
@@ -50,19 +50,19 @@ class ScheduleRecipe(Section, path="training.schedule"):
 
     Args:
         name: constant, step (times decay_factor every decay_epochs epochs), cosine (half a cosine,
-            step by step, down to minimum at the end of training) or plateau (times decay_factor
-            when the metric that chooses the model has not risen for patience epochs). The defaults
-            of plateau are those of the authors' program of CCP. Their thesis has a constant rate in
-            the fair evaluation, plateau with a patience of 4 in the conventional one (sections
-            3.3.2.1 and 5.3.4.1), and factor 0.5 and patience 5 on Cifar Collage (section 5.3.2).
-        decay_factor: what step and plateau multiply the rate by.
-        decay_epochs: epochs between the steps of step.
+            updated every step, down to minimum at the end of training) or plateau (times
+            decay_factor when the metric that chooses the model has not risen for patience epochs).
+            The defaults of plateau are those of the CCP authors' program. Their thesis uses a
+            constant rate in the fair evaluation and plateau with patience 4 in the conventional one
+            (sections 3.3.2.1 and 5.3.4.1), and factor 0.5 and patience 5 on Cifar Collage (section
+            5.3.2).
+        decay_factor: factor of the rate for step and plateau.
+        decay_epochs: epochs between two reductions of step.
         patience: epochs that plateau waits.
-        min_delta: rise of that metric, which lies in 0 to 1, that is too small for plateau to
-            count.
-        cooldown: epochs after a reduction in which plateau does not count.
-        minimum: rate at which cosine ends, and the lowest rate of plateau; null is 0 for cosine and
-            1e-6 for plateau.
+        min_delta: plateau counts only larger rises of that metric, which lies in 0 to 1.
+        cooldown: epochs after a reduction that plateau does not count.
+        minimum: final rate of cosine and lowest rate of plateau; null is 0 for cosine and 1e-6 for
+            plateau.
 
     Example:
         >>> ScheduleRecipe("cosine").minimum is None
@@ -80,45 +80,46 @@ class ScheduleRecipe(Section, path="training.schedule"):
 
 @dataclass(frozen=True)
 class TrainingRecipe(Section, path="training"):
-    """How long and with what steps to train.
+    """Length, optimizer and precision of training.
 
     Args:
-        epochs: number of epochs, those of the warm-up included; the model is evaluated on the
-            validation classes after each.
+        epochs: number of epochs, including the warm-up; the model is evaluated on the validation
+            classes after each.
         steps_per_epoch: batches in an epoch.
-        adapt_batches: training batches from whose local features the pooling takes its prototypes
-            at the start, such as those of gsp, net_vlad and optimal_transport; 0 keeps random ones.
+        adapt_batches: training batches whose local features give the initial prototypes of a
+            pooling such as gsp, net_vlad or optimal_transport; 0 keeps random prototypes.
         optimizer: adam, adamw (adam with a weight_decay above 0) or sgd (with momentum 0.9).
-        beta_2: share of the old mean of squared gradients that a step of adam or adamw keeps. The
-            thesis of Gürbüz prints default moment parameters and .99; the default is .999, which
-            the authors' program has, and so do the recipes.
-        learning_rate: step size, at the start if there is a schedule. GSP and CCP train pretrained
+        beta_2: decay rate of the mean of squared gradients in adam and adamw. The thesis of Gürbüz
+            prints both default moment parameters and .99; the authors' program and the recipes use
+            the default .999.
+        learning_rate: step size, with a schedule at the start. GSP and CCP train pretrained
             backbones with adam and 1e-5 in the fair evaluation (thesis, sections 3.3.2.1, 5.3.4.1).
-        learning_rate_multipliers: factors of the learning rate by regular expression; a weight
-            takes that of the first one found in its path, and 1 without any. {proxies: 100} trains
-            the proxies a hundred times as fast; 0 keeps weights as they are.
-        schedule: how the learning rate changes.
-        warmup_epochs: first epochs, in which the backbone stays as it is, its batch normalisation
-            in inference mode, and the rest trains; then the optimizer starts again. The thesis
-            warms up for 1 epoch with ProxyAnchor, ProxyNCA++ and SoftTriple, and not with pair
-            losses, nor with CCP (sections 3.3.2.1, 5.3.4.1).
-        warmup_learning_rate_multiplier: factor of the learning rate in the warm-up, where it is
-            constant.
-        weight_decay: decoupled weight decay: a step takes off the share learning_rate *
+        learning_rate_multipliers: factors of the learning rate by regular expression. A weight
+            takes the factor of the first expression found in its path, or 1. {proxies: 100} trains
+            the proxies 100 times as fast; 0 leaves weights unchanged.
+        schedule: change of the learning rate.
+        warmup_epochs: first epochs, which train everything but the backbone and keep its batch
+            normalisation in inference mode. Then the optimizer starts again. The thesis warms up
+            for 1 epoch with ProxyAnchor, ProxyNCA++ and SoftTriple, but not with pair losses or CCP
+            (sections 3.3.2.1, 5.3.4.1).
+        warmup_learning_rate_multiplier: factor of the learning rate in the warm-up, which has a
+            constant rate.
+        weight_decay: decoupled weight decay: each step subtracts the share learning_rate *
             weight_decay of each weight; 0 is none.
-        l2_regularization: this times the weights is added to the gradients, before clipping and
-            before the optimizer's own scaling; 0 is none. It is what the thesis calls weight decay,
-            1e-4, as the authors' program takes it; decoupled, at their learning rate, that would
-            be too small for float32.
-        weight_decay_exclusions: regular expressions; a weight in whose path one is found is left
-            out of both. ["batch_normalization", "bias"] is common.
-        clip_norm: norm to which all gradients together are scaled down if theirs is larger; null
-            does not clip. The authors' programs of GSP and CCP clip at 10; their papers do not say.
+        l2_regularization: this factor times the weights is added to the gradients, before clipping
+            and before the optimizer's own scaling; 0 is none. The thesis calls it weight decay,
+            1e-4, and the authors' program applies it this way. Decoupled decay of 1e-4 at their
+            learning rate would be too small for float32.
+        weight_decay_exclusions: regular expressions; a weight with one of them in its path gets
+            neither weight_decay nor l2_regularization. ["batch_normalization", "bias"] is common.
+        clip_norm: largest norm of all gradients together; larger ones are scaled down to it, and
+            null does not clip. The authors' programs of GSP and CCP clip at 10; their papers do not
+            mention it.
         precision: Keras dtype policy of the embedder.
         jit_compile: compile the training step with XLA.
-        patience: epochs without a better value of the metric that chooses the model after which
-            training ends, counted from the end of the warm-up; null never.
-        deterministic: use operations that give the same numbers each time, on the same machine;
+        patience: end training after this many epochs without a better value of the metric that
+            chooses the model, counted from the end of the warm-up; null never does.
+        deterministic: use operations that give the same numbers each time on the same machine;
             slower on a GPU.
 
     Example:
@@ -167,13 +168,13 @@ class TrainingRecipe(Section, path="training"):
 
 @dataclass(frozen=True)
 class EvaluationRecipe(Section, path="evaluation"):
-    """How to evaluate.
+    """How to evaluate the model.
 
     Args:
         recall_at: the K of Recall@K.
-        clustering: evaluate k-means clusters of the test embeddings (NMI, AMI, F1) and the mean of
-            the classes' MAP@R too, as A-grouping does; of single models, not of the ensembles of
-            mlrc.
+        clustering: also evaluate k-means clusters of the test embeddings (NMI, AMI, F1) and the
+            mean of MAP@R over the classes, as A-grouping does; for single models, not for the
+            ensembles of mlrc.
         batch_size: images embedded at a time.
 
     Example:

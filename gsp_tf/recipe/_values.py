@@ -1,4 +1,4 @@
-"""The values in a recipe: numbers, texts, lists and dicts, and no classes."""
+"""Read the values of a recipe: numbers, strings, lists and dicts, but no classes."""
 
 import yaml
 from jsonargparse import get_loader, set_loader
@@ -12,9 +12,9 @@ MAX_DEPTH = 50
 
 
 def load_values(text):
-    """Read YAML whose mappings have unique keys, without tags and without the key `class_path`."""
-    # For a dict with the key class_path jsonargparse imports the module that it names, which runs
-    # it. An alias may repeat a value, within the limits on what is read.
+    """Read YAML with unique keys, and without tags or the key `class_path`."""
+    # jsonargparse would import, and so run, the module that the key class_path names. Aliases may
+    # repeat values within the size limits.
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"A recipe has at most {MAX_CHARACTERS:,} characters, not {len(text):,}.")
     _check_structure(text)
@@ -34,22 +34,22 @@ def load_values(text):
 
 
 class _Node:
-    """A list or mapping that is being read."""
+    """A list or mapping during reading."""
 
     def __init__(self, field, anchor=None, is_mapping=False):
         self.field, self.anchor = field, anchor
         self.size = self.height = 1
         self.keys = set() if is_mapping else None
-        self.key = None  # the one whose value comes next
+        self.key = None  # the key of the next value
 
     def add(self, size, height):
-        """Take in a value, and say how large this node has become."""
+        """Add a value and return the new size of this node."""
         self.size, self.height, self.key = self.size + size, max(self.height, 1 + height), None
         return self.size
 
 
 def _check_structure(text):
-    """Refuse what is not plain, before anything is made of it: YAML is read event by event."""
+    """Refuse YAML that is not plain, event by event, before any value is built."""
     nodes, anchors = [_Node("")], {}
 
     def refuse(event, message):

@@ -48,8 +48,8 @@ def load_cars196(
         path: Folder that holds the folder `car_ims` and the file `cars_annos.mat`.
         channels: Channels to convert to: 1 for grey or 3 for RGB.
         skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
-        download: Whether to download missing files. The authors' server is gone, but a `car_ims.tgz`
-            in the folder is checked and unpacked.
+        download: Whether to download missing files. The authors' server is gone, but a
+            `car_ims.tgz` in the folder is checked and unpacked.
         counts: Expected classes and images of each half; the published ones by default.
 
     Returns:

@@ -118,7 +118,7 @@ def decode_image(
         uint8 `(H, W, channels)`.
 
     Raises:
-        UnreadableImageError: As `read_image`.
+        UnreadableImageError: As in `read_image`.
 
     Example:
         >>> file = io.BytesIO()
@@ -142,7 +142,7 @@ def check_image(source: PathLike | bytes, name: str = "the image") -> None:
         name: Name of the bytes in errors.
 
     Raises:
-        UnreadableImageError: As `read_image`.
+        UnreadableImageError: As in `read_image`.
 
     Example:
         >>> check_image(b"", "cat.jpg")

@@ -45,7 +45,7 @@ class Interruption:
         return 128 + (self.received or signal.SIGINT)
 
     def raising(self, raises=True):
-        """A block in which signals raise `KeyboardInterrupt`, or end the process if not `raises`."""
+        """A block in which signals raise `KeyboardInterrupt`, or exit at once if not `raises`."""
         return _Raising(self, raises)
 
     def write(self, line):

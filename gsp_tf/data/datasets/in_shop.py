@@ -38,8 +38,8 @@ def load_in_shop(
         counts: Expected classes and images of each set; the published ones by default.
 
     Returns:
-        `{"train": images, "query": images, "gallery": images}`; classes are items in the order
-        of the list; query and gallery share them.
+        `{"train": images, "query": images, "gallery": images}`. Classes are items, in the
+        order of the list; query and gallery share them.
 
     Raises:
         FileNotFoundError: If the list or listed images are missing.

@@ -54,8 +54,7 @@ def load_omniglot(
     Args:
         path: Folder that holds `images_background*.zip`, `omniglot_background*.zip` or
             `images_evaluation.zip`.
-        size: Side of the images in pixels; the drawings of 105 x 105 are reduced with
-            antialiasing.
+        size: Side of the images in pixels; the 105 x 105 drawings are reduced with antialiasing.
         download: Whether to download missing files of the full set, `images_background.zip` and
             `images_evaluation.zip`.
         counts: Expected characters and drawings of each zip file, by the end of its name, such as

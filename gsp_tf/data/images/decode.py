@@ -118,7 +118,7 @@ def decode_image(
         uint8 `(H, W, channels)`.
 
     Raises:
-        UnreadableImageError: As `read_image`.
+        UnreadableImageError: As in `read_image`.
 
     Example:
         >>> file = io.BytesIO()
@@ -142,7 +142,7 @@ def check_image(source: PathLike | bytes, name: str = "the image") -> None:
         name: Name of the bytes in errors.
 
     Raises:
-        UnreadableImageError: As `read_image`.
+        UnreadableImageError: As in `read_image`.
 
     Example:
         >>> check_image(b"", "cat.jpg")
@@ -211,7 +211,7 @@ def _decoded_jpeg(contents: bytes, min_side: int | None) -> Image.Image:
     if scans.lossless:
         raise ValueError("it is a lossless JPEG; convert it to PNG")
     if scans.count != 1:
-        check_pixels(image.size)  # all are in memory until the last scan
+        check_pixels(image.size)  # all stay in memory until the last scan
     if scans.count > _MAX_SCANS:
         raise ValueError(f"it has {scans.count:,} scans; at most {_MAX_SCANS} are decoded")
     if pixels > max(MAX_PIXELS, 512 * len(contents)):  # 64 pixels take at least a bit

@@ -222,7 +222,7 @@ class ArrayImages(ImageSet):
 
 
 class _CompressedImages(ImageSet):
-    """Encoded images; a JPEG is decoded only in the part that is needed."""
+    """Encoded images; only the needed part of a JPEG is decoded."""
 
     @abc.abstractmethod
     def _contents(self, index: tf.Tensor) -> tf.Tensor:
@@ -251,7 +251,7 @@ class _CompressedImages(ImageSet):
 class FileImages(_CompressedImages):
     """Images in files, decoded when needed; their sizes may differ.
 
-    A JPEG is decoded only in the part that is needed.
+    Only the needed part of a JPEG is decoded.
 
     Args:
         paths: `N` file names.

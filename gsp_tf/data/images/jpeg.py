@@ -20,7 +20,7 @@ _TURNED = (
 )
 _HEADER = 2**14  # bytes; EXIF is at the start of a file
 _MAX_RATIO = 8
-_LUMA = (19595, 38470, 7471)  # of 2**16
+_LUMA = (19595, 38470, 7471)  # weights, times 2**16
 
 
 def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:

@@ -13,9 +13,9 @@ from gsp_tf._console import counted, listed
 class ClassBalancedSampler:
     """Draws batches of `classes_per_batch` classes with `images_per_class` images each.
 
-    Classes are visited evenly: each comes once before any comes again. The images of a class
-    are drawn without replacement, or with replacement if it has fewer than `images_per_class`.
-    Every iterator over the sampler is infinite and gives the same sequence.
+    Classes are visited evenly: each comes once before any comes again. The images of a class are
+    drawn without replacement, or with replacement if it has fewer than `images_per_class`. Every
+    iterator over the sampler is infinite and gives the same sequence.
 
     Args:
         labels: Integers `(N,)`, the class of each image.

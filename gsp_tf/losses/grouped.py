@@ -32,10 +32,10 @@ class GroupedLoss(LossLayer):
             the diversity out.
         diversity: a `GroupDiversityLoss`; `None` for one with its default parameters.
 
-    Weights: P copies of those of the loss.
+    Weights: those of the loss, once per group.
 
-    Call: `loss(labels, embeddings)` takes labels `(B,)` or `(B, 1)` and embeddings `(B, P *
-    group_dim)`, and returns a scalar.
+    Call: `loss(labels, embeddings)` takes labels `(B,)` or `(B, 1)` and embeddings
+    `(B, P * group_dim)`, and returns a scalar.
 
     Raises:
         ValueError: if an argument is out of range, or the embeddings do not divide into P groups.

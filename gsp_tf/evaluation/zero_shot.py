@@ -30,7 +30,7 @@ def zero_shot_prediction(
         class_embeddings: floats `(C, D)`, υ.
         num_splits: number of random splits into halves. With an odd C, one half has one class more.
         ridge: weight of the ridge penalty, > 0.
-        seed: seed of the halves.
+        seed: seed of the random splits.
 
     Returns:
         means over classes and splits. `euclidean` and `cosine` are the accuracies with the nearest

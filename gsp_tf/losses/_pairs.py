@@ -121,8 +121,8 @@ class Miner:
     """Base of the miners, which weigh all positive and negative pairs.
 
     A subclass implements `__call__(pairs) -> (positives, negatives)`. Both are weights `(A, R)`
-    with the shape and type of `pairs.positives`, 0 for a pair that does not count. Losses take no
-    gradient of them. Every constructor argument is an attribute of the same name; these form the
+    with the shape and type of `pairs.positives`, 0 for a pair that does not count. Losses do not
+    differentiate them. Every constructor argument is an attribute of the same name; these form the
     config.
 
     Example:

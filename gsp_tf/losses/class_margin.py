@@ -33,7 +33,7 @@ class ClassMarginLoss(LossLayer):
         beta: initial boundary, a distance.
         nu: ν, weight of the boundaries in the loss; it keeps them from growing.
         shared_beta: one boundary for all classes.
-        mean_over_pairs: average all pairs, each counted once, including those that cost nothing.
+        mean_over_pairs: average over all pairs, each once, including those that cost nothing.
         normalize, miner: as in `PairLoss`.
 
     Weight: `betas (num_classes,)`, or `(1,)` if shared.

@@ -18,7 +18,7 @@ class GroupedLoss(LossLayer):
     of the groups e_1 to e_P. "Towards Improved and Interpretable Deep Metric Learning via Attentive
     Grouping" (Xu et al.), eq. 14, averages over pairs of samples and over pairs of groups, so λ1
     takes the printed values. The third term, `λ2 ‖W‖²`, belongs to the optimizer. The authors'
-    program multiplies this diversity by P / 2, which the paper does not print. The loss determines
+    program multiplies the diversity by P / 2, which the paper does not print. The loss determines
     its mean over pairs: `mean_over_pairs=True` of `ContrastiveLoss`, `BinomialDevianceLoss` and
     `ClassMarginLoss` gives that of eq. 14.
 

@@ -25,8 +25,7 @@ class EnsembleRanking:
     # `lower` is the sum over folds of the smallest distance among the fold's models. A reference is
     # not among the k nearest of any concatenation if its `lower` exceeds the k-th smallest distance
     # of each. That distance is at most the k-th smallest among a subset of the references; the
-    # subset holds those with the smallest `lower`. Every concatenation ranks only the references
-    # that are left.
+    # subset holds those with the smallest `lower`. Concatenations rank only the other references.
 
     def __init__(self, query_folds, query_labels, reference_folds, reference_labels, recall_at):
         self._among_themselves = reference_folds is None
@@ -112,8 +111,7 @@ class EnsembleRanking:
         """Rows `(p,)` of queries, and padded `(p, w)` references that can be nearest to them."""
         lower = np.empty(distances.shape[1:], np.float32)
         for rows in map(_as_slice, _pieces(np.arange(len(lower)), self._width)):
-            # The order of summation is that of `_totals`, so that rounding makes no sum exceed
-            # those.
+            # Summation in the order of `_totals` keeps rounding from making these sums larger.
             smallest = [distances[fold, rows].min(axis=0) for fold in self._folds]
             lower[rows] = functools.reduce(np.add, smallest)
         limits = np.empty(len(lower), np.float32)
@@ -155,7 +153,7 @@ class EnsembleRanking:
 
 
 def _factors(queries, references, unit, width):
-    """Arrays `(Q, D + 2)` and `(D + 2, width)` whose product is the squared distances."""
+    """Factors `(Q, D + 2)` and `(D + 2, width)` of the matrix of squared distances."""
     # The first reference is the origin and `unit` is the unit of length, as in `ExactSearch`.
     # Columns after the last reference are infinitely far from everything.
     queries, references = ((x / unit - references[0] / unit) for x in (queries, references))

@@ -22,7 +22,7 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
 
     The k-means of scikit-learn starts from k-means++, which finds well-separated classes where the
     random start of faiss merges some. It clusters the embeddings as they are: normalise them first
-    to compare directions. It issues a `ConvergenceWarning` if there are fewer distinct embeddings
+    to compare directions. A `ConvergenceWarning` means that there are fewer distinct embeddings
     than classes.
 
     Args:
@@ -35,8 +35,7 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
         clusters and classes are the same partition, as for a single class.
 
     Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, or there is not one label per
-            embedding.
+        ValueError: if embeddings are not finite or not `(N, D)`, or do not have one label each.
         TypeError: if labels are not integers.
 
     Example:

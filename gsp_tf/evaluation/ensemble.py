@@ -29,9 +29,8 @@ def ensemble_metrics(
 
     with choice in `itertools.product(*queries)`. This function finds the same numbers in a fraction
     of the time. It computes the distances of every model once, and a concatenation ranks only the
-    references that can be near in it. These are few if the models of a fold agree. The distances
-    take half a GiB of memory. Distances that are equal in float32 rank in the order of the
-    references.
+    references that can be near in it. These are few if the models of a fold agree. Memory: half a
+    GiB of distances. Distances equal in float32 rank in the order of the references.
 
     Args:
         queries: embeddings of the models of each fold, floats `(Q, D)`.

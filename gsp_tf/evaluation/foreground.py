@@ -8,9 +8,9 @@ def foreground_share(weights: ArrayLike, masks: ArrayLike) -> np.ndarray:
     """Share of each image's pooling weight that falls on its foreground.
 
     `Σ_j w_j a_j / Σ_j w_j`, where a_j is the share of the area of place j that is foreground. It
-    measures what Fig. 3b of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning",
-    ICCV 2023, shows. Average pooling gives the foreground's share of the image area. A pooling that
-    uses the foreground alone gives 1.
+    puts a number on Fig. 3b of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
+    Learning", ICCV 2023. Average pooling gives the foreground's share of the image area. A pooling
+    that uses the foreground alone gives 1.
 
     Args:
         weights: non-negative floats `(B, H, W)`, such as `GeneralizedSumPooling.pooling_weights`;

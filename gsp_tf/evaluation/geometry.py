@@ -133,7 +133,7 @@ def spectral_decay(embeddings: ArrayLike) -> float:
 def hull_overlap(embeddings: ArrayLike, labels: ArrayLike) -> float:
     """Share of the pairs of classes with convex hulls that intersect.
 
-    Two hulls are disjoint exactly if a hyperplane has each class strictly on one side. Gürbüz,
+    Two hulls are disjoint exactly if a hyperplane strictly separates the two classes. Gürbüz,
     Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023, draw such hulls (Fig.
     3a): an average of local features lies in the hull of these features. A linear programme decides
     each pair: is there a convex combination of one class that equals one of the other?

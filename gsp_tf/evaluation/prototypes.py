@@ -18,8 +18,7 @@ class PrototypePartition(NamedTuple):
     Attributes:
         assignments: integers `(B, H, W)` or `(B, n)`, index of the prototype of each feature.
         distances: float64 of the same shape, distance of each feature to its prototype.
-        histograms: float64 `(B, m)`, share of an image's features per prototype; each row sums to
-            1.
+        histograms: float64 `(B, m)`, share of an image's features per prototype; rows sum to 1.
 
     Example:
         >>> partition = prototype_partition([[[0.0], [9.0]]], [[1.0], [8.0]])

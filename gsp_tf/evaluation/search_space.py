@@ -1,4 +1,4 @@
-"""Vectors for faiss that lose no accuracy in float32."""
+"""Vectors for faiss that keep distances accurate in float32."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -47,7 +47,7 @@ class SearchSpace:
     def around(cls, references: np.ndarray, metric: Metric = "euclidean") -> "SearchSpace":
         """The space for searching float32 references `(N, D)`; the first is its origin.
 
-        A part of the references suffices if it contains their largest absolute value.
+        The first reference and a row with the largest absolute value suffice.
         """
         scale = power_of_two_below(max(references.max(), -references.min()))
         return cls(metric, references[0] / scale, scale)

@@ -19,9 +19,9 @@ def zero_shot_prediction(
     Cross-batch zero-shot prediction of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
     Learning", ICCV 2023, section 5.1, and thesis 2022, section 5.3.3. The classes are split into
     two random halves. The linear map of (P3) from attributes z to class embeddings υ is fitted on
-    the images of one half, `A = argmin Σ_i ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`. It predicts `A
-    z` for each class of the other half from the mean z of its images. The class is found if its own
-    υ is the nearest of that half. Then the halves swap roles. In the paper, the υ are the mean
+    the images of one half, `A = argmin Σ_i ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`. It predicts
+    `A z` for each class of the other half from the mean z of its images. The class is found if its
+    own υ is the nearest of that half. Then the halves swap roles. In the paper, the υ are the mean
     embeddings of the classes. With one correct answer per class, this accuracy is MAP@R.
 
     Args:
@@ -30,7 +30,7 @@ def zero_shot_prediction(
         class_embeddings: floats `(C, D)`, υ.
         num_splits: number of random splits into halves. With an odd C, one half has one class more.
         ridge: weight of the ridge penalty, > 0.
-        seed: seed of the halves.
+        seed: seed of the random splits.
 
     Returns:
         means over classes and splits. `euclidean` and `cosine` are the accuracies with the nearest

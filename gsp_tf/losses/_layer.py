@@ -17,8 +17,8 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     # It computes in the given dtype, else in that of the loss layer that it holds, else in float32,
     # whatever the global dtype policy is. MetricLearner trains and saves its variables with those
     # of the model. A subclass implements call(labels, embeddings) of checked labels (B,) and
-    # embeddings (B, D). Every constructor argument is an attribute of the same name; these
-    # attributes form the config. normalize: whether the loss ignores the norm of the embeddings.
+    # embeddings (B, D). Every constructor argument is an attribute of the same name; these form the
+    # config. normalize: whether the loss ignores the norm of the embeddings.
     num_classes = None
     normalize = True
 

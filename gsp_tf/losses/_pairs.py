@@ -27,8 +27,7 @@ class Pairs:
         anchor_labels: int64 tensor `(A,)`.
         reference_labels: int64 tensor `(R,)`.
         exclude_self: leave out pairs of equal index. The first references must then be the anchors.
-        mask: boolean tensor that broadcasts to `(A, R)`, True for pairs that may count; `None` for
-            all.
+        mask: boolean tensor that broadcasts to `(A, R)`: the pairs that may count; `None` for all.
 
     Attributes:
         positives: weights `(A, R)` of the pairs within a class.
@@ -122,9 +121,9 @@ class Miner:
     """Base of the miners, which weigh all positive and negative pairs.
 
     A subclass implements `__call__(pairs) -> (positives, negatives)`. Both are weights `(A, R)`
-    with the shape and type of `pairs.positives`, 0 for a pair that does not count. Losses take no
-    gradient of them. Every constructor argument is an attribute of the same name; these attributes
-    form the config.
+    with the shape and type of `pairs.positives`, 0 for a pair that does not count. Losses do not
+    differentiate them. Every constructor argument is an attribute of the same name; these form the
+    config.
 
     Example:
         >>> class NoNegatives(Miner):
@@ -153,16 +152,15 @@ class PairLoss(keras.losses.Loss):
     A subclass implements `pairs_loss(pairs) -> scalar`. It uses the distances or similarities of
     `Pairs` and the weights of the positive and negative pairs. The losses work in
     `compile(loss=...)` of any Keras model that outputs the embedding. Every constructor argument is
-    an attribute of the same name; these attributes form the config.
+    an attribute of the same name; these form the config.
 
-    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings `(B,
-    D)`. It returns a scalar over all pairs of two samples, float32 (float64 for float64
+    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings
+    `(B, D)`. It returns a scalar over all pairs of two samples, float32 (float64 for float64
     embeddings). It raises ValueError for other types and shapes, and if `sample_weight` is given.
 
     Args:
         normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all
-            pairs.
+        miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all.
         name: name of the loss.
 
     Attributes:

@@ -15,10 +15,10 @@ class ProxyLoss(LossLayer):
     A subclass implements `similarity_loss(labels, similarities, is_class=None) -> scalar`. The
     wrappers `ProxySynthesis` and `VirtualClass` call it with more classes than are learned. A
     subclass with k proxies per class sets `proxies_per_class`. Every constructor argument is an
-    attribute of the same name; these attributes form the config.
+    attribute of the same name; these form the config.
 
-    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings `(B,
-    D)`. It returns a scalar of the dtype of the loss. It raises ValueError for other types and
+    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings
+    `(B, D)`. It returns a scalar of the dtype of the loss. It raises ValueError for other types and
     shapes, and for labels that are not classes.
 
     Args:

@@ -16,7 +16,7 @@ def weight_below(values, weights, thresholds):
 
 
 def smallest_above(values, candidates, thresholds):
-    """Smallest candidate value above each threshold of its row; infinity if there is none."""
+    """Smallest candidate value above each threshold of its row, else infinity."""
     values, thresholds = (ops.stop_gradient(ops.convert_to_tensor(x)) for x in (values, thresholds))
     values = ops.where(candidates, values, float("inf"))
 

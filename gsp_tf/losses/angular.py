@@ -21,7 +21,7 @@ class AngularLoss(PairLoss):
     pytorch-metric-learning does not normalise those.
 
     The sum over n is one product of two B x B matrices of exponentials, so B^3 terms are never
-    held. With R references it needs their R x R similarities. The sum is computed in float64. This
+    held. With R references it needs their R x R similarities. The sum is computed in float64, which
     is accurate as long as the norm of the embeddings times tan α is below 9; beyond that the loss
     is too large.
 

@@ -15,16 +15,14 @@ class ArcFaceLoss(ProxyLoss):
     """Normalised softmax in which the own class must lead by an angular margin.
 
     `L = -mean_i log( exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + Σ_{c≠y} exp(s cos θ_c)) )`.
-    "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (CVPR 2019), eq. 3. If `θ_y +
-    m` exceeds 180 degrees, `cos θ_y - m sin m` replaces its cosine, as in the authors' code. The
-    loss then keeps growing with θ_y.
+    "ArcFace: Additive Angular Margin Loss for Deep Face Recognition" (CVPR 2019), eq. 3. If
+    `θ_y + m` exceeds 180 degrees, `cos θ_y - m sin m` replaces its cosine, as in the authors' code.
+    The loss then keeps growing with θ_y.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
-
-    Weight: `proxies (num_classes, D)`, one per class.
 
     Example:
         >>> import numpy as np

@@ -22,7 +22,7 @@ class ClassMarginLoss(LossLayer):
     `β^(class)` but not those of single images. ν pulls the boundaries down, so that fewer negative
     and more positive pairs violate their margin.
 
-    A-grouping (Xu et al.), eq. 3, prints one boundary, η, and no ν: use `shared_beta=True`, and
+    A-grouping (Xu et al.), eq. 3, prints one boundary, η, and no ν. Use `shared_beta=True`, and
     `mean_over_pairs=True` for its eq. 14. The authors' program has a boundary per class and a ν of
     0. The learning rate of η is 5e-4 (Table 1) and that of the network 1e-5 or 2e-5: use
     `with_learning_rate_multipliers(optimizer, {"betas": 50})`, or 25.
@@ -33,8 +33,7 @@ class ClassMarginLoss(LossLayer):
         beta: initial boundary, a distance.
         nu: ν, weight of the boundaries in the loss; it keeps them from growing.
         shared_beta: one boundary for all classes.
-        mean_over_pairs: one mean over all pairs, each counted once, including those that cost
-            nothing.
+        mean_over_pairs: average over all pairs, each once, including those that cost nothing.
         normalize, miner: as in `PairLoss`.
 
     Weight: `betas (num_classes,)`, or `(1,)` if shared.

@@ -13,8 +13,8 @@ class ContrastiveLoss(PairLoss):
     """Pulls positives within one margin and pushes negatives beyond another (C2).
 
     `mean [d_ij - m_p]_+ over positives + mean [m_n - d_ij]_+ over negatives`, with Euclidean
-    distances d between L2-normalised embeddings. Each mean runs over its non-zero terms, and is 0
-    if there are none. "Dimensionality Reduction by Learning an Invariant Mapping" (Hadsell, Chopra,
+    distances d between L2-normalised embeddings. Each mean runs over its non-zero terms and is 0 if
+    there are none. "Dimensionality Reduction by Learning an Invariant Mapping" (Hadsell, Chopra,
     LeCun, CVPR 2006) with the positive margin and the means of Musgrave et al. (2020). The terms
     are those of the thesis, eq. 2.1.1 with m_n = ε, and those of the generalised contrastive loss
     (eqs. 2.1.3 and 3.2.2, Lemma 3.2.1) with m_p = β - α and m_n = β + α. For A-grouping (Xu et

@@ -21,8 +21,6 @@ class CosFaceLoss(ProxyLoss):
         margin: m, a cosine.
         scale: s > 0.
 
-    Weight: `proxies (num_classes, D)`, one per class.
-
     Example:
         >>> import numpy as np
         >>> loss = CosFaceLoss(num_classes=2, scale=2.0)

@@ -26,8 +26,8 @@ class CrossBatchMemory(PairWrapper):
 
     The program of the GSP and CCP authors starts differently: the memory fills from the first call,
     but the loss uses it only from call `warmup_steps + capacity / B` on. The memory has then been
-    full for `warmup_steps` batches of B. `start_full=True` does the same. From then on both
-    variants are equal.
+    full for `warmup_steps` batches of B. `start_full=True` does the same. From then on both are
+    equal.
 
     Args:
         loss: any pair loss.

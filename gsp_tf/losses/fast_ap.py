@@ -47,8 +47,7 @@ class FastAPLoss(PairLoss):
         precision = ops.zeros_like(num_positives)
         below = ops.zeros_like(num_positives)
         for edge in range(self.num_bins + 1):
-            # Share of a pair in the cumulative bins up to this edge: 1 up to the edge, 0 from the
-            # next.
+            # Share of a pair in the cumulative bins: 1 up to this edge, 0 from the next.
             share = ops.clip(edge + 1.0 - places, 0.0, 1.0)
             positive = ops.sum(pairs.positives * share, axis=1)
             both = positive + ops.sum(pairs.negatives * share, axis=1)

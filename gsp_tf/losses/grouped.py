@@ -18,7 +18,7 @@ class GroupedLoss(LossLayer):
     of the groups e_1 to e_P. "Towards Improved and Interpretable Deep Metric Learning via Attentive
     Grouping" (Xu et al.), eq. 14, averages over pairs of samples and over pairs of groups, so λ1
     takes the printed values. The third term, `λ2 ‖W‖²`, belongs to the optimizer. The authors'
-    program multiplies this diversity by P / 2, which the paper does not print. The loss determines
+    program multiplies the diversity by P / 2, which the paper does not print. The loss determines
     its mean over pairs: `mean_over_pairs=True` of `ContrastiveLoss`, `BinomialDevianceLoss` and
     `ClassMarginLoss` gives that of eq. 14.
 
@@ -32,10 +32,10 @@ class GroupedLoss(LossLayer):
             the diversity out.
         diversity: a `GroupDiversityLoss`; `None` for one with its default parameters.
 
-    Weights: P copies of those of the loss.
+    Weights: those of the loss, once per group.
 
-    Call: `loss(labels, embeddings)` takes labels `(B,)` or `(B, 1)` and embeddings `(B, P *
-    group_dim)`, and returns a scalar.
+    Call: `loss(labels, embeddings)` takes labels `(B,)` or `(B, 1)` and embeddings
+    `(B, P * group_dim)`, and returns a scalar.
 
     Raises:
         ValueError: if an argument is out of range, or the embeddings do not divide into P groups.

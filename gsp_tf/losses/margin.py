@@ -24,8 +24,7 @@ class MarginLoss(PairLoss):
     Args:
         margin: α, half the width of the band around the boundary.
         beta: β, the boundary, a distance.
-        mean_over_pairs: one mean over all pairs, each counted once, including those that cost
-            nothing.
+        mean_over_pairs: average over all pairs, each once, including those that cost nothing.
         normalize, miner, name: as in `PairLoss`.
 
     Example:

@@ -22,8 +22,7 @@ class DistanceWeightedMiner(Miner):
     Args:
         cutoff: smaller distances are replaced by this one.
         nonzero_loss_cutoff: distance beyond which a negative costs nothing anyway.
-        seed: integer seed of the draws; `None` gives a new sequence each time. XLA draws another
-            sequence from the same seed.
+        seed: integer seed of the draws (XLA draws other ones); `None` for new draws each time.
 
     Raises:
         ValueError: if the cutoffs are not `0 < cutoff < nonzero_loss_cutoff`.
@@ -70,7 +69,7 @@ class DistanceWeightedMiner(Miner):
             pairs: `Pairs`.
 
         Returns:
-            tensor `(A, R)` whose rows sum to 1, or to 0 where the anchor has no negative.
+            tensor `(A, R)`. Its rows sum to 1, or to 0 where the anchor has no negative.
         """
         dim = float(pairs.anchors.shape[-1])
         distances = ops.clip(pairs.distances, self.cutoff, self.nonzero_loss_cutoff)
@@ -93,13 +92,11 @@ class HardNegativeMiner(Miner):
     """Keeps, for each anchor, as many of its nearest negatives as it has positives.
 
     At least one negative is kept, and equally near ones are kept together. All positives stay. The
-    authors' program keeps for every anchor as many as the anchor with the most positives has. This
-    gives the same loss if all classes in a batch have equally many images, and another loss
-    otherwise.
+    authors' program keeps for every anchor as many as the anchor with the most positives has. The
+    loss is the same if all classes in a batch have equally many images, and differs otherwise.
 
     Args:
-        common_count: keep as many negatives for every anchor as the anchor with the most positives
-            has.
+        common_count: keep as many negatives per anchor as the anchor with the most positives has.
 
     Example:
         >>> import numpy as np
@@ -170,8 +167,7 @@ class SemiHardNegativeMiner(Miner):
     For each positive pair, the negative with the smallest `d_an > d_ap` is taken, if there is one.
     The weight of a negative is the number of times it was taken; equally near ones share it. All
     positives stay. "FaceNet" (CVPR 2015), section 3.2. A loss over triplets combines the positives
-    and negatives of an anchor freely; use `TripletSemiHardLoss` for the semi-hard triplets
-    themselves.
+    and negatives of an anchor freely; use `TripletSemiHardLoss` for the triplets themselves.
 
     Example:
         >>> import numpy as np

@@ -19,8 +19,6 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
 
-    Weight: `proxies (num_classes, D)`, one per class.
-
     Example:
         >>> import numpy as np
         >>> loss = NormalizedSoftmaxLoss(num_classes=2, temperature=1.0)

@@ -23,8 +23,6 @@ class ProxyAnchorLoss(ProxyLoss):
         margin: δ, a similarity.
         alpha: α > 0, scale of the similarities.
 
-    Weight: `proxies (num_classes, D)`, one per class.
-
     Example:
         >>> import numpy as np
         >>> loss = ProxyAnchorLoss(num_classes=2, alpha=2.0)

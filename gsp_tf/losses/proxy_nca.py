@@ -21,8 +21,6 @@ class ProxyNCALoss(ProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
 
-    Weight: `proxies (num_classes, D)`, one per class.
-
     Example:
         >>> import numpy as np
         >>> loss = ProxyNCALoss(num_classes=2, temperature=1.0)

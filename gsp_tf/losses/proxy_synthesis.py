@@ -28,8 +28,7 @@ class ProxySynthesis(ProxyWrapper):
         proxy_loss: any proxy loss.
         alpha: α > 0 of the Beta distribution.
         ratio: μ in [0, 1], number of synthetic samples relative to the batch size.
-        seed: integer seed of λ; `None` gives a new sequence each time. XLA draws another sequence
-            from the same seed.
+        seed: integer seed of λ (XLA draws another sequence); `None` for a new sequence each time.
 
     Weight: the `proxies` of the proxy loss.
 

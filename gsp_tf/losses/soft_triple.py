@@ -14,11 +14,11 @@ from gsp_tf.ops import l2_normalize, pairwise_distances
 class SoftTripleLoss(ProxyLoss):
     """Cross-entropy over classes with several centres each, weighted towards the nearest centre.
 
-    `S_ic = Σ_k softmax_k(x̂_iᵀŵ_ck / γ) x̂_iᵀŵ_ck`. The loss is the cross-entropy of `λ (S_ic - δ
-    [c = y_i])` plus `τ Σ_c Σ_{s<t} ||ŵ_cs - ŵ_ct|| / (C K (K - 1))`, which merges centres that are
-    not needed. "SoftTriple Loss: Deep Metric Learning Without Triplet Sampling" (ICCV 2019), eqs.
-    4, 7 and 12. The CCP authors' code uses Euclidean distances instead of similarities; this loss
-    follows the paper.
+    `S_ic = Σ_k softmax_k(x̂_iᵀŵ_ck / γ) x̂_iᵀŵ_ck`. The loss is the cross-entropy of
+    `λ (S_ic - δ [c = y_i])` plus `τ Σ_c Σ_{s<t} ||ŵ_cs - ŵ_ct|| / (C K (K - 1))`, which merges
+    centres that are not needed. "SoftTriple Loss: Deep Metric Learning Without Triplet Sampling"
+    (ICCV 2019), eqs. 4, 7 and 12. The CCP authors' code uses Euclidean distances instead of
+    similarities; this loss follows the paper.
 
     Args:
         num_classes: C, number of classes; labels are 0 to num_classes - 1.

@@ -19,10 +19,9 @@ class ZeroShotLoss(LossLayer):
     halves. The linear map from attributes z to class embeddings υ is fitted on one half in closed
     form (P3), `A = argmin Σ ||A z_i - υ_{y_i}||^2 + ridge ||A||^2`. It predicts on the other half,
     and the prediction is scored by the cross-entropy of `softmax_c(scale · (A z)ᵀ υ_c)` over all
-    classes. Then the halves swap roles. Classes go to the two halves alternately in order of first
+    classes. Then the halves swap roles. The classes go to the halves alternately in order of first
     appearance, so the order of a batch determines the halves. A batch of one class costs 0. For
-    attributes with norms beyond 100, the ridge is lost in float32 rounding, and the loss may be
-    NaN.
+    attributes with norms beyond 100, float32 rounding loses the ridge, and the loss may be NaN.
 
     The paper has no scale and adds the means over the two halves: use `scale=1.0` and
     `reduction="sum_of_means"`. The defaults are those of the authors' program, which takes one mean
@@ -34,8 +33,7 @@ class ZeroShotLoss(LossLayer):
         embedding_dim: dimension of the class embeddings.
         ridge: weight of the ridge penalty, > 0.
         scale: factor of the logits.
-        reduction: "mean" over the batch, or "sum_of_means", the sum of the means over the two
-            halves.
+        reduction: "mean" over the batch, or "sum_of_means", the sum of the means over the halves.
 
     Weight: `class_embeddings (num_classes, embedding_dim)`, υ.
 

@@ -54,8 +54,7 @@ class Ensemble(Run):
         recipe: as in `Run`.
 
     Attributes:
-        folder: `RunFolder`. Its metrics hold the result of `ensemble_metrics` once all models are
-            evaluated.
+        folder: `RunFolder`. Its metrics hold `ensemble_metrics` once all models are evaluated.
         recipe: the recipe.
         folds: list of `Splits`, one per fold, with the same test images.
 

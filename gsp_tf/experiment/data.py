@@ -198,7 +198,7 @@ def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet
 
 
 def _reduce(loaded, recipe):
-    """The same images, or sets of them, read from reduced copies."""
+    """The same images, or dict of sets, read from reduced copies."""
     if isinstance(loaded, dict):
         return {name: _reduce(images, recipe) for name, images in loaded.items()}
     return data.reduce_images(loaded, recipe.cache, recipe.resize or recipe.image_size)

@@ -118,18 +118,7 @@ class Ensemble(Run):
         return self
 
     def resume(self, **changes: int | None) -> Self:
-        """Continue a stopped protocol run, or give its models more epochs.
-
-        Args:
-            changes: as in `Run.resume`, for every model.
-
-        Returns:
-            this ensemble.
-
-        Raises:
-            BlockingIOError: if another process is writing the folder.
-            ValueError: as `Run.resume`.
-        """
+        """Continue a stopped protocol run, or give its models more epochs; as `Run.resume`."""
         with self.folder.training():
             self.recipe = self.folder.recipe()
             if changes:

@@ -87,7 +87,7 @@ class Run:
         return self.folder.metrics().get("status")
 
     def describe(self) -> str:
-        """What the recipe trains, as lines of text."""
+        """Describe what the recipe trains, in lines of text."""
         facts = data_facts(self.recipe, self.folds)
         return facts_table(facts | model_facts(self.recipe) | training_facts(self.recipe))
 

@@ -23,8 +23,8 @@ def command(
         recipes: Folder of photographs, one folder per class, and recipe files (YAML). Fields that
             are not given are chosen to fit the folder.
         run: Run folder to create; null is runs/NAME-SEED. With several recipe files it is
-            runs/FIRST-NAME-SEED: FIRST is the first file, and NAME combines the others unless a
-            file sets it.
+            runs/FIRST-NAME-SEED: FIRST is the first file, and NAME combines the others unless one
+            sets it.
         resume: Run folder to continue, by the recipe in it. A finished run continues from its last
             state with a larger --training.epochs or another --training.patience.
         skip_unreadable: Skip image files that cannot be read; the same as data.skip_unreadable.

@@ -1,4 +1,4 @@
-"""From a recipe to a run folder with a trained, evaluated model and its report."""
+"""Turn a recipe into a run folder with a trained, evaluated model and its report."""
 
 from typing import TYPE_CHECKING
 

@@ -48,7 +48,7 @@ def kept_embeddings(run):
 
 
 def embed_test_images(run):
-    """`RunEmbeddings` of a run's test images, and of its gallery."""
+    """Compute `RunEmbeddings` of the test images and the gallery of a run."""
     recipe, splits, embedder = run.recipe, run.splits, run.learner.embedder
     run.check_test_images(embedder)
     embedded = []

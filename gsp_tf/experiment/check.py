@@ -60,8 +60,8 @@ class Check(NamedTuple):
 def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None) -> Check:
     """Load the data of a recipe, build its model and compute the loss of its first batch.
 
-    Nothing is trained, written or downloaded. After an obstacle, everything that does not depend on
-    it is still checked.
+    Nothing is trained, written or downloaded. Each obstacle is reported, and all that does not
+    depend on it is still checked.
 
     Args:
         recipe: the recipe.

@@ -59,8 +59,7 @@ def choose_recipe(
     Args:
         path: folder with one folder of photographs per class.
         images: result of `gsp_tf.data.load_folder` for the folder, if it is loaded already.
-            Otherwise the folder is read, without files that cannot be read and classes of a single
-            image.
+            Otherwise the folder is read, without unreadable files and classes of a single image.
         backbone: name of the network; `None` chooses one.
         weights: initial weights, as in `backbone.weights` of a recipe; `None` takes ImageNet
             weights from the cache of Keras, or random ones.
@@ -72,8 +71,7 @@ def choose_recipe(
 
     Raises:
         FileNotFoundError: if the folder or the run does not exist.
-        ValueError: if the folder has fewer than six classes of two images, or no network is
-            available.
+        ValueError: if the folder has fewer than six classes of two images, or there is no network.
 
     Example:
         >>> from tempfile import TemporaryDirectory

@@ -41,7 +41,7 @@ class _Column(NamedTuple):
 
 
 class Comparison:
-    """The results of runs: a row for each method, a column for each data set and metric.
+    """The results of runs: one row per method, one column per data set and metric.
 
     A method is the name of a recipe. Runs of one method on one data set have different seeds; their
     cell shows the mean and the sample standard deviation. A run of protocol mlrc gives two results:

@@ -18,7 +18,7 @@ class Splits(NamedTuple):
 
     Attributes:
         train: images to train on.
-        validation: images that choose the model; the same as `test` with protocol conventional or
+        validation: images that choose the model; those of `test` with protocol conventional or
             tuning.
         test: images that are evaluated: each searches the others, or the gallery.
         gallery: images that the test images search, with the same class ids; `None` without one.
@@ -162,8 +162,7 @@ def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet
         recipe: The recipe's section `data`.
 
     Returns:
-        The images and `None`, or `None` and a dict of sets if a data set or a manifest lists its
-        splits.
+        The images and `None`, or `None` and a dict of sets if a data set or a manifest lists them.
 
     Raises:
         ValueError: if the images cannot be read.
@@ -199,7 +198,7 @@ def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet
 
 
 def _reduce(loaded, recipe):
-    """The same images, or sets of them, read from reduced copies."""
+    """The same images, or dict of sets, read from reduced copies."""
     if isinstance(loaded, dict):
         return {name: _reduce(images, recipe) for name, images in loaded.items()}
     return data.reduce_images(loaded, recipe.cache, recipe.resize or recipe.image_size)

@@ -54,8 +54,7 @@ class Ensemble(Run):
         recipe: as in `Run`.
 
     Attributes:
-        folder: `RunFolder`. Its metrics hold the result of `ensemble_metrics` once all models are
-            evaluated.
+        folder: `RunFolder`. Its metrics hold `ensemble_metrics` once all models are evaluated.
         recipe: the recipe.
         folds: list of `Splits`, one per fold, with the same test images.
 
@@ -119,18 +118,7 @@ class Ensemble(Run):
         return self
 
     def resume(self, **changes: int | None) -> Self:
-        """Continue a stopped protocol run, or give its models more epochs.
-
-        Args:
-            changes: as in `Run.resume`, for every model.
-
-        Returns:
-            this ensemble.
-
-        Raises:
-            BlockingIOError: if another process is writing the folder.
-            ValueError: as `Run.resume`.
-        """
+        """Continue a stopped protocol run, or give its models more epochs; as `Run.resume`."""
         with self.folder.training():
             self.recipe = self.folder.recipe()
             if changes:

@@ -18,8 +18,7 @@ class PlaceMaps(NamedTuple):
     Args:
         weights: array `(B, H, W, maps)`, each map sums to 1: the weights of a pooling, the
             attention of each group of a grouping, or the attention that places receive in
-            second-order attention (in the local head if there are two heads); `None` without such
-            maps.
+            second-order attention (in the local head if there are two heads); `None` without maps.
         correlations: array `(B, H, W, K)`, correlations with the prototypes of a coded residual
             transform; `None` without one.
 

@@ -87,7 +87,7 @@ class Run:
         return self.folder.metrics().get("status")
 
     def describe(self) -> str:
-        """What the recipe trains, as lines of text."""
+        """Describe what the recipe trains, in lines of text."""
         facts = data_facts(self.recipe, self.folds)
         return facts_table(facts | model_facts(self.recipe) | training_facts(self.recipe))
 
@@ -95,8 +95,8 @@ class Run:
         """Train as the recipe says, keep the best model, and evaluate it on the test classes.
 
         Ctrl-C ends training early: the best model so far is evaluated, and `resume` continues. A
-        loss that is not finite also ends training. Nothing is written before a first evaluation has
-        succeeded.
+        loss that is not finite also ends training. Nothing is written before a first evaluation
+        succeeds.
 
         Returns:
             this run; `status` says how training ended.
@@ -167,8 +167,7 @@ class Run:
             `class_wise_map_at_r`.
 
         Raises:
-            BlockingIOError: if another process is writing the folder, such as one that trains the
-                run.
+            BlockingIOError: if another process is writing the folder, such as one that trains.
             FileNotFoundError: if the folder has no model yet.
             ValueError: if a file of the run is damaged, or the data have changed.
         """
@@ -198,8 +197,7 @@ class Run:
             embedder: the embedder of the run.
 
         Raises:
-            ValueError: if the model takes images of another shape, or the test classes have
-                changed.
+            ValueError: if the model takes images of another shape, or the test classes changed.
         """
         size, test = self.recipe.data.image_size, self.splits.test
         if embedder.input_shape != (None, size, size, test.channels):

@@ -50,14 +50,13 @@ def load_recipe(
             that names another class in a section replaces the whole section. Fields that no file
             sets keep their defaults. Without a name in the files, a recipe from several files takes
             its name from all but the first.
-        overrides: command-line options such as `["--pooling.name", "gap"]`, which override the
-            files.
+        overrides: command-line options, such as `["--pooling.name", "gap"]`, that override files.
         resolve: whether to check the arguments of classes and fill in their defaults, as `resolved`
             does. The recipe of a run is already complete, and can be read without TensorFlow.
 
     Raises:
-        ValueError: if a field is unknown or a value is not accepted. The message names the file if
-            a file is at fault.
+        ValueError: if a field is unknown or a value is not accepted; names the file if one is at
+            fault.
 
     Example:
         >>> from tempfile import TemporaryDirectory

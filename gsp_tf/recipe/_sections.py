@@ -49,18 +49,16 @@ class DataRecipe(Section, path="data"):
 
     Args:
         name: glyphs (letters rendered from fonts, no download), folder (one folder per class),
-            manifest (a CSV file with the columns path, label, split), or a published set, with its
-            files as in docs/datasets.md. cub200, cars196, sop and in_shop have official halves,
-            cifar_collage has its own splits.
+            manifest (a CSV file with the columns path, label, split), or a published set;
+            docs/datasets.md lists the files of each. cub200, cars196, sop and in_shop have official
+            halves, cifar_collage has its own splits.
         path: folder of the images or of the official files, or the CSV file; relative to the
             current folder. glyphs ignores it.
         download: download missing official files into the folder.
         image_size: side of the square images the model sees, in pixels.
-        channels: 1 for grey, 3 for colour; glyphs, omniglot and mnist are always grey, the sets of
-            cifar always colour.
+        channels: 1 for grey, 3 for colour; glyphs, omniglot and mnist are grey, cifar sets colour.
         split_fractions: shares of the classes for training, validation and test with
-            protocol.name=fractions; they add up to 1. A manifest with a split column has its own
-            splits.
+            protocol.name=fractions; they add up to 1. A split column of a manifest replaces them.
         split_seed: seed of the split and of the choice of background super-classes.
         collage: how to make collages of the images.
         classes_per_batch: P, classes in a training batch.
@@ -122,10 +120,9 @@ class ProtocolRecipe(Section, path="protocol"):
             of the training half train, 1/3 choose the model) or tuning (4/5 train, 1/5 choose the
             model; nothing else is evaluated).
         num_folds: number of folds of mlrc.
-        repeats: models per fold of mlrc, with different seeds; every choice of one model per fold
-            is evaluated.
-        fold: the only fold of mlrc to train, from 0; its classes choose the model. null trains all
-            folds.
+        repeats: models per fold of mlrc, with different seeds; each choice of one per fold is
+            evaluated.
+        fold: the only fold of mlrc to train, from 0; its classes choose the model. null trains all.
 
     Example:
         >>> ProtocolRecipe("mlrc").is_ensemble
@@ -169,8 +166,7 @@ class BackboneRecipe(Section, path="backbone"):
         weights: initial weights: the path of a .weights.h5 file, such as gsp-tf convert-weights
             writes, or the name of weights to download (imagenet for the networks of
             keras.applications); null starts from random weights.
-        freeze_batch_normalization: whether batch normalisation keeps its initial statistics, scales
-            and offsets.
+        freeze_batch_normalization: keep initial batch normalisation statistics, scales and offsets.
 
     Example:
         >>> BackboneRecipe("resnet50", weights="imagenet").name
@@ -262,12 +258,11 @@ class Recipe(Section):
         head: layer that replaces pooling and embedding; null uses these two sections.
             attentive_grouping is A-grouping; linear_grouping, gate_grouping and channel_grouping
             are its baselines; all four need loss_wrapper.name=grouped. coded_residual has two coded
-            residual transforms, each with the loss. dense_branches has two dense layers on the
-            pooled feature instead. global_local has a global head on the last map of the backbone
-            and a local one on an intermediate map.
+            residual transforms, each with the loss. dense_branches keeps the pooling and has two
+            dense layers instead of the transforms. global_local has a global head on the last map
+            of the backbone and a local one on an intermediate map.
         pooling: pooling of the local features; docs/poolings.md lists them.
-        loss: loss on embeddings; docs/losses.md lists them with their formulas. The number of
-            classes is filled in.
+        loss: loss on embeddings; docs/losses.md has formulas. The number of classes is filled in.
         miner: which pairs a loss over pairs uses; null uses all.
         loss_wrapper: wrapper of the loss: cross_batch_memory or multi_level_distance_regularization
             for a loss over pairs, proxy_synthesis or virtual_class for a loss with proxies, grouped

@@ -53,15 +53,15 @@ class ScheduleRecipe(Section, path="training.schedule"):
             updated every step, down to minimum at the end of training) or plateau (times
             decay_factor when the metric that chooses the model has not risen for patience epochs).
             The defaults of plateau are those of the CCP authors' program. Their thesis uses a
-            constant rate in the fair evaluation and plateau with patience 4 in the conventional one
-            (sections 3.3.2.1 and 5.3.4.1), and factor 0.5 and patience 5 on Cifar Collage (section
+            constant rate in the fair evaluation, plateau with patience 4 in the conventional one
+            (sections 3.3.2.1, 5.3.4.1), and factor 0.5 and patience 5 on Cifar Collage (section
             5.3.2).
-        decay_factor: factor of the rate for step and plateau.
+        decay_factor: factor of each reduction of step and plateau.
         decay_epochs: epochs between two reductions of step.
-        patience: epochs that plateau waits.
+        patience: epochs that plateau waits for a rise.
         min_delta: plateau counts only larger rises of that metric, which lies in 0 to 1.
         cooldown: epochs after a reduction that plateau does not count.
-        minimum: final rate of cosine and lowest rate of plateau; null is 0 for cosine and 1e-6 for
+        minimum: final rate of cosine and lowest rate of plateau; null is 0 for cosine, 1e-6 for
             plateau.
 
     Example:
@@ -83,16 +83,16 @@ class TrainingRecipe(Section, path="training"):
     """Length, optimizer and precision of training.
 
     Args:
-        epochs: number of epochs, including the warm-up; the model is evaluated on the validation
-            classes after each.
+        epochs: number of epochs, including the warm-up; the validation classes are evaluated after
+            each.
         steps_per_epoch: batches in an epoch.
         adapt_batches: training batches whose local features give the initial prototypes of a
             pooling such as gsp, net_vlad or optimal_transport; 0 keeps random prototypes.
         optimizer: adam, adamw (adam with a weight_decay above 0) or sgd (with momentum 0.9).
         beta_2: decay rate of the mean of squared gradients in adam and adamw. The thesis of Gürbüz
-            prints both default moment parameters and .99; the authors' program and the recipes use
-            the default .999.
-        learning_rate: step size, with a schedule at the start. GSP and CCP train pretrained
+            prints default moment parameters and .99; the default is .999, as in the authors'
+            program and the recipes.
+        learning_rate: step size, or initial step size with a schedule. GSP and CCP train pretrained
             backbones with adam and 1e-5 in the fair evaluation (thesis, sections 3.3.2.1, 5.3.4.1).
         learning_rate_multipliers: factors of the learning rate by regular expression. A weight
             takes the factor of the first expression found in its path, or 1. {proxies: 100} trains
@@ -102,8 +102,8 @@ class TrainingRecipe(Section, path="training"):
             normalisation in inference mode. Then the optimizer starts again. The thesis warms up
             for 1 epoch with ProxyAnchor, ProxyNCA++ and SoftTriple, but not with pair losses or CCP
             (sections 3.3.2.1, 5.3.4.1).
-        warmup_learning_rate_multiplier: factor of the learning rate in the warm-up, which has a
-            constant rate.
+        warmup_learning_rate_multiplier: factor of the learning rate in the warm-up, where the rate
+            is constant.
         weight_decay: decoupled weight decay: each step subtracts the share learning_rate *
             weight_decay of each weight; 0 is none.
         l2_regularization: this factor times the weights is added to the gradients, before clipping
@@ -114,7 +114,7 @@ class TrainingRecipe(Section, path="training"):
             neither weight_decay nor l2_regularization. ["batch_normalization", "bias"] is common.
         clip_norm: largest norm of all gradients together; larger ones are scaled down to it, and
             null does not clip. The authors' programs of GSP and CCP clip at 10; their papers do not
-            mention it.
+            say.
         precision: Keras dtype policy of the embedder.
         jit_compile: compile the training step with XLA.
         patience: end training after this many epochs without a better value of the metric that
@@ -173,8 +173,7 @@ class EvaluationRecipe(Section, path="evaluation"):
     Args:
         recall_at: the K of Recall@K.
         clustering: also evaluate k-means clusters of the test embeddings (NMI, AMI, F1) and the
-            mean of MAP@R over the classes, as A-grouping does; for single models, not for the
-            ensembles of mlrc.
+            mean of MAP@R over the classes, as A-grouping does; not for the ensembles of mlrc.
         batch_size: images embedded at a time.
 
     Example:

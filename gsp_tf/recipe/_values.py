@@ -101,7 +101,7 @@ def _check_structure(text):
 
 
 def _shown(field):
-    """A field as a message names it."""
+    """The name of a field in messages."""
     if not field:
         return "the recipe"
     return field if len(field) <= 80 else field[:80] + "..."

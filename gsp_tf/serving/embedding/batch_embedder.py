@@ -15,17 +15,17 @@ from gsp_tf.serving.embedding.run_model import RunModel
 class BatchEmbedder:
     """Adds embeddings to batches of images, as `embed_images` computes them.
 
-    A batch is a dict of arrays of equal length. Its column `path` holds image files, or its column
-    `bytes` holds their contents; `bytes` is used if both exist. Ray Data can map an instance
-    directly, but the class depends on no engine. An instance can be pickled; it loads the model
-    with its first batch.
+    A batch is a dict of arrays `(N,)`. Its column `path` holds image files, or its column `bytes`
+    holds their contents; `bytes` is used if both exist. Ray Data can map an instance directly, but
+    the class depends on no engine. An instance can be pickled; it loads the model with its first
+    batch.
 
     Args:
         run: Run folder, available under the same path on every machine.
         threads: TensorFlow threads in the process; `None` leaves the setting unchanged. Set it
             where several processes share a machine. The process must not have used TensorFlow yet.
 
-    Input: dict of arrays `(N,)`.
+    Input: a batch.
 
     Output: the same dict without `bytes`, plus `embedding`, float32 `(N, D)`, and `problem`, `(N,)`
     of str: empty, or why the image cannot be read. The embedding of an unreadable image is NaN.

@@ -52,13 +52,7 @@ class ExportMetadata:
 
     @classmethod
     def read(cls, folder: PathLike) -> Self:
-        """Read `metadata.json` from a folder.
-
-        Args:
-            folder: folder written by `export_run`.
-
-        Returns:
-            The metadata.
+        """Read `metadata.json` from a folder of `export_run`.
 
         Raises:
             FileNotFoundError: if the folder has no `metadata.json`.
@@ -74,11 +68,7 @@ class ExportMetadata:
             raise ValueError(f"{file} is damaged: {error}") from error
 
     def write(self, folder: PathLike) -> None:
-        """Write `metadata.json` into a folder.
-
-        Args:
-            folder: folder of the exported model.
-        """
+        """Write `metadata.json` into the folder of an exported model."""
         replace_text(Path(folder) / _NAME, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
 
 

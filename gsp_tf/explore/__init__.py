@@ -1,4 +1,4 @@
-"""A local page on which a trained model is explored in the browser, from the extra `[explore]`."""
+"""A local web page to explore a trained model; it needs the extra `[explore]`."""
 
 from gsp_tf._console import to_install
 

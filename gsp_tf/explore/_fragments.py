@@ -1,4 +1,4 @@
-"""The page and its parts as HTML, with all pictures in them."""
+"""The page and its parts as HTML with embedded pictures."""
 
 import numpy as np
 from markupsafe import Markup
@@ -28,7 +28,7 @@ _LARGEST = 6
 def page(
     view: ModelView, searched: Searched, examples: list[tuple[Tile, str | None]], max_bytes: int
 ) -> str:
-    """The page before anything is asked, with images to click and the largest file it takes."""
+    """The initial page, with example images to click and the upload limit."""
     return _rendered(
         "explore.html",
         title=view.model.recipe.name,
@@ -43,12 +43,12 @@ def page(
 
 
 def too_large(max_bytes: int) -> str:
-    """The answer to a file of more bytes."""
+    """The answer to a file above the upload limit."""
     return f"The file is too large; the page takes files of at most {max_bytes / 1e6:g} MB."
 
 
 def _no_prototypes(pooling_name):
-    """Why there are no prototypes to show."""
+    """The explanation for a page without prototypes."""
     return (
         f"{pooling_name}, the pooling of this run, has no attributes of prototypes; those of "
         "generalized sum pooling have them, such as pooling.name=gsp."
@@ -76,12 +76,12 @@ def found(
 
 
 def progress(done: int, total: int) -> str:
-    """How many images were looked at, and how many there are: 0 before the first."""
+    """Progress in images; the total is 0 before the first image."""
     return _rendered("progress.html", done=done, total=total)
 
 
 def prototypes(browser: PrototypeBrowser) -> str:
-    """All prototypes to choose from, and the patches of the one with the largest share."""
+    """The choice of prototypes, and the patches of the one with the largest share."""
     order = (-browser.means).argsort(kind="stable").tolist()
     choices = [(number, 100 * browser.means[number]) for number in order]
     first = Markup(patches(browser, order[0]))
@@ -89,7 +89,7 @@ def prototypes(browser: PrototypeBrowser) -> str:
 
 
 def patches(browser: PrototypeBrowser, prototype: int) -> str:
-    """The strongest patches for a prototype."""
+    """The strongest patches of a prototype."""
     shown = [
         {
             "crop": png_uri(enlarged(_cut(patch.image, patch.window), _PIXELS)),
@@ -105,7 +105,7 @@ def patches(browser: PrototypeBrowser, prototype: int) -> str:
 
 
 def _prototypes(picture, attributes):
-    """The prototypes of an image: their map, their histogram, and the largest."""
+    """The prototypes of an image: map, histogram, and those with the largest shares."""
     histogram = attributes.sum(axis=(0, 1))
     figure = transparent_figure(4.6, 1.4)
     figure.set_layout_engine("constrained")
@@ -121,7 +121,7 @@ def _prototypes(picture, attributes):
 
 
 def _cut(image, window):
-    """The whole pixels of a square image in a window."""
+    """The part of a square image in a window, in whole pixels."""
     size = image.shape[0]
     top, left = (round(size * start) for start in window[:2])
     side = max(1, round(size * window[2]))
@@ -129,11 +129,11 @@ def _cut(image, window):
 
 
 def _within(cell, window):
-    """A cell as shares of a window around it."""
+    """A cell in fractions of the window around it."""
     (corner, size), (origin, side) = np.reshape(cell, (2, 2)), np.reshape(window, (2, 2))
     return (*((corner - origin) / side), *(size / side))
 
 
 def _rendered(template, **values):
-    """A template of this package with values."""
+    """Renders a template of this package."""
     return page_template(template, "explore").render(**values)

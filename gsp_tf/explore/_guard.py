@@ -1,4 +1,4 @@
-"""Who may use the page, and what browsers let it do."""
+"""Protection of the page against other sites."""
 
 import re
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ HEADERS = {
 
 
 class Guard:
-    """Refuses for an ASGI app the requests that pages of other sites may have sent."""
+    """Protects an ASGI app: refuses requests that pages of other sites may have sent."""
 
-    # Host gives away a name that an attacker lets resolve to this machine, Origin and
-    # Sec-Fetch-Site a request by a page of another origin. No origin may ever read an answer.
+    # Host reveals DNS rebinding: an attacker's name that resolves to this machine. Origin and
+    # Sec-Fetch-Site reveal requests from pages of other origins, which may never read an answer.
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str] = ()):
         self._app = app
@@ -45,20 +45,20 @@ class Guard:
         await app(scope, receive, send_with_headers)
 
     def refusal(self, headers: Headers, local: str, method: str = "GET") -> tuple[int, str] | None:
-        """Status and text for a request to the address `local` that is refused."""
+        """Status and text for a refused request to the address `local`; otherwise `None`."""
         host = headers.get("host", "").lower()
-        # The port is not compared: a tunnel may lead to this one from another.
+        # The port is not compared: a tunnel may forward another port to this one.
         name = re.sub(r":\d*$", "", host)
         if not name or name not in self._allowed | {_in_url(local)}:
             return 421, "This page does not answer to this host name; --allowed-host adds it."
         origin = headers.get("origin")
         others = origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}")
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            # Links from elsewhere may lead here.
+            # Links on other sites may open the page.
             others |= method != "GET" or headers.get("sec-fetch-dest") != "document"
         return (403, "Pages of other origins may not use this one.") if others else None
 
 
 def _in_url(host):
-    """A host name or an address as a URL holds it."""
+    """A host name or address, as written in a URL."""
     return f"[{host.lower()}]" if ":" in host else host.lower()

@@ -12,14 +12,14 @@ from gsp_tf.serving import RunModel
 class View(NamedTuple):
     """An image as a model sees it; weights and attributes are `None` if its pooling has none."""
 
-    image: np.ndarray  # uint8 (S, S, channels), the part of it that the model sees
+    image: np.ndarray  # uint8 (S, S, channels), the part that the model sees
     embedding: np.ndarray  # float32 (1, D)
     weights: np.ndarray | None  # floats (H, W, maps), each map sums to 1
-    attributes: np.ndarray | None  # floats (H, W, m), share of a place by way of each prototype
+    attributes: np.ndarray | None  # floats (H, W, m), share of each place through each prototype
 
 
 class ModelView:
-    """A model, its pooling, or the layer that replaces it, and how many prototypes that has."""
+    """A model with its pooling (or the layer that replaces it) and its number of prototypes."""
 
     def __init__(self, model: RunModel):
         self.model = model
@@ -29,7 +29,7 @@ class ModelView:
         self.num_prototypes = self._head.num_prototypes if has_attributes else 0
 
     def look(self, batches: Any) -> View:
-        """The view of the one image of a batch."""
+        """The view of the only image of a single batch."""
         ((images, labels),) = batches
         local = self._features(images, training=False)
         weights = maps_of_head(self._head, local).weights
@@ -42,10 +42,10 @@ class ModelView:
         )
 
     def attributes(self, images: Tensor) -> np.ndarray:
-        """Attributes `(B, H, W, m)` of the places of a batch `(B, S, S, channels)`."""
+        """Attributes `(B, H, W, m)` of the places of images `(B, S, S, channels)`."""
         return attributes_of_head(self._head, self._features(images, training=False))
 
 
 def as_pixels(image: np.ndarray) -> np.ndarray:
-    """A prepared image, floats, as uint8."""
+    """Converts a prepared float image to uint8."""
     return np.clip(np.rint(image), 0, 255).astype("uint8")

@@ -1,4 +1,4 @@
-"""The answers and the routes of the page."""
+"""The answers and routes of the page."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ from gsp_tf.visual import array_tile
 
 MAX_UPLOAD_MB = 10.0
 _EXAMPLES = 8
-_UPLOADS = 4  # that are in memory at a time
-_SECONDS = 60  # in which an upload has to arrive
-_PATIENCE = 1.0  # seconds until a browser is told how far the prototypes are
+_UPLOADS = 4  # in memory at a time
+_SECONDS = 60  # allowed for an upload to arrive
+_PATIENCE = 1.0  # seconds to wait for the prototypes before reporting progress
 
 
 class Exploration:
-    """The answers of the page, as HTML: at most k neighbours, and examples to click."""
+    """The answers of the page as HTML, with at most k neighbours, and examples to click."""
 
     def __init__(self, view: ModelView, searched: Searched, k: int):
         self._view = view
@@ -50,25 +50,25 @@ class Exploration:
         return fragments.page(self._view, self._searched, examples, max_bytes)
 
     def search(self, content: bytes, name: str) -> str:
-        """The places of an image, the bytes of a file, and its neighbours."""
+        """The places and neighbours of an image, given the bytes of its file."""
         channels = self._view.model.embedder.input_shape[-1]
         check_image(content, name)
         return self._found(EncodedImages([content], [0], [""], channels=channels), [0], name)
 
     def search_example(self, number: int) -> str:
-        """The places of one of the examples, and its neighbours."""
+        """The places and neighbours of an example."""
         images, indices, names, _ = self._examples
         return self._found(images, indices[[number]], names[number])
 
     def _found(self, images, indices, name):
-        """The answer to one image of a set."""
+        """The answer for one image of a set."""
         batches = evaluation_batches(self._view.model.recipe, images, np.asarray(indices))
         seen = self._view.look(batches)
         found = self._searched.nearest(seen.embedding, self._k) if self._k else []
         return fragments.found(name, seen, self._view.pooling_name, found, self._searched)
 
     def browser(self, progress: Callable[[int, int], None]) -> PrototypeBrowser:
-        """The browser of prototypes; it looks at many images."""
+        """Makes the prototype browser, which processes many images."""
         return PrototypeBrowser(self._view, self._searched, progress)
 
 
@@ -77,12 +77,12 @@ def page_app(
     max_upload_mb: float = MAX_UPLOAD_MB,
     allowed_hosts: Sequence[str] = (),
 ) -> ASGIApp:
-    """The app that serves an `Exploration`; the other arguments are those of `explore_app`."""
+    """The app that serves an `Exploration`; other arguments are as in `explore_app`."""
     return Guard(_Page(exploration, int(max_upload_mb * 1e6)).app, allowed_hosts)
 
 
 class _Page:
-    """The routes; one thread does all work with the model, and an upload is only ever in memory."""
+    """The routes; one thread does all work with the model, and uploads stay in memory."""
 
     def __init__(self, exploration, max_bytes):
         self._exploration = exploration
@@ -110,7 +110,7 @@ class _Page:
         return HTMLResponse(self._html)
 
     async def _script(self, request):
-        """Its JavaScript."""
+        """The JavaScript of the page."""
         return FileResponse(Path(__file__).with_name("page.js"), media_type="text/javascript")
 
     async def _search(self, request):
@@ -124,7 +124,7 @@ class _Page:
             return await self._work(self._exploration.search, content, name)
 
     async def _body(self, request):
-        """The body of a request, which is refused as soon as it is too long."""
+        """Reads the body of a request; raises as soon as it is too long."""
         body = bytearray()
         async for part in request.stream():
             body += part
@@ -147,7 +147,7 @@ class _Page:
         return await self._from_browser(lambda browser: fragments.patches(browser, number))
 
     async def _from_browser(self, answer):
-        """The answer of the browser of prototypes, or with code 202 how far it is."""
+        """The answer of the prototype browser, or its progress with status 202."""
         if not self._exploration.num_prototypes:
             raise HTTPException(404)
         if self._browser is None:
@@ -158,13 +158,13 @@ class _Page:
         return await self._work(lambda: answer(self._browser.result()))
 
     def _looked_at(self, done, total):
-        """Notes how far the browser is, and ends it with the page."""
+        """Notes the progress of the browser, and stops it once the page is closed."""
         if self._ended:
             raise RuntimeError("The page was closed.")
         self._seen = done, total
 
     async def _work(self, function, *arguments):
-        """The answer of a function that is called when it is its turn."""
+        """Runs a function in the worker thread, in turn, and returns its answer."""
         loop = asyncio.get_running_loop()
         try:
             return HTMLResponse(await loop.run_in_executor(self._worker, function, *arguments))
@@ -175,14 +175,14 @@ class _Page:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app):
-        """Ends the work with the server."""
+        """Stops the work when the server stops."""
         yield
         self._ended = True
         self._worker.shutdown(wait=False, cancel_futures=True)
 
 
 def _below(count, request):
-    """The number in the path of a request, which has to be below a count."""
+    """The number in the path of a request; raises status 404 unless it is below `count`."""
     number = request.path_params["number"]
     if number not in map(str, range(count)):
         raise HTTPException(404)

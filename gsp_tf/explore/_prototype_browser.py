@@ -1,4 +1,4 @@
-"""The places of images that are closest to a prototype."""
+"""The places of images with the largest shares in a prototype."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -12,27 +12,27 @@ from gsp_tf.explore._searched import Searched
 MAX_IMAGES = 1000
 _PATCHES = 12
 _CONTEXT = 4  # a patch is at least a quarter of the image wide
-_CELLS = 3  # and at least as many places
+_CELLS = 3  # and at least this many places wide
 
 Box = tuple[float, float, float, float]
-"""Top, left, height and width as shares of an image."""
+"""Top, left, height and width as fractions of an image."""
 
 
 class StrongestPlaces(NamedTuple):
-    """In each of N images the place with the largest share in each of m prototypes."""
+    """For each of N images and m prototypes, the place with the largest share."""
 
-    shares: np.ndarray  # (N, m), share of the embedding by way of the prototype and this place
-    places: np.ndarray  # (N, m), which place, counted row by row
+    shares: np.ndarray  # (N, m), share of the embedding through the prototype and this place
+    places: np.ndarray  # (N, m), row-major index of the place
     grid: tuple[int, int]  # H and W
-    means: np.ndarray  # (m,), mean over images of the share of all places: z of eq. 4.3 of GSP
+    means: np.ndarray  # (m,), mean over images of the share of all places: z in eq. 4.3 of GSP
 
     def strongest(self, prototype: int, count: int) -> np.ndarray:
-        """The images whose place has the largest share in a prototype, largest first."""
+        """The images with the largest shares in a prototype, largest first."""
         return np.argsort(-self.shares[:, prototype], kind="stable")[:count]
 
 
 def strongest_places(maps: Iterable[np.ndarray]) -> StrongestPlaces:
-    """The strongest places in batches of attribute maps `(B, H, W, m)`; the first in a tie."""
+    """The strongest places in batches of attribute maps `(B, H, W, m)`; ties go to the first."""
     shares, places, sums = [], [], []
     for batch in maps:
         grid = batch.shape[1:3]
@@ -45,10 +45,10 @@ def strongest_places(maps: Iterable[np.ndarray]) -> StrongestPlaces:
 
 
 class Patch(NamedTuple):
-    """A place of an image, and the square around it that a page shows."""
+    """A place of an image, and the square that the page shows around it."""
 
     image: np.ndarray  # uint8 (S, S, channels), as the model sees it
-    share: float  # of its embedding, by way of the place and the prototype
+    share: float  # of its embedding, through the place and the prototype
     cell: Box
     window: Box
     name: str
@@ -56,7 +56,7 @@ class Patch(NamedTuple):
 
 
 class PrototypeBrowser:
-    """The patches of at most 1,000 images, at random, that are strongest for each prototype."""
+    """The strongest patches of each prototype in at most 1,000 random images."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class PrototypeBrowser:
             done += len(images)
 
     def _batches(self, indices):
-        """Images of the sample as the model takes them."""
+        """Batches of images of the sample, prepared for the model."""
         return evaluation_batches(self._recipe, self._sample.images, indices)
 
     def patches(self, prototype: int, count: int = _PATCHES) -> list[Patch]:
-        """The strongest patches for a prototype, at most one per image, strongest first."""
+        """The strongest patches of a prototype, at most one per image, strongest first."""
         rows = self._found.strongest(prototype, count)
         indices = self._sample.indices[rows]
         images = [image for batch, _ in self._batches(indices) for image in batch.numpy()]
@@ -107,7 +107,7 @@ class PrototypeBrowser:
 
 
 def window_around(cell: Box) -> Box:
-    """A square around a place, three places or a quarter of the image wide, moved into it."""
+    """A square around a place, at least 3 places and 1/4 image wide, shifted into the image."""
     side = min(1.0, max(1 / _CONTEXT, _CELLS * max(cell[2:])))
     top, left = (
         min(max(start + size / 2 - side / 2, 0.0), 1 - side)

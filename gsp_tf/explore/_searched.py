@@ -20,7 +20,7 @@ _BLOCK = 100_000  # labels in memory at a time
 
 
 class Found(NamedTuple):
-    """An image that a search found, its label `None` if it has none."""
+    """An image found by a search; its label may be `None`."""
 
     rank: int
     distance: float
@@ -29,7 +29,7 @@ class Found(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Some images of a set, with the names of their files and their labels, `None` for none."""
+    """Some images of a set, with their file names and labels, `None` without a label."""
 
     images: ImageSet | Sequence
     indices: np.ndarray
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
 
 class IndexedImages:
-    """The images of an index that was made with the model; `ValueError` for another or an empty."""
+    """The images of an index; raises `ValueError` if it is empty or of another model."""
 
     def __init__(self, model: RunModel, index: Index):
         index.check_model(model)
@@ -55,13 +55,13 @@ class IndexedImages:
         return len(self._index)
 
     def nearest(self, embedding: np.ndarray, k: int) -> list[Found]:
-        """The k nearest images of an embedding `(1, D)`."""
+        """The k images nearest to an embedding `(1, D)`."""
         ids, distances = self._index.search(embedding, k)
         tiles = map(image_tile, self._index.paths(ids[0]))
         return _ranked(distances[0], self._index.labels(ids[0]), tiles)
 
     def sample(self, count: int) -> Sample:
-        """At most `count` images that can be read, at random."""
+        """At most `count` random images that can be read."""
         ids = _at_most(self._index.ids, count)
         paths, labels = self._index.paths(ids), self._index.labels(ids)
         unreadable = {error.path for error in find_unreadable(paths)}
@@ -72,9 +72,9 @@ class IndexedImages:
 
 
 class TestImages:
-    """The test images of a run, or its gallery, with the embeddings that its evaluation kept."""
+    """The test images of a run, or its gallery, with the embeddings kept by its evaluation."""
 
-    __test__ = False  # pytest would take it for a test
+    __test__ = False  # pytest would collect it as a test
     distance = "Euclidean distance"
 
     def __init__(self, model: RunModel):
@@ -95,28 +95,28 @@ class TestImages:
         return len(self._images)
 
     def nearest(self, embedding: np.ndarray, k: int) -> list[Found]:
-        """The k nearest images of an embedding `(1, D)`."""
+        """The k images nearest to an embedding `(1, D)`."""
         (indices,), (distances,) = self._search(embedding, k)
         tiles = map(array_tile, map(self._images.image, indices), self._names(indices))
         return _ranked(distances, self._labels(indices), tiles)
 
     def sample(self, count: int) -> Sample:
-        """At most `count` of the images, at random."""
+        """At most `count` random images."""
         indices = _at_most(np.arange(len(self)), count)
         return Sample(self._images, indices, self._names(indices), self._labels(indices))
 
     def _names(self, indices):
-        """The names of the files of images."""
+        """The file names of images."""
         paths = getattr(self._images, "paths", None)
         return [f"image {i}" if paths is None else _name(paths[i]) for i in indices]
 
     def _labels(self, indices):
-        """The names of the classes of images."""
+        """The class names of images."""
         return [self._images.class_names[self._images.labels[i]] for i in indices]
 
 
 class NoImages:
-    """No images, and why: neither an index nor the test images are there."""
+    """No images, and why: there is no index, and the test images cannot be loaded."""
 
     def __init__(self, why: str):
         self.summary = (
@@ -137,7 +137,7 @@ Searched = IndexedImages | TestImages | NoImages
 
 
 def open_searched(model: RunModel, index: Index | PathLike | None = None) -> Searched:
-    """The images of an index or its folder, else of the run's own index, else its test images."""
+    """The images of the given index, else of the run's index, else the run's test images."""
     path = model.folder.path
     if index is not None or (path / "index" / "index.json").is_file():
         return IndexedImages(model, open_index(path, index))
@@ -148,7 +148,7 @@ def open_searched(model: RunModel, index: Index | PathLike | None = None) -> Sea
 
 
 def _ranked(distances, labels, tiles):
-    """`Found` of images from the nearest to the farthest."""
+    """`Found` for images in order from nearest to farthest."""
     found = zip(distances, labels, tiles, strict=True)
     return [
         Found(rank, float(distance), label, tile)
@@ -157,12 +157,12 @@ def _ranked(distances, labels, tiles):
 
 
 def _at_most(values, count):
-    """At most `count` of some values, at random, in their order."""
+    """At most `count` random values, in their original order."""
     if len(values) <= count:
         return values
     return np.sort(np.random.default_rng(0).choice(values, count, replace=False))
 
 
 def _name(path):
-    """The name of the file of a path, with separators of any system."""
+    """The file name of a path with separators of any system."""
     return path.replace("\\", "/").rsplit("/", 1)[-1]

@@ -1,4 +1,4 @@
-"""The page as an app, and the server of it."""
+"""The page as an app, and its server."""
 
 import asyncio
 import contextlib
@@ -30,26 +30,27 @@ def explore_app(
     max_upload_mb: float = MAX_UPLOAD_MB,
     allowed_hosts: Sequence[str] = (),
 ) -> ASGIApp:
-    """The page of `explore_run` as an ASGI app, to be mounted in a server of one's own.
+    """The page of `explore_run` as an ASGI app, to mount in another server.
 
-    The model is loaded before it returns. Without an index it searches the test images of the run,
-    with the embeddings that the evaluation has kept; a run without these is embedded first.
+    The model is loaded before the function returns. Without an index, the page searches the run's
+    test images with the embeddings kept by the evaluation. If there are none, they are computed
+    first.
 
     Args:
         run: run folder.
-        index: `Index` or its folder; `None` is the folder `index` in the run, or the test images of
-            the run if there is none.
-        k: number of neighbours to show, or all images if they are fewer.
+        index: `Index` or its folder; `None` means the folder `index` in the run or, if that does
+            not exist, the run's test images.
+        k: number of neighbours to show; all images if there are fewer.
         max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
-        allowed_hosts: host names that the page is reached by, besides those of this machine's
-            loopback and the address that a connection came in on.
+        allowed_hosts: further host names of the page. It always answers to loopback names and to
+            the address on which a connection arrived.
 
     Returns:
-        an ASGI app.
+        The app.
 
     Raises:
-        FileNotFoundError: if the run or the index that is named does not exist.
-        ValueError: if one of them is damaged, they do not belong together, or a number is out of
+        FileNotFoundError: if the run or the given index does not exist.
+        ValueError: if the run or the index is damaged, they do not match, or a number is out of
             range.
 
     Example:
@@ -78,25 +79,25 @@ def explore_run(
 ) -> None:
     """Serves a page to explore the model of a run, until it is interrupted.
 
-    An image that is dropped on it is shown with its nearest neighbours, the weights of its places
-    and their prototypes; another tab shows the strongest patches of every prototype. The page is
-    printed when it answers; it requests nothing from elsewhere. Uploads are never written to disk.
+    The page shows a dropped image with its nearest neighbours, the weights of its places and their
+    prototypes. Another tab shows the strongest patches of every prototype. The address is printed
+    once the page answers. The page requests nothing from other servers. Uploads are never written
+    to disk.
 
     Args:
         run: run folder.
-        index: as for `explore_app`.
-        host: address to listen on; by default only programs on the same machine reach it.
-        port: port to listen on; `None` is 7860, or a free one if that is taken.
+        index: as in `explore_app`.
+        host: address to listen on; by default, only programs on this machine can reach the page.
+        port: port to listen on; `None` means 7860, or a free port if that is taken.
         k: number of neighbours to show.
         max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
-        allowed_hosts: further host names that the page is reached by. It answers to those of
-            loopback, to `host`, to the name of the machine, and to the address of the machine that
-            a connection came in on.
+        allowed_hosts: further host names of the page. It always answers to loopback names, `host`,
+            the name of the machine, and the address on which a connection arrived.
 
     Raises:
-        FileNotFoundError: as `explore_app`.
-        OSError: if the address cannot be listened on.
-        ValueError: as `explore_app`, and if the port is out of range.
+        FileNotFoundError: as in `explore_app`.
+        OSError: if the server cannot listen on the address.
+        ValueError: as in `explore_app`, and if the port is out of range.
 
     Example:
         >>> explore_run("runs/gsp", port=70_000)
@@ -119,14 +120,14 @@ def explore_run(
 
 
 def _server(app):
-    """A server of an app, which logs failures of the app and nothing that a client sent."""
+    """A server that logs failures of the app, but nothing that a client sent."""
     logging.getLogger("uvicorn.error").addFilter(_is_failure)
     return _Server(
         uvicorn.Config(
             app,
             http="h11",
             ws="none",
-            log_config=None,  # its own would close the handlers that others have set up
+            log_config=None,  # its own would close handlers set up by others
             log_level="error",
             access_log=False,
             proxy_headers=False,
@@ -138,13 +139,13 @@ def _server(app):
 
 
 def _is_failure(record):
-    """Whether a record is of an exception, except the one by which a server ends requests."""
+    """Whether a record holds an exception other than the one that ends requests."""
     error = (record.exc_info or (None, None))[1]
     return error is not None and not isinstance(error, asyncio.CancelledError)
 
 
 class _Server(uvicorn.Server):
-    """A server that prints its address once it answers, and that a hangup ends as Ctrl-C does."""
+    """A server that prints its address once it answers, and treats a hangup like Ctrl-C."""
 
     async def startup(self, sockets=None):
         await super().startup(sockets)
@@ -160,7 +161,7 @@ class _Server(uvicorn.Server):
 
 
 def _listening(host, port):
-    """A socket that listens."""
+    """A listening socket."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if port is None:
         with contextlib.suppress(OSError):
@@ -173,7 +174,7 @@ def _listening(host, port):
 
 
 def _url(listener):
-    """The address of a page."""
+    """The URL of the page."""
     address, port = listener.getsockname()[:2]
     if ipaddress.ip_address(address).is_unspecified:
         address = "localhost"

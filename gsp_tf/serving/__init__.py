@@ -1,4 +1,4 @@
-"""Trained models in use: exports, embeddings of images, and the search among them."""
+"""Trained models in use: export, embedding of images, and nearest-neighbour search."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""JSON files that describe what lies beside them, as frozen dataclasses."""
+"""Frozen dataclasses that are stored as JSON files."""
 
 import dataclasses
 import hashlib
@@ -16,13 +16,13 @@ import gsp_tf
 from gsp_tf._files import read_json, replace_text
 from gsp_tf._typing import PathLike
 
-_MAKERS = ("tensorflow", "keras", "numpy", "faiss-cpu", "pyarrow")  # of embeddings and indexes
+_MAKERS = ("tensorflow", "keras", "numpy", "faiss-cpu", "pyarrow")  # for embeddings and indexes
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to an image before the model sees it."""
+    """How an image is prepared for the model."""
 
     image_size: int
     resize: int | None
@@ -30,7 +30,7 @@ class Preprocessing:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """The model that made embeddings: its file, its recipe, its run and its preprocessing."""
+    """The model that made embeddings: checksum of its file, recipe, run and preprocessing."""
 
     sha256: str
     recipe: str
@@ -39,7 +39,7 @@ class ModelInfo:
 
 
 def check_same_model(ours: ModelInfo, theirs: ModelInfo, both: str) -> None:
-    """Refuses two things, which `both` names, with different models or preprocessing."""
+    """Raises `ValueError` if models or preprocessing differ; `both` names their owners."""
     if ours.sha256 != theirs.sha256:
         which = f"the models are of {ours.run} and {theirs.run}"
         if ours.run == theirs.run:
@@ -51,7 +51,7 @@ def check_same_model(ours: ModelInfo, theirs: ModelInfo, both: str) -> None:
 
 
 class Metadata:
-    """A frozen dataclass that is a JSON file with the name and version of its format."""
+    """Base of dataclasses stored as JSON files with the name and version of their format."""
 
     format: ClassVar[str]
     format_version: ClassVar[int]
@@ -63,7 +63,7 @@ class Metadata:
 
     @classmethod
     def read(cls, path: PathLike) -> Self:
-        """Reads the file; a ValueError names the file and the entry that is wrong."""
+        """Reads the file; a `ValueError` names the file and the wrong entry."""
         path = Path(path)
         entries = read_json(path)
         name, number = entries.pop("format", None), entries.pop("format_version", None)
@@ -81,7 +81,7 @@ class Metadata:
 
 
 def parsed(kind: Any, value: Any, name: str) -> Any:
-    """A value of JSON as a type of Python."""
+    """Converts a JSON value to a Python type; raises `ValueError` if it does not fit."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and type(value) is dict:
         hints = {field.name: field.type for field in dataclasses.fields(kind)}
@@ -105,7 +105,7 @@ def parsed(kind: Any, value: Any, name: str) -> Any:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Versions of this library, of Python and of distributions, by default those of serving."""
+    """Versions of this library, Python and some packages, by default those of serving."""
     return {
         "gsp_tf": gsp_tf.__version__,
         **{name: version(name) for name in packages or _MAKERS},
@@ -114,7 +114,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def file_sha256(path: PathLike) -> str:
-    """SHA-256 of the bytes of a file, as `sha256sum` prints it."""
+    """SHA-256 of a file, as `sha256sum` prints it."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):

@@ -1,4 +1,4 @@
-"""Pictures of image files, for pages."""
+"""Thumbnails of image files, for pages."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from gsp_tf.visual import TILE_PIXELS, Tile, array_tile
 
 
 def image_tile(path: PathLike) -> Tile:
-    """The thumbnail of an image file, or why there is none.
+    """The thumbnail of an image file, or the reason why there is none.
 
     Args:
-        path: the file; it may be missing or damaged.
+        path: image file; it may be missing or damaged.
 
     Example:
         >>> image_tile("gone.png").problem

@@ -1,4 +1,4 @@
-"""Embeddings of a user's images, written so that whatever is killed can continue."""
+"""Embedding of a user's images; interrupted work can be resumed."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Images that a user names, of which some may not be images."""
+"""A user's images, which may be unreadable."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from gsp_tf.data import (
 
 
 class CheckedImages:
-    """Image files, or contents of such, read once; `problems` says which are black, and why."""
+    """Image files or their contents, read once; unreadable ones are black, `problems` says why."""
 
     def __init__(self, images: Sequence[str | bytes | None], channels: Literal[1, 3]):
         self.images, self.channels = images, channels
@@ -36,7 +36,7 @@ class CheckedImages:
         choose: Callable[[tf.Tensor], tf.Tensor],
         min_side: int,
     ) -> tf.Tensor:
-        """The part of an image that `choose` gives for its size, in a `tf.data` graph."""
+        """The window of an image that `choose` selects by its size, in a `tf.data` graph."""
         contents, pixels = tf.numpy_function(self._read, [index], (tf.string, tf.uint8))
         contents, shape = tf.ensure_shape(contents, ()), (None, None, self.channels)
         pixels = tf.ensure_shape(pixels, shape)
@@ -52,9 +52,9 @@ class CheckedImages:
         )
 
     def _read(self, index):
-        """The contents of a JPEG that TensorFlow decodes, or the pixels of another image."""
-        # The pixels are those of FileImages. TensorFlow does not see that the end of a JPEG is
-        # missing, so Pillow passes through such a file before it, and computes 1/64 of its pixels.
+        """The contents of a JPEG for TensorFlow to decode, or the pixels of another image."""
+        # The pixels equal those of FileImages. TensorFlow does not notice a truncated JPEG, so
+        # Pillow checks the file first; for that it computes 1/64 of the pixels.
         image, black = self.images[int(index)], np.zeros((1, 1, self.channels), np.uint8)
         if image is None:
             self.problems[index] = "it is missing"
@@ -62,7 +62,7 @@ class CheckedImages:
         try:
             if isinstance(image, str):
                 if not os.path.isfile(image):
-                    return b"", read_image(image, self.channels)  # which says what is wrong
+                    return b"", read_image(image, self.channels)  # raises the reason
                 image = Path(image).read_bytes()
             if not _is_upright_jpeg(image):
                 return b"", decode_image(image, self.channels)

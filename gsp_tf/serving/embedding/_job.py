@@ -1,4 +1,4 @@
-"""How embeddings of many images begin, continue after a stop, and end."""
+"""Starting, resuming and finishing the embedding of many images."""
 
 import os
 import warnings
@@ -26,7 +26,7 @@ FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 def begin(
     folder: EmbeddingsFolder, model: RunModel, images: ImageList, shard_size: int
 ) -> EmbeddingsMetadata:
-    """The metadata of a folder, new or as it was begun; `shard_size` is for a new one."""
+    """The metadata of a new or resumed folder; `shard_size` applies only to a new one."""
     if shard_size < 1:
         raise ValueError(f"shard_size must be 1 or more, received {shard_size}.")
     if folder.metadata_path.exists():
@@ -46,7 +46,7 @@ def begin(
 
 
 def _check_same(folder, begun, model, images):
-    """Refuses to mix two models, two preprocessings or two lists of images."""
+    """Raises `ValueError` if the model, its preprocessing or the list of images differs."""
     ours, theirs = model.info, begun.model
     if theirs.sha256 != ours.sha256:
         problem = f"of {'an earlier' if theirs.run == ours.run else 'the'} model of {theirs.run}"
@@ -67,18 +67,18 @@ def _check_same(folder, begun, model, images):
 
 
 def missing_shards(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> list[int]:
-    """Which shards are not written yet; none of a complete folder."""
+    """The numbers of the shards that are not written yet; empty for a complete folder."""
     numbers = range(metadata.num_shards if metadata.outcome is None else 0)
     return [number for number in numbers if not folder.shard_path(number).is_file()]
 
 
 def finish(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> None:
-    """Checks every shard, lists and warns of what could not be read, and completes the folder."""
+    """Checks every shard, lists unreadable images and warns of them, and completes the folder."""
     if metadata.outcome is None:
         metadata = replace(metadata, outcome=_outcome(folder, metadata))
         metadata.write(folder.metadata_path)
         forget_attempts(folder)
-        remove_partial(folder.path)  # what a worker left that had already renamed its shard
+        remove_partial(folder.path)  # left by a worker killed after renaming its shard
     corrupt = folder.corrupt()
     if corrupt:
         warnings.warn(
@@ -113,7 +113,7 @@ def _outcome(folder, metadata):
 
 
 def count_attempt(folder: EmbeddingsFolder, number: int) -> None:
-    """Counts that a worker begins a shard; refuses one that was begun too often, never written."""
+    """Counts an attempt to write a shard; raises `ValueError` after too many."""
     path = folder.path / f".attempts-{number:05}"
     attempts = int(path.read_text() or 0) if path.exists() else 0
     if attempts >= _MOST_ATTEMPTS:
@@ -124,13 +124,13 @@ def count_attempt(folder: EmbeddingsFolder, number: int) -> None:
 
 
 def forget_attempts(folder: EmbeddingsFolder) -> None:
-    """Removes the counts of attempts."""
+    """Removes the attempt counts."""
     for path in folder.path.glob(".attempts-*"):
         path.unlink()
 
 
 def file_columns(images: Sequence[str | bytes | None]) -> dict[str, pa.Array]:
-    """Sizes in bytes and times of the last change of files; of contents the sizes alone."""
+    """Sizes in bytes and modification times of files; contents have only a size."""
     found = list(map(_size_and_time, images))
     return {
         name: pa.array([values[column] for values in found], kind)

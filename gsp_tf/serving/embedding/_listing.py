@@ -1,4 +1,4 @@
-"""The image files that a user names."""
+"""Lists of the image files that a user names."""
 
 import hashlib
 import os
@@ -12,14 +12,14 @@ from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
 
 
 class ListedImage(NamedTuple):
-    """The absolute path of an image file, and its class, `None` if it is not known."""
+    """The absolute path of an image file, and its class, `None` if unknown."""
 
     path: str
     label: str | None
 
 
 def list_images(sources: Sequence[PathLike]) -> list[ListedImage]:
-    """The image files that files, folders at any depth and .csv files name, each of them once."""
+    """The distinct image files in files, folders (searched at any depth) and .csv files."""
     labels = {}
     for source in sources:
         for path, label in _listed(Path(source)):
@@ -32,7 +32,7 @@ def list_images(sources: Sequence[PathLike]) -> list[ListedImage]:
 
 
 def fingerprint(images: Iterable[ListedImage]) -> str:
-    """SHA-256 of the paths and labels of images, in their order."""
+    """SHA-256 of the paths and labels of images, in order."""
     digest = hashlib.sha256()
     for path, label in images:
         digest.update(repr((path, label)).encode())

@@ -1,4 +1,4 @@
-"""The cluster that Ray works on."""
+"""The Ray cluster."""
 
 import contextlib
 import logging
@@ -9,13 +9,13 @@ from types import ModuleType
 
 from gsp_tf._console import to_install
 
-_LONGEST = 40  # of the 107 characters of the path of a socket, to which Ray adds up to 62
-_OBJECT_STORE = 100_000_000  # bytes; what workers read and write does not pass through it
+_LONGEST = 40  # characters; Ray adds up to 62, and a socket path holds at most 107
+_OBJECT_STORE = 100_000_000  # bytes; images and embeddings do not pass through it
 
 
 @contextlib.contextmanager
 def ray_session(cpus: int | None = None) -> Iterator[ModuleType]:
-    """Ray, connected as it is, to RAY_ADDRESS, or to a cluster here, which ends with the block."""
+    """Ray as already connected, on RAY_ADDRESS, or on a local cluster that ends with the block."""
     try:
         import ray
         import ray.data
@@ -46,6 +46,6 @@ def ray_session(cpus: int | None = None) -> Iterator[ModuleType]:
 
 
 def _temporary_folder() -> str:
-    """Where Ray keeps its sockets, whose paths must be short."""
+    """The folder for Ray's sockets, which need short paths."""
     folder = os.path.join(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir(), "ray")
     return folder if len(folder) <= _LONGEST else "/tmp/ray"

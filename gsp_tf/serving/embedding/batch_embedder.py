@@ -1,4 +1,4 @@
-"""Embeddings as a function of batches, for engines that map batches over many machines."""
+"""Embedding of batches, for engines that map batches over many machines."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -15,23 +15,24 @@ from gsp_tf.serving.embedding.run_model import RunModel
 class BatchEmbedder:
     """Adds embeddings to batches of images, as `embed_images` computes them.
 
-    A batch is a dict of arrays of one length with a column `path`, of image files, or `bytes`, of
-    their contents (which is taken if both are there). Ray Data maps it as it is; it depends on no
-    engine. It can be pickled; the model is loaded where the first batch comes.
+    A batch is a dict of arrays `(N,)`. Its column `path` holds image files, or its column `bytes`
+    holds their contents; `bytes` is used if both exist. Ray Data can map an instance directly, but
+    the class depends on no engine. An instance can be pickled; it loads the model with its first
+    batch.
 
     Args:
-        run: Run folder, which is there under the same path wherever batches are.
-        threads: Threads of TensorFlow in the process, which must not have been used before; `None`
-            leaves them as they are. Set it where several processes share a machine.
+        run: Run folder, available under the same path on every machine.
+        threads: TensorFlow threads in the process; `None` leaves the setting unchanged. Set it
+            where several processes share a machine. The process must not have used TensorFlow yet.
 
-    Input: dict of arrays `(N,)`.
+    Input: a batch.
 
-    Output: the same dict without `bytes`, and with `embedding`, float32 `(N, D)`, and `problem`,
-    `(N,)` of str: empty, or why the image cannot be read. The embedding of such an image is NaN.
+    Output: the same dict without `bytes`, plus `embedding`, float32 `(N, D)`, and `problem`, `(N,)`
+    of str: empty, or why the image cannot be read. The embedding of an unreadable image is NaN.
 
     Raises:
         FileNotFoundError: If `run` is not a run folder.
-        ValueError: If it holds the models of several folds.
+        ValueError: If the run holds the models of several folds, or `threads` is below 1.
 
     Example:
         >>> BatchEmbedder("no/such/run")
@@ -52,7 +53,7 @@ class BatchEmbedder:
 
     @functools.cached_property
     def model(self) -> RunModel:
-        """The `RunModel`."""
+        """The model, loaded on first use."""
         if self.threads is not None:
             tf.config.threading.set_intra_op_parallelism_threads(self.threads)
             tf.config.threading.set_inter_op_parallelism_threads(self.threads)

@@ -1,4 +1,4 @@
-"""Large collections of images, listed in Parquet files."""
+"""Large collections of images in Parquet files."""
 
 import hashlib
 import itertools
@@ -18,35 +18,35 @@ _WRITTEN = ("embedding", "file_size", "file_time")
 
 
 class _CollectionBatch(NamedTuple):
-    """Some images of a collection, one in each row."""
+    """A batch of images of a collection, one per row."""
 
-    names: list[str]  # absolute paths, or the file and the number of the row
+    names: list[str]  # absolute path, or Parquet file and row number
     labels: list[str | None]
     images: list[str | None] | list[bytes | None]
     columns: dict[str, pa.Array]
 
 
 class Collection:
-    """Images in the rows of Parquet files, in the order of the files' names.
+    """Images in the rows of Parquet files, in the order of the files' paths.
 
-    The column `path` names image files, relative to the folder of the Parquet file, or `bytes`
-    holds their contents; with both, `path` only names them. The column `label`, if there is one,
-    holds their classes. Other columns are passed on.
+    The column `path` names image files, absolute or relative to the folder of the Parquet file, or
+    the column `bytes` holds their contents. If both exist, `path` only names the images. The column
+    `label` is optional and holds the classes. Other columns are passed on.
 
     Args:
-        path: A Parquet file, or a folder that is searched for them at any depth.
+        path: Parquet file, or folder searched at any depth.
 
     Attributes:
-        files: Their paths.
-        counts: How many rows each has.
+        files: Paths of the Parquet files.
+        counts: Number of rows in each file.
         columns: Names and types of the other columns.
-        sha256: SHA-256 of the names, sizes and footers of the files. A footer says where the values
-            of each column lie, and between which limits.
+        sha256: SHA-256 of the names, sizes and footers of the files. A footer records the position
+            of each column's values and their limits.
 
     Raises:
         FileNotFoundError: If `path` does not exist.
         ValueError: If there are no images, a file is damaged or has neither path nor bytes, or a
-            column has several types.
+            column has a wrong type or several types.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -83,15 +83,15 @@ class Collection:
         return sum(self.counts)
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[_CollectionBatch]:
-        """Reads rows of the collection, as they are asked for.
+        """Reads rows lazily, in batches.
 
         Args:
-            start: The first one.
-            stop: The one after the last one.
-            size: Rows in a batch; some have fewer.
+            start: First row.
+            stop: Row after the last one.
+            size: Rows per batch; some batches have fewer.
 
         Raises:
-            ValueError: If a file has another number of rows than before.
+            ValueError: If the number of rows in a file has changed.
         """
         first = 0
         for file, count in zip(self.files, self.counts, strict=True):
@@ -101,7 +101,7 @@ class Collection:
             first += count
 
     def _batches(self, file, count, low, high, size):
-        """The rows of a file from `low` to `high`, by its row groups."""
+        """Reads the rows of a file from `low` to `high`, using only the row groups they need."""
         with pq.ParquetFile(file) as opened:
             if opened.metadata.num_rows != count:
                 raise ValueError(f"{file} was changed: it had {count} rows before.")
@@ -117,7 +117,7 @@ class Collection:
                 row += len(batch)
 
     def _named(self, rows, file, first_row):
-        """The `_CollectionBatch` of rows of a file, the first of which has a number."""
+        """The `_CollectionBatch` of rows of a file, numbered from `first_row`."""
         found = {name: rows[name] for name in rows.schema.names}
         names = [f"{file}#{number}" for number in range(first_row, first_row + len(rows))]
         images = found["bytes"].to_pylist() if "bytes" in found else None
@@ -152,7 +152,7 @@ def _parquet_files(path: Path) -> list[str]:
 
 
 def _checked(file: str) -> tuple[int, bytes, dict[str, pa.DataType]]:
-    """Number of rows, footer and other columns of a file whose columns are of the right types."""
+    """Checks the types of a file; returns its number of rows, footer and other columns."""
     try:
         metadata = pq.read_metadata(file)
         schema = metadata.schema.to_arrow_schema()

@@ -1,4 +1,4 @@
-"""Embeddings of a user's images, written so that a killed process can continue."""
+"""Resumable embedding of a user's images."""
 
 from collections.abc import Sequence
 
@@ -26,27 +26,26 @@ def embed_images(
 ) -> EmbeddingsFolder:
     """Embeds images with the best model of a run, and writes the embeddings as Parquet.
 
-    The images are prepared as `gsp-tf evaluate` prepares them. They are divided into shards in
-    their order; a shard that is written is not computed again, so that the same call after a
-    process was killed continues with the missing ones. Files that cannot be read as images are left
-    out, listed in `corrupt.csv` and warned of.
+    The images are prepared as in `gsp-tf evaluate` and divided into shards in order. If a process
+    was killed, the same call computes only the missing shards. Files that cannot be read as images
+    are left out, listed in `corrupt.csv` and reported in a warning.
 
     Args:
         run: Run folder.
-        images: Image files, folders that are searched at any depth, and CSV files with the columns
-            path and label.
-        out: Folder to write; `None` is the folder `embeddings` in the run.
-        shard_size: Images in a file; embeddings that were begun continue with theirs.
+        images: Image files, folders (searched at any depth) and CSV files with the columns path and
+            label.
+        out: Folder to write; `None` means the folder `embeddings` in the run.
+        shard_size: Images per file; a resumed folder keeps its own.
 
     Returns:
-        `EmbeddingsFolder`.
+        The folder of embeddings.
 
     Raises:
         BlockingIOError: If another process is writing `out`.
         FileNotFoundError: If `run` is not a run folder, or an image or folder does not exist.
-        FileExistsError: If `out` holds something else.
-        ValueError: If `out` holds embeddings of another model, other preprocessing or other images,
-            or no image can be read.
+        FileExistsError: If `out` holds other files.
+        ValueError: If `out` holds embeddings of another model, preprocessing or list of images, or
+            no image can be read.
 
     Example:
         >>> embed_images("no/such/run", ["photos"])

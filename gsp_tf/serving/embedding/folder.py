@@ -1,4 +1,4 @@
-"""Folders of embeddings: shards of Parquet and what describes them."""
+"""Folders of embeddings: Parquet shards and their metadata."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class ImageList:
-    """Which images are embedded: how many, and the fingerprint of their list."""
+    """The number of images to embed, and the fingerprint of their list."""
 
     listed: int
     sha256: str
@@ -30,7 +30,7 @@ class ImageList:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the images: how many have an embedding, the shortest and the longest."""
+    """Numbers of embedded and corrupt images, and the extreme lengths of the embeddings."""
 
     embedded: int
     corrupt: int
@@ -39,7 +39,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class EmbeddingsMetadata(Metadata):
-    """What `embeddings.json` holds; without an outcome the folder is not complete."""
+    """The contents of `embeddings.json`; without an outcome, the folder is incomplete."""
 
     format: ClassVar[str] = "gsp_tf embeddings"
     format_version: ClassVar[int] = 2
@@ -63,7 +63,7 @@ class EmbeddingsMetadata(Metadata):
 
     @property
     def num_shards(self) -> int:
-        """How many shards the complete folder has."""
+        """Number of shards in the complete folder."""
         return -(-self.images.listed // self.shard_size)
 
 
@@ -73,11 +73,11 @@ class Shard:
 
     Args:
         paths: n absolute paths.
-        labels: n names of classes, `None` where it is not known.
+        labels: n class names, `None` where unknown.
         embeddings: float32 `(n, D)`.
-        corrupt: Pairs of a path and a reason, for images that could not be read.
-        columns: Further columns of n values, by their names: `file_size` in bytes and `file_time`,
-            and those that the collection has.
+        corrupt: Pairs of path and reason, for images that could not be read.
+        columns: Further columns of n values by name: `file_size` in bytes, `file_time`, and those
+            of the collection.
 
     Example:
         >>> shard = Shard(["/a.png"], ["cat"], np.float32([[0.6, 0.8]]))
@@ -93,7 +93,7 @@ class Shard:
 
 
 class _ShardSummary(NamedTuple):
-    """What a shard holds, without its embeddings; `lengths` is empty if there are none."""
+    """Summary of a shard; `lengths` holds the extremes, or is empty without embeddings."""
 
     count: int
     corrupt: list[tuple[str, str]]
@@ -101,11 +101,11 @@ class _ShardSummary(NamedTuple):
 
 
 class EmbeddingsFolder:
-    """The files that hold the embeddings of images.
+    """A folder that holds the embeddings of images.
 
-    `embeddings.json` says what they are, `embeddings-00000.parquet` and so on hold the columns
-    path, label, embedding and what else is known of the images, `corrupt.csv` lists the images that
-    could not be read, if any.
+    `embeddings.json` describes the embeddings. `embeddings-00000.parquet` and so on hold the
+    columns path, label and embedding, and further columns of the images. `corrupt.csv`, if present,
+    lists the images that could not be read.
 
     Args:
         path: The folder.
@@ -128,8 +128,8 @@ class EmbeddingsFolder:
         """Opens a finished folder.
 
         Raises:
-            FileNotFoundError: If it holds no embeddings, or lacks a shard.
-            ValueError: If it is not complete or damaged.
+            FileNotFoundError: If it holds no embeddings or lacks a shard.
+            ValueError: If it is incomplete or damaged.
         """
         folder = cls(path)
         if not folder.metadata_path.is_file():
@@ -153,13 +153,13 @@ class EmbeddingsFolder:
         return EmbeddingsMetadata.read(self.metadata_path)
 
     def shards(self) -> Iterator[Shard]:
-        """Reads all shards, one after the other."""
+        """Reads the shards one by one."""
         metadata = self.metadata()
         for number in range(metadata.num_shards):
             yield self.read_shard(number, metadata.dim)
 
     def corrupt(self) -> list[tuple[str, str]]:
-        """Pairs of a path and a reason, for images that could not be read."""
+        """Pairs of path and reason, for images that could not be read."""
         if not self.corrupt_path.exists():
             return []
         with open(self.corrupt_path, newline="", encoding="utf-8") as file:
@@ -175,7 +175,7 @@ class EmbeddingsFolder:
             )
 
     def shard_path(self, number: int) -> Path:
-        """The file of a shard."""
+        """The path of a shard."""
         return self.path / f"embeddings-{number:05}.parquet"
 
     def write_shard(self, number: int, shard: Shard) -> None:
@@ -195,7 +195,7 @@ class EmbeddingsFolder:
             pq.write_table(table, temporary, use_dictionary=["label"], write_page_checksum=True)
 
     def read_shard(self, number: int, dim: int) -> Shard:
-        """Reads a shard of embeddings of dimension `dim`; a damaged file is a ValueError."""
+        """Reads a shard with embeddings of dimension `dim`; raises `ValueError` if damaged."""
         path = self.shard_path(number)
         wanted = {"path": pa.string(), "label": pa.string()}
         wanted["embedding"] = pa.list_(pa.float32(), dim)
@@ -212,7 +212,7 @@ class EmbeddingsFolder:
         )
 
     def summarize_shard(self, number: int) -> _ShardSummary:
-        """Reads the end of a shard alone; a damaged one is a ValueError."""
+        """Reads only the footer of a shard; raises `ValueError` if damaged."""
         path = self.shard_path(number)
         try:
             footer = pq.read_metadata(path)
@@ -232,7 +232,7 @@ class EmbeddingsFolder:
 
 
 def _notes(metadata: dict | None, path: Path) -> tuple[list, list]:
-    """What a Parquet file notes: images that could not be read, and extreme lengths."""
+    """The unreadable images and the extreme lengths that a Parquet file records."""
     if not {_CORRUPT, _LENGTHS} <= set(metadata or {}):
         raise ValueError(f"{path} was not written by gsp-tf embed.")
     try:
@@ -243,7 +243,7 @@ def _notes(metadata: dict | None, path: Path) -> tuple[list, list]:
 
 
 def read_table(path: Path, columns: dict[str, pa.DataType]) -> pa.Table:
-    """Reads a Parquet file that has columns of given types, and perhaps others."""
+    """Reads a Parquet file; raises `ValueError` unless it has the given columns and types."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             found = {field.name: field.type for field in file.schema_arrow}

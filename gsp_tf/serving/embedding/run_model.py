@@ -1,4 +1,4 @@
-"""The model of a run, for images that are in no data set."""
+"""The model of a run, for images outside any data set."""
 
 import functools
 from collections.abc import Sequence
@@ -20,25 +20,25 @@ _NOT_DECODED = "TensorFlow cannot decode it"
 
 
 class _Embedded(NamedTuple):
-    """Embeddings of images, NaN where one cannot be read, and why not: a text or an empty one."""
+    """Embeddings, NaN for unreadable images, and for each image the problem or an empty text."""
 
     embeddings: np.ndarray
     problems: list[str]
 
 
 class RunModel:
-    """The best model of a run with the preprocessing of its evaluation.
+    """The best model of a run, with the preprocessing of its evaluation.
 
     Args:
         path: Run folder.
 
     Attributes:
-        folder: `RunFolder`.
-        recipe: Its recipe.
+        folder: The `RunFolder`.
+        recipe: The run's recipe.
 
     Raises:
-        FileNotFoundError: If the folder is not a run folder.
-        ValueError: If a file of it is damaged, or it holds the models of several folds.
+        FileNotFoundError: If `path` is not a run folder.
+        ValueError: If a file in it is damaged, or it holds the models of several folds.
 
     Example:
         >>> RunModel("no/such/run")
@@ -61,7 +61,7 @@ class RunModel:
 
     @functools.cached_property
     def info(self) -> ModelInfo:
-        """What embeddings and indexes note of the model and its preprocessing."""
+        """The model and its preprocessing, as embeddings and indexes record them."""
         data = self.recipe.data
         return ModelInfo(
             sha256=file_sha256(self.folder.model_path),
@@ -84,7 +84,7 @@ class RunModel:
 
     @property
     def dim(self) -> int:
-        """D, dimension of the embeddings."""
+        """Dimension D of the embeddings."""
         return first_output(self.embedder.output).shape[-1]
 
     @functools.cached_property
@@ -92,17 +92,17 @@ class RunModel:
         return inference(self.embedder)
 
     def embed_batches(self, batches: Any, description: str | None = None) -> np.ndarray:
-        """Embeds batches of images that are prepared.
+        """Embeds batches of prepared images.
 
         Args:
-            batches: Sequence of `(images, labels)`, such as `evaluation_batches` gives.
-            description: What a progress bar says; `None` shows none.
+            batches: Sequence of `(images, labels)`, such as the result of `evaluation_batches`.
+            description: Text of the progress bar; `None` shows no bar.
 
         Returns:
             float32 `(N, D)`.
 
         Raises:
-            ValueError: If the model gives values that are not finite.
+            ValueError: If the model returns values that are not finite.
         """
         if description is not None:
             batches = show_progress(batches, description, len(batches))
@@ -111,18 +111,18 @@ class RunModel:
     def embed_images(
         self, images: Sequence[str | bytes | None], description: str | None = None
     ) -> _Embedded:
-        """Embeds image files, or the contents of such, as evaluation embeds them.
+        """Embeds image files, or their contents, as evaluation does.
 
         Args:
-            images: N paths, or N contents; `None` has a problem, as what cannot be read has.
-            description: What a progress bar says; `None` shows none.
+            images: N paths or N contents; `None` counts as unreadable.
+            description: Text of the progress bar; `None` shows no bar.
 
         Returns:
             `embeddings`, float32 `(N, D)`, and `problems`, N texts: empty, or why the image cannot
-            be read. The embedding of such an image is NaN.
+            be read. The embedding of an unreadable image is NaN.
 
         Raises:
-            ValueError: If the model gives values that are not finite.
+            ValueError: If the model returns values that are not finite.
         """
         try:
             found, problems = self._embed(images, description)

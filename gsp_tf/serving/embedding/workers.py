@@ -1,4 +1,4 @@
-"""Embeddings of large collections by many workers, any of which may be killed."""
+"""Embedding of large collections by many workers; any worker may be killed."""
 
 from typing import Any
 
@@ -39,35 +39,35 @@ def embed_collection(
     """Embeds the images that Parquet files list or hold, with the workers of Ray Data.
 
     The rows of the collection, in the order of the files, are divided into shards. Each worker is a
-    process that takes shard after shard, and writes the file of each under a temporary name, which
-    it renames. Which rows a file holds does not depend on who writes it, how often it was tried or
-    in which order: a worker that is killed is replaced and its shards are tried again, and the same
-    call after everything was killed continues with the shards that are missing. In the end every
-    shard must account for all of its rows. What cannot be read is left out and listed in
-    `corrupt.csv`. A worker holds a shard of embeddings, and a few of its images.
+    process that writes one shard at a time to a temporary file, which it then renames. The rows of
+    a shard do not depend on which worker writes it, on the number of attempts or on their order.
+    A killed worker is replaced and its shards are retried. If everything was killed, the same call
+    continues with the missing shards. At the end, every shard must account for all of its rows.
+    Unreadable images are left out and listed in `corrupt.csv`. A worker keeps one shard of
+    embeddings and a few images in memory.
 
-    Ray works as it is connected, on the cluster that RAY_ADDRESS names, or on this machine. The
-    run, the collection and `out` have to be under the same paths on all machines.
+    Ray uses its existing connection, the cluster at RAY_ADDRESS, or this machine. The run, the
+    collection and `out` must have the same paths on all machines.
 
     Args:
         run: Run folder.
-        source: A Parquet file or a folder of them, as `Collection` takes them.
-        out: Folder to write; `None` is the folder `embeddings` in the run.
-        workers: Number of processes; `None` is as many as there are cores for.
-        cpus_per_worker: Cores of each, which is the number of threads of its TensorFlow.
-        shard_size: Images in a file; embeddings that were begun continue with theirs.
+        source: Parquet file or folder of Parquet files, as for `Collection`.
+        out: Folder to write; `None` means the folder `embeddings` in the run.
+        workers: Number of processes; `None` means as many as the cores allow.
+        cpus_per_worker: Cores per worker, and threads of its TensorFlow.
+        shard_size: Images per file; a resumed folder keeps its own.
 
     Returns:
-        `EmbeddingsFolder`.
+        The folder of embeddings.
 
     Raises:
         ImportError: If Ray is not installed.
         FileNotFoundError: If `run` is not a run folder, or `source` does not exist.
         BlockingIOError: If another process is writing `out`.
-        FileExistsError: If `out` holds something else.
-        ValueError: If `out` holds embeddings of another model, other preprocessing or another
-            collection, a file of the collection cannot be used, no image can be read, or a shard
-            kills each worker that tries it.
+        FileExistsError: If `out` holds other files.
+        ValueError: If a number is below 1, `out` holds embeddings of another model, preprocessing
+            or collection, a file of the collection cannot be used, no image can be read, or a shard
+            kills every worker that tries it.
 
     Example:
         >>> embed_collection("no/such/run", "photos")
@@ -94,7 +94,7 @@ def embed_collection(
 
 
 def _embed(missing: list[int], arguments: tuple, workers: int | None, cpus: int) -> None:
-    """Writes the shards that are missing."""
+    """Writes the missing shards."""
     with ray_session() as ray:
         if workers is None:
             workers = max(1, int(ray.cluster_resources().get("CPU", 0) // cpus))
@@ -118,7 +118,7 @@ def _embed(missing: list[int], arguments: tuple, workers: int | None, cpus: int)
 
 
 class _ShardEmbedder:
-    """What a worker does: writes the shards that are missing, and says which it cannot write."""
+    """A worker that writes missing shards and reports those that it cannot write."""
 
     def __init__(self, run: str, out: str, collection: Collection, threads: int | None):
         self.embedder = BatchEmbedder(run, threads)

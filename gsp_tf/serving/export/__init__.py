@@ -1,4 +1,4 @@
-"""Exports of trained models: SavedModel, ONNX and `.keras` files with their metadata."""
+"""Export of trained models as SavedModel, ONNX or `.keras` files with metadata."""
 
 from gsp_tf.serving.export.metadata import ExportMetadata, verify_export
 from gsp_tf.serving.export.runs import export_run

@@ -1,9 +1,9 @@
-"""Decoding the bytes of a JPEG or PNG inside a TensorFlow graph, as evaluation decodes the file.
+"""Decodes the bytes of a JPEG or PNG in a TensorFlow graph, as evaluation decodes the file.
 
-The size is read first: nothing is decoded of an image with more than `MAX_PIXELS`. Orientation is
-that of EXIF; one that is given in XMP alone, or in a PNG as text, is not seen. Bytes that are
-neither a JPEG nor a PNG, cut off or broken, or a JPEG in CMYK, raise
-`tf.errors.InvalidArgumentError`. A JPEG may come reduced, as `decode_jpeg_window` gives it.
+The size is read first; an image with more than `MAX_PIXELS` is not decoded. The orientation comes
+from EXIF; an orientation given only in XMP, or as text in a PNG, is ignored. A file that is
+neither a JPEG nor a PNG, a truncated or broken file, or a JPEG in CMYK raises
+`tf.errors.InvalidArgumentError`. A JPEG may be decoded at reduced size by `decode_jpeg_window`.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,13 @@ import tensorflow as tf
 
 from gsp_tf.data import MAX_PIXELS, decode_jpeg_window, is_upright_jpeg, to_grey
 
-_JPEG_HEADER = 2**16  # bytes; EXIF stands at the beginning of a JPEG, and has at most as many
+_JPEG_HEADER = 2**16  # bytes; EXIF lies at the start of a JPEG and is at most this long
 _PNG_HEADER = 26  # bytes: signature, length and name of IHDR, width, height, bit depth, colour type
 _PNG_START = r"\CPNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\C{10}"
-_GREY, _WITH_ALPHA = 0, 4  # colour types of a PNG
+_GREY, _WITH_ALPHA = 0, 4  # PNG colour types
 
-# The first entry 0x0112 among the entries of 12 bytes of the first directory of EXIF, in either
-# byte order; its value is a short or a long. \\C is a byte.
+# Matches the first entry 0x0112 (orientation) of the first EXIF directory, in either byte order.
+# Entries have 12 bytes; the value is a short or a long. \\C matches one byte.
 _EXIF = r"(?:Exif\x00\x00|eXIf)"
 _ORIENTATIONS = (
     rf"{_EXIF}II\*\x00\x08\x00\x00\x00\C\C(?:\C{{12}})*?"
@@ -35,7 +35,7 @@ def decode_window(
     channels: int,
     name: str | tf.Tensor,
 ) -> tf.Tensor:
-    """A part of an image, uint8 `(height, width, channels)`: the pixels that `FileImages` gives."""
+    """A window of an image, uint8 `(height, width, channels)`, with the pixels of `FileImages`."""
     is_jpeg = tf.strings.substr(contents, 0, 3) == b"\xff\xd8\xff"
     is_png = tf.strings.regex_full_match(tf.strings.substr(contents, 0, _PNG_HEADER), _PNG_START)
     contents = _require(is_jpeg | is_png, contents, name, "is neither a JPEG nor a PNG file.")
@@ -57,13 +57,13 @@ def decode_window(
 
 
 def _require(condition, contents, *message):
-    """The contents, which nothing may read before the condition was seen to hold."""
+    """Returns the contents only if the condition holds; otherwise raises with the message."""
     with tf.control_dependencies([tf.debugging.Assert(condition, message, summarize=2)]):
         return tf.identity(contents)
 
 
 def _decode_whole(contents, is_jpeg, choose, channels):
-    """The part of an image that is decoded in full, as Pillow does it."""
+    """Decodes the whole image as Pillow does, then cuts out the window."""
     pixels, header = tf.cond(
         is_jpeg,
         lambda: (
@@ -79,7 +79,7 @@ def _decode_whole(contents, is_jpeg, choose, channels):
 
 
 def _orientation(header):
-    """Orientation by EXIF, 1 (as stored) to 8; 1 without such an entry or with another value."""
+    """EXIF orientation, 1 (as stored) to 8; 1 if the entry is missing or invalid."""
     orientation = tf.constant(1)
     for entry in _ORIENTATIONS:
         value = tf.strings.regex_replace(header, rf"^\C*?{entry}\C*$", r"\1")
@@ -90,7 +90,7 @@ def _orientation(header):
 
 
 def _turn(image, orientation):
-    """The image, turned and mirrored as its orientation says."""
+    """Turns and mirrors an image according to its EXIF orientation."""
 
     def is_one_of(*values):
         return tf.reduce_any(orientation == values)
@@ -105,14 +105,14 @@ def _png_header(contents):
 
 
 def _png_size(contents):
-    """Height and width of a PNG by its header, int64."""
+    """Height and width from the header of a PNG, int64."""
     sides = tf.reshape(tf.cast(_png_header(contents)[16:24], tf.int64), (2, 4))
     return tf.reverse(tf.reduce_sum(sides * [2**24, 2**16, 2**8, 1], axis=1), [0])
 
 
 def _decode_png(contents):
-    """RGB in 8 bits, transparency composited on white."""
-    # Grey of 2 or 4 bits with a transparent level is an exception: Pillow takes another level.
+    """Decodes a PNG to 8-bit RGB, with transparency composited on white."""
+    # One case differs: Pillow takes another transparent level for grey of 2 or 4 bits.
     bit_depth, colour_type = tf.unstack(_png_header(contents)[24:26], 2)
     before_pixels = tf.strings.split([contents], "IDAT", maxsplit=1).values[0]
     is_transparent = (colour_type >= _WITH_ALPHA) | tf.strings.regex_full_match(
@@ -131,13 +131,13 @@ def _decode_png(contents):
 
 
 def _deep_grey(contents):
-    """Grey of 16 bits, rounded to 8; one of its values may be transparent."""
+    """16-bit grey rounded to 8 bits; one of its values may be transparent."""
     pixels = tf.cast(tf.io.decode_png(contents, channels=4, dtype=tf.uint16), tf.int32)
     return tf.cast(tf.where(pixels[..., 3:] == 0, 255, (pixels[..., :3] + 128) // 257), tf.uint8)
 
 
 def _on_white(pixels):
-    """RGB of RGBA on white, in the integers of Pillow's `alpha_composite`."""
+    """Composites RGBA on white with the integer arithmetic of Pillow's `alpha_composite`."""
     pixels = tf.cast(pixels, tf.int32)
     alpha = pixels[..., 3:]
     fine = 128 * (pixels[..., :3] * alpha + 255 * (255 - alpha)) + 128 * 128

@@ -1,4 +1,4 @@
-"""ONNX files, which ONNX Runtime and others serve without TensorFlow."""
+"""ONNX export, for serving without TensorFlow by ONNX Runtime and other programs."""
 
 import functools
 import importlib.util
@@ -16,10 +16,10 @@ ONNX_PACKAGES = ("tf2onnx", "onnx", "onnxruntime")
 
 def write_onnx(served, recipe, folder):
     """Writes `model.onnx`, with the input `images` and the outputs of a `ServedEmbedder`."""
-    # In half precision ONNX Runtime does not give the same numbers.
     missing = [name for name in ONNX_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(f"Export to ONNX needs {', '.join(missing)}: {to_install('onnx')}.")
+    # ONNX Runtime gives other numbers in half precision.
     if recipe.training.precision != "float32":
         raise ValueError(
             "ONNX takes models of training.precision=float32; received "
@@ -30,9 +30,9 @@ def write_onnx(served, recipe, folder):
     _add_erfc()
     path = folder / _NAME
     images = keras.InputSpec(dtype="float32", shape=served.embedder.input_shape, name="images")
-    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)  # check_model says what is missing
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)  # check_model reports gaps
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # Keras asks NumPy for np.object
+        warnings.simplefilter("ignore", FutureWarning)  # Keras uses np.object
         served.export(path, format="onnx", input_signature=[images], verbose=False)
     model = onnx.load(path)
     for value in (*model.graph.input, *model.graph.output):
@@ -46,7 +46,7 @@ def write_onnx(served, recipe, folder):
 
 
 def read_onnx(folder):
-    """A session of ONNX Runtime: a function from images to a dict of outputs."""
+    """An ONNX Runtime session as a function from images to a dict of outputs."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(folder / _NAME, providers=["CPUExecutionProvider"])
@@ -56,7 +56,7 @@ def read_onnx(folder):
 
 @functools.cache
 def _add_erfc():
-    """Teaches tf2onnx `erfc(x) = 1 - erf(x)`, from which TensorFlow makes GELU."""
+    """Adds `erfc(x) = 1 - erf(x)` to tf2onnx; TensorFlow's GELU uses it."""
     from tf2onnx.handler import tf_op
 
     @tf_op("Erfc")

@@ -1,8 +1,8 @@
-"""SavedModels, which serve without this library.
+"""SavedModel export, for serving without this library.
 
-The signature `image_bytes`, which is the default, takes JPEG and PNG files, a string tensor `(B,)`,
-and prepares them as evaluation does. The signature `images` takes what evaluation makes of them,
-float32 `(B, S, S, channels)` with pixels in [0, 255].
+The default signature `image_bytes` takes the bytes of JPEG and PNG files, a string tensor `(B,)`,
+and prepares the images as evaluation does. The signature `images` takes prepared images, float32
+`(B, S, S, channels)` with pixels in [0, 255].
 """
 
 import tensorflow as tf
@@ -12,7 +12,7 @@ from gsp_tf.serving.export._decoding import decode_window
 
 
 def write_saved_model(served, recipe, folder):
-    """Writes a SavedModel with a signature for encoded images and one for their pixels."""
+    """Writes a SavedModel with one signature for encoded images and one for pixels."""
     shape = served.embedder.input_shape
     prepare = _preparation(shape[1], shape[3], recipe.data.resize)
     image_bytes = tf.function(
@@ -33,13 +33,13 @@ def write_saved_model(served, recipe, folder):
 
 
 def read_saved_model(folder):
-    """The signature `images` of a SavedModel: a function from images to a dict of outputs."""
+    """The signature `images` of a SavedModel as a function from images to a dict of outputs."""
     signature = tf.saved_model.load(str(folder)).signatures["images"]
     return lambda images: signature(images=tf.constant(images))
 
 
 def _preparation(size, channels, resize):
-    """Function from files `(B,)` to images `(B, S, S, channels)`, as `evaluation_dataset`."""
+    """A function from files `(B,)` to images `(B, S, S, channels)`, as in `evaluation_dataset`."""
 
     def prepare_one(numbered):
         number, contents = numbered

@@ -1,8 +1,9 @@
-"""An embedder whose outputs have names.
+"""An embedder with named outputs.
 
-It maps float images `(B, S, S, channels)`, pixels in [0, 255], to a dict of float32 `embedding`
-`(B, D)` of length 1, `attributes` `(B, m)` (z of GSP's eq. 4.3) and `pooling_weights` `(B, H, W)`,
-or `(B, n)` of the tokens of a transformer. Each row of the last two sums to 1.
+It maps float images `(B, S, S, channels)` with pixels in [0, 255] to a dict of float32 arrays:
+`embedding` `(B, D)` of length 1, `attributes` `(B, m)` (z in eq. 4.3 of GSP) and `pooling_weights`
+`(B, H, W)`, or `(B, n)` for the n tokens of a transformer. For each image, `attributes` sums to 1,
+and so does `pooling_weights`.
 """
 
 import keras
@@ -13,7 +14,7 @@ from gsp_tf.training import first_output
 
 
 class ServedEmbedder(keras.Model):
-    """The embedding of an image, and on request what its pooling says, by name."""
+    """The embedding of an image and, on request, attributes and pooling weights, by name."""
 
     def __init__(self, embedder, attributes=False, pooling_weights=False):
         super().__init__(name="served_embedder")
@@ -40,7 +41,7 @@ class ServedEmbedder(keras.Model):
 
 
 def _check(is_wanted, what, pooling, method):
-    """Refuses outputs that the pooling layer has no method for."""
+    """Raises `ValueError` if the pooling layer lacks the method for a requested output."""
     if is_wanted and not hasattr(pooling, method):
         able = [name for name in layers.__all__ if hasattr(getattr(layers, name), method)]
         raise ValueError(

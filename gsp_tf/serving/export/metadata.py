@@ -1,4 +1,4 @@
-"""What is written beside an exported model, and the check of its files against that."""
+"""Metadata of an exported model, and verification of its files."""
 
 import dataclasses
 import json
@@ -18,19 +18,19 @@ _MAX_NAMED = 5
 
 @dataclasses.dataclass(frozen=True)
 class ExportMetadata:
-    """What the file `metadata.json` of an exported model holds.
+    """The contents of `metadata.json` in an exported model.
 
     Args:
         format: "saved_model", "onnx" or "keras".
         name: name of the recipe.
-        inputs: type, shape and range of every input, by name.
-        outputs: shape of every output, by name.
-        preprocessing: from a file to the input `images`, in words and numbers.
-        train_classes: names of the classes that it was trained on; `None` if they are not known.
-        metrics: what the run's `metrics.json` holds.
-        recipe: the run's recipe; of paths in it the last part.
-        versions: of the packages that made the files.
-        sha256: of every other file, by its path in the folder.
+        inputs: type, shape and range of each input, by name.
+        outputs: shape of each output, by name.
+        preprocessing: steps from a file to the input `images`, in words and numbers.
+        train_classes: names of the training classes; `None` if they are unknown.
+        metrics: contents of the run's `metrics.json`.
+        recipe: the run's recipe; paths are cut to their last part.
+        versions: versions of the packages that made the files.
+        sha256: SHA-256 of each other file, by its path in the folder.
 
     Example:
         >>> ExportMetadata.read("no/such/folder")
@@ -52,13 +52,11 @@ class ExportMetadata:
 
     @classmethod
     def read(cls, folder: PathLike) -> Self:
-        """Read the file in a folder; `ValueError` names it if it is damaged.
+        """Read `metadata.json` from a folder of `export_run`.
 
-        Args:
-            folder: folder of `export_run`.
-
-        Returns:
-            What it holds.
+        Raises:
+            FileNotFoundError: if the folder has no `metadata.json`.
+            ValueError: if the file is damaged.
         """
         file = Path(folder) / _NAME
         if not file.is_file():
@@ -70,30 +68,26 @@ class ExportMetadata:
             raise ValueError(f"{file} is damaged: {error}") from error
 
     def write(self, folder: PathLike) -> None:
-        """Write the file into a folder.
-
-        Args:
-            folder: folder of the exported model.
-        """
+        """Write `metadata.json` into the folder of an exported model."""
         replace_text(Path(folder) / _NAME, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
 
 
 def verify_export(path: PathLike) -> ExportMetadata:
-    """Check that the files of an exported model are those that were written.
+    """Check the files of an exported model against the checksums in `metadata.json`.
 
-    Nothing is loaded but `metadata.json`. The checksums find damage. They are not a signature:
-    whoever can change the files can change them too.
+    No other file is loaded. Checksums detect damage but are not a signature: whoever can change the
+    files can also change the checksums.
 
     Args:
-        path: folder of `export_run`.
+        path: folder written by `export_run`.
 
     Returns:
-        What `metadata.json` holds.
+        The metadata.
 
     Raises:
         FileNotFoundError: if the folder has no `metadata.json`.
-        ValueError: if that is damaged or names a file outside of the folder, or a file is missing,
-            not listed or not what was written.
+        ValueError: if `metadata.json` is damaged or names a file outside the folder, or if a file
+            is missing, not listed or changed.
 
     Example:
         >>> verify_export("no/such/folder")
@@ -120,7 +114,7 @@ def verify_export(path: PathLike) -> ExportMetadata:
 
 
 def describe(folder, format, served, recipe, metrics, train_classes, packages):
-    """The metadata of a folder that holds an exported `ServedEmbedder` and nothing else."""
+    """The metadata of a folder that holds only an exported `ServedEmbedder`."""
     _, size, _, channels = served.embedder.input_shape
     return ExportMetadata(
         format=format,
@@ -137,7 +131,7 @@ def describe(folder, format, served, recipe, metrics, train_classes, packages):
 
 
 def _checksums(folder):
-    """SHA-256 of every file but the metadata, by its path within the folder."""
+    """SHA-256 of each file except the metadata, by its path in the folder."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     names = {path.relative_to(folder).as_posix(): path for path in files}
     return {name: file_sha256(path) for name, path in names.items() if name != _NAME}
@@ -164,7 +158,7 @@ def _inputs(format, size, channels):
 
 
 def _preprocessing(recipe, size, channels):
-    """From a file to `images`, as the evaluation of the run prepares it."""
+    """How the evaluation of the run prepares `images` from a file."""
     shorter_side = recipe.data.resize or size
     colours = "grey (ITU-R 601 luma)" if channels == 1 else "RGB"
     return {

@@ -1,4 +1,4 @@
-"""From a run folder to a model for other programs."""
+"""Export of the model of a run for other programs."""
 
 import dataclasses
 from collections.abc import Callable
@@ -29,31 +29,30 @@ def export_run(
     attributes: bool = False,
     pooling_weights: bool = False,
 ) -> Path:
-    """Export the best model of a run: a folder with the model and `metadata.json`.
+    """Export the best model of a run to a folder with the model and `metadata.json`.
 
-    What was written is loaded again and compared with the model on random images, in batches of
-    different sizes. The folder appears under its name when all of that is done. The names of the
-    training classes come from the run's images. If the images are not there, the names are left
-    out; nothing is downloaded.
+    The exported model is loaded again and compared with the original on random images, in batches
+    of different sizes. The folder appears only after this check. The names of the training classes
+    come from the run's images. If the images are missing, the names are left out; nothing is
+    downloaded.
 
     Args:
         path: run folder.
-        format: "saved_model" (serves without this library, files of images too), "onnx" (serves
+        format: "saved_model" (serves without this library, also from image files), "onnx" (serves
             without TensorFlow) or "keras" (the layers themselves; loading needs this library).
-        out: folder to make; `None` is the format's name in the run folder.
-        attributes: also give the attributes of generalized sum pooling; not with "keras".
-        pooling_weights: also give the weights of the local features; not with "keras".
+        out: folder to create; `None` means a folder in the run folder, named after the format.
+        attributes: also output the attributes of generalized sum pooling; not with "keras".
+        pooling_weights: also output the weights of the local features; not with "keras".
 
     Returns:
-        The folder.
+        The exported folder.
 
     Raises:
         FileExistsError: if `out` exists.
         FileNotFoundError: if `path` is not a run folder.
         ImportError: if a package for ONNX is missing.
-        ValueError: if the format is unknown, the run is an ensemble or its files do not fit
-            together, the pooling does not have what is asked for, or the exported model deviates by
-            more than 1e-5.
+        ValueError: if the format is unknown, the run is an ensemble, its files do not match, a
+            requested output is not available, or the outputs deviate by more than 1e-5.
 
     Example:
         >>> export_run("no/such/run", "onnx")
@@ -88,13 +87,13 @@ def _write_keras(served, recipe, folder):
 
 
 def _read_keras(folder):
-    """A function from images to the embedding; Keras' safe mode runs no code from the file."""
+    """A function from images to the embedding; Keras' safe mode runs no code in the file."""
     embedder = keras.models.load_model(folder / _KERAS_NAME, compile=False)
     return lambda images: {"embedding": first_output(embedder(np.asarray(images), training=False))}
 
 
 class _Format(NamedTuple):
-    """Functions that write a model and read it again, and the packages that take part."""
+    """Functions that write and read a format, and the packages that it needs."""
 
     write: Callable
     read: Callable
@@ -109,7 +108,7 @@ _FORMATS = {
 
 
 def _train_classes(model):
-    """Names of the classes that the run was trained on; `None` if its images are not there."""
+    """Names of the run's training classes; `None` if its images are missing or changed."""
     data = dataclasses.replace(model.recipe.data, download=False, cache=None)
     try:
         images = load_splits(dataclasses.replace(model.recipe, data=data)).train
@@ -120,7 +119,7 @@ def _train_classes(model):
 
 
 def _compare(served, read):
-    """Refuses an exported model that does not give what the model gives."""
+    """Raises `ValueError` if the outputs of the exported model deviate from the model's."""
     random = np.random.default_rng(0)
     for batch_size in (3, 1):
         shape = (batch_size, *served.embedder.input_shape[1:])

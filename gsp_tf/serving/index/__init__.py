@@ -1,4 +1,4 @@
-"""Nearest-neighbour indexes of embedded images, and the search among them."""
+"""Nearest-neighbour indexes of embedded images, and search in them."""
 
 from typing import TYPE_CHECKING
 

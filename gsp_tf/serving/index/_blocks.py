@@ -1,4 +1,4 @@
-"""Embeddings as faiss takes them."""
+"""Embeddings in blocks, for faiss."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from gsp_tf.serving.index._folder import ITEM_COLUMNS
 
 
 class EmbeddedBlocks:
-    """Ids, from `first_id`, and vectors of a folder; read again each time, unless it may `keep`."""
+    """Blocks of ids, from `first_id`, and vectors; each pass reads the folder, unless `keep`."""
 
     def __init__(
         self, folder: EmbeddingsFolder, space: SearchSpace, first_id: int = 0, keep: bool = False
@@ -41,14 +41,14 @@ class EmbeddedBlocks:
             self._kept = kept
 
     def sample(self, ids: np.ndarray) -> np.ndarray:
-        """The vectors of some ids, in ascending order of the ids."""
+        """The vectors of some ids, by ascending id."""
         ids = np.sort(ids)
         return np.concatenate(
             [vectors[np.isin(found, ids, assume_unique=True)] for found, vectors in self]
         )
 
     def items(self) -> pa.Table:
-        """The table of the images, once all have been read."""
+        """The table of the images; valid after a full pass."""
         if len(set(self._paths)) < len(self._paths):
             raise ValueError(f"{self._folder.path} is damaged: it holds an image twice.")
         ids = range(self._first_id, self._first_id + len(self._paths))

@@ -1,4 +1,4 @@
-"""The files of an index: immutable segments, and a manifest that is replaced in one step."""
+"""The files of an index: immutable segments, and a manifest that is replaced atomically."""
 
 import base64
 import contextlib
@@ -31,7 +31,7 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file of a segment, as it was written."""
+    """Name, size and checksum of a file of a segment."""
 
     name: str
     bytes: int
@@ -42,7 +42,7 @@ class StoredFile:
             raise ValueError(f"it names a file elsewhere: {self.name}.")
 
     def find(self, folder: Path) -> Path:
-        """The file in a folder; refuses one that is lost or of another size."""
+        """The path in a folder; raises if the file is missing or has another size."""
         path = folder / self.name
         if not path.is_file():
             raise FileNotFoundError(f"{folder} is damaged: it lacks {self.name}.")
@@ -52,7 +52,7 @@ class StoredFile:
         return path
 
     def verify(self, folder: Path) -> Path:
-        """The file in a folder; refuses one whose bytes are others."""
+        """The path in a folder; raises if the file is missing or has another checksum."""
         path = self.find(folder)
         if file_sha256(path) != self.sha256:
             raise ValueError(f"{path} is damaged: its SHA-256 is not that in index.json.")
@@ -61,7 +61,7 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class StoredSegment:
-    """Some images of an index: their vectors in the format of faiss, their items as Parquet."""
+    """Some images of an index: their vectors in faiss format and their items as Parquet."""
 
     count: int
     vectors: StoredFile
@@ -70,19 +70,19 @@ class StoredSegment:
 
 @dataclass(frozen=True)
 class Space:
-    """A `SearchSpace` as JSON has it."""
+    """A `SearchSpace` in the form stored as JSON."""
 
     origin: str
     scale: float
 
     @classmethod
     def pack(cls, space: SearchSpace) -> "Space":
-        """The text of a space."""
+        """Encodes a space."""
         origin = np.asarray(space.origin, "<f4").tobytes()
         return cls(base64.b64encode(origin).decode(), float(space.scale))
 
     def unpack(self, metric: str, dim: int) -> SearchSpace:
-        """The space of a text."""
+        """Decodes the space."""
         origin = np.frombuffer(base64.b64decode(self.origin), "<f4")
         if origin.shape != (dim,):
             raise ValueError(f"its origin has {len(origin)} dimensions, expected {dim}.")
@@ -91,7 +91,7 @@ class Space:
 
 @dataclass(frozen=True)
 class IndexMetadata(Metadata):
-    """What `index.json` holds."""
+    """The contents of `index.json`."""
 
     format: ClassVar[str] = "gsp_tf index"
     format_version: ClassVar[int] = 2
@@ -110,12 +110,12 @@ class IndexMetadata(Metadata):
 
     @property
     def count(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return sum(segment.count for segment in self.segments)
 
     @property
     def files(self) -> list[StoredFile]:
-        """All files but `index.json`."""
+        """All files except `index.json`."""
         return [file for segment in self.segments for file in (segment.vectors, segment.items)]
 
     def search_space(self) -> SearchSpace:
@@ -125,7 +125,7 @@ class IndexMetadata(Metadata):
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment that is open; `stored` is `None` until it is written."""
+    """An open segment; `stored` is `None` until it is written."""
 
     vectors: faiss.Index
     items: pa.Table
@@ -133,14 +133,14 @@ class Segment:
 
 
 class IndexFolder:
-    """The files of an index folder, which holds the old index or the new one, whatever happens."""
+    """The files of an index folder; even after a failure, it holds the old index or the new one."""
 
     def __init__(self, path: PathLike):
         self.path = Path(path)
         self.metadata_path = self.path / "index.json"
 
     def refuse_existing(self) -> None:
-        """Raises `FileExistsError` if the folder holds an index or anything else."""
+        """Raises `FileExistsError` if the folder holds an index or other files."""
         if self.metadata_path.exists():
             raise FileExistsError(
                 f"{self.path} holds an index; add to it (gsp-tf index {self.path} --add DIR), "
@@ -159,7 +159,7 @@ class IndexFolder:
         return IndexMetadata.read(self.metadata_path)
 
     def open(self, mapped: bool | None) -> tuple[IndexMetadata, list[Segment], bool]:
-        """Reads the index, its vectors left on disk if `mapped`, or if memory is too small."""
+        """Reads the index; vectors stay on disk if `mapped`, or if `None` and memory is short."""
 
         def opened(metadata):
             on_disk = mapped
@@ -173,7 +173,7 @@ class IndexFolder:
         return self._of_one_generation(opened)
 
     def verify(self) -> IndexMetadata:
-        """Reads all files and compares them with their checksums."""
+        """Compares all files with their checksums."""
 
         def verified(metadata):
             for file in metadata.files:
@@ -188,11 +188,11 @@ class IndexFolder:
             try:
                 return read(metadata)
             except (FileNotFoundError, ValueError):
-                if self._current() == metadata:  # else another process has replaced the files
+                if self._current() == metadata:  # otherwise another process replaced the files
                     raise
 
     def read(self, metadata: IndexMetadata, stored: StoredSegment, mapped: bool) -> Segment:
-        """Reads a segment; the checksum of vectors that are left on disk is not compared."""
+        """Reads a segment; the checksum of vectors is not compared if they stay on disk."""
         find = StoredFile.find if mapped else StoredFile.verify
         path, items_path = find(stored.vectors, self.path), stored.items.verify(self.path)
         vectors = read_index(path, metadata.kind, metadata.search_space().faiss_metric, mapped)
@@ -208,7 +208,7 @@ class IndexFolder:
         return Segment(vectors, items, stored)
 
     def _check_ids(self, metadata, segments):
-        """Refuses ids that are there twice, or that the index has not given yet."""
+        """Raises `ValueError` unless there are segments and their ids ascend, below `next_id`."""
         ids = np.concatenate([[-1], *(s.items["id"] for s in segments), [metadata.next_id]])
         if not segments:
             raise ValueError(f"{self.metadata_path} is damaged: it has no segments.")
@@ -219,7 +219,7 @@ class IndexFolder:
 
     @contextlib.contextmanager
     def changing(self, metadata: IndexMetadata | None = None) -> Iterator[None]:
-        """Locks the index, which must be as it was read; leaves no file that it does not name."""
+        """Locks the index, which must match `metadata`; then removes files it does not name."""
         with locked(self.path):
             if self._current() != metadata:
                 raise ValueError(
@@ -238,7 +238,7 @@ class IndexFolder:
     def write(
         self, metadata: IndexMetadata, segments: Sequence[Segment]
     ) -> tuple[IndexMetadata, list[Segment]]:
-        """Writes the segments that are new, then `index.json`; only within `changing`."""
+        """Writes new segments, then `index.json`; call it only within `changing`."""
         segments = [s if s.stored is not None else self._write(s) for s in segments]
         metadata = replace(metadata, segments=tuple(s.stored for s in segments))
         metadata.write(self.metadata_path)
@@ -271,12 +271,12 @@ def _is_ours(name: str) -> bool:
 
 
 def _is_left(file: Path) -> bool:
-    """Whether a file is one that a process left that was killed while it built an index."""
+    """Whether a file may be left over from a killed build of an index."""
     return file.name.startswith(".") or _is_ours(file.name)
 
 
 def available_memory() -> int:
-    """Bytes that a program can still use, as Linux estimates them; elsewhere all that there are."""
+    """Available memory in bytes, as Linux estimates it; total memory on other systems."""
     if _MEMINFO.exists():
         for line in _MEMINFO.read_text().splitlines():
             name, value = line.split(":")

@@ -34,27 +34,27 @@ def build_index(
 ) -> Index:
     """Builds an index of embedded images.
 
-    The recall of a compressed index is that of 256 of its images, each searching the others: the
-    share of their ten nearest neighbours by exact search that are among the ten that the index
-    finds. By the same queries it chooses how many lists to look into. Embeddings are read once, or
-    twice for a compressed index if they are more than half of the memory that is available.
+    The recall of a compressed index is measured with 256 of its images as queries, each searching
+    the others: it is the share of their ten exact nearest neighbours that are among the ten that
+    the index finds. The same queries determine how many lists to search. Embeddings are read once,
+    or twice for a compressed index if they exceed half of the available memory.
 
     Args:
         embeddings: `EmbeddingsFolder` or its path.
-        path: Folder to write; `None` is the folder `index` in the run of the model.
-        kind: `"exact"`, `"ivf_sq8"` or `"ivf_pq"`; `None` is exact up to 100,000 images, ivf_sq8
-            up to 5,000,000, ivf_pq above.
-        metric: `"euclidean"` or `"cosine"`; `None` is that of the run's evaluation.
-        seed: Integer seed of the samples that train and measure a compressed index.
+        path: Folder to write; `None` means the folder `index` in the run of the model.
+        kind: `"exact"`, `"ivf_sq8"` or `"ivf_pq"`; `None` means exact up to 100,000 images,
+            ivf_sq8 up to 5,000,000, and ivf_pq above.
+        metric: `"euclidean"` or `"cosine"`; `None` means the metric of the run's evaluation.
+        seed: Seed of the samples that train and measure a compressed index.
 
     Returns:
-        `Index`.
+        The new index.
 
     Raises:
         BlockingIOError: If another process is writing the folder.
-        FileExistsError: If the folder exists and holds anything.
-        FileNotFoundError: If there are no embeddings, or no `path` and the run is gone.
-        ValueError: If the embeddings are not complete or damaged, or too few for the kind.
+        FileExistsError: If the folder holds an index or other files.
+        FileNotFoundError: If there are no embeddings, or `path` is `None` and the run is missing.
+        ValueError: If the embeddings are incomplete, damaged or too few for the kind.
 
     Example:
         >>> build_index("no/such/folder")
@@ -103,14 +103,14 @@ def _built(source, kind, metric, rng):
 
 
 def _space(source, described, metric):
-    """The `SearchSpace` around all embeddings; no value is larger than the longest of them."""
+    """The `SearchSpace` around all embeddings; no value exceeds the length of the longest."""
     first = next(shard.embeddings[:1] for shard in source.shards() if shard.paths)
     longest = np.full_like(first, described.outcome.lengths[1])
     return SearchSpace.around(np.concatenate([first, longest]), metric)
 
 
 def _train_and_add(index, blocks, count, rng):
-    """Fills a compressed index, and gives its recall."""
+    """Trains and fills a compressed index; returns its recall."""
     points = min(count, max(_TRAINING_POINTS, _POINTS_PER_LIST * index.nlist))
     trained = np.sort(rng.choice(count, points, replace=False))
     queried = np.sort(rng.choice(count, min(count, _NUM_QUERIES), replace=False))
@@ -130,17 +130,16 @@ def _train_and_add(index, blocks, count, rng):
 
 
 def verify_index(path: PathLike) -> IndexMetadata:
-    """Checks that the files of an index are those that were written, vectors on disk included.
+    """Checks the files of an index against the checksums in `index.json`.
 
-    The files are read in full and compared with the checksums in `index.json`; nothing is loaded.
-    The checksums find damage; they are not a signature, for whoever can change the files can change
-    the checksums too.
+    All files are read in full, including vectors on disk; none is loaded. Checksums detect damage
+    but are not a signature: whoever can change the files can also change the checksums.
 
     Args:
-        path: Folder of `build_index`.
+        path: Folder written by `build_index`.
 
     Returns:
-        What `index.json` holds.
+        The contents of `index.json`.
 
     Raises:
         FileNotFoundError: If the folder is not an index, or lacks a file.
@@ -156,7 +155,7 @@ def verify_index(path: PathLike) -> IndexMetadata:
 
 
 def _default_path(source):
-    """The folder `index` in the run: the folder around the embeddings, or the one they name."""
+    """The folder `index` in the run, which is the parent of the embeddings or named by them."""
     model = source.metadata().model
     for run in (source.path.absolute().parent, Path(model.run)):
         file = run / "model.keras"

@@ -1,4 +1,4 @@
-"""A nearest-neighbour index of images that grows and shrinks."""
+"""A nearest-neighbour index of images that can grow and shrink."""
 
 import operator
 import os
@@ -20,25 +20,25 @@ from gsp_tf.serving.index._blocks import EmbeddedBlocks
 from gsp_tf.serving.index._folder import IndexFolder, Segment
 from gsp_tf.serving.index.kinds import emptied, read_index
 
-if TYPE_CHECKING:  # it imports TensorFlow
+if TYPE_CHECKING:  # importing it loads TensorFlow
     from gsp_tf.serving.embedding import RunModel
 
 
 class Index:
-    """Images found by their embeddings, in a folder.
+    """A nearest-neighbour index of images, stored in a folder.
 
-    Every image has an id, which it keeps, and which no other image gets after it was deleted.
-    `change` changes the folder at once and completely: whatever happens, it holds the index from
-    before or the one from after. If two processes change it at once, one of them is refused.
+    Every image keeps its id, which is not reused after the image is deleted. `change` is atomic:
+    even after a failure, the folder holds the index from before or after the change. If two
+    processes change an index at the same time, one of them is refused.
 
     Args:
-        path: Folder that `build_index` wrote.
-        mapped: Whether to leave the vectors on disk and read those that a search needs; `None`
-            does so if they are more than the memory that is available. The checksum of vectors on
-            disk is not compared; `verify_index` does it.
+        path: Folder written by `build_index`.
+        mapped: Whether to leave the vectors on disk and read only those that a search needs; `None`
+            does so if they exceed the available memory. Only `verify_index` compares the checksum
+            of vectors on disk.
 
     Attributes:
-        metadata: What `index.json` holds.
+        metadata: The contents of `index.json`.
         mapped: Whether the vectors are on disk.
 
     Raises:
@@ -69,12 +69,12 @@ class Index:
 
     @property
     def ids(self) -> np.ndarray:
-        """The ids of the images, int64 `(N,)`, in ascending order."""
+        """The ids of the images, int64 `(N,)`, ascending."""
         return self._ids
 
     @property
     def distance_name(self) -> str:
-        """What the distances are, such as "approximate Euclidean distance"."""
+        """The name of the distances, such as "approximate Euclidean distance"."""
         metric = {"euclidean": "Euclidean", "cosine": "cosine"}[self.metadata.metric]
         return f"{'' if self.metadata.kind == 'exact' else 'approximate '}{metric} distance"
 
@@ -83,14 +83,14 @@ class Index:
 
         Args:
             embeddings: Float array-like `(Q, D)`.
-            k: Number of images, at most as many as the index holds.
+            k: Number of images, at most the size of the index.
 
         Returns:
-            ids `(Q, k)` int64 and distances `(Q, k)` float32; those of a compressed index are
-            approximate.
+            ids `(Q, k)` int64 and distances `(Q, k)` float32; the distances of a compressed index
+            are approximate.
 
         Raises:
-            ValueError: If `k` is out of range, or the dimension of the embeddings differs.
+            ValueError: If `k` is out of range, or the embeddings have another dimension.
         """
         queries = checked_embeddings(embeddings, "embeddings")
         if queries.shape[1] != self.metadata.dim:
@@ -103,7 +103,7 @@ class Index:
         scores, ids = self._nearest(vectors, k)
         short = (ids < 0).any(axis=1)
         if short.any() and self.metadata.kind != "exact":
-            # The lists that were looked into hold fewer than k vectors: look into all.
+            # The searched lists hold fewer than k vectors: search all lists.
             indexes = [segment.vectors for segment in self._segments]
             probes = [index.nprobe for index in indexes]
             for index in indexes:
@@ -117,7 +117,7 @@ class Index:
         return ids, self._space.distances(scores)
 
     def _nearest(self, vectors, k):
-        """Scores and ids of the nearest vectors of all segments, -1 where too few are found."""
+        """Scores and ids of the nearest vectors in all segments; id -1 marks a missing one."""
         found = [segment.vectors.search(vectors, k) for segment in self._segments]
         if len(found) == 1:
             return found[0]
@@ -125,12 +125,12 @@ class Index:
         return faiss.merge_knn_results(*map(np.stack, zip(*found, strict=True)), keep_max)
 
     def check_model(self, model: "RunModel") -> None:
-        """Refuses a model that the index was not made with, or with other preprocessing."""
+        """Raises `ValueError` if the index was made with another model or preprocessing."""
         both = f"{model.folder.path} and the index {self.path}"
         check_same_model(model.info, self.metadata.model, both)
 
     def check_k(self, k: int) -> None:
-        """Refuses to search for no images, or for more than there are."""
+        """Raises `ValueError` if the index is empty, or `k` is not between 1 and its size."""
         if not len(self):
             raise ValueError(f"The index {self.path} is empty.")
         if not 1 <= operator.index(k) <= len(self):
@@ -139,11 +139,11 @@ class Index:
             )
 
     def paths(self, ids: Sequence[int]) -> list[str]:
-        """Paths of images by their ids."""
+        """The paths of the images with these ids."""
         return self._items["path"].take(pa.array(self._rows(ids))).to_pylist()
 
     def labels(self, ids: Sequence[int]) -> list[str | None]:
-        """Labels of images by their ids, `None` where it is not known."""
+        """The labels of the images with these ids, `None` where unknown."""
         return self._items["label"].take(pa.array(self._rows(ids))).to_pylist()
 
     def change(
@@ -152,20 +152,20 @@ class Index:
         delete: Sequence[PathLike] = (),
         replace_known: bool = False,
     ) -> None:
-        """Removes images, and adds those of a folder of embeddings, in one step.
+        """Removes images and adds those of a folder of embeddings, in one step.
 
         Args:
-            add: Folder of embeddings, with the model of this index.
-            delete: The paths of image files.
-            replace_known: Whether images that are in the index already are replaced by those that
-                are added, rather than refused.
+            add: Folder of embeddings made with the model of this index.
+            delete: Paths of image files to remove.
+            replace_known: Whether added images replace those of the same paths in the index; if
+                not, they are refused.
 
         Raises:
             BlockingIOError: If another process is changing the index.
             FileNotFoundError: If the folder holds no embeddings.
-            ValueError: If they are of another model or preprocessing, an image to add is in the
-                index, one to delete is not or is named twice, or another process has changed the
-                index since it was opened.
+            ValueError: If the embeddings have another model or preprocessing, an image to add is
+                refused, an image to delete is not in the index or is named twice, or another
+                process has changed the index since it was opened.
         """
         paths = self._items["path"]
         delete = pa.array([os.path.abspath(path) for path in delete], pa.string())
@@ -192,12 +192,12 @@ class Index:
                     )
                 dropped |= known
             kept = [self._without(segment, self._ids[dropped]) for segment in self._segments]
-            # The first segment stays if it is empty, for it holds what a compressed index learnt.
+            # The first segment stays even if empty: it holds the training of a compressed index.
             kept = [s for number, s in enumerate(kept) if not number or len(s.items)]
             self._take(*self._folder.write(metadata, self._merged(kept + new)))
 
     def _embedded(self, folder):
-        """A new segment of the images of a folder of embeddings."""
+        """A new segment with the images of a folder of embeddings."""
         metadata = self.metadata
         both = f"{folder.path} and the index {self.path}"
         check_same_model(folder.metadata().model, metadata.model, both)
@@ -210,7 +210,7 @@ class Index:
         return Segment(index, blocks.items())
 
     def _without(self, segment, ids):
-        """A segment without some ids; the same one if it has none of them."""
+        """The segment without some ids; the same object if it has none of them."""
         drop = np.isin(segment.items["id"], ids)
         if not drop.any():
             return segment
@@ -219,7 +219,7 @@ class Index:
         return Segment(vectors, segment.items.filter(pa.array(~drop)))
 
     def _merged(self, segments):
-        """The segments, each of at least twice as many images as the next, so that they are few."""
+        """Merges segments until each has at least twice as many images as the next."""
         while len(segments) > 1 and len(segments[-2].items) < 2 * len(segments[-1].items):
             *segments, first, second = segments
             first, second = self._own(first), self._own(second)
@@ -229,7 +229,7 @@ class Index:
         return segments
 
     def _own(self, segment):
-        """A segment in memory that can be changed."""
+        """The segment in memory, where it may be changed."""
         if segment.stored is None:
             return segment
         read = self._folder.read(self.metadata, segment.stored, mapped=False)

@@ -1,4 +1,4 @@
-"""The kinds of indexes that faiss makes of vectors."""
+"""The kinds of faiss indexes."""
 
 from pathlib import Path
 from typing import Literal, get_args
@@ -19,36 +19,36 @@ _TYPES = {
 _FLAT = {faiss.METRIC_L2: faiss.IndexFlatL2, faiss.METRIC_INNER_PRODUCT: faiss.IndexFlatIP}
 _POINTS_PER_LIST = 39
 _DIMS_PER_BYTE = 4
-_SPARE_RANGE = 0.1  # on each side of the trained values, for images that are added
+_SPARE_RANGE = 0.1  # added on each side of the trained range, for later images
 
 
 def choose_kind(count: int) -> Kind:
-    """The kind of index for a number of images, by default."""
+    """The default kind of index for a number of images."""
     if count <= _MOST_FOR_EXACT:
         return "exact"
     return "ivf_sq8" if count <= _MOST_FOR_SQ8 else "ivf_pq"
 
 
 def new_index(kind: Kind, dim: int, count: int, metric: int) -> faiss.Index:
-    """Makes an empty index of faiss that takes vectors with ids.
+    """Makes an empty faiss index that takes vectors with ids.
 
-    `exact` compares the query with every vector. The others put the vectors into about 4 √N lists
-    around k-means centres and compare the query with those of the nearest lists (Jégou, Douze,
-    Schmid, "Product Quantization for Nearest Neighbor Search", 2011). They store the difference of
-    a vector from its centre: `ivf_sq8` a byte for each dimension, `ivf_pq` a byte for every four
-    dimensions, which names one of 256 k-means centres of these.
+    `exact` compares the query with every vector. The other kinds assign the vectors to about 4 √N
+    lists around k-means centres and compare the query with the vectors of the nearest lists
+    (Jégou, Douze, Schmid, "Product Quantization for Nearest Neighbor Search", 2011). They store the
+    difference between a vector and its centre. `ivf_sq8` uses a byte for each dimension; `ivf_pq`
+    uses a byte for every four dimensions, which selects one of their 256 k-means centres.
 
     Args:
         kind: `"exact"`, `"ivf_sq8"` or `"ivf_pq"`.
-        dim: D, dimension of the vectors.
-        count: N, how many there will be.
-        metric: A metric of faiss.
+        dim: Dimension D of the vectors.
+        count: Number N of vectors that the index will hold.
+        metric: A faiss metric.
 
     Returns:
-        `faiss.Index`; all kinds but the exact one have to be trained.
+        The index; all kinds except exact need training.
 
     Raises:
-        ValueError: For an unknown kind, or too few vectors to train a compressed one.
+        ValueError: For an unknown kind, or too few vectors to train a compressed index.
 
     Example:
         >>> new_index("ivf_sq8", 64, 10_000, faiss.METRIC_L2).nlist
@@ -57,7 +57,7 @@ def new_index(kind: Kind, dim: int, count: int, metric: int) -> faiss.Index:
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; received {kind!r}.")
     if kind == "exact":
-        return faiss.IndexIDMap(_FLAT[metric](dim))  # of the type that is read, so that they merge
+        return faiss.IndexIDMap(_FLAT[metric](dim))  # same type as a file's, so they merge
     if count < _FEWEST_TO_COMPRESS:
         raise ValueError(f"{kind} needs at least {_FEWEST_TO_COMPRESS} images; received {count}.")
     lists = max(1, min(round(4 * count**0.5), count // _POINTS_PER_LIST))
@@ -68,17 +68,17 @@ def new_index(kind: Kind, dim: int, count: int, metric: int) -> faiss.Index:
         index.sq.rangestat_arg = _SPARE_RANGE
     else:
         index.pq.cp.min_points_per_centroid = 1
-        index.use_precomputed_table = -1  # which takes more memory than the vectors
+        index.use_precomputed_table = -1  # a table would exceed the vectors
     return index
 
 
 def _code_bytes(dim: int) -> int:
-    """Bytes of a code of `ivf_pq`: the largest divisor of D that is at most D / 4, or 1."""
+    """Bytes per code of `ivf_pq`: the largest divisor of D that is at most D / 4, or 1."""
     return next(m for m in range(max(1, dim // _DIMS_PER_BYTE), 0, -1) if dim % m == 0)
 
 
 def read_index(path: Path, kind: Kind, metric: int, mapped: bool) -> faiss.Index:
-    """Reads an index of faiss that `new_index` made, its vectors left in the file if `mapped`."""
+    """Reads a faiss index made by `new_index`; its vectors stay in the file if `mapped`."""
     mapping = faiss.IO_FLAG_MMAP_IFC if kind == "exact" else faiss.IO_FLAG_MMAP
     flags = (mapping if mapped else 0) | faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE
     try:
@@ -96,13 +96,13 @@ def read_index(path: Path, kind: Kind, metric: int, mapped: bool) -> faiss.Index
 
 
 def _is_of_kind(index, kind, mapped):
-    """Whether an index is one of `new_index`; a file of faiss may name another for its vectors."""
+    """Whether `new_index` makes such an index; a faiss file may point to another for vectors."""
     if type(index) is not _TYPES[kind]:
         return False
     if kind == "exact":
         return isinstance(faiss.downcast_index(index.index), faiss.IndexFlat)
     lists = faiss.downcast_InvertedLists(index.invlists)
-    if mapped:  # lists in a file have its name, those that faiss leaves where it reads have none
+    if mapped:  # lists in another file have its name; lists that stay in this file have none
         is_own = type(lists) is faiss.OnDiskInvertedLists and not lists.filename
     else:
         is_own = type(lists) is faiss.ArrayInvertedLists
@@ -110,7 +110,7 @@ def _is_of_kind(index, kind, mapped):
 
 
 def emptied(index: faiss.Index, kind: Kind, metric: int) -> faiss.Index:
-    """An empty index like one that was read with its vectors left on disk, trained as it is."""
+    """An empty index with the training of an index that was read with its vectors on disk."""
     if kind == "exact":
         return new_index(kind, index.d, 0, metric)
     lists = faiss.ArrayInvertedLists(index.nlist, index.code_size)
@@ -121,7 +121,7 @@ def emptied(index: faiss.Index, kind: Kind, metric: int) -> faiss.Index:
 
 
 def stored_ids(index: faiss.Index) -> np.ndarray:
-    """The ids of the vectors in an index, int64 `(N,)`, in ascending order."""
+    """The ids of the vectors in an index, int64 `(N,)`, ascending."""
     if isinstance(index, faiss.IndexIDMap):
         return np.sort(faiss.vector_to_array(index.id_map))
     lists = index.invlists

@@ -1,4 +1,4 @@
-"""The nearest neighbours of an image."""
+"""Search for the nearest neighbours of images."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +13,14 @@ from gsp_tf.visual import write_search_page
 
 
 class Neighbour(NamedTuple):
-    """An image that a search found.
+    """An image found by a search.
 
     Attributes:
         rank: 1 for the nearest.
-        distance: Its distance from the query.
-        label: Its class, `None` if it is not known.
-        path: Absolute path of its file.
-        id: Its id in the index.
+        distance: Distance from the query.
+        label: Class, `None` if unknown.
+        path: Absolute path of the file.
+        id: Id in the index.
 
     Example:
         >>> Neighbour(rank=1, distance=0.25, label="cat", path="/a.png", id=7).label
@@ -43,17 +43,17 @@ def search(
     """Finds the images of an index that are nearest to an image, or to each of several.
 
     Args:
-        run: Run folder of the model that the index was made with.
-        image: Image file, or a list of them.
-        index: `Index` or its folder; `None` is the folder `index` in the run.
-        k: Number of neighbours; all images of an index that holds fewer.
+        run: Run folder of the model that made the index.
+        image: Image file, or a list of image files.
+        index: `Index` or its folder; `None` means the folder `index` in the run.
+        k: Number of neighbours; an index with fewer images returns all of them.
 
     Returns:
-        The neighbours, nearest first; for a list of images a list of these lists. An image that is
+        The neighbours, nearest first; for a list of images, a list of such lists. An image that is
         in the index finds itself.
 
     Raises:
-        FileNotFoundError: If a folder is not there.
+        FileNotFoundError: If a folder does not exist.
         ValueError: If an image cannot be read, `k` is below 1, or the index was made with another
             model or preprocessing.
 
@@ -90,15 +90,15 @@ def _neighbours(index, ids, distances):
 def open_index(
     run: PathLike, index: Index | PathLike | None = None, mapped: bool | None = None
 ) -> Index:
-    """Opens an index, by default the one in the folder of a run.
+    """Opens an index, by default the one in a run folder.
 
     Args:
         run: Run folder.
-        index: `Index` or its folder; `None` is the folder `index` in the run.
+        index: `Index` or its folder; `None` means the folder `index` in the run.
         mapped: As in `Index`.
 
     Returns:
-        `Index`.
+        The index.
 
     Example:
         >>> open_index("runs/gsp")
@@ -119,13 +119,13 @@ def write_neighbours(
     neighbours: list[Neighbour] | list[list[Neighbour]],
     index: Index,
 ) -> Path:
-    """Writes a page with the pictures of what `search` found.
+    """Writes an HTML page with pictures of the images that `search` found.
 
     Args:
         path: HTML file to write.
-        image: Image file that was searched, or a list of them.
-        neighbours: What `search` gave for it.
-        index: `Index` that was searched.
+        image: Image file passed to `search`, or a list of image files.
+        neighbours: Result of `search`.
+        index: The searched index.
 
     Returns:
         The path of the page.

@@ -1,4 +1,4 @@
-"""How many of the true nearest neighbours an index finds."""
+"""Recall: the share of the true nearest neighbours that an index finds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _SHARE_OF_BEST = 0.99
 
 @dataclass(frozen=True)
 class Recall:
-    """The share of the true nearest neighbours of some queries that an index found when built."""
+    """Recall of an index, measured with some queries when it was built."""
 
     share: float
     neighbours: int
@@ -37,14 +37,14 @@ def exact_neighbours(
     k: int,
     metric: int,
 ) -> np.ndarray:
-    """Finds the true nearest neighbours of queries among vectors that come in blocks.
+    """Finds the true nearest neighbours of queries among blocks of vectors.
 
     Args:
         blocks: Pairs of ids `(n,)` and float32 vectors `(n, D)`.
         queries: float32 `(Q, D)`.
-        excluded: Integers `(Q,)`, for each query the id that it must not find.
+        excluded: Integers `(Q,)`: for each query, the id to leave out.
         k: Number of neighbours.
-        metric: A metric of faiss.
+        metric: A faiss metric.
 
     Returns:
         ids `(Q, k)`.
@@ -65,15 +65,16 @@ def exact_neighbours(
 def choose_probes(
     index: faiss.Index, queries: np.ndarray, excluded: np.ndarray, truth: np.ndarray
 ) -> float:
-    """Sets how many lists an index looks into, and measures its recall.
+    """Sets how many lists an index searches, and measures its recall.
 
-    It is the least power of two, or all lists, with 99 % of the recall of looking into all.
+    The number is the smallest power of two with 99 % of the recall of searching all lists. If no
+    power of two below the number of lists suffices, all lists are searched.
 
     Args:
         index: `faiss.IndexIVF`; its `nprobe` is set.
         queries: float32 `(Q, D)`.
-        excluded: Integers `(Q,)`, for each query the id that it must not find.
-        truth: ids `(Q, k)` of `exact_neighbours`.
+        excluded: Integers `(Q,)`: for each query, the id to leave out.
+        truth: ids `(Q, k)` from `exact_neighbours`.
 
     Returns:
         The recall, in [0, 1].

@@ -187,7 +187,7 @@ def test_the_name_of_several_files(write):
         ),
         (
             "pooling: {adapt_batches: 3}",
-            "pooling.adapt_batches .* it is now training.adapt_batches",
+            "pooling.adapt_batches is not a field: it is now training.adapt_batches",
         ),
         ("loss: {miner: none}", "loss.miner is not a field: it is now a section: miner: {name"),
         ("loss: {wrapper_arguments: {}}", "loss.wrapper_arguments .* section: loss_wrapper: {name"),

@@ -21,7 +21,7 @@ from gsp_tf.visual import INK, RUN_COLORS, transparent_figure
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "experiments/small_collage.yaml"
-C2 = '--loss={"name":"contrastive","arguments":{"positive_margin":0.0,"negative_margin":0.5}}'
+C2 = '--loss={"name":"contrastive","positive_margin":0.0,"negative_margin":0.5}'
 GSP = [C2, "--pooling.name=gsp"]
 CENTRE = [
     "--pooling.transport_ratio=0.25",

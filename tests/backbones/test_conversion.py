@@ -460,7 +460,7 @@ def test_command(tmp_path, state, capsys):
     assert ended.value.code == 0 and out.is_file()
     printed = capsys.readouterr().out
     assert f"{out}: {len(state)} tensors of bn_inception\n" in printed
-    assert "Left out, for the backbone does not have them: last_linear.bias\n" in printed
+    assert "Left out, because the backbone lacks them: last_linear.bias\n" in printed
     before = out.read_bytes()
     path.write_bytes(b"nothing")
     with pytest.raises(SystemExit) as ended:

@@ -94,7 +94,7 @@ def test_cifar_collage_names_the_classifier_that_it_starts_from(check):
 
 
 @pytest.mark.parametrize("name", ["resnet50", "bn_inception"])
-@pytest.mark.parametrize("large", [[], ["large"], ["cars196"], ["gsp"]])
+@pytest.mark.parametrize("large", [[], ["large"], ["cars196"]])
 def test_the_conventional_protocol(name, large):
     protocol = [EXPERIMENTS / "conventional" / f"{part}.yaml" for part in [name, *large]]
     recipe = load_recipe([BENCHMARKS / "cub200.yaml", *protocol, METHODS / "c1.yaml"])
@@ -143,12 +143,11 @@ def test_all_that_is_missing_is_said_at_once(check, tmp_path_factory):
     run = tmp_path_factory.mktemp("run")
     (run / "mine.txt").write_text("precious")
     options = ["--data.path", "nowhere", "--backbone.weights", "no.weights.h5", "--run", run]
-    options += ["--zero_shot.weight", "0.1", "--data.image_size", "32"]
+    options += ["--data.image_size", "32"]
     code, output = check(BENCHMARKS / "cub200.yaml", METHODS / "c1.yaml", options=options)
-    assert code == 1 and "Missing (4):" in output
+    assert code == 1 and "Missing (3):" in output
     assert "nowhere/CUB_200_2011 does not exist" in output
     assert "There is no weights file no.weights.h5." in output
-    assert "zero_shot.weight > 0 needs the attributes of pooling.name=gsp" in output
     assert f"The run folder {run} exists." in output
 
 

@@ -330,7 +330,7 @@ def test_a_damaged_checkpoint_is_named(stopped, capsys):
     for damage in (b"", b"PK\x03\x04 half a file"):
         stopped.checkpoint_path.write_bytes(damage)
         assert run("train", "--resume", stopped.path) == 1
-        assert "checkpoint.npz is damaged or no checkpoint" in capsys.readouterr().err
+        assert "checkpoint.npz is damaged, or is not a checkpoint" in capsys.readouterr().err
 
 
 def test_options_beside_resume_are_refused(tmp_path, capsys):

@@ -60,7 +60,7 @@ def warmed_up(path, **settings):
         data=DataRecipe(image_size=16),
         backbone=BackboneRecipe("conv4"),
         embedding=EmbeddingRecipe(dim=8),
-        pooling=ClassRecipe(num_prototypes=4),
+        pooling=ClassRecipe("gsp", {"num_prototypes": 4}),
         training=training,
     )
     learner = build_learner(recipe, num_classes=3, channels=1)

@@ -1,4 +1,4 @@
-"""Extension of Griffe: what mkdocstrings has to know of the docstrings and packages here."""
+"""Extension of Griffe: what mkdocstrings has to know about the docstrings here."""
 
 import re
 
@@ -6,17 +6,9 @@ import griffe
 
 
 class Docstrings(griffe.Extension):
-    """Makes `Example:` a section, and shows functions that are called as their file."""
+    """Makes `Example:` a section."""
 
     def on_instance(self, *, obj, **kwargs):
         if obj.docstring:
             text = re.sub(r"^( *)Example:$", r"\1Examples:", obj.docstring.value, flags=re.M)
             obj.docstring.value = text
-
-    def on_package(self, *, pkg, loader, **kwargs):
-        loader.resolve_aliases()
-        for package in (pkg, *pkg.modules.values()):
-            for name in map(str, package.exports or ()):
-                file = package.modules.get(name)
-                if file and name in file.members:
-                    package.members[name] = griffe.Alias(name, file.members[name], parent=package)

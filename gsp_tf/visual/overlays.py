@@ -90,8 +90,8 @@ def dominant_prototypes(images: np.ndarray, attribute_maps: ArrayLike) -> np.nda
 
     After Fig. 5 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
     Prototypes have the colours of `partition_maps`. A place has the full colour if its weight is at
-    least that of average pooling, and a fainter one if it is less. A place that is not pooled stays
-    grey.
+    least that of average pooling, and a fainter colour if it is less. A place that is left out
+    stays grey.
 
     Args:
         images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`; their luminance is shown.

@@ -30,8 +30,8 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: i
     """Writes one HTML page about runs that were evaluated on the same images.
 
     The page shows metrics, training curves, pooling weights over images, nearest neighbours, maps
-    of the embeddings, notes and recipes. It loads no other file. Every run shows the same images,
-    about a hundred for one run; they are read one at a time.
+    of the embeddings, notes and recipes. It loads nothing from elsewhere. Every run shows the same
+    images, about a hundred for one run; they are read one at a time.
 
     Args:
         path: file to write; an existing file is replaced in one step.

@@ -18,7 +18,7 @@ def write_search_page(
     hint: str,
     tile: Callable[[PathLike], Tile],
 ) -> Path:
-    """Writes one HTML page with queries and their neighbours; it loads no other file.
+    """Writes one HTML page with queries and their neighbours; it loads nothing from elsewhere.
 
     Pictures are made and written one at a time. The page shows at most the nearest 500 neighbours
     of a query.

@@ -42,7 +42,7 @@ def few_classes(
 
 
 def telling_queries(hits: np.ndarray, count: int) -> np.ndarray:
-    """Up to `count` queries, in turns from those that some, all and no runs hit `(runs, Q)`."""
+    """Up to `count` queries, taken in turns from those that some, all or no runs have hit."""
     won = np.asarray(hits).mean(axis=0)
     outcomes = [np.flatnonzero(group) for group in ((won > 0) & (won < 1), won == 1, won == 0)]
     turns = [(turn, kind) for kind, found in enumerate(outcomes) for turn in range(len(found))]

@@ -1,4 +1,4 @@
-"""Extension of Griffe: what mkdocstrings has to know of the docstrings and packages here."""
+"""Griffe extension that prepares the docstrings and packages of gsp_tf for mkdocstrings."""
 
 import re
 
@@ -6,7 +6,7 @@ import griffe
 
 
 class Docstrings(griffe.Extension):
-    """Makes `Example:` a section, and shows functions that are called as their file."""
+    """Makes `Example:` a section, and shows functions that have the name of their file."""
 
     def on_instance(self, *, obj, **kwargs):
         if obj.docstring:

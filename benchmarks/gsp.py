@@ -1,12 +1,10 @@
 """Costs of generalized sum pooling, in time, memory and growth.
 
-`.venv/bin/python benchmarks/gsp.py` prints tables for outputs and gradients:
-
-- times relative to a 1x1 convolution with m filters and average pooling, and to the paper's
-  formulation (100 iterations of Prop. 4.2 under automatic differentiation);
-- times of the TensorFlow kernels that GSP needs, by group;
-- peak memory relative to its bound (Linux);
-- the factor of the time when B, the places, C or m grow by 10.
+`.venv/bin/python benchmarks/gsp.py` prints tables for outputs and gradients: times relative to a
+1x1 convolution with m filters and average pooling, and to the paper's formulation (100 iterations
+of Prop. 4.2 under automatic differentiation); times of the TensorFlow kernels that GSP needs, by
+group; peak memory relative to its bound (Linux); and the factor of the time when B, the places, C
+or m grow by a factor of 10.
 """
 
 import ctypes

@@ -1,11 +1,9 @@
 """Costs of losses relative to the distance matrix or the matrix product that they need.
 
-`.venv/bin/python benchmarks/losses.py` prints times of value and gradient:
-
-- every pair loss relative to the distance matrix, for growing batches, with peaks of memory;
-- losses with a cross-batch memory of 44,800 embeddings, relative to the product of batch and
-  memory;
-- losses with proxies of 11,318 classes, relative to the product of batch and proxies.
+`.venv/bin/python benchmarks/losses.py` prints times of value and gradient. Pair losses are compared
+with the distance matrix, for growing batches, with peaks of memory. Losses with a cross-batch
+memory of 44,800 embeddings are compared with the product of batch and memory, and losses with
+proxies of 11,318 classes with the product of batch and proxies.
 """
 
 import keras
@@ -104,7 +102,7 @@ def pair_functions(names, jit_compile):
 
 
 def matrix_product(references, jit_compile, normalize=False, softmax=False):
-    """Product of embeddings and references, with gradients of both; constants have none."""
+    """Product of embeddings and references, with gradients; fixed references get none."""
     trained = isinstance(references, tf.Variable)
 
     def run(labels, embeddings):
@@ -177,13 +175,8 @@ def proxy_functions(make, num_classes, num_proxies, jit_compile):
 def compared(title, functions, arguments, num_rounds, at_most=None, note=""):
     """Table of milliseconds and ratios to the first function, without and with XLA.
 
-    Args:
-        title: title of the table.
-        functions: function from `jit_compile` to a dict of functions.
-        arguments: arguments of these functions.
-        num_rounds: number of rounds without the warm-up.
-        at_most: target of the ratios.
-        note: note of the table.
+    `functions` is a function from `jit_compile` to a dict of functions of `arguments`. `at_most` is
+    the target of the ratios.
     """
     plain, compiled = (
         medians(functions(jit_compile), arguments, num_rounds) for jit_compile in (False, True)

@@ -114,11 +114,7 @@ def _shown(cell):
 
 
 def main(run):
-    """Run a benchmark as a program: print its tables and, with --out, write them to a file.
-
-    Args:
-        run: function from `quick`, a bool, to a list of `Table`.
-    """
+    """Run a benchmark as a program: print its tables and, with --out, write them to a file."""
     parser = argparse.ArgumentParser(description=sys.modules[run.__module__].__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: a trial")
     parser.add_argument("--out", help="Markdown file whose section of this benchmark is replaced")
@@ -139,7 +135,7 @@ def write_section(path, title, text):
 
     Args:
         path: Markdown file; created if missing.
-        title: title such as `losses (CPU)`; a section with this title is replaced.
+        title: title such as `losses (CPU)`; replaces a section with this title.
         text: Markdown below the title.
     """
     path = Path(path)

@@ -22,12 +22,7 @@ with getattr(files, write)(path) as temporary:
 
 
 def kill_while_writing(write, path):
-    """Run a process that is killed when it renames its output, and keep what it leaves.
-
-    Args:
-        write: "replacing" or "new_folder".
-        path: file or folder that the process writes.
-    """
+    """Write `path` by "replacing" or "new_folder" in a process that is killed at the rename."""
     process = subprocess.run([sys.executable, "-c", KILLED, write, path])
     assert process.returncode == -signal.SIGKILL
 

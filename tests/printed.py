@@ -42,7 +42,7 @@ def assert_as_printed(code, printed, *arrays, rtol=1e-6, gradient_tolerance=1e-5
     Args:
         code: TensorFlow function from float64 tensors to a scalar.
         printed: NumPy function of the same float64 arrays, written from the paper alone.
-        arrays: arrays at which to compare them.
+        arrays: arguments of both functions.
         rtol: relative tolerance of the value.
         gradient_tolerance: tolerance of each gradient, as a share of its largest entry.
     """

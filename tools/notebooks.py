@@ -17,11 +17,7 @@ from gsp_tf._files import replace_text
 
 
 def execute(path):
-    """Run a notebook from top to bottom and save it.
-
-    Args:
-        path: file of the notebook; it runs in the folder of this file.
-    """
+    """Run a notebook from top to bottom in its folder and save it."""
     path = Path(path).resolve()
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(

@@ -19,16 +19,12 @@ from gsp_tf.training.proxy_pool import ProxyPool
 class ChanceConstrainedTrainer:
     """Trains an embedder by a series of proxy problems, each a projection of the last solution.
 
-    Thesis, Algorithm 1. At the start, θ* are the initial weights and ρ* are the embeddings of k
-    random images per class. Each problem takes these steps:
-
-    1. Draw a pool of b images per class and embed it with θ*.
-    2. Choose k proxies per class from the pool by greedy k-center against ρ* (Algorithm 2).
-    3. Train θ and the proxies with a pair loss between samples and proxies plus
-       `(λ/2) ||θ - θ*||²` (eq. 3.2.11), until validation MAP@R has not risen for `patience`
-       evaluations. The best θ and proxies become θ* and ρ*.
-
-    Training ends when a problem does not improve the result.
+    Thesis, Algorithm 1. At first, θ* are the initial weights and ρ* are the embeddings of k random
+    images per class. Each problem draws a pool of b images per class, embeds it with θ* and chooses
+    k proxies per class by greedy k-center against ρ* (Algorithm 2). It then trains θ and the
+    proxies until validation MAP@R has not risen for `patience` evaluations. The loss is a pair loss
+    between samples and proxies plus `(λ/2) ||θ - θ*||²` (eq. 3.2.11). The best θ and proxies become
+    θ* and ρ*. Training ends when a problem does not improve the result.
 
     Args:
         learner: compiled `MetricLearner` with a pair loss. Its embedder is trained in place, in a

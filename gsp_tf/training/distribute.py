@@ -1,19 +1,16 @@
 """Training under a `tf.distribute` strategy: the replicas of a step, the workers of a job.
 
-`DistributedModel` differs from a Keras 3 model in three ways:
-
-- Keras builds a model from the mean of the replicas' first batches. This fails with several workers
-  and with batches of different sizes. `DistributedModel` builds from the first replica's batch.
-- With several workers, Keras averages the scalars that replicas report along an axis that they do
-  not have. `DistributedModel` reports the scalars of the first replica, whose losses see the
-  batches of all. Keras combines the metrics of all replicas at the end of an epoch.
-- Keras clips the gradients of each replica before it sums them. `DistributedModel` clips the sum.
+`DistributedModel` corrects three things in Keras 3. Keras builds a model from the mean of the
+replicas' first batches, which fails with several workers and with batches of different sizes;
+`DistributedModel` builds from the first replica's batch. With several workers, Keras averages the
+scalars of replicas along an axis that they do not have; `DistributedModel` reports those of the
+first replica, whose losses see the batches of all. (Keras combines the metrics of all replicas at
+the end of an epoch.) Keras clips each replica's gradients; `DistributedModel` clips their sum.
 
 Every replica computes the loss of the rows of all replicas (`all_gather`) and descends its share
 (`divide_by_replicas`). The gradients that all replicas send back to a row sum to the gradient of
-the loss. The last digits of a result may differ between machines, but decisions that depend on
-them, such as when to stop, must not. Workers therefore share the first worker's results
-(`broadcast_from_chief`).
+the loss. The last digits of a result may differ between machines, but decisions such as when to
+stop must not. Workers therefore share the first worker's results (`broadcast_from_chief`).
 """
 
 import keras

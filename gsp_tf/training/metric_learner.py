@@ -19,17 +19,15 @@ class MetricLearner(DistributedModel, keras.Model):
 
     The total loss is a weighted sum of one loss per output of the embedder and the regularisers of
     its layers:
+    `Σ_name weight_name loss_name(labels, output_name) + weight_regularizers (regularisers)`.
+    For a single loss, the sum over names is `loss(labels, embeddings)`. With an attribute loss it
+    is `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)` (GSP paper, section
+    4.3; thesis, eq. 5.2.5).
 
-    - one loss: `loss(labels, embeddings)`, plus the regularisers;
-    - with an attribute loss: `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels,
-      attributes)` (GSP paper, section 4.3; thesis, eq. 5.2.5), plus the regularisers;
-    - several losses by name: `Σ_name weight_name loss_name(labels, output_name) +
-      weight_regularizers (regularisers)`.
-
-    The weights of the losses (proxies, class embeddings) belong to the learner: they train, save
-    and load with it. `call` returns the outputs of the embedder; inference uses the first. The logs
-    contain the value of each loss as `name_loss`. If the learner is created within the scope of a
-    `tf.distribute` strategy, its losses see the batches of all replicas.
+    The weights of the losses (proxies, class embeddings) train, save and load with the learner.
+    `call` returns the outputs of the embedder; inference uses the first. The logs contain each loss
+    as `name_loss`. In the scope of a `tf.distribute` strategy, the losses see the batches of all
+    replicas.
 
     Args:
         embedder: model from images to embeddings `(B, D)`, or to a list or dict of outputs

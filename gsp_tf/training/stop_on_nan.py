@@ -12,10 +12,10 @@ from gsp_tf.training._keras import layers_within
 class StopOnNaN(keras.callbacks.Callback):
     """Stops training when the loss is NaN or infinite and reports where the first such value arose.
 
-    In the batch of that loss, it looks for the first value that is not finite in this order: inputs
-    and labels, weights before the step (the gradient of an earlier step was then not finite),
-    outputs of layers in the order in which they run, the loss. The search takes one more forward
-    pass over the batch with the weights from before the step.
+    It searches the batch of that loss in this order: inputs and labels, weights before the step
+    (the gradient of an earlier step was then not finite), outputs of layers in the order in which
+    they run, the loss. The search takes one more forward pass with the weights from before the
+    step.
 
     The callback therefore keeps the last batch and a second copy of the trainable weights. With
     several replicas or `steps_per_execution` above 1 it keeps neither and reports no place. The

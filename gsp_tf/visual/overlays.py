@@ -139,7 +139,7 @@ def dominant_prototypes(images: np.ndarray, attribute_maps: ArrayLike) -> np.nda
 
 
 def weight_spread(weights: ArrayLike) -> dict[str, float]:
-    """Measures how much pooling weights differ from average pooling.
+    """Measures the difference between pooling weights and average pooling.
 
     Args:
         weights: non-negative floats `(N, h, w, maps)`, each map with a positive sum.

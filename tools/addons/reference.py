@@ -22,15 +22,9 @@ NUM_BATCHES = 60
 
 
 def random_batch(rng, index):
-    """Labelled points around random class centres, in random order.
+    """Labels `(B,)`, embeddings `(B, D)` around random class centres, margin, whether to normalise.
 
-    Args:
-        rng: numpy random generator.
-        index: number of the batch; every third batch has unit embeddings, and the loss normalises
-            every third.
-
-    Returns:
-        Dict of labels `(B,)`, embeddings `(B, D)`, margin, and whether to normalise.
+    By `index`, every third batch has unit embeddings, and the loss normalises every third.
     """
     num_classes = rng.integers(2, 13)
     samples_per_class = rng.integers(2, 7, num_classes)

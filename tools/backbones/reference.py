@@ -98,14 +98,9 @@ def googlenet_shapes():
 
 
 def random_state(architecture, seed=SEED):
-    """A state dict of random weights that keep activations of order 1.
+    """A state dict of random float32 weights that keep activations of order 1, by PyTorch's keys.
 
-    Args:
-        architecture: "bn_inception" or "googlenet".
-        seed: seed of numpy's `RandomState`, which gives the same numbers everywhere.
-
-    Returns:
-        Dict of float32 arrays by PyTorch's keys.
+    Numpy's `RandomState` gives the same numbers everywhere.
     """
     random = np.random.RandomState(seed)
 
@@ -236,15 +231,10 @@ def torch_concatenate(branches):
 
 
 def evaluate(architecture, image, seed=SEED):
-    """Computes the maps of a network with the weights of `random_state`.
+    """Maps of a network with the weights of `random_state`, float64 `(H, W, C)` by stage.
 
-    Args:
-        architecture: "bn_inception" or "googlenet".
-        image: array `(H, W, 3)` of RGB pixels in [0, 255].
-        seed: seed of the weights.
-
-    Returns:
-        Dict of float64 arrays `(H, W, C)` by stage.
+    The architecture is "bn_inception" or "googlenet". The image is `(H, W, 3)` with RGB pixels in
+    [0, 255].
     """
     import torch
 

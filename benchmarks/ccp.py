@@ -1,10 +1,10 @@
-"""Costs of a projection of CCP beside the training steps of a problem.
+"""Costs of a CCP projection relative to the training steps of a problem.
 
-`.venv/bin/python benchmarks/ccp.py` prints the time of a training step with the loss in the batch
-and with that of a proxy problem, and of what stands between two problems: embedding the pool from
-JPEG files, choosing its k-centers, moving proxies and θ*. From these it computes what a projection
-costs for CUB-200-2011 and Stanford Online Products, as their recipes have it, beside the shortest
-problem that there can be.
+`.venv/bin/python benchmarks/ccp.py` prints the times of a training step with the loss in the batch
+and with the loss of a proxy problem, and the times of the work between two problems: embedding the
+pool from JPEG files, choosing its k-centers, and moving proxies and θ*. From these it computes the
+cost of a projection with the recipes for CUB-200-2011 and Stanford Online Products, relative to the
+shortest possible problem.
 """
 
 import math
@@ -78,7 +78,7 @@ def training_step(learner, sizes):
 
 
 def pool_of(recipe, folder):
-    """`ProxyPool` of as many JPEG files as a draw takes."""
+    """`ProxyPool` with as many JPEG files as one draw uses."""
     num_files = POOL_CLASSES * recipe.ccp.pool_size
     labels = np.arange(num_files) % POOL_CLASSES
     files = FileImages(
@@ -88,7 +88,7 @@ def pool_of(recipe, folder):
 
 
 def k_center(recipe, num_classes):
-    """Choice of proxies in the pools of all classes, against those there are."""
+    """Function that chooses proxies in the pools of all classes, given the current ones."""
     rng = np.random.default_rng(0)
     ccp, dim = recipe.ccp, recipe.embedding.dim
     pool, centers = (
@@ -99,7 +99,7 @@ def k_center(recipe, num_classes):
 
 
 def move(learner):
-    """Going back to the best weights, which become θ*, with other proxies."""
+    """Function that restores the best weights, makes them θ* and assigns other proxies."""
     proxies = learner.embedding_loss.proxies
 
     def run():

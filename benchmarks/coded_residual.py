@@ -1,10 +1,10 @@
-"""Costs of the coded residual transform beside average pooling and beside its plain form.
+"""Costs of the coded residual transform relative to average pooling and to its plain form.
 
-`.venv/bin/python benchmarks/coded_residual.py` prints, as the places HW and the prototypes K grow,
-the peak memory (beyond that of a single place, so without the weights) and the time of value and
-gradient of a batch: of average pooling and a dense layer, of the layer, and of its equations
-with the residuals `(B, HW, K, C)` written out. A second table compares one embedding network for
-all prototypes with one for each.
+`.venv/bin/python benchmarks/coded_residual.py` prints the peak memory and the time of value and
+gradient of a batch for growing numbers of places HW and prototypes K. It compares average pooling
+with a dense layer, the layer, and the layer's equations with the residuals `(B, HW, K, C)` written
+out. Memory is that beyond a single place, so it excludes the weights. A second table compares one
+embedding network for all prototypes with one per prototype.
 """
 
 import keras
@@ -24,7 +24,7 @@ QUICK_SIZES = ((9, 4),)
 
 
 class PlainForm(CodedResidualTransform):
-    """The same layer, with every residual of every feature to every prototype."""
+    """The same layer, but with the residuals of every feature to every prototype."""
 
     def _residuals(self, features, mask):
         residuals = features[:, :, None] - ops.convert_to_tensor(self.prototypes)
@@ -73,7 +73,7 @@ def value_and_gradient(layer):
 
 
 def peak(form, places, num_prototypes):
-    """Peak bytes of value and gradient, beyond those of a single place."""
+    """Peak bytes of value and gradient beyond those of a single place."""
     run = value_and_gradient(layer(form, num_prototypes))
     graph = tf.function(run, input_signature=[tf.TensorSpec((None, None, CHANNELS))])
     features = features_of(places)
@@ -82,7 +82,7 @@ def peak(form, places, num_prototypes):
 
 
 def times(layers, places, num_rounds):
-    """Median milliseconds of the layers, a dict without and one with XLA."""
+    """Median milliseconds of the layers: one dict without and one with XLA."""
     return [
         medians(
             {

@@ -1,13 +1,13 @@
-"""Costs of embedding and indexing a large collection for each image, on one core.
+"""Costs per image of embedding and indexing a large collection on one core.
 
-`.venv/bin/python benchmarks/collection.py` prints how many images of 500 x 375 pixels a core embeds
-with `BatchEmbedder`, and which share of the time goes into checking, decoding and the model (with
-random weights, whose values do not matter for time); and what an index of each kind takes of disk,
-memory and time for each vector.
+`.venv/bin/python benchmarks/collection.py` prints how many images of 500 x 375 pixels one core
+embeds with `BatchEmbedder`, and the shares of the time for checking, decoding and the model. The
+model has random weights, whose values do not affect the time. It also prints the disk space, memory
+and time that each kind of index takes per vector.
 
-Every number is taken in a process of its own that is bound to one core (`os.sched_setaffinity`),
-with one thread of TensorFlow and of faiss. Times are those of the processor
-(`time.process_time`), which other programs on the machine change little.
+Every number is measured in a new process that is bound to one core (`os.sched_setaffinity`) and
+uses one thread of TensorFlow and of faiss. Times are processor times (`time.process_time`), which
+other programs on the machine change little.
 """
 
 import os
@@ -41,10 +41,10 @@ KINDS = ("exact", "ivf_sq8", "ivf_pq")
 NEIGHBOURS = 10
 CLUSTER_SIZE = 50
 NOISE = 0.35
-TRAINING_POINTS = 65_536, 64  # at least, and for each list, as `build_index` takes them
+TRAINING_POINTS = 65_536, 64  # the minimum, and the number per list, as in `build_index`
 BATCH_SIZE = 32
 NUM_FILES = 32
-PROBES = 64  # lists that the timed searches look into
+PROBES = 64  # lists that the timed searches visit
 SEARCHES = 7  # rounds of a search
 
 
@@ -65,7 +65,7 @@ QUICK = Sizes((("conv4", 32), ("resnet20", 32)), 64, (16,), 2_000, 32, 1)
 
 
 def on_one_core():
-    """Bind this process, of which TensorFlow has not been used, to one core and one thread."""
+    """Bind this process to one core and one thread, before it uses TensorFlow."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -73,7 +73,7 @@ def on_one_core():
 
 
 def seconds(function, rounds):
-    """Median of the processor's time of a function."""
+    """Median processor time of a function."""
     taken = []
     for _ in range(rounds):
         started = time.process_time()
@@ -83,7 +83,7 @@ def seconds(function, rounds):
 
 
 def throughput(backbone, side, sizes):
-    """Seconds of one image: embedded, checked, decoded, through the model; bytes of its file."""
+    """Seconds per image to embed, check, decode and run the model; bytes of its file."""
     on_one_core()
     data = {"image_size": side, "resize": round(side / 0.875)}
     with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +139,7 @@ def vectors(dim, sizes):
 
 
 def build(kind, dim, sizes, path):
-    """Costs of an index that is written to a file."""
+    """Costs of an index in a file."""
     on_one_core()
     values, ids = vectors(dim, sizes), np.arange(sizes.vectors)
     index = new_index(kind, dim, len(values), faiss.METRIC_L2)
@@ -180,13 +180,13 @@ def build(kind, dim, sizes, path):
 
 
 def memory(path):
-    """Bytes of memory that an index takes when it is read."""
+    """Bytes of memory that an index takes after it is read."""
     held, flags = [], faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE
     return peak_bytes(lambda: held.append(faiss.read_index(path, flags)))
 
 
 def indexes(sizes):
-    """The table of what indexes hold, and that of what they take of time."""
+    """The tables of the sizes and the times of indexes."""
     settings = [(kind, dim) for dim in sizes.dims for kind in KINDS]
     with tempfile.TemporaryDirectory() as folder:
         paths = [str(Path(folder) / f"{kind}-{dim}") for kind, dim in settings]
@@ -235,7 +235,7 @@ def _per_list(costs):
 
 
 def files(sizes):
-    """Bytes of a vector in Parquet."""
+    """Bytes per vector in Parquet."""
     rows, count = [], 256 if sizes is QUICK else 4096
     for dim in sizes.dims:
         values = vectors(dim, sizes)[:count]

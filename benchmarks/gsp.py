@@ -1,10 +1,10 @@
 """Costs of generalized sum pooling, in time, memory and growth.
 
-`.venv/bin/python benchmarks/gsp.py` prints tables of outputs and gradients: times beside a 1x1
-convolution with m filters and average pooling, and beside the paper's formulation (100 iterations
-of Prop. 4.2 under automatic differentiation); what GSP needs of TensorFlow's kernels, one group of
-them at a time; peak memory beside its bound (Linux); and the time at 10 times B, the places, C or m
-over that at 1.
+`.venv/bin/python benchmarks/gsp.py` prints tables for outputs and gradients: times relative to a
+1x1 convolution with m filters and average pooling, and to the paper's formulation (100 iterations
+of Prop. 4.2 under automatic differentiation); times of the TensorFlow kernels that GSP needs, by
+group; peak memory relative to its bound (Linux); and the factor of the time when B, the places, C
+or m grow by a factor of 10.
 """
 
 import ctypes
@@ -30,11 +30,11 @@ from backward_cost import automatic  # noqa: E402
 # (B, places, C, m), and whether the paper's formulation is timed too.
 SHAPES = {(32, 49, 128, 64): True, (128, 64, 512, 64): True, (32, 784, 512, 128): False}
 QUICK_SHAPES = {(8, 16, 32, 8): True}
-# The shape that grows, one of its sizes at a time, and by how much.
+# The shape that grows, one size at a time, and the factor.
 GROWN = (32, 196, 256, 64)
 QUICK_GROWN = (2, 4, 8, 4)
 GROWTH = 10
-# Compiled by XLA or not, and how many times a convolution GSP may take.
+# Whether XLA compiles, and the target for the time of GSP as a multiple of the convolution's.
 MODES = {"XLA": True, "no XLA": False}
 AT_MOST = {"XLA": 1.2, "no XLA": 1.4}
 PAPER_AT_LEAST = 3
@@ -45,21 +45,21 @@ PAGE = 4096
 
 
 def convolution(channels, m):
-    """Pooled values of m filters, and their weights."""
+    """Function to the pooled values of m filters, and the filters' weights."""
     layers = [keras.layers.Conv2D(m, 1), keras.layers.GlobalAveragePooling2D()]
     model = keras.Sequential([keras.Input((None, None, channels)), *layers])
     return model, model.trainable_weights
 
 
 def pooling(channels, m, solver="newton"):
-    """Pooled features and attributes of the layer, and its prototypes."""
+    """Function to the pooled features and attributes of the layer, and its prototypes."""
     layer = GeneralizedSumPooling(m, solver=solver, return_attributes=True)
     layer.build((None, None, None, channels))
     return layer, layer.trainable_weights
 
 
 def paper(channels, m):
-    """The same by the paper's iteration, each step with the gradient of its own."""
+    """The same by the paper's iteration, with a gradient for each step."""
     layer, weights = pooling(channels, m)
 
     def pool(maps):
@@ -76,7 +76,7 @@ def paper(channels, m):
 
 
 def value_and_gradient(pool, weights, jit_compile):
-    """Gradients to maps and weights for given gradients of the outputs, and the outputs."""
+    """Function to the outputs and, from given output gradients, those of maps and weights."""
     weights = [weight.value for weight in weights]
 
     def run(maps, *upstream):
@@ -90,7 +90,7 @@ def value_and_gradient(pool, weights, jit_compile):
 
 
 def arguments_of(shape):
-    """Maps that are not negative, as after a ReLU, and gradients of both outputs."""
+    """Non-negative maps, as after a ReLU, and gradients of both outputs."""
     batch, places, channels, m = shape
     side = max(side for side in range(1, int(places**0.5) + 1) if places % side == 0)
     rng = np.random.default_rng(0)
@@ -100,7 +100,7 @@ def arguments_of(shape):
 
 
 def times(sides, jit_compile, num_rounds):
-    """Median milliseconds of pairs of a maker and a shape, all of them in turn."""
+    """Median milliseconds of pairs of a maker and a shape, timed in turn."""
     functions = {
         (make, shape): partial(
             value_and_gradient(*make(*shape[2:]), jit_compile), *arguments_of(shape)
@@ -111,8 +111,8 @@ def times(sides, jit_compile, num_rounds):
 
 
 def memory(shape):
-    """Peak bytes of a call beyond what it returns, by mode and solver."""
-    # Every larger buffer is returned when it is freed, so that the first call leaves none.
+    """Peak bytes of a call beyond its results, by mode and solver."""
+    # Returns every larger buffer when it is freed, so that the first call leaves none.
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**14)
     arguments = arguments_of(shape)
     peaks = {}
@@ -149,12 +149,12 @@ def times_table(shapes, num_rounds):
 
 
 def needs(shape):
-    """What the value and the gradient of GSP need of TensorFlow's kernels, by group.
+    """Functions with the TensorFlow kernels that value and gradient of GSP need, by group.
 
-    The groups are the matrix products, the sums over the maps (norms, pooled features, gradient of
-    the weights), the parts of the maps' gradient beside the product (multiples of the features
-    and of the upstream gradient, and their sum with it), and what is done to the costs (distance,
-    softmax, gradient of both); the solution of the transport is left out.
+    The groups are the matrix products; the sums over the maps (norms, pooled features, gradient of
+    the weights); the parts of the maps' gradient other than the product (multiples of the features
+    and of the upstream gradient, and their sum with the product); and the operations on the costs
+    (distance, softmax, gradient of both). The solution of the transport is left out.
     """
     batch, places, channels, m = shape
     maps, g_pooled, _ = arguments_of(shape)
@@ -220,7 +220,7 @@ def needs_table(shapes, num_rounds):
 
 
 def memory_table(shapes):
-    # Without oneDNN, whose allocator keeps what is freed, the system sees every buffer.
+    # oneDNN's allocator keeps freed memory; without it, the system sees every buffer.
     with mock.patch.dict(os.environ, TF_ENABLE_ONEDNN_OPTS="0"):
         found = in_fresh_processes(memory, [(shape,) for shape in shapes])
     rows = []

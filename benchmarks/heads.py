@@ -1,10 +1,10 @@
-"""Costs of every pooling and every head beside average pooling.
+"""Costs of every pooling and every head relative to average pooling.
 
-`.venv/bin/python benchmarks/heads.py` prints, for heads on the maps that bn_inception makes of 227
-pixels (7 x 7 x 1024; for global_local also that of its module 4d, 14 x 14 x 608): weights; value
-and gradient in milliseconds, all heads in turn in every round; peak memory of it; and what a
-training step of bn_inception would take with the head in the place of average pooling, from these
-times and that of a step with average pooling.
+`.venv/bin/python benchmarks/heads.py` measures heads on the maps of bn_inception for 227 pixels
+(7 x 7 x 1024; for global_local also the map of module 4d, 14 x 14 x 608). It prints the number of
+weights, and the milliseconds and peak memory of value and gradient; every round times all heads in
+turn. From these times and that of a bn_inception training step with average pooling, it computes
+the time of a step with each head.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ MEASURED = ("gap", *(name for name in NAMES["pooling"] if name != "gap"), *HEADS
 
 @dataclass(frozen=True)
 class Sizes:
-    """Measured parts: images of the heads and of the step, maps of the backbone, heads."""
+    """Images for the heads and for the step, maps of the backbone, and heads to measure."""
 
     batch: int
     step_batch: int
@@ -67,14 +67,14 @@ def recipe_of(name, backbone):
 
 
 def head_of(name, sizes):
-    """Model from the maps of the backbone to embeddings, as training runs it."""
+    """Model from the backbone's maps to embeddings, as in training."""
     inputs = [keras.Input(shape) for shape in sizes.maps]
     features = inputs if name == "global_local" else inputs[-1]
     return keras.Model(inputs, build_head(recipe_of(name, sizes.backbone), features))
 
 
 def value_and_gradient(model):
-    """Gradients of the squared outputs to weights and inputs."""
+    """Gradients of the squared outputs with respect to weights and inputs."""
     weights = [weight.value for weight in model.trainable_weights]
 
     def run(*inputs):
@@ -89,7 +89,7 @@ def value_and_gradient(model):
 
 
 def maps_of(sizes):
-    """Features that are not negative, as after a ReLU."""
+    """Non-negative features, as after a ReLU."""
     rng = np.random.default_rng(0)
     return [
         tf.constant(rng.exponential(size=(sizes.batch, *shape)).astype("float32"))
@@ -98,7 +98,7 @@ def maps_of(sizes):
 
 
 def memory(name, sizes):
-    """Peak bytes of value and gradient, beyond those of a single image."""
+    """Peak bytes of value and gradient beyond those of a single image."""
     run = tf.function(value_and_gradient(head_of(name, sizes)), reduce_retracing=True)
     maps = maps_of(sizes)
     signature = [tf.TensorSpec((None, *shape)) for shape in sizes.maps]
@@ -108,7 +108,7 @@ def memory(name, sizes):
 
 
 def step_milliseconds(sizes, jit_compile, num_rounds):
-    """Value and gradient of the backbone with average pooling, for a batch of the heads' size."""
+    """Time of value and gradient of the backbone with average pooling, for the heads' batch."""
     shape = (sizes.side, sizes.side, 3)
     images = keras.Input(shape)
     maps = backbones.create(sizes.backbone, shape)(images)

@@ -1,8 +1,8 @@
-"""Costs of greedy k-center selection beside the matrix-vector products it needs.
+"""Costs of greedy k-center selection relative to the matrix-vector products that it needs.
 
 `.venv/bin/python benchmarks/k_center.py` prints times taken alternately in one run: one call for
 11,318 classes with a pool of 7 and k = 4 each, and one pool of 60,000 points with k = 100. The
-products are those of the pool with the given centres, and with k points one after the other.
+products are those of the pool with the given centres, then with k points one after the other.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ AT_MOST = 1.3
 
 @dataclass(frozen=True)
 class Setting:
-    """Shape of the pools without their dimensions, centres that are given, points to choose."""
+    """Shape of the pools without the dimension, number of given centres, points to choose."""
 
     pools: tuple
     num_centers: int
@@ -33,9 +33,9 @@ QUICK = Setting((20, 7), 4, 4), Setting((200,), 1, 10)
 
 @tf.function
 def products(pool, centers, k):
-    """The products of the pool with the centres, and with one point after the other.
+    """The products of the pool with the centres, and with one point after another.
 
-    As in the selection, the next point is known when the product before it is there.
+    As in the selection, each product determines the next point.
     """
     total = tf.reduce_sum(tf.matmul(pool, centers, transpose_b=True), axis=-1)
     for index in tf.range(k):

@@ -1,9 +1,9 @@
-"""Costs of losses beside the distance matrix or the matrix product that they need.
+"""Costs of losses relative to the distance matrix or the matrix product that they need.
 
-`.venv/bin/python benchmarks/losses.py` prints the times of value and gradient of every pair loss
-beside the distance matrix of the batch, as the batch grows, and their peaks of memory; of losses
-with a cross-batch memory of 44,800 embeddings beside the product of batch and memory; and of losses
-with proxies of 11,318 classes beside the product of batch and proxies.
+`.venv/bin/python benchmarks/losses.py` prints times of value and gradient. Pair losses are compared
+with the distance matrix, for growing batches, with peaks of memory. Losses with a cross-batch
+memory of 44,800 embeddings are compared with the product of batch and memory, and losses with
+proxies of 11,318 classes with the product of batch and proxies.
 """
 
 import keras
@@ -37,7 +37,7 @@ QUICK_LOSSES = ["ContrastiveLoss", "TripletLoss"]
 DISTANCES = "distance matrix"
 NORMALIZED = "product of normalised ones"
 SOFTMAX = "its log-softmax"
-# What some losses need at the least, beside the distances or similarities of unit vectors.
+# The least work of some losses besides the distances or similarities of unit vectors.
 PAIR_FLOORS = {
     "softplus of similarities": lambda x: tf.nn.softplus(10 * tf.matmul(x, x, transpose_b=True)),
     "log-sum-exp of distances": lambda x: tf.reduce_logsumexp(-pairwise_distances(x), axis=1),
@@ -60,7 +60,7 @@ PAIRS_NOTE = (
 
 
 def value_and_gradient(loss, jit_compile):
-    """Gradients to the embeddings and the weights of the loss, and its value."""
+    """Gradients with respect to the embeddings and the weights of the loss, and its value."""
     weights = [weight.value for weight in getattr(loss, "trainable_weights", ())]
 
     def run(labels, embeddings):
@@ -102,7 +102,7 @@ def pair_functions(names, jit_compile):
 
 
 def matrix_product(references, jit_compile, normalize=False, softmax=False):
-    """Product of embeddings and references, with the gradients to those that are trained."""
+    """Product of embeddings and references, with gradients; fixed references get none."""
     trained = isinstance(references, tf.Variable)
 
     def run(labels, embeddings):
@@ -173,15 +173,10 @@ def proxy_functions(make, num_classes, num_proxies, jit_compile):
 
 
 def compared(title, functions, arguments, num_rounds, at_most=None, note=""):
-    """Milliseconds and ratios to the first of the functions, without and with XLA.
+    """Table of milliseconds and ratios to the first function, without and with XLA.
 
-    Args:
-        title: of the table.
-        functions: function from `jit_compile` to a dict of functions.
-        arguments: those of the functions.
-        num_rounds: beside those of the warm-up.
-        at_most: target of the ratios.
-        note: of the table.
+    `functions` is a function from `jit_compile` to a dict of functions of `arguments`. `at_most` is
+    the target of the ratios.
     """
     plain, compiled = (
         medians(functions(jit_compile), arguments, num_rounds) for jit_compile in (False, True)
@@ -197,7 +192,7 @@ def compared(title, functions, arguments, num_rounds, at_most=None, note=""):
 
 
 def growth(names, sizes, num_rounds):
-    """Milliseconds and ratios to the distance matrix under XLA, as the batch grows."""
+    """Milliseconds and ratios to the distance matrix under XLA, for growing batches."""
     times = {
         size: medians(pair_functions(names, True), batch(size, NUM_CLASSES), num_rounds)
         for size in sizes
@@ -213,7 +208,7 @@ def growth(names, sizes, num_rounds):
 
 
 def peak(name, size):
-    """Peak bytes of value and gradient without XLA, beyond those of a batch of two."""
+    """Peak bytes of value and gradient without XLA beyond those of a batch of two."""
     run = pair_functions([] if name == DISTANCES else [name], False)[name]
     signature = tf.TensorSpec((None,), "int64"), tf.TensorSpec((None, DIM))
     run = run.get_concrete_function(*signature)

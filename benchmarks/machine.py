@@ -1,4 +1,4 @@
-"""The machine that a benchmark runs on, in words."""
+"""Describes the machine that runs a benchmark."""
 
 import os
 import platform

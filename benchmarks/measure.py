@@ -1,4 +1,4 @@
-"""Time and memory of a function, as the benchmarks take them."""
+"""Measures the time and memory of functions for the benchmarks."""
 
 import multiprocessing
 import re
@@ -13,14 +13,14 @@ WARM_UP = 3
 
 
 def rounds(quick):
-    """How many rounds a benchmark takes beside those of the warm-up."""
+    """Number of rounds of a benchmark without the warm-up."""
     return 2 if quick else 20
 
 
 def medians(functions, arguments, rounds, warm_up=WARM_UP):
-    """Milliseconds of each function, all of them in turn in every round.
+    """Milliseconds of each function; every round runs all of them in turn.
 
-    A function returns an array or a nest of arrays, of which the first is waited for.
+    A function returns an array or a nest of arrays; the timer waits for the first array.
     """
     times = {name: [] for name in functions}
     for round_number in range(warm_up + rounds):
@@ -33,9 +33,9 @@ def medians(functions, arguments, rounds, warm_up=WARM_UP):
 
 
 def peak_bytes(function):
-    """Peak memory of one call beyond what the process holds before it.
+    """Peak memory of one call beyond the memory held before it.
 
-    That of the GPU where TensorFlow uses one, else that of the process (Linux).
+    It is GPU memory if TensorFlow uses a GPU, else memory of the process (Linux).
     """
     if tf.config.list_physical_devices("GPU"):
         tf.config.experimental.reset_memory_stats("GPU:0")
@@ -50,7 +50,7 @@ def peak_bytes(function):
 
 
 def in_fresh_processes(function, tasks):
-    """`function(*task)` of every task, each in a process that has allocated nothing yet."""
+    """`function(*task)` for every task, each in a new process without earlier allocations."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["gsp_tf.layers"])
     with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as pool:
@@ -58,6 +58,6 @@ def in_fresh_processes(function, tasks):
 
 
 def _status(field):
-    """Bytes of a field of this process' status, such as VmRSS."""
+    """Bytes in a field of this process' status, such as VmRSS."""
     with open("/proc/self/status") as file:
         return 1024 * int(re.search(rf"{field}:\s+(\d+) kB", file.read())[1])

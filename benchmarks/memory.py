@@ -1,11 +1,10 @@
-"""Memory that commands on a run hold, by the number of its test images.
+"""Peak memory of the commands on a run, by the number of its test images.
 
-`.venv/bin/python benchmarks/memory.py` trains a few steps on JPEG files of 500 x 375 pixels at 227
-pixels, with few and with 10,000 test images, evaluates the run again, embeds and indexes its
-images, and writes a page of the nearest ones. Every command is a process of its own, and its peak
-is the largest resident memory that Linux counts for it. The backbone is a single convolution, so
-that images and results weigh more than features. Test images beyond the first 256 are links to
-these.
+`.venv/bin/python benchmarks/memory.py` trains a few steps at 227 pixels on JPEG files of 500 x 375
+pixels, with few and with 10,000 test images. It then evaluates the run again, embeds and indexes
+its images, and writes a page of nearest neighbours. Every command runs in its own process, and its
+peak is the largest resident memory that Linux reports. The backbone is a single convolution, so
+images and results weigh more than features. Test images beyond the first 256 are links to these.
 """
 
 import os
@@ -46,7 +45,7 @@ training: {{epochs: 1, steps_per_epoch: 4}}
 
 
 def write_recipe(folder, num_test_images, num_files, side):
-    """A recipe whose manifest lists files of training, validation and test classes."""
+    """A recipe with a manifest that lists files of training, validation and test classes."""
     folder.mkdir()
     files = write_photographs(folder, num_files)
     rows, label = ["path,label,split"], 0

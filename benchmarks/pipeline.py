@@ -1,10 +1,10 @@
 """Costs of the training pipeline, as ratios taken in one run.
 
-`.venv/bin/python benchmarks/pipeline.py` makes JPEG files of 500 x 375 pixels from photographs, and
+`.venv/bin/python benchmarks/pipeline.py` makes JPEG files of 500 x 375 pixels from photographs. It
 prints the throughput of the training view (random crop, 227 x 227, flip, batches of 32) relative to
-a bare `tf.io.decode_jpeg` of the same files by as many threads; the share of the time for which
-training steps of resnet20 wait for data; and what the class-balanced sampler costs at the size of
-Stanford Online Products.
+a bare `tf.io.decode_jpeg` of the same files with as many threads, the share of time that training
+steps of resnet20 wait for data, and the cost of the class-balanced sampler at the size of Stanford
+Online Products.
 """
 
 import statistics
@@ -34,7 +34,7 @@ STEPS = 20
 
 
 def write_photographs(folder, num_files):
-    """JPEG files of 500 x 375 pixels, windows of two photographs."""
+    """JPEG files of 500 x 375 pixels: windows of two photographs."""
     rng = np.random.default_rng(0)
     photographs = [Image.fromarray(image) for image in load_sample_images().images]
     paths = []
@@ -51,7 +51,7 @@ def write_photographs(folder, num_files):
 
 
 def bare_decoding(paths):
-    """Every file decoded by as many threads, no pixel looked at."""
+    """Data set that decodes every file with as many threads and ignores the pixels."""
 
     def decode(path):
         return tf.shape(tf.io.decode_jpeg(tf.io.read_file(path), channels=3))
@@ -77,7 +77,7 @@ def training_view(images, side):
 
 
 def seconds_per_round(datasets, num_rounds, warm_up_batches, num_batches):
-    """Seconds for some batches; every data set in turn, each time from its beginning."""
+    """Seconds for some batches of every data set in turn, each time from its beginning."""
     times = {name: [] for name in datasets}
     for round_number in range(num_rounds + 1):
         for name, dataset in datasets.items():
@@ -89,12 +89,12 @@ def seconds_per_round(datasets, num_rounds, warm_up_batches, num_batches):
                 next(iterator)
             if round_number >= 1:
                 times[name].append(time.perf_counter() - started)
-            del iterator  # else it keeps fetching
+            del iterator  # otherwise it keeps fetching
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
 def waiting_share(dataset, side, num_steps):
-    """Share of the time of training steps in which the model waits for its batch."""
+    """Share of the training time in which the model waits for its batch."""
     model = keras.Sequential(
         [
             backbones.create("resnet20", (side, side, 3)),
@@ -116,7 +116,7 @@ def waiting_share(dataset, side, num_steps):
 
 
 def sampler_times(num_classes, num_batches):
-    """Seconds until the first batch, and for each of the next ones (median and maximum)."""
+    """Seconds to the first batch, and seconds per later batch (median and maximum)."""
     labels = np.repeat(np.arange(num_classes), 5)
     started = time.perf_counter()
     batches = iter(ClassBalancedSampler(labels, 8, 4, seed=0))

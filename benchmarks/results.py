@@ -1,7 +1,7 @@
 """Tables of the benchmarks, on the screen and in a Markdown file.
 
-A benchmark is a file of this folder with a function `run(quick=False)` that returns a list of
-`Table`; it ends in
+A benchmark is a file in this folder with a function `run(quick=False)` that returns a list of
+`Table`. It ends with
 
     if __name__ == "__main__":
         main(run)
@@ -36,13 +36,13 @@ QUICK = "A quick run, with small sizes and few rounds: its numbers say nothing.\
 
 @dataclass(frozen=True)
 class Ratio:
-    """A measured ratio, and the target it is held to.
+    """A measured ratio and its target.
 
     Args:
         value: positive number.
-        at_most: target; `None` for none.
-        at_least: target; `None` for none.
-        unit: of the value, unless it is a ratio.
+        at_most: upper target, or `None`.
+        at_least: lower target, or `None`.
+        unit: unit of the value if it is not a ratio.
 
     Raises:
         ValueError: if the value is not positive and finite.
@@ -73,7 +73,7 @@ class Table:
     """One table of results.
 
     Args:
-        title: what was measured, at which sizes.
+        title: the measured quantity and its sizes.
         columns: headings, with units.
         rows: cells of each row: str, numbers (shown with three digits) and `Ratio`.
         note: text below the table.
@@ -94,7 +94,7 @@ class Table:
         return shown
 
     def markdown(self):
-        """The table in Markdown, with its title as a heading of the third level."""
+        """The table in Markdown, with its title as a level-3 heading."""
         rule = ["---" if is_text else "---:" for is_text in self._are_texts()]
         lines = [self.columns, rule, *(map(_shown, row) for row in self.rows)]
         cells = "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -114,11 +114,7 @@ def _shown(cell):
 
 
 def main(run):
-    """Run a benchmark as a program: print its tables, and with --out write them to a file.
-
-    Args:
-        run: function from `quick`, a bool, to a list of `Table`.
-    """
+    """Run a benchmark as a program: print its tables and, with --out, write them to a file."""
     parser = argparse.ArgumentParser(description=sys.modules[run.__module__].__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: a trial")
     parser.add_argument("--out", help="Markdown file whose section of this benchmark is replaced")
@@ -135,16 +131,16 @@ def main(run):
 
 
 def write_section(path, title, text):
-    """Write one section of a file of results; the other sections stay.
+    """Write one section of a results file; the other sections stay.
 
     Args:
-        path: Markdown file; made if it is not there.
-        title: such as `losses (CPU)`; a section of this title is replaced.
+        path: Markdown file; created if missing.
+        title: title such as `losses (CPU)`; replaces a section with this title.
         text: Markdown below the title.
     """
     path = Path(path)
     old = path.read_text(encoding="utf-8") if path.exists() else ""
-    # What stands between headings of the second level, which are at odd places.
+    # The split puts the level-2 headings at odd positions, with their sections between them.
     parts = re.split(r"^## (.+)\n", old, flags=re.MULTILINE)[1:]
     sections = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
     sections.pop("GPU", None)

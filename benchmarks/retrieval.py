@@ -1,11 +1,11 @@
-"""Costs of retrieval metrics beside the bare search of faiss, and ensembles beside one evaluation.
+"""Costs of retrieval metrics relative to a bare faiss search, and of ensembles to one evaluation.
 
-`.venv/bin/python benchmarks/retrieval.py` prints, at the size of SOP's test set (60,502 images of
-11,316 classes) and of a million references, times taken alternately in one run and peaks of memory
-in fresh processes (Linux).
+`.venv/bin/python benchmarks/retrieval.py` prints times taken alternately in one run and peaks of
+memory in fresh processes (Linux). The sizes are those of SOP's test set (60,502 images of 11,316
+classes) and a million references.
 
-One evaluation is `retrieval_metrics` of one concatenation, four models of 128 dimensions side by
-side. The embeddings are noise around class centres, rotated for each model, plus noise of its own.
+One evaluation is `retrieval_metrics` of four concatenated models of 128 dimensions. The embeddings
+are noise around class centres, rotated for each model, plus separate noise per model.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ ENSEMBLES_AT_MOST = 6
 
 @dataclass(frozen=True)
 class Sizes:
-    """Images; queries of many references; models of an ensemble, and choices of each; rounds."""
+    """Images; queries for many references; models of an ensemble and choices per model; rounds."""
 
     images: int
     queries: int
@@ -43,7 +43,7 @@ QUICK = Sizes(300, 20, 1_000, 2, 2, 2)
 
 
 def models(num_images, folds, repeats, seed=0):
-    """Labels, and for each fold the unit embeddings of its models."""
+    """Labels, and the unit embeddings of the models of each fold."""
     rng = np.random.default_rng(seed)
     num_classes = max(1, round(num_images / IMAGES_PER_CLASS))
     labels = rng.integers(0, num_classes, num_images)
@@ -74,7 +74,7 @@ def task(name, sizes):
 
 
 def bare_search(queries, query_labels, references=None, reference_labels=None):
-    """The k nearest, and the query itself among them if there are no other references."""
+    """The k nearest neighbours, which include the query if there are no separate references."""
     labels = query_labels if references is None else reference_labels
     most = np.bincount(labels).max() + (references is not None) - 1
     index = faiss.IndexFlatL2(DIM)
@@ -83,7 +83,7 @@ def bare_search(queries, query_labels, references=None, reference_labels=None):
 
 
 def peak(name, sizes):
-    """Peak bytes of `retrieval_metrics` above the embeddings, at least one."""
+    """Peak bytes of `retrieval_metrics` beyond the embeddings, at least one."""
     labels, [[embeddings]] = models(200, 1, 1)
     retrieval_metrics(embeddings, labels)
     arguments = task(name, sizes)

@@ -1,8 +1,8 @@
-"""How long the package takes to start.
+"""Start-up time of the package.
 
-`.venv/bin/python benchmarks/start_up.py` prints, for new processes in turn, the time to import
-TensorFlow and Keras, what `import gsp_tf` and all its subpackages add to it, and the time until
-`gsp-tf --help` has answered; with the peak memory of a process that imports (Linux).
+`.venv/bin/python benchmarks/start_up.py` runs new processes in turn. It prints the time to import
+TensorFlow and Keras, the time that `import gsp_tf` and all its subpackages add, the time that
+`gsp-tf --help` takes, and the peak memory of a process that imports (Linux).
 """
 
 import statistics
@@ -33,7 +33,7 @@ TARGETS = {"import gsp_tf": 0.3, "gsp-tf --help": 1.0}
 
 
 def imports():
-    """Seconds and peak kilobytes after each of `LINES`, one after the other in a new process."""
+    """Seconds and peak kilobytes after each of `LINES`, which run in order in a new process."""
     program = IMPORTS.format(lines=LINES)
     done = subprocess.run(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True

@@ -1,6 +1,6 @@
-"""Runs benchmarks, each in a process of its own, and keeps what they print in RESULTS.md.
+"""Runs benchmarks, each in its own process, and saves their tables in RESULTS.md.
 
-`make bench` runs all of them, `gsp-tf bench NAME ...` some.
+`make bench` runs all benchmarks, `gsp-tf bench NAME ...` runs some.
 """
 
 import os
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent
 
 
 def benchmark_names():
-    """The files of this folder that have a function `run`."""
+    """The files in this folder that define a function `run`."""
     files = sorted(FOLDER.glob("*.py"))
     return [path.stem for path in files if "\ndef run(" in path.read_text(encoding="utf-8")]
 
@@ -21,16 +21,16 @@ def bench(names=(), quick=False, out=None):
     """Run benchmarks on the processor and, where there is one, on the GPU.
 
     Args:
-        names: which ones; all of them if empty.
-        quick: small sizes and few rounds: a trial.
-        out: Markdown file for the results, benchmarks/RESULTS.md if `None`; a quick run writes none
-            then.
+        names: names of benchmarks; all if empty.
+        quick: a trial with small sizes and few rounds.
+        out: Markdown file for the results. If `None`, benchmarks/RESULTS.md, or no file for a quick
+            run.
 
     Returns:
-        names of those that failed.
+        Names of the benchmarks that failed.
 
     Raises:
-        ValueError: if a name is not that of a benchmark.
+        ValueError: if no benchmark has a given name.
     """
     accepted = benchmark_names()
     unknown = [name for name in names if name not in accepted]
@@ -58,5 +58,5 @@ def _devices():
     if not tf.config.list_physical_devices("GPU"):
         print("GPU: none present, its section is not run")
         return [{}]
-    # Benchmarks measure memory in processes of their own, which share the GPU with them.
+    # Benchmarks measure memory in separate processes, which share the GPU with them.
     return [{"CUDA_VISIBLE_DEVICES": "-1"}, {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}]

@@ -1,8 +1,8 @@
-"""Costs of a whole training step with GSP in the place of average pooling.
+"""Costs of a whole training step with GSP instead of average pooling.
 
 `.venv/bin/python benchmarks/training_step.py` prints time and peak memory of training steps (loss,
-gradient and update) of bn_inception at 227 pixels and of resnet50 at 224, with the recipes of
-experiments/ for CUB-200-2011: C2 with average pooling, with GSP, and with GSP and its zero-shot
+gradient and update) of bn_inception at 227 pixels and resnet50 at 224 pixels. The recipes are those
+of experiments/ for CUB-200-2011: C2 with average pooling, with GSP, and with GSP and its zero-shot
 loss.
 """
 
@@ -25,7 +25,7 @@ GAP, GSP, ZERO_SHOT = "GAP", "GSP", "GSP, zero-shot loss"
 
 @dataclass(frozen=True)
 class Setting:
-    """A backbone, the side of its images, how many there are, and the compiler."""
+    """A backbone, the side and the number of its images, and the compiler."""
 
     backbone: str
     side: int
@@ -42,7 +42,7 @@ QUICK = [Setting("conv4", 32, 4, False)]
 
 
 def learner(setting, side):
-    """The compiled learner of one side."""
+    """The compiled learner of one of the compared sides."""
     files = [EXPERIMENTS / "benchmarks/cub200.yaml", EXPERIMENTS / "methods/c2.yaml"]
     files += [EXPERIMENTS / "methods/gsp.yaml"] * (side != GAP)
     options = [f"--backbone.name={setting.backbone}", "--backbone.weights=null"]
@@ -53,7 +53,7 @@ def learner(setting, side):
 
 
 def batch(setting, size):
-    """Images `(size, S, S, 3)` of pairs of one class."""
+    """Images `(size, S, S, 3)`; pairs of them share a class."""
     images = np.random.default_rng(0).integers(0, 256, (size, setting.side, setting.side, 3))
     return tf.constant(images, "uint8"), tf.range(size) // 2
 
@@ -63,16 +63,16 @@ def training_step(learner):
 
 
 def peak(setting, side):
-    """Peak bytes of a training step, beyond those of a small one."""
+    """Peak bytes of a training step beyond those of a small step."""
     step = training_step(learner(setting, side))
-    for size in (2, 4):  # the second traces the step for any size
+    for size in (2, 4):  # the second size traces the step for any size
         step(*batch(setting, size))
     whole = batch(setting, setting.batch)
     return peak_bytes(lambda: step(*whole))
 
 
 def compared(setting, num_rounds):
-    """Milliseconds, ratio to average pooling and, without XLA, peak of each side."""
+    """Milliseconds, ratio to average pooling and, without XLA, peak memory of each side."""
     sides = GAP, GSP, ZERO_SHOT
     peaks = [""] * len(sides)
     if not setting.jit_compile:

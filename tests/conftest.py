@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from runs import recipe_of_digits, run_command, write_digits
 
-# The same cases in every run; others with `--hypothesis-profile explore --hypothesis-seed N`.
-# A slow machine is no failure.
+# Every run has the same cases; `--hypothesis-profile explore --hypothesis-seed N` tries others.
+# A slow machine does not fail a test.
 UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("repeatable", derandomize=True, **UNHURRIED)
 settings.register_profile("explore", print_blob=True, **UNHURRIED)
@@ -25,14 +25,14 @@ ORACLES = Path(__file__).parent / "oracles"
 
 
 def pytest_collection_finish():
-    """What importing made stays: no collection of garbage has to walk through it."""
+    """Exclude the objects that imports created from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def default_keras_state():
-    """Every test starts from a seed and leaves Keras' global settings as it found them."""
+    """Seed every test, and restore Keras' global settings after it."""
     keras.utils.set_random_seed(0)
     yield
     keras.config.set_dtype_policy("float32")
@@ -41,7 +41,7 @@ def default_keras_state():
 
 @pytest.fixture
 def published(monkeypatch):
-    """Function that makes the counts of a miniature the ones that a loader expects."""
+    """Function that makes a loader expect the counts of a miniature."""
 
     def publish(load, counts):
         monkeypatch.setitem(load.__kwdefaults__, "counts", counts)
@@ -51,7 +51,7 @@ def published(monkeypatch):
 
 @pytest.fixture
 def locked_folder(monkeypatch):
-    """No folder called `locked` may be read, not even by root."""
+    """Make folders called `locked` unreadable, even for root."""
     scan = os.scandir
 
     def scandir(path):
@@ -74,7 +74,7 @@ with locked(sys.argv[1]):
 
 @pytest.fixture
 def locked_elsewhere():
-    """Context manager in which another process, which it gives, has locked a folder."""
+    """Context manager that yields another process, which holds the lock of a folder."""
 
     @contextlib.contextmanager
     def hold(folder):
@@ -96,13 +96,13 @@ def oracle():
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
-    """Scikit-learn's handwritten digits as a folder of PNG files, 20 of each class."""
+    """Scikit-learn's handwritten digits as a folder of PNG files, 20 per class."""
     return write_digits(tmp_path_factory.mktemp("handwritten digits"))
 
 
 @pytest.fixture(scope="session")
 def write_recipe(tmp_path_factory, digits):
-    """Function that writes a recipe on the digits, some of its sections replaced."""
+    """Function that writes a recipe on the digits with some sections replaced."""
 
     def write(sections=""):
         path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
@@ -122,7 +122,7 @@ evaluation: {clustering: true}
 
 @pytest.fixture(scope="session")
 def trained(write_recipe, tmp_path_factory):
-    """A finished run with GSP, to be read or copied: `path`, `recipe` file, what was printed."""
+    """A finished run with GSP to read or copy: `path`, `recipe` file and printed text."""
     path, recipe = tmp_path_factory.mktemp("runs") / "run", write_recipe(GSP)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         assert run_command("train", recipe, "--run", path, "--seed", "3") == 0

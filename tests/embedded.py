@@ -33,7 +33,7 @@ evaluation: {{batch_size: 16}}
 
 
 def save_digits(folder):
-    """Handwritten digits as a folder of PNG files, 8 of each of 10 classes."""
+    """Handwritten digits as a folder of PNG files: 10 classes, 8 images per class."""
     pixels, labels = load_digits(return_X_y=True)
     for digit in range(10):
         (folder / f"<b>{digit}").mkdir(parents=True)
@@ -53,7 +53,7 @@ def save_run(path, images, seed=0, pooling="{name: gap}"):
 
 
 def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, model="a"):
-    """A folder of embeddings as `embed_images` writes it."""
+    """A folder of embeddings in the format of `embed_images`."""
     folder = EmbeddingsFolder(path)
     folder.path.mkdir(parents=True)
     embeddings = np.asarray(embeddings, "float32")
@@ -82,7 +82,7 @@ def edit_json(path, **changes):
 
 
 def random_embeddings(count, dim=8, seed=0):
-    """Unit vectors around a few directions, some of them twice."""
+    """Unit vectors around a few directions; some vectors occur twice."""
     rng = np.random.default_rng(seed)
     directions = rng.normal(size=(max(1, count // 10), dim))
     embeddings = directions[rng.integers(0, len(directions), count)]

@@ -1,4 +1,4 @@
-"""Images as the bytes of files."""
+"""Images encoded as file bytes."""
 
 import io
 
@@ -6,7 +6,7 @@ ORIENTATION = 0x0112
 
 
 def encoded(image, kind="JPEG", **options):
-    """Bytes of a file with a Pillow image."""
+    """File bytes of a Pillow image."""
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()

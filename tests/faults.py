@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-# Writes a file or makes a folder, and kills itself at the moment of the renaming.
+# Writes a file or makes a folder, and kills itself at the rename.
 KILLED = """
 import os, signal, sys
 from gsp_tf import _files as files
@@ -22,19 +22,14 @@ with getattr(files, write)(path) as temporary:
 
 
 def kill_while_writing(write, path):
-    """Leave what a process leaves that is killed as it renames what it wrote.
-
-    Args:
-        write: "replacing" or "new_folder".
-        path: what it writes.
-    """
+    """Write `path` by "replacing" or "new_folder" in a process that is killed at the rename."""
     process = subprocess.run([sys.executable, "-c", KILLED, write, path])
     assert process.returncode == -signal.SIGKILL
 
 
 @contextlib.contextmanager
 def largest_file(size):
-    """No file of this process grows beyond a size in bytes."""
+    """Limit the files of this process to a size in bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

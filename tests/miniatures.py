@@ -33,7 +33,7 @@ SUPER_NAMES = [
 
 
 def save_image(path, value=0):
-    """Saves a small image of one colour, and makes its folder."""
+    """Saves a small image of one colour and makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (8, 6), (value, value, value)).save(path, "JPEG")
 
@@ -74,7 +74,7 @@ def write_cars196(folder, num_training=10):
 
 
 def write_sop(folder, num_training=10):
-    """Products of two kinds; the numbers go on from the training list to the test list."""
+    """Products of two kinds; the test list continues the numbers of the training list."""
     root, number = folder / "Stanford_Online_Products", 0
     first = num_training + 1
     for split, classes, count in (
@@ -93,7 +93,7 @@ def write_sop(folder, num_training=10):
 
 
 def write_in_shop(folder, num_training=10, images="Img"):
-    """Items to train and three to search; `images` is the folder that holds img."""
+    """Training items and three to search; `images` is the folder that contains img."""
     items = [(i, "train", 2) for i in range(1, 2 * num_training, 2)]
     items += [(i, status, n) for i in (6, 2, 4) for status, n in (("query", 1), ("gallery", 2))]
     rows = []
@@ -114,7 +114,7 @@ def write_in_shop_list(folder, rows, announced=None, header="image_name item_id 
 
 
 def cifar_record(*labels, colour=(0, 0, 0)):
-    """A record with one colour, but its top left pixel is 255 in red only."""
+    """A record with one colour, except that the red of its top left pixel is 255."""
     planes = np.empty((3, 32, 32), np.uint8)
     planes[:] = np.reshape(colour, (3, 1, 1))
     planes[:, 0, 0] = 255, 0, 0
@@ -122,7 +122,7 @@ def cifar_record(*labels, colour=(0, 0, 0)):
 
 
 def write_cifar100(folder):
-    """Class i of super-class i % 20, with three images of colour (i, i % 20, number)."""
+    """Three images of each class i, of super-class i % 20 and colour (i, i % 20, number)."""
     root = folder / "cifar-100-binary"
     root.mkdir(parents=True)
     (root / "fine_label_names.txt").write_text("".join(f"fine_{i:02}\n" for i in range(100)))
@@ -151,7 +151,7 @@ TEN_NAMES = [
 
 
 def write_cifar10(folder):
-    """Six images of each class, of colour (number of the file, class, 9)."""
+    """Six images per class, of colour (number of the file, class, 9)."""
     root = folder / "cifar-10-batches-bin"
     root.mkdir(parents=True)
     (root / "batches.meta.txt").write_text("\n".join(TEN_NAMES) + "\n\n")

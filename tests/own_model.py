@@ -1,4 +1,4 @@
-"""What the blocks of the documentation take for the reader's own: images and a model of them."""
+"""Images and a model that the code blocks of the documentation treat as the reader's own."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ SIZE = 16
 
 
 def patterns(num_classes=6, images_per_class=4):
-    """`ArrayImages` of coloured squares, one pattern for each class, with noise."""
+    """`ArrayImages` of noisy coloured squares, one pattern per class."""
     rng = np.random.default_rng(0)
     squares = rng.integers(0, 256, (num_classes, 4, 4, 3)).repeat(4, axis=1).repeat(4, axis=2)
     noise = rng.normal(0, 20, (num_classes, images_per_class, SIZE, SIZE, 3))
@@ -27,7 +27,7 @@ def patterns(num_classes=6, images_per_class=4):
 
 
 def write_folder(path, num_classes):
-    """Those images as a folder for each class."""
+    """The images as one folder per class."""
     images = patterns(num_classes)
     for index, label in enumerate(images.labels):
         folder = Path(path) / images.class_names[label]
@@ -36,7 +36,7 @@ def write_folder(path, num_classes):
 
 
 def write_run(path):
-    """A run folder with a model of those images, not trained, which lie in my_images."""
+    """A run folder with an untrained model of the images in my_images."""
     write_folder("my_images", 6)
     data = DataRecipe(
         name="folder", path="my_images", image_size=SIZE, split_fractions=(0.4, 0.3, 0.3)
@@ -50,7 +50,7 @@ def write_run(path):
 
 
 def small_embedder():
-    """A model of them whose layer "pooling" is GSP, with four prototypes."""
+    """A model of the images; its layer "pooling" is GSP with four prototypes."""
     inputs = keras.Input((SIZE, SIZE, 3))
     features = backbones.create("conv4", (SIZE, SIZE, 3))(inputs)
     pooled = GeneralizedSumPooling(num_prototypes=4, name="pooling")(features)

@@ -1,4 +1,4 @@
-"""Printed equations against the code: value and gradient, in double precision."""
+"""Compares the code with printed equations: value and gradient, in double precision."""
 
 import keras
 import numpy as np
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def value_and_gradients(function, *arrays):
-    """Value of a TensorFlow function of arrays, and its gradients with respect to each of them."""
+    """Value of a TensorFlow function of arrays and its gradient with respect to each array."""
     tensors = [tf.constant(array, "float64") for array in arrays]
     with tf.GradientTape() as tape:
         tape.watch(tensors)
@@ -20,7 +20,7 @@ def value_and_gradients(function, *arrays):
 
 
 def finite_differences(function, *arrays, step=1e-6):
-    """Central differences of a NumPy function of arrays, with respect to each of them."""
+    """Central differences of a NumPy function of arrays, with respect to each array."""
     arrays = [np.array(array, "float64") for array in arrays]
     gradients = []
     for array in arrays:
@@ -37,12 +37,12 @@ def finite_differences(function, *arrays, step=1e-6):
 
 
 def assert_as_printed(code, printed, *arrays, rtol=1e-6, gradient_tolerance=1e-5):
-    """The code's scalar of arrays is the printed one, and so are its gradients.
+    """Assert that the code and the printed equation have the same value and gradients.
 
     Args:
-        code: TensorFlow function of float64 tensors to a scalar.
+        code: TensorFlow function from float64 tensors to a scalar.
         printed: NumPy function of the same float64 arrays, written from the paper alone.
-        arrays: where to compare them.
+        arrays: arguments of both functions.
         rtol: relative tolerance of the value.
         gradient_tolerance: tolerance of each gradient, as a share of its largest entry.
     """

@@ -25,7 +25,7 @@ training: {{epochs: 2, steps_per_epoch: 3}}
 
 
 def write_digits(folder, per_class=20):
-    """The digits as PNG files, in a folder for each of the ten classes."""
+    """The digits as PNG files, with one folder for each of the ten classes."""
     images, labels = load_digits(return_X_y=True)
     for digit in range(10):
         (folder / f"Ziffer {digit} é").mkdir(parents=True)
@@ -37,7 +37,7 @@ def write_digits(folder, per_class=20):
 
 
 def recipe_of_digits(digits, sections=""):
-    """The text of a recipe on the digits; `sections` replace those of the same names."""
+    """The text of a recipe on the digits; `sections` replace sections of the same name."""
     names = [line.split(":")[0] for line in sections.splitlines() if line[:1].isalpha()]
     kept, drop = [], False
     for line in RECIPE.format(path=digits).splitlines():

@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md hold: directions, faces, privacy, documentation, types."""
+"""Tests the rules of docs/architecture.md: directions, faces, privacy, documentation, types."""
 
 import ast
 import importlib
@@ -19,7 +19,7 @@ TREES = {
 }
 DEFINITIONS = ast.FunctionDef, ast.ClassDef
 EXPORTS = {package: importlib.import_module(f"gsp_tf.{package}").__all__ for package in PACKAGES}
-# Methods that Keras calls: its documentation has their arguments.
+# Methods that Keras calls; its documentation describes their arguments.
 OF_KERAS = {
     name
     for parent in (
@@ -46,7 +46,7 @@ def modules(room):
 
 
 def imported(tree):
-    """Modules of gsp_tf that a module imports from, and the names that it imports from each."""
+    """Modules of gsp_tf from which a module imports, each with the imported names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gsp_tf."):
             yield node.module, {alias.name for alias in node.names}
@@ -99,7 +99,7 @@ def test_private_definitions_have_one_line_of_documentation(room):
         for name, tree in modules(room).items()
         for node in tree.body
         if isinstance(node, DEFINITIONS) and node.name not in exported(name)
-        if (room, node.name) != ("commands", "command")  # its documentation is the help
+        if (room, node.name) != ("commands", "command")  # its docstring is the help text
         for part in ast.walk(node)
         if isinstance(part, DEFINITIONS) and "\n\n" in (ast.get_docstring(part) or "")
     ]
@@ -113,7 +113,7 @@ def test_modules_can_be_read_at_once(room):
 
 
 def functions(value):
-    """A function itself; the constructor and the public methods of a class but those of Keras."""
+    """A function, or the constructor and public methods of a class, except those of Keras."""
     if not inspect.isclass(value):
         yield value
     for name, member in vars(value).items() if inspect.isclass(value) else ():

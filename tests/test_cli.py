@@ -1,4 +1,4 @@
-"""The command line as a process: quick answers, quiet TensorFlow, signals."""
+"""Tests the command line as a process: quick answers, quiet TensorFlow, signals."""
 
 import os
 import signal
@@ -38,18 +38,18 @@ def start(code, **options):
 
 
 def heed_signals():
-    """Undo what tests that run in the background may have been told: to ignore signals."""
+    """Stop ignoring signals, as processes in the background may do."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def output(process):
-    """What a process wrote, `(stdout, stderr)`, once it has ended."""
+    """The output `(stdout, stderr)` of a process after it has ended."""
     return process.communicate(timeout=600)
 
 
 def run_lightly(*commands):
-    """Exit codes and output of commands, which must not import TensorFlow."""
+    """Exit codes and output of commands that must not import TensorFlow."""
     out, err = output(start(LIGHT.format(commands=[[str(a) for a in c] for c in commands])))
     assert out.splitlines()[-1] == "heavy []", out + err
     return [int(line[5:]) for line in out.splitlines() if line.startswith("code ")], out, err

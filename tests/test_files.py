@@ -89,7 +89,7 @@ def test_what_is_hidden_and_not_ours_is_left(tmp_path):
 
 
 def test_a_file_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch):
-    """A crash of the machine leaves the old file or the new one."""
+    """After a crash of the machine, either the old or the new file is there."""
     done = []
     replace, fsync = os.replace, os.fsync
     monkeypatch.setattr("os.replace", lambda *paths: (done.append("rename"), replace(*paths)))
@@ -144,7 +144,7 @@ def write_arrays(path):
 
 @pytest.mark.parametrize("write", [write_index, write_table, write_arrays])
 def test_a_file_is_whole_or_an_error_wherever_the_limit_bites(tmp_path, write):
-    """The last byte too, which is written when a library closes its file."""
+    """The limit also hits the last byte, which a library writes when it closes its file."""
     path = tmp_path / "file"
     write(path)
     whole = path.read_bytes()
@@ -225,7 +225,7 @@ def test_other_names_of_a_folder_are_the_same_folder(tmp_path, monkeypatch):
             refused.append(True)
 
     with locked(tmp_path / "run"):
-        with locked("run"):  # the thread that has it
+        with locked("run"):  # the thread that holds the lock
             pass
         thread = threading.Thread(target=write)
         thread.start()

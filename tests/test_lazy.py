@@ -14,7 +14,7 @@ def test_every_exported_name_is_there_and_is_not_a_module(package):
     assert set(package.__all__) <= set(dir(package))
     for name in package.__all__:
         assert not isinstance(getattr(package, name), types.ModuleType), name
-    # The import of a module would replace the function of its name in the package.
+    # Importing a module would replace the function of the same name in the package.
     assert not [name for name, module in _origins(package).items() if module.endswith(f".{name}")]
 
 

@@ -1,4 +1,4 @@
-"""What the saved notebooks show; that they run is tested by running them."""
+"""Tests what the saved notebooks show; other tests run them."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def code_cells(path):
 
 
 def texts(path):
-    """The texts that the cells of a notebook have put out."""
+    """The text outputs of a notebook's cells."""
     for cell in code_cells(path):
         for output in cell["outputs"]:
             data = output.get("data", {"text/plain": output.get("text", "")})

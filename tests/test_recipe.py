@@ -71,7 +71,7 @@ def test_multipliers_on_the_command_line_replace_those_of_the_file(tmp_path):
 
 @pytest.fixture
 def write(tmp_path):
-    """Function that writes recipe files, `name=text`, and gives their paths."""
+    """Function that writes recipe files, given as `name=text`, and returns their paths."""
 
     def write(**texts):
         for name, text in texts.items():

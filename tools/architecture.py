@@ -13,13 +13,13 @@ BEGIN, END = "<!-- tools/architecture.py writes from here -->\n", "<!-- to here 
 
 
 def count(paths):
-    """Number of modules and lines."""
+    """Numbers of modules and lines."""
     lines = [path.read_text("utf-8").count("\n") for path in paths]
     return f"{len(lines):,} | {sum(lines):,}"
 
 
 def rows():
-    """Name, purpose, modules and lines of each package, of the rest and of the tests."""
+    """Name, purpose, modules and lines of each package, the other modules and the tests."""
     packages = sorted(path.parent for path in (ROOT / "gsp_tf").glob("*/__init__.py"))
     for package in packages:
         purpose = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8")))

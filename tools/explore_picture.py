@@ -1,6 +1,6 @@
-"""The picture of the page in docs/explore.md: tools/explore_picture.py RUN PICTURE.
+"""Makes the picture of the page in docs/explore.md: tools/explore_picture.py RUN PICTURE.
 
-Starts `gsp-tf explore` for a run, clicks the first example of the page in Chromium, and takes a
+Starts `gsp-tf explore` for a run, clicks the first example of the page in Chromium, and saves a
 picture.
 """
 
@@ -15,7 +15,7 @@ SIZE = {"width": 1100, "height": 990}
 
 
 def main(run, picture):
-    """Write the picture of a run's page."""
+    """Save the picture of a run's page."""
     command = [sys.executable, "-m", "gsp_tf.cli", "explore", run]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,

@@ -2,9 +2,9 @@
 
 .venv/bin/python tools/fidelity.py
 
-A test says which printed equation it holds the code against:
+A marker names the printed equation that a test compares with the code:
 `@pytest.mark.equation(paper="GSP", number="4.1", code="gsp_tf.layers.GeneralizedSumPooling",
-deviation="")`. The four are literal strings, so that they are read without running a test.
+deviation="")`. All four values are literal strings, so this tool reads them without running a test.
 """
 
 import ast
@@ -24,7 +24,7 @@ PAPERS = {
 
 
 def equations():
-    """What the markers say, with the path of the test's file, by paper and number."""
+    """The values of the markers with the path of the test file, by paper and number."""
     found = []
     for path in sorted((ROOT / "tests/papers").glob("test_*.py")):
         for test in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -40,7 +40,7 @@ def equations():
 
 
 def tables():
-    """One Markdown table for each paper."""
+    """One Markdown table per paper."""
     text = ""
     for paper, title in PAPERS.items():
         rows = [e for e in equations() if e["paper"] == paper]
@@ -51,7 +51,7 @@ def tables():
 
 
 def page():
-    """Text of docs/fidelity.md with the tables of today."""
+    """Text of docs/fidelity.md with the current tables."""
     before, rest = PAGE.read_text("utf-8").split(BEGIN)
     return before + BEGIN + tables() + END + rest.split(END)[1]
 

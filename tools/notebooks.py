@@ -2,8 +2,8 @@
 
 .venv/bin/python tools/notebooks.py notebooks/*.ipynb
 
-What a cell writes to standard error, and when it ran, is left out. A notebook that fails, or whose
-outputs name the folder it ran in or the home folder, is left as it was.
+Standard error and the times of cells are left out. A notebook stays unchanged if it fails, or if
+its outputs name its working folder or the home folder.
 """
 
 import os
@@ -17,11 +17,7 @@ from gsp_tf._files import replace_text
 
 
 def execute(path):
-    """Run a notebook from top to bottom and save it.
-
-    Args:
-        path: file of the notebook, whose folder is the current one while it runs.
-    """
+    """Run a notebook from top to bottom in its folder and save it."""
     path = Path(path).resolve()
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(

@@ -1,4 +1,4 @@
-"""Backbones: from images to a map of local features, by name."""
+"""Backbones by name: models from images to maps of local features."""
 
 from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
     _applications,

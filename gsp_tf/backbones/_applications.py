@@ -1,4 +1,4 @@
-"""Backbones of keras.applications, which load their own weights."""
+"""Backbones from keras.applications, which load their own weights."""
 
 from dataclasses import dataclass
 
@@ -18,16 +18,16 @@ _KERNELS = "_weights_tf_dim_ordering_tf_kernels_notop.h5"
 
 @dataclass(frozen=True)
 class _Application:
-    """A function of keras.applications and what its networks take."""
+    """A function of keras.applications and the settings of its network."""
 
     function: str
     pixels: dict | None  # arguments of `PixelNormalization`
-    intermediate: str  # layer of the last map of a 16th of the sides of images
-    weights: str  # file of its ImageNet weights in the cache of Keras, for images of a {side}
-    minimum: int = 32  # side of an image
+    intermediate: str  # layer of the last map at 1/16 of the image sides
+    weights: str  # file of its ImageNet weights in the Keras cache, for images of a {side}
+    minimum: int = 32  # smallest side of an image
 
     def weights_file(self, side: int) -> str:
-        """Name of the file of the weights that Keras takes for images of a side."""
+        """Name of the weights file that Keras uses for images of a side."""
         return self.weights.format(side=side if side in _MOBILENET_SIDES else 224)
 
 

@@ -1,10 +1,10 @@
-"""BN-Inception in the form of its Caffe weights, which metric learning starts from.
+"""BN-Inception in the form of its Caffe weights, the usual start of metric learning.
 
 "Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate Shift"
-(Ioffe and Szegedy, ICML 2015). Layers have the names that the PyTorch package `pretrainedmodels`
-gives them. The intermediate map is that of module 4e, which halves the map of 4d. Where a module
-that halves receives a map with an odd side, the branches of the Caffe network disagree by one and
-it has no output; here max pooling goes one place further.
+(Ioffe and Szegedy, ICML 2015). Layers have the names of the PyTorch package `pretrainedmodels`. The
+intermediate map is that of module 4e, which halves the map of 4d. If a module that halves receives
+a map with an odd side, the branches of the Caffe network differ in size by one and it has no
+output; here max pooling reaches one place further.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ _MODULES = {
 
 @register("bn_inception", intermediate="inception_4e_output")
 def bn_inception(input_shape: InputShape = (None, None, 3)) -> keras.Model:
-    """BN-Inception, 1024 features at about a 32nd of the sides of images."""
+    """BN-Inception: 1024 features at about 1/32 of the image sides."""
     images, x = rgb_input(input_shape, minimum=7)
     x = PixelNormalization(mean=(104.0, 117.0, 128.0), bgr=True, name="pixels")(x)
     x = _convolve(x, 64, 7, "conv1_7x7_s2", strides=2)
@@ -100,7 +100,7 @@ def _double(x, name, channels, strides=1):
 
 def _convolve(x, filters, size, name, strides=1):
     """Convolution with a bias, batch normalisation and ReLU."""
-    if strides > 1:  # Caffe pads both sides alike, Keras' "same" does not.
+    if strides > 1:  # Caffe pads both sides equally, Keras' "same" does not.
         x = layers.ZeroPadding2D(size // 2, name=f"{name}_padding")(x)
     padding = "same" if strides == 1 else "valid"
     x = layers.Conv2D(filters, size, strides, padding, kernel_initializer="he_normal", name=name)(x)
@@ -109,7 +109,7 @@ def _convolve(x, filters, size, name, strides=1):
 
 
 def _average(x, name):
-    """Average pooling 3x3 that counts the zeros around the map."""
+    """3x3 average pooling that counts the zeros around the map."""
     x = layers.ZeroPadding2D(1, name=f"{name}_padding")(x)
     return layers.AveragePooling2D(3, 1, name=name)(x)
 

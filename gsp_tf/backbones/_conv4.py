@@ -1,7 +1,7 @@
 """Conv-4, the four-block network of few-shot learning.
 
 The embedding module of "Learning to Compare: Relation Network for Few-Shot Learning" (Sung et al.,
-CVPR 2018): about a tenth of the cost of `resnet20`.
+CVPR 2018). It costs about a tenth of `resnet20`.
 """
 
 import keras
@@ -12,7 +12,7 @@ from gsp_tf.backbones.registry import InputShape, register
 
 @register("conv4", intermediate="block_2")
 def conv4(input_shape: InputShape = (None, None, 3)) -> keras.Model:
-    """Four blocks of 64 3x3 filters, batch normalisation and ReLU, halved after the first two."""
+    """Four blocks of 64 3x3 filters, batch normalisation and ReLU; the first two halve the map."""
     images = keras.Input(input_shape)
     x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
     for block in range(4):

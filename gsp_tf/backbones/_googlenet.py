@@ -1,10 +1,10 @@
-"""GoogLeNet, or Inception v1, with batch normalisation, in the form of torchvision's weights.
+"""GoogLeNet (Inception v1) with batch normalisation, in the form of torchvision's weights.
 
-"Going Deeper with Convolutions" (Szegedy et al., CVPR 2015). Every convolution is without a bias
-and normalised (epsilon 1e-3), and the third branch has a 3x3 convolution where the paper has 5x5.
-Layers have the names of torchvision's, with underscores for dots. Pixels go to [-1, 1], which is
-what torchvision's `transform_input=True`, the setting of its weights, makes of images normalised
-its way.
+"Going Deeper with Convolutions" (Szegedy et al., CVPR 2015). Convolutions have no bias and are
+normalised (epsilon 1e-3), and the third branch has a 3x3 convolution where the paper has 5x5.
+Layers have torchvision's names, with underscores for dots. Pixels are scaled to [-1, 1]. Images
+normalised as torchvision expects get the same values from `transform_input=True`, the setting of
+its weights.
 """
 
 import keras
@@ -14,7 +14,7 @@ from gsp_tf.backbones._layers import ceil_max_pooling, rgb_input
 from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
-# Channels of 1x1; reduction and 3x3; reduction and the other 3x3; projection after pooling.
+# Channels: 1x1; reduction and 3x3; reduction and the other 3x3; projection after pooling.
 _MODULES = {
     "inception3a": (64, (96, 128), (16, 32), 32),
     "inception3b": (128, (128, 192), (32, 96), 64),
@@ -30,7 +30,7 @@ _MODULES = {
 
 @register("googlenet", intermediate="inception4e")
 def googlenet(input_shape: InputShape = (None, None, 3)) -> keras.Model:
-    """GoogLeNet, 1024 features at about a 32nd of the sides of images."""
+    """GoogLeNet: 1024 features at about 1/32 of the image sides."""
     images, x = rgb_input(input_shape, minimum=15)
     x = PixelNormalization(mean=127.5, std=127.5, name="pixels")(x)
     x = layers.ZeroPadding2D(3, name="conv1_padding")(x)

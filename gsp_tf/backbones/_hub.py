@@ -1,4 +1,4 @@
-"""Transformers of keras-hub, from the extra `[hub]`."""
+"""Transformers from keras-hub, which the extra `[hub]` installs."""
 
 from dataclasses import dataclass, field
 
@@ -15,16 +15,16 @@ _MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
 
 @dataclass(frozen=True)
 class _HubModel:
-    """A backbone class of keras_hub.models and one size of it."""
+    """A backbone class of keras_hub.models in one size."""
 
     function: str
     arguments: dict
-    multiple: int  # of which the sides of images are multiples
-    num_extra_tokens: int | None  # before those of the patches; `None` if the output is a map
-    presets: dict  # keras-hub's names of weights, by the name that `create` takes
-    pretrained_side: int | None = None  # of the images that the weights are for
+    multiple: int  # image sides must be multiples of it
+    num_extra_tokens: int | None  # tokens before the patch tokens; `None` if the output is a map
+    presets: dict  # keras-hub's names of weights, by their names in `create`
+    pretrained_side: int | None = None  # side of the images that the weights expect
     pixels: dict = field(default_factory=lambda: _IMAGENET)  # arguments of `PixelNormalization`
-    is_square: bool = False  # whether keras-hub accepts square images only
+    is_square: bool = False  # whether keras-hub accepts only square images
 
 
 def _mit(depths, preset):

@@ -1,4 +1,4 @@
-"""Layers that several backbones begin with."""
+"""First layers that several backbones share."""
 
 import keras
 from keras import layers
@@ -7,7 +7,7 @@ from gsp_tf.backbones.registry import InputShape
 
 
 def rgb_input(input_shape: InputShape, minimum: int) -> tuple[keras.KerasTensor, keras.KerasTensor]:
-    """Input for grey or colour images, and the same images with three channels, equal if grey."""
+    """Input for grey or colour images, and these images as RGB; grey ones repeat their channel."""
     *size, channels = input_shape
     if channels not in (1, 3):
         raise ValueError(f"Images must have 1 or 3 channels, received input_shape={input_shape}.")
@@ -23,8 +23,8 @@ def rgb_input(input_shape: InputShape, minimum: int) -> tuple[keras.KerasTensor,
 
 
 def ceil_max_pooling(x, name, padding=1):
-    """Max pooling 3x3 by 2 of `(B, H, W, C)`, nothing in it negative, that rounds the sides up."""
-    # Windows may reach `padding` places beyond the map, below and to the right: 1 is rounding up, 2
-    # gives a map with an odd side one more. The zeros there change no maximum.
+    """3x3 max pooling by 2 of a non-negative `(B, H, W, C)` map that rounds the sides up."""
+    # Windows may reach `padding` places beyond the map, below and to the right: 1 rounds up, 2 adds
+    # one more place for an odd side. The zeros there change no maximum.
     x = layers.ZeroPadding2D(((0, padding), (0, padding)), name=f"{name}_padding")(x)
     return layers.MaxPooling2D(3, 2, name=name)(x)

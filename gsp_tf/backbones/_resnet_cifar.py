@@ -1,9 +1,9 @@
 """Residual networks for small images.
 
-`resnet20` is that of "Deep Residual Learning for Image Recognition" (He et al., CVPR 2016), section
+`resnet20` follows "Deep Residual Learning for Image Recognition" (He et al., CVPR 2016), section
 4.2; a shortcut that changes the shape is a 1x1 convolution (option B). `resnetv2_20` has the blocks
-of "Identity Mappings in Deep Residual Networks" (He et al., ECCV 2016): normalisation and ReLU come
-before each convolution, and once more at the end.
+of "Identity Mappings in Deep Residual Networks" (He et al., ECCV 2016): normalisation and ReLU
+precede each convolution and follow the last block.
 """
 
 import keras
@@ -50,7 +50,7 @@ def resnetv2_20(input_shape: InputShape = (None, None, 3)) -> keras.Model:
 
 
 def _blocks():
-    """Width and stride of each of the nine blocks, and the name of the last one of each stage."""
+    """Width and stride of each of the nine blocks, with a name for the last block of each stage."""
     for stage, width in enumerate(_WIDTHS):
         for block in range(_BLOCKS_PER_STAGE):
             is_last = block == _BLOCKS_PER_STAGE - 1

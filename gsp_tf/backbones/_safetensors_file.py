@@ -4,7 +4,7 @@ from safetensors import SafetensorError, safe_open
 
 
 class SafetensorsFile:
-    """The tensors of a `.safetensors` file, which are read one by one, and their shapes."""
+    """The tensors of a `.safetensors` file, read one at a time, and their shapes."""
 
     def __init__(self, path):
         self.path = path
@@ -16,7 +16,7 @@ class SafetensorsFile:
             raise ValueError(f"{path}: {error}") from error
 
     def read(self, name):
-        """One tensor as an array; refuses a type that NumPy does not have, such as float8."""
+        """One tensor as an array; raises for a type that NumPy lacks, such as float8."""
         try:
             return self._file.get_tensor(name)
         except (TypeError, AttributeError) as error:

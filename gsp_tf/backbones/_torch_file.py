@@ -1,7 +1,7 @@
 """State dicts in PyTorch's file format, read without PyTorch.
 
-Nothing in a file is run, and nothing is unpacked: a compressed record, or records that together
-claim more bytes than the file has, are refused. Tensors are read one by one.
+No code in a file is run, and nothing is decompressed. Compressed records are refused, and so are
+records that together claim more bytes than the file has. Tensors are read one at a time.
 """
 
 import io
@@ -19,7 +19,7 @@ _MAX_NAME = 1000
 
 
 class TorchFile:
-    """The tensors of a `.pth` file in the zip format of PyTorch 1.6 and later, and their shapes."""
+    """The tensors and shapes of a `.pth` file in the zip format of PyTorch 1.6 and later."""
 
     def __init__(self, path):
         self.path = path
@@ -40,7 +40,7 @@ class TorchFile:
         self.shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
 
     def read(self, name):
-        """One tensor as an array; refuses one that is not all of its stretch of its storage."""
+        """One tensor as an array; raises if it does not fill its stretch of the storage."""
         tensor = self._tensors[name]
         size = math.prod(tensor.shape)
         steps = zip(tensor.shape, tensor.strides, strict=True)
@@ -78,7 +78,7 @@ class TorchFile:
             return np.frombuffer(file.read(count * dtype.itemsize), dtype)
 
     def _checked_root(self):
-        """The folder of the records in the archive; refuses archives that could unpack to more."""
+        """The archive's folder of records; raises if the archive could unpack to more bytes."""
         records = self._archive.infolist()
         if len(records) > _MAX_RECORDS:
             raise ValueError(f"it has {len(records):,} records, at most {_MAX_RECORDS:,} are read")
@@ -105,7 +105,7 @@ class TorchFile:
 
 @dataclass(frozen=True)
 class _Storage:
-    """A record of the file, the NumPy type code of its elements, and their number."""
+    """A record of the file, with the NumPy type code and the number of its elements."""
 
     record: str
     dtype: str
@@ -123,11 +123,11 @@ class _Tensor:
 
 
 class _Dtype(str):
-    """A NumPy type code, which takes the place of a storage class of PyTorch."""
+    """A NumPy type code, used instead of a storage class of PyTorch."""
 
 
 class _Entries(dict):
-    """A dict with names for keys. A pickle cannot make it hash anything else, nested tuples say."""
+    """A dict that hashes only names, so a pickle cannot make it hash nested tuples, for example."""
 
     def __setitem__(self, key, value):
         if not isinstance(key, str):
@@ -164,10 +164,10 @@ _GLOBALS = {
 
 
 class _Unpickler(pickle._Unpickler):
-    """Unpickles the instructions that `torch.save` writes for a dict of tensors, and no others."""
+    """Unpickles only the instructions that `torch.save` writes for a dict of tensors."""
 
-    # The unpickler in C takes memory for the largest index that a pickle names, and lets nobody
-    # choose its instructions.
+    # The unpickler in C allocates memory for the largest index that a pickle names, and its
+    # instructions cannot be restricted.
     dispatch = {
         code[0]: pickle._Unpickler.dispatch[code[0]]
         for code in (
@@ -180,7 +180,7 @@ class _Unpickler(pickle._Unpickler):
         )
     }
     dispatch[pickle.EMPTY_DICT[0]] = lambda self: self.append(_Entries())
-    dispatch[pickle.BUILD[0]] = lambda self: self.stack.pop()  # versions that PyTorch keeps
+    dispatch[pickle.BUILD[0]] = lambda self: self.stack.pop()  # metadata of PyTorch: versions
 
     def find_class(self, module, name):
         known = f"{module} {name}"
@@ -189,7 +189,7 @@ class _Unpickler(pickle._Unpickler):
         return _GLOBALS[known]
 
     def persistent_load(self, pid):
-        """The storage of PyTorch's ("storage", type, record, device, size)."""
+        """The storage that PyTorch writes as ("storage", type, record, device, size)."""
         kind, dtype, record, _, size = pid
         is_sound = kind == "storage" and isinstance(dtype, _Dtype) and isinstance(record, str)
         if not is_sound or not _is_count(size):
@@ -198,7 +198,7 @@ class _Unpickler(pickle._Unpickler):
 
 
 def _read_pickle(data):
-    """The tensors by name in the record `data.pkl`."""
+    """The tensors of the record `data.pkl`, by name."""
     try:
         entries = _Unpickler(io.BytesIO(data)).load()
     except pickle.UnpicklingError as error:
@@ -208,7 +208,7 @@ def _read_pickle(data):
         raise ValueError(
             f"its pickle has the instruction {instruction!r}, which no state dict has"
         ) from error
-    except Exception as error:  # damaged pickles raise anything
+    except Exception as error:  # damaged pickles raise any type
         raise ValueError(f"its pickle is damaged ({error})") from error
     if not isinstance(entries, _Entries):
         raise ValueError(f"it holds a {type(entries).__name__}, not a dict of tensors")

@@ -28,12 +28,12 @@ _AUXILIARY = (
     *(f"{layer}.{name}" for layer in ("fc1", "fc2") for name in _HEAD),
 )
 _MAX_NAMED = 5
-_HEADER = 4096  # bytes that HDF5 takes for a tensor beside its values, at most
+_HEADER = 4096  # most bytes that HDF5 uses for a tensor besides its values
 
 
 @dataclass(frozen=True)
 class _Architecture:
-    """A backbone, what its layers' names have for dots, and the keys that it leaves out."""
+    """A backbone, the separator in its layers' names instead of dots, and the keys to leave out."""
 
     build: Callable[[tuple], keras.Model]
     separator: str
@@ -55,13 +55,13 @@ _ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class Conversion:
-    """What `convert_weights` did.
+    """The result of `convert_weights`.
 
     Args:
-        path: the file that it wrote.
-        num_tensors: number of tensors that were converted.
-        left_out: sorted keys that the backbone has no use for: the classifier, auxiliary heads,
-            counters of batches.
+        path: the file that was written.
+        num_tensors: number of converted tensors.
+        left_out: sorted keys that the backbone does not use: classifier, auxiliary heads, counters
+            of batches.
 
     Example:
         >>> Conversion(Path("bn_inception.weights.h5"), 345, ["last_linear.bias"]).num_tensors
@@ -76,23 +76,24 @@ class Conversion:
 def convert_weights(
     path: PathLike, architecture: Literal["bn_inception", "googlenet"], out: PathLike
 ) -> Conversion:
-    """Turn the PyTorch state dict of a network into Keras weights of the same backbone.
+    """Convert the PyTorch state dict of a network to Keras weights of the same backbone.
 
     Args:
         path: `.safetensors` file, or `.pth` (`.pt`, `.bin`) in the format of PyTorch 1.6 and later,
             of a state dict as `torch.save(model.state_dict(), path)` writes it: bn_inception of the
-            package `pretrainedmodels`, googlenet of torchvision, with or without their classifiers
-            and auxiliary heads. Nothing in it is run.
+            package `pretrainedmodels` or googlenet of torchvision, with or without classifiers and
+            auxiliary heads. No code in it is run.
         architecture: the network.
-        out: file to write, replaced in one step if it exists; its name ends in `.weights.h5`.
-            `create(architecture, weights=out)` takes it.
+        out: file to write; its name ends in `.weights.h5`. An existing file is replaced in one
+            step. `create(architecture, weights=out)` loads it.
 
     Returns:
-        What was written.
+        The path, the number of tensors and the keys that were left out.
 
     Raises:
-        ValueError: if a name is unknown, or, naming the keys, if the file lacks some, has others,
-            or has tensors of another shape or type or with values that are not finite.
+        ValueError: if a name is unknown, or if the file lacks keys, has unknown keys, or has
+            tensors of another shape or type or with values that are not finite. The message names
+            the keys.
         OSError: if the file cannot be read or written.
 
     Example:
@@ -116,7 +117,7 @@ def convert_weights(
         for key, variable in variables.items():
             variable.assign(_value(state, key, variable))
     with replacing(out) as temporary:
-        # HDF5 does not recover from a disk that gets full while it writes: is there room?
+        # HDF5 does not recover from a disk that fills up while it writes, so check the room first.
         temporary.write_bytes(bytes(4 * model.count_params() + _HEADER * len(variables)))
         model.save_weights(temporary)
     return Conversion(Path(out), len(variables), left_out)
@@ -130,7 +131,7 @@ def _open(path):
 
 
 def _variables(model, separator):
-    """The variables of a backbone by the keys of its state dict."""
+    """The variables of a backbone, by the keys of its state dict."""
     variables = {}
     for layer in model.layers:
         prefix = layer.name.replace(separator, ".")
@@ -145,18 +146,18 @@ def _variables(model, separator):
 
 
 def _counters(keys):
-    """Keys of the numbers of batches that PyTorch's batch normalisation has seen."""
+    """Keys of the batch counters of PyTorch's batch normalisation."""
     suffix = ".running_mean"
     normalizations = [key.removesuffix(suffix) for key in keys if key.endswith(suffix)]
     return {f"{name}.num_batches_tracked" for name in normalizations}
 
 
 def _value(state, key, variable):
-    """A tensor of a state dict in the shape of its variable."""
+    """A tensor of a state dict, in the shape of its variable."""
     shape = tuple(variable.shape)
     is_kernel = len(shape) == 4
     expected = (shape[3], shape[2], *shape[:2]) if is_kernel else shape
-    # Weights that came from Caffe by way of Lua keep their vectors as (1, C).
+    # Weights that came from Caffe through Lua keep their vectors as (1, C).
     accepted = {expected} if is_kernel else {expected, (1, *expected)}
     found = tuple(state.shapes[key])
     if found not in accepted:

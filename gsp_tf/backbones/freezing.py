@@ -1,4 +1,4 @@
-"""Backbones whose batch normalisation stays as pretraining left it."""
+"""Freezes the batch normalisation of pretrained backbones."""
 
 import keras
 
@@ -8,12 +8,12 @@ from gsp_tf.layers import FrozenBatchNormalization
 def freeze_batch_normalization(model: keras.Model) -> keras.Model:
     """A copy of a model whose batch normalisation layers are frozen.
 
-    Their moving statistics, scales and offsets stay as they are, whether or not the copy is called
-    with `training=True`, and after saving and loading it. With pretrained weights and batches of
-    few classes this is common.
+    Their moving statistics, scales and offsets do not change, even if the copy is called with
+    `training=True` or is saved and loaded. This is common with pretrained weights and batches of
+    few classes.
 
     Args:
-        model: functional model; it keeps its own layers and weights.
+        model: functional model; its own layers and weights stay unchanged.
 
     Raises:
         ValueError: if the model has no batch normalisation.

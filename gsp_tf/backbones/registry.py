@@ -12,7 +12,7 @@ import keras
 from gsp_tf._typing import PathLike
 
 InputShape: TypeAlias = tuple[int | None, int | None, int]
-"""Height and width of images in pixels, `None` if they are not known, and channels."""
+"""Height and width of images in pixels, `None` if unknown, and channels."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ def register(
     pretrained: Iterable[str] = (),
     weights_file: Callable[[int], str] | None = None,
 ) -> Callable[[Callable], Callable]:
-    """Make a function that builds a backbone known by a name.
+    """Register a function that builds a backbone.
 
     Args:
-        name: name under which `create` finds it.
-        intermediate: name of the layer whose output is the intermediate map; `None` if there is
-            none.
-        pretrained: names of the weights that the function loads itself, in a second argument
-            `weights`, which is `None` for fresh ones; empty if it does not have that argument.
-        weights_file: function from the side of the images to the name of the file of `pretrained`
-            in the cache of Keras; `None` if they are elsewhere.
+        name: name of the backbone for `create`.
+        intermediate: name of the layer with the intermediate map as its output; `None` if there is
+            no such map.
+        pretrained: names of weights that the function loads itself. It takes them as a second
+            argument `weights`, `None` for fresh weights. Empty if it has no such argument.
+        weights_file: function from the side of the images to the name of the file of the
+            pretrained weights in the Keras cache; `None` if they are stored elsewhere.
 
     Returns:
-        Decorator for `build(input_shape) -> keras.Model`, from images with pixels in [0, 255] to
-        the last feature map.
+        Decorator for `build(input_shape) -> keras.Model`, a model from images with pixels in
+        [0, 255] to the last feature map.
 
     Raises:
         ValueError: if the name is taken.
@@ -81,21 +81,21 @@ def create(
     Args:
         name: one of `names()`.
         input_shape: `(H, W, channels)` of the images; most backbones take any H and W.
-        weights: `None` for fresh ones, the name of weights that come with the backbone
+        weights: `None` for fresh weights, the name of weights that come with the backbone
             ("imagenet" for those of keras.applications, which downloads them), or the path of a
-            `.weights.h5` file of this backbone, such as `gsp-tf convert-weights` writes.
+            `.weights.h5` file of this backbone, for example from `gsp-tf convert-weights`.
         intermediate: also return an earlier feature map, for heads that take local features from
             it.
 
     Returns:
-        Model from images `(B, H, W, channels)`, pixels in [0, 255], to features `(B, H', W', C)`,
-        or to tokens `(B, n, C)` for a vision transformer. With `intermediate` to the list of the
-        earlier features and the last ones.
+        Model from images `(B, H, W, channels)` with pixels in [0, 255] to features
+        `(B, H', W', C)`, or to tokens `(B, n, C)` for a vision transformer. With `intermediate`,
+        the output is a list of the earlier and the last features.
 
     Raises:
-        ValueError: if there is no backbone of that name, it has no intermediate map or no weights
-            of that name, or the file does not fit.
-        FileNotFoundError: if there is no such file.
+        ValueError: if no backbone has that name, if it has no intermediate map or no weights of
+            that name, or if the file does not fit.
+        FileNotFoundError: if the file does not exist.
         OSError: if the weights cannot be downloaded.
 
     Example:
@@ -153,14 +153,15 @@ def pretrained(name: str) -> tuple[str, ...]:
 
 
 def weights_path(name: str, side: int) -> Path | None:
-    """Where Keras keeps the weights of `pretrained` once they are downloaded.
+    """Path of the `pretrained` weights in the Keras cache after their download.
 
     Args:
         name: one of `names()`.
-        side: side of the images in pixels; some networks have weights for each.
+        side: side of the images in pixels; some networks have different weights for each side.
 
     Returns:
-        The path, or `None` if they are not in the cache of Keras. `KERAS_HOME` moves it.
+        The path, or `None` if the weights are not kept in the Keras cache. `KERAS_HOME` moves the
+        cache.
 
     Raises:
         ValueError: if there is no backbone of that name.
@@ -174,7 +175,7 @@ def weights_path(name: str, side: int) -> Path | None:
 
 
 def keras_cache() -> Path:
-    """Folder in which Keras keeps the weights that it downloads.
+    """Folder of the weights that Keras downloads.
 
     Example:
         >>> keras_cache().name
@@ -194,7 +195,7 @@ def _build_pretrained(name, input_shape, weights):
         return _entry(name).build(input_shape, weights)
     except (ValueError, OSError, ImportError):
         raise
-    except Exception as error:  # Keras raises a plain Exception for a download that failed
+    except Exception as error:  # Keras raises a plain Exception if a download fails
         place = weights_path(name, input_shape[0])
         start = "Start" if place is None else f"Put the file at {place}, or start"
         raise OSError(
@@ -215,13 +216,13 @@ def _checked_path(name, weights):
 
 
 def _load(model, path):
-    """Loads weights; refuses what Keras would leave fresh with a warning."""
+    """Loads weights; raises where Keras would only warn and leave a weight fresh."""
     try:
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always", UserWarning)
             model.load_weights(path)
         reason = str(notes[0].message) if notes else None
-    except Exception as error:  # a file that is not such an HDF5 file may raise anything
+    except Exception as error:  # other files than such HDF5 files may raise anything
         reason = str(error) or type(error).__name__
     if reason is not None:
         reason = " ".join(reason.split())[:300]

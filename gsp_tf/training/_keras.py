@@ -1,4 +1,4 @@
-"""The private parts of Keras that training builds on; no other module names them."""
+"""The private parts of Keras that training uses; no other module names them."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -7,12 +7,12 @@ import keras
 
 
 class FactoredRates(keras.optimizers.Optimizer):
-    """Mixin for an optimizer whose learning rate has a factor of its own for every variable."""
+    """Mixin for an optimizer that multiplies its learning rate by one factor per variable."""
 
     _rate_factor = 1.0
 
     def set_factors(self, factors):
-        """Takes the factors, in the order of the variables that the optimizer is built with."""
+        """Sets the factors, in the order of the variables that the optimizer is built with."""
         self._factors = tuple(factors)
 
     def update_step(self, gradient, variable, learning_rate):
@@ -28,7 +28,7 @@ class FactoredRates(keras.optimizers.Optimizer):
 
     @property
     def learning_rate(self):
-        # Keras' weight decay reads the rate here, whereas it passes the rate to `update_step`.
+        # Keras passes the rate to `update_step`, but its weight decay reads the rate here.
         rate = super().learning_rate
         return rate if self._rate_factor == 1.0 else rate * self._rate_factor
 
@@ -47,11 +47,11 @@ class BuiltFromBatch:
 
 
 def wrap_clipping(optimizer: keras.optimizers.Optimizer, wrap: Callable) -> None:
-    """Has an optimizer clip by `wrap(gradients, clip)`, where `clip` is the way of its class."""
+    """Makes an optimizer clip with `wrap(gradients, clip)`; `clip` is the method of its class."""
     clip = functools.partial(type(optimizer)._clip_gradients, optimizer)
     optimizer._clip_gradients = functools.partial(wrap, clip=clip)
 
 
 def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
-    """All layers of a model, those inside of other layers included."""
+    """All layers of a model, including those inside other layers."""
     return model._flatten_layers(include_self=False)

@@ -17,17 +17,17 @@ from gsp_tf.training.embedding import Batches, embed, inference, labelled_batche
 class RetrievalEvaluation(keras.callbacks.Callback):
     """Embeds a data set at the end of every epoch and adds its retrieval metrics to the logs.
 
-    MAP@R, R-precision, P@1 and Recall@K (Musgrave et al. 2020) appear as `val_map_at_r` and so on,
-    for every later callback: early stopping, checkpoints, loggers. Each of several workers embeds
-    the whole data set, and all log what the first one found.
+    MAP@R, R-precision, P@1 and Recall@K (Musgrave et al. 2020) appear as `val_map_at_r` and so on.
+    Callbacks that come later in the list can use them. With several workers, each embeds the whole
+    data set, and all log the metrics of the first.
 
     Args:
-        dataset: finite `tf.data.Dataset` of `(images, labels)`, or a pair of arrays, of classes not
-            trained on.
-        recall_at: the K of Recall@K.
+        dataset: finite `tf.data.Dataset` of `(images, labels)`, or a pair of arrays; its classes
+            should not be training classes.
+        recall_at: the values of K in Recall@K.
         metric: distance between embeddings.
-        prefix: put before the names of the metrics.
-        references: the images to search in, as `dataset`; `None` searches `dataset`.
+        prefix: prefix of the metric names.
+        references: images to search, in the same form as `dataset`; `None` searches `dataset`.
 
     Raises:
         ValueError: if the data set is an array without labels.
@@ -70,10 +70,10 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         super().set_model(model)
 
     def evaluate(self) -> dict[str, float]:
-        """Metrics of the model as it is.
+        """Computes the metrics of the current model.
 
         Returns:
-            Values by name, with the prefix; every metric is 0 while the embeddings are not finite.
+            Values by prefixed name; all are 0 if an embedding is not finite.
         """
         datasets = [self.dataset] if self.references is None else [self.dataset, self.references]
         arrays, is_finite = [], True
@@ -95,16 +95,16 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
 
 class SaveBest(keras.callbacks.Callback):
-    """Saves the model whenever a metric of the logs has risen above its best.
+    """Saves the model whenever a metric of the logs exceeds its best value so far.
 
-    The model is saved before the next epoch begins, after a `Checkpoint` that precedes this
-    callback in the list. So a run that continues from the checkpoint saves it again, and the file
-    is not ahead of the checkpoint before training has ended. The file is written under a temporary
-    name and renamed: it is never half-written, and holds the last good weights whatever happens to
-    the run.
+    The model is saved when the next epoch begins, after a `Checkpoint` that precedes this callback
+    in the list. The file is therefore never ahead of the checkpoint before training ends, and a run
+    that continues from the checkpoint saves the model again. The file is written under a temporary
+    name and then renamed. It is never half-written: if the run fails, it holds the last good
+    weights.
 
     Args:
-        path: file to write, ending in ".keras".
+        path: file to write; ends in ".keras".
         monitor: metric to follow; larger is better.
         baseline: value that must be exceeded.
 
@@ -125,14 +125,14 @@ class SaveBest(keras.callbacks.Callback):
         self._is_due = False
 
     def save(self) -> None:
-        """Write the model as it is now, in the first of several workers."""
+        """Write the current model; only the first worker writes."""
         if is_chief(self.model.distribute_strategy):
             with replacing(self.path) as temporary:
                 self.model.save(temporary)
         self._is_due = False
 
     def save_if_due(self) -> None:
-        """Write the model if it is the best one and was not written yet."""
+        """Write the model if it is the best so far and has not been written."""
         if self._is_due:
             self.save()
 
@@ -154,10 +154,10 @@ class SaveBest(keras.callbacks.Callback):
         self.save_if_due()
 
     def state(self) -> dict[str, Any]:
-        """What a `Checkpoint` keeps of this callback."""
+        """The state that a `Checkpoint` saves."""
         return {"best": self.best, "best_epoch": self.best_epoch, "is_due": self._is_due}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a dict of `state`; if the model was due then, it is saved next."""
+        """Restore a dict from `state`; a model that was due is saved next."""
         self.best, self.best_epoch = state["best"], state["best_epoch"]
         self._is_due = state["is_due"]

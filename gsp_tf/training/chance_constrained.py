@@ -19,34 +19,34 @@ from gsp_tf.training.proxy_pool import ProxyPool
 class ChanceConstrainedTrainer:
     """Trains an embedder by a series of proxy problems, each a projection of the last solution.
 
-    Thesis, Algorithm 1: θ* are the weights at the start, and ρ* are k random images of each class,
-    embedded. Draw a pool of b images per class, embed them with θ*, choose k of each class as its
-    proxies by greedy k-center against ρ* (Algorithm 2), train θ and the proxies with a pair loss
-    between samples and proxies plus `(λ/2) ||θ - θ*||²` (eq. 3.2.11) until validation MAP@R has not
-    risen for some evaluations. The best θ and proxies become θ* and ρ*. Repeat until a problem
-    does not improve the result.
+    Thesis, Algorithm 1. At first, θ* are the initial weights and ρ* are the embeddings of k random
+    images per class. Each problem draws a pool of b images per class, embeds it with θ* and chooses
+    k proxies per class by greedy k-center against ρ* (Algorithm 2). It then trains θ and the
+    proxies until validation MAP@R has not risen for `patience` evaluations. The loss is a pair loss
+    between samples and proxies plus `(λ/2) ||θ - θ*||²` (eq. 3.2.11). The best θ and proxies become
+    θ* and ρ*. Training ends when a problem does not improve the result.
 
     Args:
-        learner: compiled `MetricLearner` with a pair loss. Its embedder is trained, with copies of
-            its optimizer and a learner of its own around it.
+        learner: compiled `MetricLearner` with a pair loss. Its embedder is trained in place, in a
+            new learner and with copies of its optimizer.
         proxies_per_class: k.
-        pool_size: b, images of each class to choose from; at least k are drawn, and with b <= k the
+        pool_size: b, images per class to choose from; at least k are drawn, and with b <= k the
             choice is random.
-        projection_weight: λ, in every problem.
+        projection_weight: λ, the same in every problem.
         patience: evaluations without a better MAP@R after which a problem ends.
-        batch_weight: weight of the same loss within the batch, as in the authors' code; 0 is the
+        batch_weight: weight of the same loss within the batch, as in the authors' code; 0 gives the
             thesis' equation.
-        max_projections: largest number of problems; 1 trains with a single choice of proxies, and
-            `None` sets no limit.
+        max_projections: largest number of problems; 1 chooses proxies only once, `None` sets no
+            limit.
         monitor: metric to follow in the logs; larger is better.
 
     Attributes:
-        learner: the `ProjectionLearner` that trains, once `fit` has begun; its loss holds the
+        learner: the `ProjectionLearner` that trains; set when `fit` begins. Its loss holds the
             proxies.
-        projections: list of dict, one for each problem: `steps`, the best value of the monitored
-            metric under its name without `val_`, such as `map_at_r`, `covering_radius_before` and
-            `covering_radius_after` (mean over classes of the distance of the pool's farthest image
-            from ρ* and from the new proxies), `distance_moved` (||θ - θ*||).
+        projections: list of dict, one per problem: `steps`; the best value of the monitored metric
+            under its name without `val_`, such as `map_at_r`; `covering_radius_before` and
+            `covering_radius_after`, the distance of the pool's farthest image from ρ* and from the
+            new proxies, averaged over classes; `distance_moved` (||θ - θ*||).
 
     Raises:
         ValueError: if an argument is out of range, or the learner has no pair loss.
@@ -125,22 +125,23 @@ class ChanceConstrainedTrainer:
         callbacks: Sequence[keras.callbacks.Callback] = (),
         **kwargs: Any,
     ) -> keras.callbacks.History:
-        """Train; at the end the embedder has its best weights.
+        """Train the embedder and leave it with its best weights.
 
         Args:
             batches: endless `tf.data.Dataset` of `(images, labels)`.
-            pool: `ProxyPool` of the training images.
-            callbacks: Keras callbacks, a `RetrievalEvaluation` of the validation images among them.
-                They are called before a problem ends; the logs name the `projection`, from 1.
-            kwargs: further arguments of `keras.Model.fit`: `steps_per_epoch`, the steps from one
-                evaluation to the next, `epochs`, the evaluations of all problems together at most,
+            pool: pool of the training images.
+            callbacks: Keras callbacks; one must be a `RetrievalEvaluation` of the validation
+                images. They run before a problem ends. The logs contain the number of the
+                `projection`, from 1.
+            kwargs: further arguments of `keras.Model.fit`: `steps_per_epoch` (steps between
+                evaluations), `epochs` (largest number of evaluations over all problems),
                 `initial_epoch`, `verbose`.
 
         Returns:
             `keras.callbacks.History` of all epochs.
 
         Raises:
-            ValueError: if no callback puts the monitored metric into the logs.
+            ValueError: if no callback adds the monitored metric to the logs.
         """
         with self._given.distribute_strategy.scope():
             self.learner = self._projection_learner(pool.num_classes)
@@ -153,11 +154,11 @@ class ChanceConstrainedTrainer:
         return self.learner.fit(batches, callbacks=callbacks, **{"shuffle": False, **kwargs})
 
     def state(self) -> dict:
-        """What a `Checkpoint` keeps between two epochs of `fit`: JSON values and NumPy arrays."""
+        """The JSON values and NumPy arrays that a `Checkpoint` saves between epochs of `fit`."""
         return {"projections": self.projections, **self._alternation.state()}
 
     def restore(self, state: dict):
-        """Continue from a dict of `state`, once `fit` has begun."""
+        """Restore a dict from `state`; call it after `fit` has begun."""
         self.projections = list(state["projections"])
         self._alternation.restore(state)
 
@@ -182,7 +183,7 @@ class ChanceConstrainedTrainer:
 
 
 class _Alternation(keras.callbacks.Callback):
-    """Ends a problem that no longer improves, and begins the next one."""
+    """Ends a problem that no longer improves and begins the next."""
 
     saved = ("steps", "waited", "value", "best_value", "solution", "best_solution", "radii")
 
@@ -240,7 +241,7 @@ class _Alternation(keras.callbacks.Callback):
         self._go_to(self.best_solution)
 
     def _end_problem(self):
-        """Restore the problem's best weights and record them; whether they are the best of all."""
+        """Restore and record the problem's best weights; true if they are the best of all."""
         if self.solution is None:
             return False
         self._go_to(self.solution)
@@ -263,7 +264,7 @@ class _Alternation(keras.callbacks.Callback):
         self._project_from(self.model.embedding_loss.proxies.numpy())
 
     def _project_from(self, previous):
-        """Make the weights θ*, and choose proxies in a new pool by greedy k-center against ρ*."""
+        """Set θ* to the weights and choose proxies in a new pool by greedy k-center against ρ*."""
         self.model.project_from_here(self.trainer.projection_weight)
         k = self.trainer.proxies_per_class
         candidates, _ = self.pool.draw(self.forward, self.trainer.pool_size)
@@ -290,6 +291,6 @@ class _Alternation(keras.callbacks.Callback):
 
 
 def _radius(points, centers):
-    """Mean over classes of the distance of the farthest point from its nearest centre."""
+    """Distance of the farthest point from its nearest centre, averaged over classes."""
     distances = pairwise_distances(points, centers).numpy()
     return float(distances.min(axis=-1).max(axis=-1).mean())

@@ -1,4 +1,4 @@
-"""All that training needs to continue after it was stopped, in one file."""
+"""Saves in one file the state that interrupted training needs to continue."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _KERAS_STATE = {
 
 
 class _Part(Protocol):
-    """A part of training that a `Checkpoint` saves, with a state of JSON values and arrays."""
+    """A part of training that a `Checkpoint` saves; its state holds JSON values and arrays."""
 
     def state(self) -> dict[str, Any]: ...
 
@@ -29,19 +29,19 @@ class _Part(Protocol):
 class Checkpoint(keras.callbacks.Callback):
     """Saves the state of training before every epoch, or continues from such a file.
 
-    The state is that of the model and its losses, random seeds and memories included, of the
-    optimizer, and of the given parts. The file is written under a temporary name and renamed; it
-    holds arrays and JSON, and no code. The first of several workers writes it, and all read it.
+    The state covers the model and its losses (with random seeds and memories), the optimizer and
+    the given parts. The file is written under a temporary name and then renamed. It holds arrays
+    and JSON, but no code. With several workers, the first writes the file and all read it.
 
-    To continue, build the same model, and call `fit` with the epoch of the file as `initial_epoch`
-    and batches from there on. The state is restored in the first epoch, after all callbacks have
-    begun.
+    To continue, build the same model and call `fit` with the file's epoch as `initial_epoch` and
+    with the batches from that epoch on. The state is restored in the first epoch, after the
+    `on_train_begin` of all callbacks.
 
     Args:
-        path: file to write, ending in ".npz".
-        parts: further parts of training by name: each has `state()`, a dict of JSON values and
-            NumPy arrays, and `restore(state)`, or is a Keras `EarlyStopping` or
-            `ReduceLROnPlateau`.
+        path: file to write; ends in ".npz".
+        parts: further parts of training by name. Each is a Keras `EarlyStopping` or
+            `ReduceLROnPlateau`, or has the methods `state()`, which returns a dict of JSON values
+            and NumPy arrays, and `restore(state)`.
         resume: whether to restore the file's state first.
 
     Example:
@@ -122,7 +122,7 @@ class Checkpoint(keras.callbacks.Callback):
 
 
 def epoch_of(path: PathLike) -> int:
-    """The epoch, from 0, that a checkpoint was saved before.
+    """The epoch, counted from 0, with which a checkpoint continues.
 
     Args:
         path: file of a `Checkpoint`.
@@ -158,7 +158,7 @@ def _read_state(file, array):
 
 
 def _plain(array):
-    """The array in a type of NumPy's own, which can be loaded without another package."""
+    """The array in a native NumPy type, which loads without another package."""
     return array.astype("float32") if array.dtype.kind == "V" else array
 
 

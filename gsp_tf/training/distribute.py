@@ -1,17 +1,16 @@
 """Training under a `tf.distribute` strategy: the replicas of a step, the workers of a job.
 
-Keras 3 builds a model from the mean of the replicas' first batches, which fails with several
-workers and with batches of different sizes; `DistributedModel` builds from the first of them. With
-several workers, Keras takes means of the scalars that replicas report along an axis that they do
-not have; it reports those of the first replica, whose losses know the batches of all. At the end of
-an epoch Keras puts the metrics of all replicas together. Gradients are clipped after they are
-summed over the replicas, where Keras clips each before the sum.
+`DistributedModel` corrects three things in Keras 3. Keras builds a model from the mean of the
+replicas' first batches, which fails with several workers and with batches of different sizes;
+`DistributedModel` builds from the first replica's batch. With several workers, Keras averages the
+scalars of replicas along an axis that they do not have; `DistributedModel` reports those of the
+first replica, whose losses see the batches of all. (Keras combines the metrics of all replicas at
+the end of an epoch.) Keras clips each replica's gradients; `DistributedModel` clips their sum.
 
-Every replica takes the loss of the rows of all (`all_gather`), and descends its part
-(`divide_by_replicas`). The gradient of a row is the sum of what all replicas send back to it: that
-of the loss. Workers agree on what each of them computes (`broadcast_from_chief`): the last digits
-may differ from machine to machine, and what follows from them, such as an end to training, must
-not.
+Every replica computes the loss of the rows of all replicas (`all_gather`) and descends its share
+(`divide_by_replicas`). The gradients that all replicas send back to a row sum to the gradient of
+the loss. The last digits of a result may differ between machines, but decisions such as when to
+stop must not. Workers therefore share the first worker's results (`broadcast_from_chief`).
 """
 
 import keras
@@ -60,7 +59,7 @@ class DistributedModel(BuiltFromBatch):
         return run_steps
 
     def batch_to_build_from(self, iterator, batch):
-        """The first replica's batch; refuses a model with variables from outside the strategy."""
+        """The first replica's batch; raises if a variable was created outside the strategy."""
         strategy = self.distribute_strategy
         is_owned = strategy.extended.variable_created_in_scope
         foreign = [v.path for v in self.variables if not is_owned(v.value)]
@@ -76,10 +75,10 @@ class DistributedModel(BuiltFromBatch):
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes files: the only one, or the first worker.
+    """Whether this process writes the files: it is the only one, or the first worker.
 
     Args:
-        strategy: that of the model, `model.distribute_strategy`.
+        strategy: the model's strategy, `model.distribute_strategy`.
 
     Example:
         >>> import tensorflow as tf
@@ -90,7 +89,7 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def broadcast_from_chief(strategy: tf.distribute.Strategy, array: np.ndarray) -> np.ndarray:
-    """The first worker's numbers, in all workers, which all must call this."""
+    """The first worker's numbers on every worker; all workers must call this."""
     if not _has_workers(strategy):
         return array
     array = tf.convert_to_tensor(np.asarray(array))
@@ -104,29 +103,29 @@ def broadcast_from_chief(strategy: tf.distribute.Strategy, array: np.ndarray) ->
 
 
 def all_gather(tensor: Tensor) -> Tensor:
-    """The rows `(B, ...)` of all replicas, in their order, from the `(b, ...)` of this one."""
+    """The rows `(B, ...)` of all replicas in their order; this replica passes its `(b, ...)`."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return tensor
-    # A copy on the replica's device: a tensor from a data set has the name of no device.
+    # Copies to the replica's device: a tensor from a data set names no device.
     rows = context.all_gather(tf.identity(tensor), axis=0)
     return tf.ensure_shape(rows, tf.TensorShape([None]).concatenate(tensor.shape[1:]))
 
 
 def divide_by_replicas(loss: Tensor) -> Tensor:
-    """A loss divided by the number of replicas, over which Keras sums gradients."""
+    """A loss divided by the number of replicas, because Keras sums their gradients."""
     return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def _clip_sum_of_replicas(optimizer):
-    """Has an optimizer clip the sum of the replicas' gradients; not a `LossScaleOptimizer`."""
+    """Makes an optimizer clip the sum of the replicas' gradients; not a `LossScaleOptimizer`."""
     if not any((optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)):
         return
 
     def clip_sum(gradients, clip):
         context = tf.distribute.get_replica_context()
         total = clip(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
-        # Keras clips no further, and sums over the replicas.
+        # Keras does not clip again, but sums over the replicas: hence the division.
         return [gradient / context.num_replicas_in_sync for gradient in total]
 
     wrap_clipping(optimizer, clip_sum)

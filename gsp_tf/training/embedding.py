@@ -10,22 +10,22 @@ from gsp_tf._typing import Tensor
 from gsp_tf.training.metric_learner import first_output
 
 Batches = Iterable[tuple[Tensor, Tensor]]
-"""Batches of images and labels, a `tf.data.Dataset` or another iterable; or a pair of arrays."""
+"""A `tf.data.Dataset` or another iterable of batches of images and labels, or a pair of arrays."""
 
 
 def embed(
     embedder: keras.Model | Callable[[Tensor], Tensor], dataset: Batches
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings and labels of every image of a data set, in its order.
+    """Embeddings and labels of all images of a data set, in its order.
 
     Args:
-        embedder: model from images to embeddings `(B, D)`, the first of its outputs; or the result
-            of `inference(embedder)`, which is traced once for many data sets.
-        dataset: finite batches of `(images (B, H, W, C), labels (B,))`, or a pair of arrays, images
+        embedder: model from images to embeddings `(B, D)`, its first output; or the result of
+            `inference(embedder)`, which is traced once for many data sets.
+        dataset: finite batches of `(images (B, H, W, C), labels (B,))`, or a pair of arrays: images
             `(N, H, W, C)` and labels `(N,)`.
 
     Returns:
-        float32 array `(N, D)` and integer array `(N,)`.
+        Embeddings, a float32 array `(N, D)`, and labels, an integer array `(N,)`.
 
     Raises:
         ValueError: if the data set is empty, or an array without labels.
@@ -50,7 +50,7 @@ def embed(
 
 
 def labelled_batches(dataset: Batches) -> Batches:
-    """The data set, or batches of a pair of arrays; refuses an array without labels."""
+    """The data set, or batches of a pair of arrays; raises for an array without labels."""
     if isinstance(dataset, tuple) and len(dataset) == 2 and hasattr(dataset[0], "__array__"):
         images, labels = dataset[0], np.asarray(dataset[1])
         if labels.dtype.kind not in "iu":
@@ -75,7 +75,7 @@ def inference(embedder: keras.Model) -> Callable[[Tensor], tf.Tensor]:
     """The embedder's forward pass in inference mode, embeddings only, traced once for all batches.
 
     Args:
-        embedder: model from images to embeddings, the first of its outputs.
+        embedder: model from images to embeddings, its first output.
 
     Returns:
         Function from images `(B, H, W, C)` to float32 embeddings `(B, D)`.

@@ -17,38 +17,40 @@ _Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 class MetricLearner(DistributedModel, keras.Model):
     """Trains an embedder on `(image, label)` batches with any loss of the library, in `fit`.
 
-    The total loss is the weighted sum of one loss for each output of the embedder and of the
-    regularisers of its layers. With one loss it is `loss(labels, embeddings)`, with an attribute
-    loss `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)` (GSP paper,
-    section 4.3; thesis, eq. 5.2.5), plus the regularisers. Several losses are given by name:
+    The total loss is a weighted sum of one loss per output of the embedder and the regularisers of
+    its layers:
     `Σ_name weight_name loss_name(labels, output_name) + weight_regularizers (regularisers)`.
-    Weights of the losses (proxies, class embeddings) are weights of the learner: they train, save
-    and load with it. `call` gives what the embedder gives; inference uses its first output. The
-    logs have the value of each loss, as `name_loss`.
+    For a single loss, the sum over names is `loss(labels, embeddings)`. With an attribute loss it
+    is `(1 - λ) loss(labels, embeddings) + λ attribute_loss(labels, attributes)` (GSP paper, section
+    4.3; thesis, eq. 5.2.5).
 
-    If the learner is made within the scope of a `tf.distribute` strategy, its losses see the batch
-    of all replicas.
+    The weights of the losses (proxies, class embeddings) train, save and load with the learner.
+    `call` returns the outputs of the embedder; inference uses the first. The logs contain each loss
+    as `name_loss`. In the scope of a `tf.distribute` strategy, the losses see the batches of all
+    replicas.
 
     Args:
-        embedder: model from images to embeddings `(B, D)`, or to several outputs `(B, ...)`, the
-            embeddings first: a list or a dict.
-        loss: `loss(labels, embeddings) -> scalar`, a `keras.losses.Loss` or a loss layer. Or losses
-            by name, one for each output of the embedder: its key where the outputs are a dict, else
-            in their order; `None` for an output without a loss.
-        attribute_loss: loss of the labels and the second output, such as `ZeroShotLoss`. With
-            `loss` it makes the losses "embedding" and "attribute".
-        attribute_weight: λ in [0, 1]: the weights 1 - λ and λ of these.
-        loss_weights: weights of losses by name, 1 for those left out. The name "regularizers" is
-            that of the losses that layers add themselves, such as diversity and consistency of
+        embedder: model from images to embeddings `(B, D)`, or to a list or dict of outputs
+            `(B, ...)` with the embeddings first.
+        loss: `loss(labels, embeddings) -> scalar`, a `keras.losses.Loss` or a loss layer. Or a dict
+            of losses by name, one per output of the embedder, `None` for an output without a loss.
+            Names are the keys of the outputs if these are a dict; otherwise losses and outputs have
+            the same order.
+        attribute_loss: loss of the labels and the second output, such as `ZeroShotLoss`. It is
+            named "attribute", and `loss` is then named "embedding".
+        attribute_weight: λ in [0, 1]: weight of `attribute_loss`; `loss` has the weight 1 - λ.
+        loss_weights: weights of losses by name, 1 for those left out. "regularizers" is the weight
+            of the losses that layers add themselves, such as diversity and consistency of
             `CodedResidualBranches`.
 
     Attributes:
         named_losses: dict from names to losses.
-        loss_weights: dict from their names and "regularizers" to weights.
+        loss_weights: dict from these names and "regularizers" to weights.
 
     Raises:
-        ValueError: if a weight is out of range or of an unknown loss, if losses and outputs of the
-            embedder do not match, or if `compile` or `fit` receives another loss or sample weights.
+        ValueError: if a weight is out of range or belongs to no loss, if losses do not match the
+            outputs of the embedder, or if `compile` or `fit` receives another loss or sample
+            weights.
 
     Example:
         >>> import keras, numpy as np
@@ -136,7 +138,7 @@ class MetricLearner(DistributedModel, keras.Model):
         loss: None = None,
         **kwargs: Any,
     ) -> None:
-        """As `keras.Model.compile`, without a loss: the learner was made with its own.
+        """Like `keras.Model.compile`, but without a loss: the learner already has one.
 
         Args:
             optimizer: optimizer or its name.
@@ -153,14 +155,14 @@ class MetricLearner(DistributedModel, keras.Model):
         super().compile(optimizer=optimizer, loss=None, **kwargs)
 
     def get_compile_config(self):
-        """As of `keras.Model`, with the optimizer that the learner has now."""
+        """The config of `keras.Model`, with the learner's current optimizer."""
         config = super().get_compile_config()
         if config:
             config["optimizer"] = keras.saving.serialize_keras_object(self.optimizer)
         return config
 
     def compile_from_config(self, config):
-        """Compile as the saved learner was; Keras leaves that to a model with its own `compile`."""
+        """Compile like the saved learner; Keras skips this for a model that overrides `compile`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.optimizer.build(self.trainable_variables)
@@ -184,7 +186,7 @@ class MetricLearner(DistributedModel, keras.Model):
         return divide_by_replicas(total)
 
     def _losses_of(self, outputs):
-        """Pairs of loss and output of the embedder, by name."""
+        """Pairs of a loss and an output of the embedder, by name."""
         if not isinstance(outputs, dict):
             outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
             names = [*self.named_losses, *range(len(self.named_losses), len(outputs))]
@@ -220,7 +222,7 @@ class MetricLearner(DistributedModel, keras.Model):
 
 
 def _checked_losses(losses):
-    """The losses by name, if the names may stand in logs."""
+    """The losses by name; raises if a name cannot be used in logs."""
     for name in losses:
         if not isinstance(name, str) or not name or name == "regularizers":
             raise ValueError(
@@ -247,17 +249,17 @@ def _checked_weights(losses, weights):
 
 
 def _value(loss, labels, inputs, training):
-    """Value of a loss; a loss that is a layer is told whether it trains."""
+    """Value of a loss; a loss layer also receives `training`."""
     if isinstance(loss, keras.layers.Layer):
         return loss(labels, inputs, training=training)
     return loss(labels, inputs)
 
 
 def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
-    """The embeddings among what an embedder gives: its only output, or the first of several.
+    """The embeddings among an embedder's outputs: the only output, or the first of several.
 
     Args:
-        outputs: one tensor `(B, D)`, or several, the embeddings first.
+        outputs: one tensor `(B, D)`, or several with the embeddings first.
 
     Example:
         >>> first_output(["embeddings", "attributes"])

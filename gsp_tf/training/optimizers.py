@@ -1,4 +1,4 @@
-"""Learning rates and weight decay of single variables, chosen by patterns of their paths."""
+"""Learning rates and weight decay per variable, chosen by patterns of the variables' paths."""
 
 import functools
 import math
@@ -14,30 +14,30 @@ from gsp_tf.training._keras import FactoredRates
 def with_learning_rate_multipliers(
     optimizer: keras.optimizers.Optimizer | str, multipliers: Mapping[str, float]
 ) -> keras.optimizers.Optimizer:
-    """Multiply the learning rate of an optimizer for variables of certain paths.
+    """Multiply the learning rate of an optimizer for variables with certain paths.
 
-    A variable takes the factor of the first pattern that `re.search` finds in its path, 1 if there
-    is none. Its step is the optimizer's own at that multiple of the rate, schedules and callbacks
-    included, and so is its decoupled weight decay. With 0 a variable and its state in the
-    optimizer stay as they are. Gradients are clipped before.
+    A variable takes the factor of the first pattern that `re.search` finds in its path, or 1 if no
+    pattern matches. Its step and its decoupled weight decay use the multiplied rate; schedules and
+    callbacks still apply. Factor 0 leaves the variable and its optimizer state unchanged. Gradients
+    are clipped before the factor applies.
 
-    The factors are saved with the model, and a loaded one trains with them. A loaded model may have
-    shorter paths than before (`proxy_nca_loss/proxies` in place of
-    `metric_learner/proxy_nca_loss/proxies`), and Keras numbers layers as they are made, so a
-    pattern should neither start with `^` nor name a number. An optimizer of your own needs
-    `keras.saving.register_keras_serializable`, as without multipliers.
+    The factors are saved with the model, and a loaded model trains with them. A pattern should
+    neither start with `^` nor contain a layer number: a loaded model may have shorter paths
+    (`proxy_nca_loss/proxies` instead of `metric_learner/proxy_nca_loss/proxies`), and Keras numbers
+    layers in the order of their creation. An optimizer of your own needs
+    `keras.saving.register_keras_serializable`, as it does without multipliers.
 
     Args:
-        optimizer: an optimizer that has not been built, or its name. It is changed in place: it
-            becomes an instance of a subclass of its class. A `LossScaleOptimizer` passes the
-            multipliers on to the optimizer within.
+        optimizer: an optimizer that has not been built, or its name. It is changed in place: its
+            class becomes a subclass of its class. A `LossScaleOptimizer` passes the multipliers to
+            its inner optimizer.
         multipliers: factors, finite numbers of 0 or more, by regular expression. They replace
             earlier ones.
 
     Raises:
-        ValueError: if a factor or a pattern is not accepted, or the optimizer has been built or
-            leaves its steps to others (`MultiOptimizer`); when it is built, if a pattern matches no
-            trainable variable.
+        ValueError: if a factor or a pattern is not accepted, or if the optimizer has been built or
+            leaves its steps to others (`MultiOptimizer`). When the optimizer is built: if a pattern
+            matches no trainable variable.
 
     Example:
         >>> import keras, numpy as np
@@ -64,18 +64,18 @@ def with_learning_rate_multipliers(
 def with_weight_decay_exclusions(
     optimizer: keras.optimizers.Optimizer | str, patterns: Iterable[str]
 ) -> keras.optimizers.Optimizer:
-    """Keep variables of certain paths out of an optimizer's weight decay.
+    """Exclude variables with certain paths from an optimizer's weight decay.
 
-    As `exclude_from_weight_decay` of Keras' optimizers, whose exclusions are lost when a model is
-    saved. These are saved with it, and a loaded model trains with them.
+    Unlike the exclusions of Keras' `exclude_from_weight_decay`, these are saved with the model, and
+    a loaded model trains with them.
 
     Args:
-        optimizer: as in `with_learning_rate_multipliers`, and changed in place as there.
-        patterns: regular expressions, searched for (`re.search`) in the paths of the trainable
+        optimizer: as in `with_learning_rate_multipliers`; also changed in place.
+        patterns: regular expressions that `re.search` looks for in the paths of the trainable
             variables. They replace earlier ones.
 
     Raises:
-        ValueError: as `with_learning_rate_multipliers`.
+        ValueError: as in `with_learning_rate_multipliers`.
 
     Example:
         >>> import keras, numpy as np
@@ -109,7 +109,7 @@ def idle_patterns(patterns: Iterable[str], variables: Sequence[keras.Variable]) 
 
 
 class _PathRules(FactoredRates):
-    """What `_with_path_rules` adds to the class of an optimizer."""
+    """The behaviour that `_with_path_rules` adds to the class of an optimizer."""
 
     learning_rate_multipliers = {}
     weight_decay_exclusions = ()
@@ -125,14 +125,14 @@ class _PathRules(FactoredRates):
                 )
             self.set_factors(multipliers.get(_first_match(multipliers, v), 1.0) for v in variables)
             if exclusions:
-                # By variable: the names that Keras would search end in ":0" with TensorFlow.
+                # Excludes by variable: with TensorFlow, the names that Keras searches end in ":0".
                 self.exclude_from_weight_decay(
                     var_list=[v for v in variables if _first_match(exclusions, v) is not None]
                 )
         super().build(variables)
 
     def get_config(self):
-        # The optimizer without the rules stands beside them, so it loads wherever it would.
+        # The optimizer is stored without the rules, so it loads as it would alone.
         plain_class = type(self).__bases__[1]
         return {
             "optimizer": keras.saving.serialize_keras_object(
@@ -149,7 +149,7 @@ class _PathRules(FactoredRates):
         return _with_path_rules(optimizer, **config)
 
 
-# Every subclass has this one name in saved files: `from_config` is the same for all.
+# Saved files use this one name for every subclass, because `from_config` is the same for all.
 _register = keras.saving.register_keras_serializable("gsp_tf", "PathRules")
 _register(_PathRules)
 
@@ -161,7 +161,7 @@ def _class_with_rules(optimizer_class):
 
 
 def _with_path_rules(optimizer, **rules):
-    """The optimizer with attributes of `_PathRules`, each in place of what it had."""
+    """The optimizer with the given attributes of `_PathRules`, which replace earlier ones."""
     for pattern in [pattern for patterns in rules.values() for pattern in patterns]:
         _check_pattern(pattern)
     optimizer = keras.optimizers.get(optimizer)
@@ -179,7 +179,7 @@ def _with_path_rules(optimizer, **rules):
             "those."
         )
     if not isinstance(optimizer, _PathRules):
-        # Not a copy: the config of an optimizer lacks rates that are functions and exclusions.
+        # Not a copy: an optimizer's config lacks its exclusions and rates that are functions.
         optimizer.__class__ = _class_with_rules(type(optimizer))
     for name, rule in rules.items():
         setattr(optimizer, name, rule)

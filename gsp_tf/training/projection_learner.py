@@ -10,18 +10,17 @@ from gsp_tf.training.metric_learner import MetricLearner
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class ProjectionLearner(MetricLearner):
-    """A `MetricLearner` that stays near a point of its embedder's weights.
+    """A `MetricLearner` that keeps its embedder's weights near a fixed point.
 
     The total loss is that of `MetricLearner` plus `(λ/2) ||θ - θ*||²` over the trainable weights θ
-    of the embedder, never over those of the losses: the projection of eq. 3.2.9 with a loss in the
-    place of its constraint (Gürbüz, thesis 2022, eq. 3.2.10 with samples, eq. 3.2.11 with proxies).
-    Its gradient is λ(θ - θ*); Algorithm 1 prints it with the opposite sign.
-
-    Its arguments are those of `MetricLearner`.
+    of the embedder; weights of the losses are left out. This is the projection of eq. 3.2.9 with a
+    loss instead of its constraint (Gürbüz, thesis 2022, eq. 3.2.10 with samples, eq. 3.2.11 with
+    proxies). The gradient of the added term is λ(θ - θ*); Algorithm 1 prints it with the opposite
+    sign. The arguments are those of `MetricLearner`.
 
     Attributes:
-        projection_weight: λ, a weight that is not trained, 0 before `project_from_here`.
-        anchors: θ*, weights that are not trained either.
+        projection_weight: λ, a non-trainable weight; 0 before `project_from_here`.
+        anchors: θ*, non-trainable weights.
 
     Example:
         >>> import keras, numpy as np
@@ -50,13 +49,13 @@ class ProjectionLearner(MetricLearner):
         ]
 
     def project_from_here(self, projection_weight: float):
-        """Make the embedder's present weights θ*, with λ = `projection_weight` from now on."""
+        """Set θ* to the embedder's current weights and λ to `projection_weight`."""
         for anchor, variable in zip(self.anchors, self.embedder.trainable_variables, strict=True):
             anchor.assign(variable)
         self.projection_weight.assign(projection_weight)
 
     def distance_moved(self) -> float:
-        """||θ - θ*||."""
+        """The distance ||θ - θ*||."""
         return float(np.sqrt(ops.convert_to_numpy(self._square_distance())))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):

@@ -1,4 +1,4 @@
-"""The images that CCP chooses its proxies from."""
+"""The images from which CCP chooses its proxies."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,8 +12,7 @@ from gsp_tf.training.embedding import embed
 class ProxyPool:
     """Draws some images of every class and embeds them.
 
-    Images are loaded and embedded in a stream: what is held is the pool's embeddings, not its
-    images.
+    Images are loaded and embedded as a stream, so memory holds only the embeddings of the pool.
 
     Args:
         labels: integers `(N,)`, the class of every image, 0 to C - 1, each at least once.
@@ -55,27 +54,27 @@ class ProxyPool:
     def draw(
         self, forward: Callable[[Tensor], Tensor], images_per_class: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Embeddings of b images of every class.
+        """Draws and embeds b images of every class.
 
-        A class with fewer images gives all of them, and some of them again.
+        A class with fewer than b images repeats some of them.
 
         Args:
             forward: function from images to embeddings, such as `inference(embedder)`.
             images_per_class: b.
 
         Returns:
-            float32 array `(C, b, D)`, and the indices of the images, `(C, b)`.
+            Embeddings, a float32 array `(C, b, D)`, and image indices `(C, b)`.
         """
         indices = np.stack([self._draw(members, images_per_class) for members in self._members])
         embeddings, _ = embed(forward, self._load(indices.reshape(-1)))
         return embeddings.reshape(*indices.shape, -1), indices
 
     def state(self) -> dict:
-        """Where the random draws are, a dict of JSON values."""
+        """The state of the random generator, a dict of JSON values."""
         return self._rng.bit_generator.state
 
     def restore(self, state: dict):
-        """Continue from a dict of `state`."""
+        """Restore a dict from `state`."""
         self._rng.bit_generator.state = state
 
     def _draw(self, members, count):

@@ -1,4 +1,4 @@
-"""An end to training that has diverged, and where that began."""
+"""Stops training that has diverged and finds where it began."""
 
 import math
 from contextlib import ExitStack, contextmanager
@@ -10,20 +10,20 @@ from gsp_tf.training._keras import layers_within
 
 
 class StopOnNaN(keras.callbacks.Callback):
-    """Stops training when the loss is NaN or infinite, and says where the first such value arose.
+    """Stops training when the loss is NaN or infinite and reports where the first such value arose.
 
-    It names the first of these that is not finite, in the batch of that loss: the inputs or the
-    labels, a weight before the step (the gradient of an earlier step was not finite), the output of
-    a layer, in the order in which they run, the loss. It finds this by one more forward pass over
-    the batch, with the weights from before its step.
+    It searches the batch of that loss in this order: inputs and labels, weights before the step
+    (the gradient of an earlier step was then not finite), outputs of layers in the order in which
+    they run, the loss. The search takes one more forward pass with the weights from before the
+    step.
 
-    For that the callback keeps the last batch and a second copy of the trainable weights. With
-    several replicas or `steps_per_execution` above 1 it keeps neither and names no place. The
-    weights are lost when training stops; the file of `SaveBest` holds the best ones until then.
+    The callback therefore keeps the last batch and a second copy of the trainable weights. With
+    several replicas or `steps_per_execution` above 1 it keeps neither and reports no place. The
+    weights are lost when training stops; the file of `SaveBest` holds the best weights until then.
 
     Attributes:
         diverged_at: epoch and batch, from 0, or `None`.
-        diverged_in: what held the first value that is not finite, such as "the output of the layer
+        diverged_in: place of the first value that is not finite, such as "the output of the layer
             embedder/dense", or `None`.
 
     Example:
@@ -50,7 +50,7 @@ class StopOnNaN(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         model = self.model
-        if isinstance(model.train_function, _KeepsBatch):  # of a fit that was interrupted
+        if isinstance(model.train_function, _KeepsBatch):  # left by an interrupted fit
             model.train_function = model.train_function.train_function
         strategy = getattr(model, "distribute_strategy", None)
         if model.steps_per_execution == 1 and getattr(strategy, "num_replicas_in_sync", 1) == 1:
@@ -86,7 +86,7 @@ class StopOnNaN(keras.callbacks.Callback):
 
 
 class _KeepsBatch:
-    """A training function of Keras that keeps the batch that it has taken."""
+    """Wraps a training function of Keras and keeps its last batch."""
 
     def __init__(self, train_function):
         self.train_function = train_function
@@ -98,8 +98,8 @@ class _KeepsBatch:
 
 
 def _first_not_finite(model, batch, weights):
-    """What of a step holds the first NaN or infinity, by the batch and the weights before it."""
-    # Keras' iterators have an Optional of TensorFlow in the place of None.
+    """The part of a step with the first NaN or infinity; `weights` are those before the step."""
+    # Keras' iterators contain an Optional of TensorFlow instead of None.
     batch = tree.map_structure(lambda x: None if hasattr(x, "has_value") else x, batch)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
     for name, values in {"inputs": x, "labels": y, "sample weights": sample_weight}.items():
@@ -114,7 +114,7 @@ def _first_not_finite(model, batch, weights):
         with _watched(model) as found:
             y_pred = model(x, training=True)
             loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
-    except Exception as error:  # of a model with a training step of its own; training still stops
+    except Exception as error:  # from a custom training step; training still stops
         return f"a step that could not be taken again ({error})"
     finally:
         _assign(model, after)
@@ -125,7 +125,7 @@ def _first_not_finite(model, batch, weights):
 
 @contextmanager
 def _watched(model):
-    """The layers whose outputs are not finite, in the order in which they end; inner ones first."""
+    """Collects layers with outputs that are not finite, in the order of their ends, inner first."""
     found = []
 
     def watched(layer, call):
@@ -153,7 +153,7 @@ def _is_finite(values):
 
 
 def _values(model):
-    """Values of the trainable weights, which later steps leave as they are."""
+    """Copies of the trainable weights, which later steps do not change."""
     return [ops.copy(variable) for variable in model.trainable_variables]
 
 

@@ -1,4 +1,4 @@
-"""Pictures of embeddings, retrieval, pooling weights and training, and the pages that join them."""
+"""Pictures of embeddings, retrieval, pooling weights and training, and pages that combine them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Training curves, and the names under which metrics are shown."""
+"""Training curves and the display names of metrics."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,10 +20,10 @@ _NAMES = {
 
 
 def display_name(metric: str) -> str:
-    """The name under which a metric is shown.
+    """The display name of a metric.
 
     Args:
-        metric: key of `retrieval_metrics` or `clustering_metrics`; others are shown as they are.
+        metric: key of `retrieval_metrics` or `clustering_metrics`; other names do not change.
 
     Example:
         >>> [display_name(key) for key in ("map_at_r", "recall_at_4", "nmi")]
@@ -35,22 +35,22 @@ def display_name(metric: str) -> str:
 
 
 def is_share(metric: str) -> bool:
-    """Whether a metric is shown in percent: all of retrieval and of clusters except counts."""
+    """Whether a metric is shown in percent: all retrieval and clustering metrics except counts."""
     return metric in _NAMES or metric.startswith("recall_at_")
 
 
 def training_curves(histories: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Figure]:
-    """Draws the loss and each validation metric against the epoch, all runs in one figure each.
+    """Draws the loss and each validation metric against the epoch, one figure per quantity.
 
-    Runs have their own colours and markers in the order given; validation loss is dashed.
-    Retrieval metrics are drawn in percent, without Recall@K, which follows P@1. Epochs without a
-    finite value are passed over.
+    Each figure shows all runs. The order of the runs sets their colours and markers; the validation
+    loss is dashed. Retrieval metrics are in percent; Recall@K is left out because it follows P@1.
+    Epochs without a finite value are skipped.
 
     Args:
-        histories: for each run one value per epoch of every quantity, as Keras' `History.history`.
+        histories: per run, the values of every quantity by epoch, as in Keras' `History.history`.
 
     Returns:
-        figures by title, without quantities that have no finite value.
+        Figures by title; quantities without a finite value are left out.
 
     Example:
         >>> history = {"loss": [2.0, 1.0], "val_map_at_r": [0.1, 0.2], "val_num_skipped": [0, 0]}
@@ -68,7 +68,7 @@ def training_curves(histories: Sequence[Mapping[str, Sequence[float]]]) -> dict[
 
 
 def _panel(histories, keys):
-    """The curves of some quantities of all runs."""
+    """Draws some quantities of all runs in one panel."""
     figure = transparent_figure(3.3, 2.4)
     figure.set_layout_engine("constrained")
     axes = figure.add_subplot(facecolor="none")

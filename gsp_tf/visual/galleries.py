@@ -1,4 +1,4 @@
-"""Rows of pictures: nearest neighbours of queries, and images in which groups look most."""
+"""Rows of pictures: nearest neighbours of queries, and images with the strongest group maps."""
 
 from collections.abc import Sequence
 
@@ -23,10 +23,10 @@ def neighbour_gallery(
     neighbours: ArrayLike,
     distances: ArrayLike,
 ) -> Figure:
-    """Draws each query at the left of its nearest neighbours.
+    """Draws each query to the left of its nearest neighbours.
 
     Neighbours of the query's class have a solid green frame and a tick, the others a dashed red
-    frame and a cross; the distance is below each.
+    frame and a cross. The distance is below each neighbour.
 
     Args:
         images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`.
@@ -65,7 +65,7 @@ def neighbour_gallery(
 
 
 def _draw_framed(axes, left, top, image, caption, color, line, width):
-    """Fits an image into the unit square at (left, top), with a frame and a caption below."""
+    """Fits an image into the unit square at (left, top), with a frame and a caption below it."""
     picture = thumbnail(image, _PIXELS)
     x, y, breadth, height = fitted(left, top, picture)
     extent = x, x + breadth, y + height, y
@@ -76,18 +76,18 @@ def _draw_framed(axes, left, top, image, caption, color, line, width):
 
 
 def strongest_images(maps: ArrayLike, count: int = 12) -> np.ndarray:
-    """The images in which each group looks most at one place.
+    """Chooses the images with the strongest attention of each group to one place.
 
     "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et al.),
     section 4.4, picks the 12 attention maps "containing the top attentive weights" of each group.
 
     Args:
         maps: floats `(N, h, w, groups)`, such as `AttentiveGrouping.attention_maps` of N images.
-        count: images per group.
+        count: images per group; all images if there are fewer.
 
     Returns:
-        integers `(groups, count)`, indices of images by the largest value of their map, that of the
-        largest one first; of fewer than `count` images all of them.
+        Image indices, integers `(groups, count)`, sorted by the largest value of their map, highest
+        first.
 
     Raises:
         ValueError: if the maps are not `(N, h, w, groups)`.
@@ -104,11 +104,10 @@ def strongest_images(maps: ArrayLike, count: int = 12) -> np.ndarray:
 
 
 def group_gallery(images: np.ndarray, maps: ArrayLike, count: int = 12) -> Figure:
-    """Draws for each group the images in which it looks most at one place, and where it looks.
+    """Draws the `strongest_images` of each group, with the group's map below each image.
 
     "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et al.),
-    Figs. 3 and 4. The images of a group are those of `strongest_images`; below each is its map,
-    coloured as `overlay_groups` does.
+    Figs. 3 and 4. Maps have the colours of `overlay_groups`.
 
     Args:
         images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`.
@@ -120,7 +119,8 @@ def group_gallery(images: np.ndarray, maps: ArrayLike, count: int = 12) -> Figur
         Figure with two rows of pictures per group.
 
     Raises:
-        ValueError: as `overlay_groups`, or if the maps are not `(N, h, w, groups)` of the images.
+        ValueError: as in `overlay_groups`, or if the maps are not `(N, h, w, groups)` for the
+            images.
 
     Example:
         >>> images = np.zeros((3, 8, 8, 1), np.uint8)

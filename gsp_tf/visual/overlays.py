@@ -1,4 +1,4 @@
-"""Images tinted by what a model makes of their places: weights, attention and prototypes."""
+"""Images tinted by pooling weights, attention or prototypes."""
 
 import matplotlib
 import numpy as np
@@ -16,12 +16,11 @@ _LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 def overlay_weights(image: np.ndarray, weights: ArrayLike) -> np.ndarray:
-    """Tints an image by how far its pooling weights are from those of average pooling.
+    """Tints an image by the difference between its pooling weights and average pooling.
 
-    The colour shows log2(n p_j), with p the weights scaled to sum 1 over the n positions: 0 is the
-    weight 1/n that global average pooling gives to each, and leaves the image untinted. Red is
-    more, blue is less, and both saturate at four times more or less, so that colours mean the same
-    in every image.
+    The colour shows log2(n p_j), where p are the weights scaled to sum 1 over the n positions. At
+    0, the weight is 1/n as in global average pooling, and the image is untinted. Red is more, blue
+    is less, and both saturate at a factor of four. Colours therefore mean the same in every image.
 
     Args:
         image: uint8 `(H, W, 1)` or `(H, W, 3)`; its luminance is shown.
@@ -31,7 +30,7 @@ def overlay_weights(image: np.ndarray, weights: ArrayLike) -> np.ndarray:
         uint8 `(H, W, 3)`.
 
     Raises:
-        ValueError: for another kind of image, or weights that are not a finite, non-negative
+        ValueError: if the image is of another kind, or the weights are not a finite, non-negative
             `(h, w)` with a positive sum.
 
     Example:
@@ -57,11 +56,11 @@ def overlay_weights(image: np.ndarray, weights: ArrayLike) -> np.ndarray:
 
 
 def overlay_groups(image: np.ndarray, maps: ArrayLike) -> np.ndarray:
-    """Tints an image once per group by how far its attention is from uniform attention.
+    """Tints an image once per group by the difference between its attention and uniform attention.
 
-    Every map is resized bilinearly to the image, and coloured as `overlay_weights` colours pooling
-    weights. "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et
-    al.), eqs. 9 and 10.
+    "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et al.),
+    eqs. 9 and 10. Every map is resized bilinearly to the image and has the colours of
+    `overlay_weights`.
 
     Args:
         image: uint8 `(H, W, 1)` or `(H, W, 3)`; its luminance is shown.
@@ -71,7 +70,7 @@ def overlay_groups(image: np.ndarray, maps: ArrayLike) -> np.ndarray:
         uint8 `(groups, H, W, 3)`.
 
     Raises:
-        ValueError: for another kind of image, or maps that are not finite, non-negative
+        ValueError: if the image is of another kind, or the maps are not finite, non-negative
             `(h, w, groups)` with positive sums.
 
     Example:
@@ -87,12 +86,12 @@ def overlay_groups(image: np.ndarray, maps: ArrayLike) -> np.ndarray:
 
 
 def dominant_prototypes(images: np.ndarray, attribute_maps: ArrayLike) -> np.ndarray:
-    """Colours each place of images by the prototype that takes most of it.
+    """Colours each place of images by the prototype with the largest share of it.
 
     After Fig. 5 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric Learning", ICCV 2023.
-    A prototype has the colour it has in `partition_maps`. A place that is pooled with the
-    weight of average pooling or more has the full colour, one with less a fainter one; a place that
-    is left out stays grey.
+    Prototypes have the colours of `partition_maps`. A place has the full colour if its weight is at
+    least that of average pooling, and a fainter colour if it is less. A place that is left out
+    stays grey.
 
     Args:
         images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`; their luminance is shown.
@@ -103,7 +102,7 @@ def dominant_prototypes(images: np.ndarray, attribute_maps: ArrayLike) -> np.nda
         uint8 `(N, H, W, 3)`.
 
     Raises:
-        ValueError: for another kind of image, or maps that are not finite, non-negative
+        ValueError: if the images are of another kind, or the maps are not finite, non-negative
             `(N, h, w, m)` with positive sums.
 
     Example:
@@ -140,14 +139,14 @@ def dominant_prototypes(images: np.ndarray, attribute_maps: ArrayLike) -> np.nda
 
 
 def weight_spread(weights: ArrayLike) -> dict[str, float]:
-    """How far pooling weights are from those of average pooling.
+    """Measures the difference between pooling weights and average pooling.
 
     Args:
         weights: non-negative floats `(N, h, w, maps)`, each map with a positive sum.
 
     Returns:
-        `std`, `min` and `max` of the weights over the average of their map; 0, 1 and 1 are average
-        pooling, and a `std` below `NEAR_AVERAGE` is close to it.
+        `std`, `min` and `max` of the weights divided by the average of their map. Average pooling
+        gives 0, 1 and 1; a `std` below `NEAR_AVERAGE` is close to it.
 
     Example:
         >>> weight_spread(np.array([0.75, 0.25]).reshape(1, 2, 1, 1))
@@ -159,7 +158,7 @@ def weight_spread(weights: ArrayLike) -> dict[str, float]:
 
 
 def color_scale(steps: int = 9) -> list[str]:
-    """CSS colours of the overlay, from a quarter to four times the uniform weight.
+    """CSS colours of the overlay, for 1/4 to 4 times the uniform weight.
 
     Args:
         steps: number of colours.
@@ -178,13 +177,13 @@ def luminance(image: np.ndarray) -> np.ndarray:
 
 
 def resized(values: ArrayLike, image: np.ndarray) -> np.ndarray:
-    """Values of the places `(h, w)` of an image, resized bilinearly to its pixels."""
+    """Values `(h, w)` of the places of an image, resized bilinearly to its pixels."""
     picture = Image.fromarray(np.asarray(values, dtype=np.float32))
     return np.asarray(picture.resize(image.shape[1::-1], Image.Resampling.BILINEAR))
 
 
 def tinted(image: np.ndarray, strengths: np.ndarray) -> np.ndarray:
-    """A grey image, tinted by strengths `(H, W)`: red up to 1, blue down to -1, untinted at 0."""
+    """A grey image tinted by strengths `(H, W)`: red up to 1, blue down to -1, untinted at 0."""
     tint = 255 * matplotlib.colormaps[COLOR_MAP](strengths / 2 + 0.5)[..., :3]
     opacity = OPACITY * np.abs(strengths)[..., None]
     blended = (1 - opacity) * luminance(image)[..., None] + opacity * tint

@@ -1,4 +1,4 @@
-"""Parts of web pages: templates, and images and figures as text that a page embeds."""
+"""Parts of web pages: templates, and images and figures as text for a page."""
 
 import base64
 import io
@@ -20,15 +20,15 @@ _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
 class Tile(NamedTuple):
-    """A picture on a page, or why it is missing.
+    """A picture on a page, or the reason why it is missing.
 
     Attributes:
         path: path of the file.
         name: name of the file.
-        uri: data URI of its thumbnail; `None` if it cannot be read.
-        problem: why it cannot be read.
-        small: whether it has so few pixels that the page shows them as they are.
-        link: `file:` URL of the file; `None` if it cannot be read.
+        uri: data URI of the thumbnail; `None` if the file cannot be read.
+        problem: why the file cannot be read.
+        small: whether the picture is so small that the page shows its pixels unsmoothed.
+        link: `file:` URL of the file; `None` if the file cannot be read.
 
     Example:
         >>> Tile("/photos/gone.png", "gone.png", None, "there is no such file").small
@@ -44,7 +44,7 @@ class Tile(NamedTuple):
 
 
 def array_tile(image: np.ndarray, path: PathLike) -> Tile:
-    """The thumbnail of an image.
+    """Makes a tile from an image array.
 
     Args:
         image: uint8 `(H, W, 1)` or `(H, W, 3)`.
@@ -72,7 +72,7 @@ def rgb(image: np.ndarray) -> np.ndarray:
 
 
 def thumbnail(image: np.ndarray, size: int) -> np.ndarray:
-    """An image as RGB, reduced so that neither side exceeds `size` pixels.
+    """Converts an image to RGB and reduces it so that neither side exceeds `size` pixels.
 
     Args:
         image: uint8 `(H, W, 1)` or `(H, W, 3)`; smaller images keep their size.
@@ -91,10 +91,10 @@ def thumbnail(image: np.ndarray, size: int) -> np.ndarray:
 
 
 def enlarged(image: np.ndarray, size: int) -> np.ndarray:
-    """An image as RGB, every pixel repeated as often as fits into a size.
+    """Converts an image to RGB and repeats every pixel as often as `size` allows.
 
     Args:
-        image: uint8 `(H, W, 1)` or `(H, W, 3)`; larger images are reduced to the size.
+        image: uint8 `(H, W, 1)` or `(H, W, 3)`; larger images are reduced to `size`.
         size: largest side in pixels.
 
     Returns:
@@ -110,7 +110,7 @@ def enlarged(image: np.ndarray, size: int) -> np.ndarray:
 
 
 def png_uri(image: np.ndarray) -> str:
-    """An image as the data URI of a PNG.
+    """Encodes an image as the data URI of a PNG.
 
     Args:
         image: uint8 `(H, W, 1)` or `(H, W, 3)`.
@@ -123,7 +123,7 @@ def png_uri(image: np.ndarray) -> str:
 
 
 def _jpeg_uri(image: np.ndarray) -> str:
-    """An image as the data URI of a JPEG, a tenth of a PNG for photographs."""
+    """An image as the data URI of a JPEG; photographs take a tenth of a PNG."""
     return _data_uri(image, "jpeg", quality=85)
 
 
@@ -135,10 +135,10 @@ def _data_uri(image, kind, **options):
 
 
 def inline_svg(figure: Figure) -> str:
-    """A figure as an `<svg>` element whose ink takes the text colour of the page.
+    """Renders a figure as an `<svg>` element that uses the page's text colour.
 
     Args:
-        figure: any figure; the same figure gives the same text.
+        figure: any figure; the same figure always gives the same text.
 
     Example:
         >>> from gsp_tf.visual import transparent_figure
@@ -153,11 +153,11 @@ def inline_svg(figure: Figure) -> str:
 
 
 def page_template(name: str, folder: str = "visual") -> jinja2.Template:
-    """A template; it escapes every text and refuses unknown names.
+    """Loads a template; it escapes every text and raises for unknown names.
 
     Args:
         name: file name.
-        folder: the folder of gsp_tf that it is in; it can build on templates of `visual`.
+        folder: folder of gsp_tf that contains it; it can build on templates of `visual`.
 
     Example:
         >>> page_template("page.html").render(title="a < b").count("a &lt; b")

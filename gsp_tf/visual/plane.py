@@ -21,8 +21,9 @@ _THUMBNAIL_SHARE = 0.065
 def project(embeddings: ArrayLike, seed: int = 0) -> np.ndarray:
     """Projects embeddings to two dimensions by t-SNE that starts from PCA.
 
-    van der Maaten and Hinton, Visualizing Data using t-SNE, JMLR 2008, started as advised by Kobak
-    and Berens, Nature Communications 2019. Fewer than 16 or coincident embeddings get PCA alone.
+    van der Maaten and Hinton, Visualizing Data using t-SNE, JMLR 2008, with the initialisation of
+    Kobak and Berens, Nature Communications 2019. Fewer than 16 or coincident embeddings are
+    projected by PCA alone.
 
     Args:
         embeddings: finite floats `(N, D)`.
@@ -45,7 +46,7 @@ def project(embeddings: ArrayLike, seed: int = 0) -> np.ndarray:
         init=start / spread * 1e-4,
         random_state=seed,
     )
-    # The order in which threads add up changes the last bits, which t-SNE amplifies.
+    # The order in which threads sum changes the last bits, which t-SNE amplifies.
     with threadpool_limits(limits=1):
         return tsne.fit_transform(embeddings)
 
@@ -63,16 +64,16 @@ def embedding_map(
 ) -> Figure:
     """Draws points coloured by class, with the most central image of each class.
 
-    Colours and markers follow the sorted labels, 12 before they repeat. A class whose picture
-    would cover that of another is shown by its points alone.
+    Colours and markers follow the sorted labels and repeat after 12. A class is shown only by its
+    points if its picture would cover that of another.
 
     Args:
         points: floats `(N, 2)`.
         labels: integers `(N,)`.
-        images: the uint8 images `(H, W, 1)` or `(H, W, 3)` by index.
+        images: N uint8 images `(H, W, 1)` or `(H, W, 3)`.
 
     Returns:
-        the figure.
+        The figure.
 
     Example:
         >>> images = np.zeros((2, 8, 8, 1), np.uint8)
@@ -109,14 +110,14 @@ def _draw_framed(axes, centre, side, picture, color):
 
 
 def class_marker(position: int) -> Figure:
-    """The marker in the map of the class at `position` among the sorted labels, for a legend."""
+    """The map's marker for the class at `position` among the sorted labels, for a legend."""
     figure, axes = blank_axes(0.2, 0.2)
     axes.plot(0, 0, **_marker_style(position), markersize=9)
     return figure
 
 
 def _marker_style(position):
-    """How matplotlib marks the points of a class."""
+    """The matplotlib marker style of a class."""
     color, marker = class_style(position)
     return {"color": color, "marker": marker, "linestyle": "none", "markeredgewidth": 0}
 
@@ -129,22 +130,22 @@ def class_hulls(
 ) -> Figure:
     """Draws points coloured by class with the convex hull of each class.
 
-    Average pooling maps the images of a class into the convex hull of the class's local features;
-    a linear map of these to the plane keeps that.
+    Average pooling maps the images of a class into the convex hull of the class's local features. A
+    linear map to the plane preserves this.
 
     Args:
         points: floats `(N, 2)`.
         labels: integers `(N,)`.
-        features: floats `(M, 2)` whose hulls are drawn, such as the local features whose averages
-            the points are; `None` for those of the points.
+        features: floats `(M, 2)` to draw the hulls of, such as the local features that the points
+            are averages of; `None` draws the hulls of the points.
         feature_labels: integers `(M,)`, classes of the features.
 
     Returns:
-        the figure.
+        The figure.
 
     Raises:
-        ValueError: if points or features are not in the plane and finite, do not have one label
-            each, or only one of features and feature_labels is given.
+        ValueError: if points or features are not finite `(n, 2)` with one label each, or if only
+            one of features and feature_labels is given.
 
     Example:
         >>> figure = class_hulls([[0, 0], [2, 0], [0, 2], [0.5, 0.5], [3, 3]], [0, 0, 0, 0, 1])
@@ -173,7 +174,7 @@ def class_hulls(
 
 
 def _hull_vertices(points):
-    """Corners of a convex hull, counter-clockwise; the two ends for points on a line."""
+    """Corners of a convex hull, counter-clockwise; for points on a line, the two ends."""
     try:
         return points[ConvexHull(points).vertices]
     except QhullError:

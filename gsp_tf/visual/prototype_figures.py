@@ -27,24 +27,24 @@ def attribute_histograms(
     count: int = 6,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """Draws the histogram of prototypes of several classes: the mean attributes, with their spread.
+    """Draws the prototype histograms of several classes: mean attributes and their spread.
 
     The attributes are z of eq. 4.3 of Gürbüz, Şener, Alatan, "Generalized Sum Pooling for Metric
-    Learning", ICCV 2023 (Fig. 5): how much of an image's pooled feature came by way of each
-    prototype. A bar is the mean over the images of a class, the line on it one standard deviation
-    to both sides. Prototypes have the colours of `dominant_prototypes`.
+    Learning", ICCV 2023 (Fig. 5): the share of each prototype in an image's pooled feature. A bar
+    is the mean over the images of a class; the line on it spans one standard deviation to each
+    side. Prototypes have the colours of `dominant_prototypes`.
 
     Args:
-        attributes: floats `(N, m)`, each row a histogram; or several of these by the name of a
-            model, which are drawn one below the other.
+        attributes: floats `(N, m)`, each row a histogram; or a dict of these by model name, drawn
+            one below the other.
         labels: integers `(N,)`.
-        class_names: the names of all classes by label.
-        classes: the labels to draw; `None` for the `count` lowest.
-        count: how many of these.
-        figure: where to draw; a new figure by default.
+        class_names: names of all classes by label.
+        classes: labels to draw; `None` for the `count` lowest.
+        count: number of classes if `classes` is `None`.
+        figure: figure to draw in; `None` makes a new one.
 
     Returns:
-        the figure, with one column for each class.
+        The figure, with one column per class.
 
     Raises:
         ValueError: if the attributes are not `(N, m)` with one label each, or a class has no image.
@@ -97,21 +97,21 @@ def attribute_histograms(
 
 
 def _folded(name):
-    """A class name in lines that fit a panel."""
+    """A class name broken into lines that fit a panel."""
     return "\n".join(textwrap.fill(line, 20) for line in str(name).split("\n"))
 
 
 def partition_maps(images: np.ndarray, assignments: ArrayLike) -> Figure:
     """Draws images, their places coloured by prototype, and the shares of the prototypes.
 
-    The partition of local features by nearest prototype; average pooling keeps only its shares
-    (Gürbüz, thesis 2022, section 4.2). Below each image are its partition and a bar with the
-    histogram of its prototypes. A prototype has the same colour in every image and figure.
+    The partition assigns each local feature to its nearest prototype; average pooling keeps only
+    the shares (Gürbüz, thesis 2022, section 4.2). Below each image are its partition and a bar with
+    the histogram of its prototypes. A prototype has the same colour in every image and figure.
 
     Args:
-        images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`; the luminance is shown.
-        assignments: non-negative integers `(N, h, w)`, the prototype of each place, such as
-            `gsp_tf.evaluation.prototype_partition` gives.
+        images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`; their luminance is shown.
+        assignments: non-negative integers `(N, h, w)`, the prototype of each place, such as the
+            result of `gsp_tf.evaluation.prototype_partition`.
 
     Returns:
         Figure of N columns.
@@ -164,13 +164,13 @@ def partition_maps(images: np.ndarray, assignments: ArrayLike) -> Figure:
 
 
 def _stretched(picture, side):
-    """Repeats or drops pixels until a picture has a fixed width and `side` times that height."""
+    """Repeats or drops pixels to give a picture a fixed width and `side` times that height."""
     size = _PIXELS, round(_PIXELS * side)
     return np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.NEAREST))
 
 
 def _draw_histogram(axes, left, top, prototypes):
-    """A bar as long as the image, divided by the shares of the prototypes."""
+    """Draws a bar as wide as the image, divided by the shares of the prototypes."""
     shown, counts = np.unique(prototypes, return_counts=True)
     shares = counts / prototypes.size
     starts = left + np.cumsum(shares) - shares
@@ -183,18 +183,18 @@ def correlation_maps(
     prototypes: Sequence[int] | None = None,
     count: int = 5,
 ) -> Figure:
-    """Draws each image beside the heat maps of its correlations with some prototypes.
+    """Draws each image next to the heat maps of its correlations with some prototypes.
 
-    The heat maps of the coded residual transform (Kan et al., NeurIPS 2022, fig. 2). The colour
-    shows the correlation coefficient: red is positive, blue is negative, 0 leaves the image
-    untinted. One scale holds for the whole figure, up to the largest correlation in it.
+    The heat maps are those of the coded residual transform (Kan et al., NeurIPS 2022, fig. 2). The
+    colour shows the correlation coefficient: red is positive, blue is negative, 0 is untinted. The
+    whole figure has one scale, up to its largest correlation.
 
     Args:
         images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`.
         correlations: floats `(N, h, w, K)`, such as `CodedResidualTransform.correlation_maps`.
-        prototypes: indices of the prototypes to draw; `None` for those whose correlation varies
-            most from place to place.
-        count: how many of these.
+        prototypes: indices of the prototypes to draw; `None` for those with the largest variation
+            between places.
+        count: number of prototypes if `prototypes` is `None`.
 
     Returns:
         Figure of N rows.
@@ -244,7 +244,7 @@ def correlation_maps(
 
 
 def _draw_scale(axes, left, right, top, largest):
-    """The colours from minus to plus the largest correlation."""
+    """Draws the colour scale from minus to plus the largest correlation."""
     colors = matplotlib.colormaps[COLOR_MAP](np.linspace(0, 1, 256))[None]
     axes.imshow(colors, extent=(left, right, top + _BAR, top), aspect="auto")
     for x, text, alignment in (

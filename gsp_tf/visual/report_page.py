@@ -1,4 +1,4 @@
-"""The report: one self-contained page about one or several runs."""
+"""The report, a self-contained page about one or more runs."""
 
 import re
 from collections.abc import Sequence
@@ -29,21 +29,21 @@ _COUNTS = {"num_queries": "Queries", "num_skipped": "Skipped"}
 def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: int = 0) -> Path:
     """Writes one HTML page about runs that were evaluated on the same images.
 
-    The page holds metrics, training curves, pooling weights over images, nearest neighbours, maps
-    of the embeddings, notes and recipes. It requests nothing from anywhere. It reads the images
-    that it shows, about a hundred for one run, one at a time; every run shows the same ones.
+    The page shows metrics, training curves, pooling weights over images, nearest neighbours, maps
+    of the embeddings, notes and recipes. It loads nothing from elsewhere. Every run shows the same
+    images, about a hundred for one run; they are read one at a time.
 
     Args:
-        path: file to write; replaced in one step if it exists.
+        path: file to write; an existing file is replaced in one step.
         title: heading of the page.
-        runs: at least one.
+        runs: at least one run.
         seed: seed of the samples and maps.
 
     Returns:
-        the path of the page.
+        The path of the page.
 
     Raises:
-        ValueError: without runs, or if their images or labels differ.
+        ValueError: if there are no runs, or if their images or labels differ.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -86,7 +86,7 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: i
 
 
 class _Thumbnails:
-    """Thumbnails of the images that a page shows; each image is read once."""
+    """Thumbnails of the images on a page; each image is read once."""
 
     def __init__(self, images):
         self._images, self._made = images, {}
@@ -103,7 +103,7 @@ class _Thumbnails:
 
 
 class _Part:
-    """Some of the thumbnails, counted from 0."""
+    """Some of the thumbnails, indexed from 0."""
 
     def __init__(self, thumbnails, chosen):
         self._thumbnails, self._chosen = thumbnails, chosen
@@ -113,7 +113,7 @@ class _Part:
 
 
 def _check_comparable(runs):
-    """Refuses runs that were not evaluated on the same images."""
+    """Raises if the runs were not evaluated on the same images."""
     if not runs:
         raise ValueError("A report needs at least one run; received none.")
     first = runs[0]
@@ -127,14 +127,14 @@ def _check_comparable(runs):
 
 
 def _notes(runs):
-    """Pairs of a run's name and a note; the name is empty for a note that every run has."""
+    """Pairs of a run's name and a note; the name is empty if every run has the note."""
     shared = [note for note in runs[0].notes if all(note in run.notes for run in runs[1:])]
     own = [(run.name, note) for run in runs for note in run.notes if note not in shared]
     return [("" if len(runs) > 1 else runs[0].name, note) for note in shared] + own
 
 
 def _metrics_table(runs):
-    """Column names, for each run its cells as (text, is best), and what the table is about."""
+    """Column names, the cells of each run as (text, is best), and what the table is about."""
     keys = dict.fromkeys(key for run in runs for key in run.metrics)
     shares = [key for key in keys if is_share(key)]
     others = [key for key in keys if key not in shares and key not in _COUNTS]
@@ -166,7 +166,7 @@ def _shown(key, value):
 
 
 def _projections(runs):
-    """For each run that trained by CCP: name, metric and a row of texts for each problem."""
+    """Name, metric and one row of texts per problem, for each run that trained by CCP."""
     shown = []
     for run in runs:
         if run.projections:
@@ -177,7 +177,7 @@ def _projections(runs):
 
 
 def _projection_row(problem, metric):
-    """Steps, metric, radii and distance of a problem of CCP as texts."""
+    """Steps, metric, radii and distance of a CCP problem as texts."""
     lengths = ("covering_radius_before", "covering_radius_after", "distance_moved")
     return (
         f"{problem['steps']:,}",
@@ -187,7 +187,7 @@ def _projection_row(problem, metric):
 
 
 def _overlays(runs, order, thumbnails):
-    """Rows of tinted pictures of the runs with pooling weights, and how far these spread."""
+    """Rows of tinted pictures for the runs with pooling weights, and the spread of the weights."""
     weighted = [run for run in runs if run.pooling_weights is not None]
     indices = _with_maps(order, [run.pooling_weights for run in weighted])
     if not weighted or not indices:
@@ -210,12 +210,12 @@ def _overlays(runs, order, thumbnails):
 
 
 def _with_maps(order, maps):
-    """The first images that all runs have maps of."""
+    """The first images for which all runs have maps."""
     return [i for i in order if all(i in run_maps for run_maps in maps)][:_OVERLAYS]
 
 
 def _correlations(runs, order):
-    """Name and figure of each run whose embeddings come from prototypes' correlations."""
+    """Name and figure of each run that has correlations with prototypes."""
     figures = []
     for run in runs:
         if run.correlations is not None:
@@ -227,7 +227,7 @@ def _correlations(runs, order):
 
 
 def _gallery(runs, order, thumbnails):
-    """For each chosen query its tile and, for each run, a row of tiles."""
+    """The tile of each chosen query, with a row of tiles for each run."""
     labels = runs[0].labels
     classes, counts = np.unique(labels, return_counts=True)
     candidates = order[np.isin(labels[order], classes[counts > 1])][:_CANDIDATES]
@@ -263,7 +263,7 @@ def _gallery(runs, order, thumbnails):
 
 
 def _maps(runs, seed, thumbnails):
-    """The figure of each run's embeddings on a plane, and their legend."""
+    """One figure per run with its embeddings on a plane, and their legend."""
     first = runs[0]
     chosen = few_classes(first.labels, seed)
     labels = first.labels[chosen]
@@ -297,7 +297,7 @@ def _title(run, index):
 
 
 def _with_titles(svg, titles):
-    """An SVG of a map whose points, the `use` elements, have a title each."""
+    """Gives each point of a map's SVG, a `use` element, its title."""
     remaining = iter(titles)
     return re.sub(
         r"<use ([^>]*)/>",

@@ -14,22 +14,22 @@ class RunSummary:
 
     Args:
         name: name of the run in the report.
-        metrics: as returned by `retrieval_metrics`, possibly with others.
-        history: from name to one value per epoch; empty where nothing was recorded.
+        metrics: metrics of `retrieval_metrics`, possibly with others.
+        history: values per epoch by name; empty if nothing was recorded.
         images: the N evaluated images, uint8 `(H, W, 1)` or `(H, W, 3)`: an array, or an object
-            with a length that gives an image by index and is asked for those that the page shows.
+            with a length that returns an image by index. Only the images on the page are read.
         labels: integers `(N,)`.
-        class_names: the name of each label.
+        class_names: name of each label.
         embeddings: floats `(N, D)`.
-        pooling_weights: for each image non-negative floats `(h, w)`, or `(h, w, maps)` for several
-            maps, such as those of groups: an array, or the maps of some images by index.
-        correlations: for each image floats `(h, w, K)`, the correlations of local features with
-            prototypes, as an array or by index.
-        paths: the name of the file of each image.
+        pooling_weights: per image, non-negative floats `(h, w)`, or `(h, w, maps)` for several maps
+            such as those of groups; an array, or a dict from some indices to maps.
+        correlations: per image, floats `(h, w, K)`, the correlations of local features with
+            prototypes; an array, or a dict by index.
+        paths: file name of each image.
         recipe: the resolved recipe as text.
-        projections: the problems of CCP training as `ChanceConstrainedTrainer` records them; empty
-            for other training.
-        notes: warnings for a reader of the results, such as an interruption.
+        projections: problems of CCP training, as recorded by `ChanceConstrainedTrainer`; empty for
+            other training.
+        notes: warnings for readers of the results, such as an interruption.
 
     Raises:
         ValueError: if the arrays do not fit together or a label has no name.
@@ -75,15 +75,15 @@ class RunSummary:
         self._check_names()
 
     def class_name(self, label: int) -> str:
-        """The name of a label, as text."""
+        """The class name of a label as text."""
         return str(self.class_names[int(label)])
 
     def path(self, index: int) -> str:
-        """The name of the file of an image, empty if it is not known."""
+        """The file name of an image, empty if it is unknown."""
         return "" if self.paths is None else str(self.paths[int(index)])
 
     def _checked_maps(self, name, accepted_ndim):
-        """The maps as a dict from index to an array of rank 3, or None."""
+        """The maps as a dict from indices to arrays of rank 3, or None."""
         maps = getattr(self, name)
         if maps is None:
             return None
@@ -102,7 +102,7 @@ class RunSummary:
         return {index: np.atleast_3d(image) for index, image in maps.items()}
 
     def _check_names(self):
-        """Refuses labels without a name."""
+        """Raises if a label has no name."""
         named = self.class_names
         known = named if isinstance(named, Mapping) else range(len(named))
         nameless = [int(label) for label in np.unique(self.labels) if int(label) not in known]

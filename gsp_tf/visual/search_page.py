@@ -1,4 +1,4 @@
-"""One self-contained page about the nearest neighbours of images."""
+"""A self-contained page about the nearest neighbours of images."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,21 +18,20 @@ def write_search_page(
     hint: str,
     tile: Callable[[PathLike], Tile],
 ) -> Path:
-    """Writes one HTML page with queries and their neighbours, which requests nothing from anywhere.
+    """Writes one HTML page with queries and their neighbours; it loads nothing from elsewhere.
 
-    Each picture is made and written before the next; of more than 500 neighbours of a query the
-    page shows the nearest 500.
+    Pictures are made and written one at a time. The page shows at most the nearest 500 neighbours
+    of a query.
 
     Args:
-        path: file to write; replaced in one step if it exists.
-        searches: pairs of the path of a query and its neighbours, which are
-            `(rank, distance, label, path)`.
-        summary: what was searched, a line below the heading.
-        hint: what the distances are, a line above the neighbours.
-        tile: function that gives the picture of a path.
+        path: file to write; an existing file is replaced in one step.
+        searches: pairs of a query's path and its neighbours `(rank, distance, label, path)`.
+        summary: line below the heading that says what was searched.
+        hint: line above the neighbours that explains the distances.
+        tile: function from a path to its picture.
 
     Returns:
-        the path of the page.
+        The path of the page.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -68,7 +67,7 @@ def write_search_page(
         most=_MOST,
     )
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        # A file name that is not Unicode reaches a text as lone surrogates.
+        # A file name that is not Unicode appears in a text as lone surrogates.
         file.writelines(part.encode("utf-8", errors="replace") for part in parts)
     return Path(path)
 

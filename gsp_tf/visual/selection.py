@@ -1,4 +1,4 @@
-"""Which of many images a report shows."""
+"""Selection of the images that a report shows."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ def class_by_class(labels: ArrayLike, seed: int) -> np.ndarray:
         seed: seed of the permutation.
 
     Returns:
-        integers `(N,)`, a permutation.
+        A permutation, integers `(N,)`.
 
     Example:
         >>> labels = np.array([0, 0, 0, 7, 7, 9])
@@ -33,7 +33,7 @@ def class_by_class(labels: ArrayLike, seed: int) -> np.ndarray:
 def few_classes(
     labels: ArrayLike, seed: int, max_classes: int = 12, max_points: int = 600
 ) -> np.ndarray:
-    """Sorted indices of images of a few random classes, about equally many of each."""
+    """Sorted image indices from a few random classes, about equally many per class."""
     order = class_by_class(labels, seed)
     in_order = np.asarray(labels)[order]
     first = np.sort(np.unique(in_order, return_index=True)[1])
@@ -42,7 +42,7 @@ def few_classes(
 
 
 def telling_queries(hits: np.ndarray, count: int) -> np.ndarray:
-    """At most `count` queries in turns by their hits `(runs, Q)`: of some runs, of all, of none."""
+    """Up to `count` queries, taken in turns from those that some, all or no runs have hit."""
     won = np.asarray(hits).mean(axis=0)
     outcomes = [np.flatnonzero(group) for group in ((won > 0) & (won < 1), won == 1, won == 0)]
     turns = [(turn, kind) for kind, found in enumerate(outcomes) for turn in range(len(found))]

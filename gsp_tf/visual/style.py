@@ -1,4 +1,4 @@
-"""Colours, marks and blank figures that all pictures share."""
+"""Colours, markers and blank figures for all pictures."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ def run_style(position: int) -> tuple[str, str]:
     """Colour and marker of a run; they repeat after six runs.
 
     Args:
-        position: of the run among all, from 0.
+        position: position of the run among all runs, from 0.
 
     Example:
         >>> run_style(0)
@@ -50,7 +50,7 @@ def class_style(position: int) -> tuple[str, str]:
 
 
 def prototype_colors(prototypes: ArrayLike) -> np.ndarray:
-    """Colours of prototypes: those of the classes, then hues in between.
+    """Colours of prototypes: first the class colours, then hues in between.
 
     Args:
         prototypes: non-negative integers of any shape.
@@ -70,11 +70,11 @@ def prototype_colors(prototypes: ArrayLike) -> np.ndarray:
 
 
 def transparent_figure(width: float, height: float) -> Figure:
-    """An empty figure without background.
+    """An empty figure without a background.
 
     Args:
-        width: in inches.
-        height: in inches.
+        width: width in inches.
+        height: height in inches.
 
     Example:
         >>> transparent_figure(3, 2).get_size_inches().tolist()
@@ -84,7 +84,7 @@ def transparent_figure(width: float, height: float) -> Figure:
 
 
 def blank_axes(width: float, height: float, **options) -> tuple[Figure, Axes]:
-    """A transparent figure of a size in inches that one pair of invisible axes fills."""
+    """A transparent figure, sized in inches and filled by one pair of invisible axes."""
     figure = transparent_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1), **options)
     axes.set_axis_off()
@@ -92,6 +92,6 @@ def blank_axes(width: float, height: float, **options) -> tuple[Figure, Axes]:
 
 
 def fitted(left: float, top: float, picture: np.ndarray) -> tuple[float, float, float, float]:
-    """Left, top, width and height of a picture that is fitted into the unit square at a corner."""
+    """Left, top, width and height of a picture fitted into the unit square at (left, top)."""
     height, width = np.array(picture.shape[:2]) / max(picture.shape[:2])
     return left + (1 - width) / 2, top + (1 - height) / 2, width, height

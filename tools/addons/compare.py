@@ -1,13 +1,13 @@
-"""Compares the losses of gsp_tf with TensorFlow Addons', on the batches of `reference.py`.
+"""Compares the losses of gsp_tf with those of TensorFlow Addons on the batches of `reference.py`.
 
-The half of `make check-addons` that runs in `.venv`. It prints a table, and fails if a value or a
+This half of `make check-addons` runs in `.venv`. It prints a table and fails if a value or a
 gradient differs.
 
-`tfa.losses.ContrastiveLoss` and `gsp_tf.losses.ContrastiveLoss` are different formulas: a mean of
-squares over all pairs there; here, distances that are not squared, and a mean over the positive and
-another over the negative pairs, both of those that cost anything. The two are not compared. What is
-compared is theirs with the same formula written as a `PairLoss`, as one would write it who needs
-the same numbers.
+`tfa.losses.ContrastiveLoss` and `gsp_tf.losses.ContrastiveLoss` have different formulas and are not
+compared. The first is a mean of squares over all pairs. The second uses plain distances and adds
+one mean over positive and one over negative pairs, both only over pairs with a positive cost. The
+script instead compares the loss of TensorFlow Addons with its formula written as a `PairLoss`,
+which is how a user can get the same numbers.
 """
 
 import sys
@@ -78,18 +78,18 @@ def value_and_gradient(loss, labels, embeddings):
 def relative_difference(ours, theirs, floor):
     """Largest `|ours - theirs| / max(|theirs|, floor)`; NaN if a number is not finite.
 
-    Rounding makes a number near zero as wrong as the large ones that it was summed from, so a
-    number below the floor may be off by as much as the floor may.
+    A number near zero has the rounding error of the large numbers in its sum, so numbers below the
+    floor get the absolute tolerance of the floor.
     """
     return np.max(np.abs(ours - theirs) / np.maximum(np.abs(theirs), floor))
 
 
 def differences(name, reference):
-    """Largest relative differences over the batches, of value and of gradient.
+    """Largest relative differences of value and gradient over the batches.
 
-    The floor of a value is 0.005, which the tolerance lets be off by 1e-6, the rounding error of
-    distances around 1. That of a gradient is a hundredth of its largest element; 1e-6 where that is
-    zero, as in a batch whose triplets all keep the margin.
+    The floor of a value is 0.005, for which the tolerance allows an error of 1e-6, the rounding
+    error of distances around 1. The floor of a gradient is a hundredth of its largest element, or
+    1e-6 if that is zero, as in a batch where all triplets keep the margin.
     """
     of_value, of_gradient = [], []
     for index in range(reference["num_batches"]):

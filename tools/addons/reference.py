@@ -1,15 +1,15 @@
-"""What TensorFlow Addons' losses make of random batches: values and gradients, in an .npz file.
+"""Writes values and gradients of TensorFlow Addons' losses on random batches to an .npz file.
 
-The half of `make check-addons` that runs in `.venv-addons`, beside Keras 2; `compare.py` is the
-other. A third of the batches hold unit embeddings, a third do not, and a third are normalised on
-their way into the loss, which is what gsp_tf's losses do by default.
+This half of `make check-addons` runs in `.venv-addons` with Keras 2; `compare.py` is the other
+half. A third of the batches have unit embeddings and a third do not. In the last third the loss
+normalises the embeddings, as gsp_tf's losses do by default.
 
-Every batch has two classes or more and every class two samples or more, for elsewhere the programs
-differ on purpose. `tfa.losses.TripletHardLoss` counts an anchor without a positive as if it had one
-at distance 0, and takes for an anchor without a negative the farthest sample of all; gsp_tf leaves
-both anchors out of the mean. `TripletSemiHardLoss` and `LiftedStructLoss` are NaN in a batch
-without a positive pair, and without a negative pair the first is positive and the second NaN; in
-gsp_tf they are 0.
+Every batch has two or more classes, and every class two or more samples. In other batches the two
+libraries differ on purpose. `tfa.losses.TripletHardLoss` treats an anchor without a positive as if
+it had one at distance 0, and for an anchor without a negative it takes the farthest sample of all;
+gsp_tf leaves both anchors out of the mean. `TripletSemiHardLoss` and `LiftedStructLoss` are NaN in
+a batch without a positive pair; without a negative pair the first is positive and the second NaN.
+In gsp_tf they are 0.
 """
 
 import sys
@@ -22,15 +22,9 @@ NUM_BATCHES = 60
 
 
 def random_batch(rng, index):
-    """Labelled points around random class centres, in random order.
+    """Labels `(B,)`, embeddings `(B, D)` around random class centres, margin, whether to normalise.
 
-    Args:
-        rng: numpy random generator.
-        index: number of the batch; every third is of unit embeddings, and every third is to be
-            normalised by the loss.
-
-    Returns:
-        dict of labels `(B,)`, embeddings `(B, D)`, margin, and whether to normalise.
+    By `index`, every third batch has unit embeddings, and the loss normalises every third.
     """
     num_classes = rng.integers(2, 13)
     samples_per_class = rng.integers(2, 7, num_classes)
@@ -69,7 +63,7 @@ def lifted_structure(labels, embeddings, margin):
 
 
 def n_pairs(labels, embeddings, margin):
-    """Of the first two samples of every class, which is what gsp_tf pairs; it has no margin."""
+    """Loss of the first two samples of every class, as gsp_tf pairs them; it has no margin."""
     pairs = np.stack([np.flatnonzero(labels == label)[:2] for label in np.unique(labels)])
     anchors, positives = tf.gather(embeddings, pairs[:, 0]), tf.gather(embeddings, pairs[:, 1])
     similarities = tf.matmul(anchors, positives, transpose_b=True)
@@ -77,7 +71,7 @@ def n_pairs(labels, embeddings, margin):
 
 
 def contrastive(labels, embeddings, margin):
-    """Of every pair of samples, by its distance."""
+    """Loss of every pair of samples, from its distance."""
     left, right = np.triu_indices(len(labels), 1)
     distances = tf.norm(tf.gather(embeddings, left) - tf.gather(embeddings, right), axis=1)
     return tfa.losses.ContrastiveLoss(margin)(labels[left] == labels[right], distances)
@@ -111,7 +105,7 @@ def value_and_gradient(loss, labels, embeddings, margin, normalize):
 
 def main(path):
     tf.config.set_visible_devices([], "GPU")
-    tf.config.run_functions_eagerly(True)  # Every batch has another shape and would be traced anew.
+    tf.config.run_functions_eagerly(True)  # A function would be retraced: all shapes differ.
     rng = np.random.default_rng(0)
     arrays = {}
     for index in range(NUM_BATCHES):

@@ -1,9 +1,9 @@
-"""What PyTorch makes of BN-Inception and GoogLeNet on random weights, in an .npz file.
+"""Writes the maps of BN-Inception and GoogLeNet in PyTorch, with random weights, to an .npz file.
 
-An evaluation with `torch.nn.functional` alone, in float64, written from the tables of the papers
-and from the state dicts of the packages `pretrainedmodels` and `torchvision`. It knows nothing of
-gsp_tf, whose tests compare its converted Keras models with the file and need no PyTorch for that.
-The tests also evaluate other weights with PyTorch and compare whole maps.
+The networks use only `torch.nn.functional`, in float64. They follow the tables of the papers and
+the state dicts of the packages `pretrainedmodels` and `torchvision`, and do not depend on gsp_tf.
+The tests compare gsp_tf's converted Keras models with the file, which takes no PyTorch. They also
+evaluate other weights with PyTorch and compare whole maps.
 
     python tools/backbones/reference.py tests/backbones/reference.npz
 """
@@ -52,14 +52,14 @@ GOOGLENET = """
 
 
 def rows(table):
-    """Rows of a table: name, and the rest as int where it is a number."""
+    """Rows of a table: a name, then other cells, as int if they are numbers."""
     for line in table.strip().splitlines():
         name, *values = line.split()
         yield name, *(int(value) if value.isdigit() else value for value in values)
 
 
 def bn_inception_shapes():
-    """Shapes of the kernels of BN-Inception by the names of its convolutions."""
+    """Kernel shapes of BN-Inception by convolution name."""
     shapes = {
         "conv1_7x7_s2": (64, 3, 7, 7),
         "conv2_3x3_reduce": (64, 64, 1, 1),
@@ -82,7 +82,7 @@ def bn_inception_shapes():
 
 
 def googlenet_shapes():
-    """Shapes of the kernels of torchvision's GoogLeNet by the names of its blocks."""
+    """Kernel shapes of torchvision's GoogLeNet by block name."""
     shapes = {"conv1": (64, 3, 7, 7), "conv2": (64, 64, 1, 1), "conv3": (192, 64, 3, 3)}
     channels = 192
     for name, one, reduce, three, other_reduce, other, projection in rows(GOOGLENET):
@@ -98,14 +98,9 @@ def googlenet_shapes():
 
 
 def random_state(architecture, seed=SEED):
-    """A state dict of random weights that keep activations of order 1.
+    """A state dict of random float32 weights that keep activations of order 1, by PyTorch's keys.
 
-    Args:
-        architecture: "bn_inception" or "googlenet".
-        seed: seed; numpy's `RandomState` gives the same numbers everywhere.
-
-    Returns:
-        dict of float32 arrays by PyTorch's keys.
+    Numpy's `RandomState` gives the same numbers everywhere.
     """
     random = np.random.RandomState(seed)
 
@@ -136,7 +131,7 @@ def random_image(size, seed=SEED):
 
 
 def sample(features):
-    """A part of a map `(H, W, C)`, and its means over places and over channels."""
+    """A part of a map `(H, W, C)`, and the map's means over places and over channels."""
     step = max(1, features.shape[0] // 7)
     return {
         "values": features[::step, ::step, ::16],
@@ -146,7 +141,7 @@ def sample(features):
 
 
 def bn_inception(state, image):
-    """Maps of BN-Inception after each module, by the names of gsp_tf's layers."""
+    """Maps of BN-Inception after each module, by gsp_tf's layer names."""
     import torch.nn.functional as functional
 
     def convolve(x, name, stride=1):
@@ -185,7 +180,7 @@ def bn_inception(state, image):
 
 
 def googlenet(state, image):
-    """Maps of GoogLeNet after each module, by the names of gsp_tf's layers."""
+    """Maps of GoogLeNet after each module, by gsp_tf's layer names."""
     import torch.nn.functional as functional
 
     def convolve(x, name, stride=1):
@@ -196,7 +191,7 @@ def googlenet(state, image):
     def halve(x, size=3):
         return functional.max_pool2d(x, size, 2, ceil_mode=True)
 
-    # torchvision normalises images, and with transform_input=True turns that into another scale.
+    # torchvision normalises images; transform_input=True then changes their scale.
     mean = image.new_tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1)
     std = image.new_tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
     normalized = (image / 255 - mean) / std
@@ -222,7 +217,7 @@ def googlenet(state, image):
 
 
 def normalize(functional, state, x, name, epsilon):
-    """Batch normalisation by the running statistics, and ReLU."""
+    """Batch normalisation with the running statistics, and ReLU."""
     mean, variance = state[f"{name}.running_mean"], state[f"{name}.running_var"]
     weight, bias = state[f"{name}.weight"], state[f"{name}.bias"]
     x = functional.batch_norm(x, mean, variance, weight, bias, training=False, eps=epsilon)
@@ -236,15 +231,10 @@ def torch_concatenate(branches):
 
 
 def evaluate(architecture, image, seed=SEED):
-    """Maps `(H, W, C)` of a network with the weights of `random_state`, by stage, in float64.
+    """Maps of a network with the weights of `random_state`, float64 `(H, W, C)` by stage.
 
-    Args:
-        architecture: "bn_inception" or "googlenet".
-        image: array `(H, W, 3)` of RGB pixels in [0, 255].
-        seed: that of the weights.
-
-    Returns:
-        dict of arrays.
+    The architecture is "bn_inception" or "googlenet". The image is `(H, W, 3)` with RGB pixels in
+    [0, 255].
     """
     import torch
 

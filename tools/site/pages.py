@@ -1,8 +1,8 @@
-"""Hook of MkDocs: the whole repository on the site, with its links, notebooks and formulas.
+"""MkDocs hook that shows the whole repository on the site: links, notebooks and formulas.
 
-Pages are written for readers of the repository, and link to what lies beside docs/. The site shows
-some files from there, and the notebooks, as pages of its own; any other file that a page links to
-is put beside the pages as it is. Formulas in dollar signs become MathML.
+Pages are written for readers of the repository and link to files outside docs/. The site shows the
+notebooks and some of these files as pages. Other linked files are copied next to the pages.
+Formulas in dollar signs become MathML.
 """
 
 import posixpath
@@ -28,7 +28,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
 
 
 def on_files(files, config):
-    """Adds the pages and files from outside docs/ and rewrites the links to and from them."""
+    """Adds pages and files from outside docs/ and rewrites the links to and from them."""
     docs = Path(config.docs_dir)
 
     def add(path):
@@ -65,9 +65,9 @@ def _page_of(notebook):
 
 
 def _add_notebook(notebook, files, config):
-    """Adds a notebook with its outputs as a page, and its pictures beside it."""
+    """Adds a notebook with its outputs as a page, with its pictures next to the page."""
     node = nbformat.read(notebook, 4)
-    node.metadata.setdefault("language_info", {"name": "python"})  # for the colours of the code
+    node.metadata.setdefault("language_info", {"name": "python"})  # for syntax highlighting
     folder = {"output_files_dir": notebook.stem}
     text, resources = MarkdownExporter().from_notebook_node(node, folder)
     files.append(File.generated(config, _page_of(notebook), content=text))
@@ -76,7 +76,7 @@ def _add_notebook(notebook, files, config):
 
 
 def on_page_content(html, page, config, files):
-    """Formulas as MathML, which browsers show by themselves."""
+    """Formulas as MathML, which browsers display natively."""
 
     def shown(formula):
         display = "block" if formula[1] == "div" else "inline"

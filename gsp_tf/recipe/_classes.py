@@ -17,6 +17,7 @@ from gsp_tf._refusals import described, readable
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
 
 BRANCHES = ("first", "second")
+"""Names of the two branches of a head, as in `loss_weights`."""
 _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
@@ -115,14 +116,17 @@ def _complete(section, chosen):
             raise ValueError(
                 f"{section}.{argument} is missing; {chosen.name} needs {described(hint)}."
             )
-    given = {key: _with(list, value) for key, value in chosen.arguments.items()}
+    given = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in chosen.arguments.items()
+    }
     try:
         values = parser.parse_object({section: given} if given else {}, defaults=False)
     except ArgumentError as error:
         raise ValueError(readable(str(error), parser)) from error
     values = values.as_dict().get(section, {})
     values = {name: values.get(name, defaults.get(name)) for name in hints}
-    return ClassRecipe(chosen.name, {key: _with(tuple, value) for key, value in values.items()})
+    return ClassRecipe(chosen.name, values)
 
 
 @cache
@@ -152,11 +156,6 @@ def _is_plain(hint):
         return True
     containers = (list, tuple, collections.abc.Sequence, typing.Union, types.UnionType)
     return origin in containers and all(part is ... or _is_plain(part) for part in parts)
-
-
-def _with(kind, value):
-    """Convert a list or tuple to one kind; return any other value as it is."""
-    return kind(value) if isinstance(value, (list, tuple)) else value
 
 
 def _check_data(data):

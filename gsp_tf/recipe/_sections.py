@@ -216,6 +216,15 @@ class ClassRecipe:
     name: str
     arguments: dict[str, bool | int | float | str | list | None] = field(default_factory=dict)
 
+    def __post_init__(self):
+        # Sequences are tuples, so that recipes from files and from signatures compare equal.
+        arguments = {name: _with_tuples(value) for name, value in self.arguments.items()}
+        object.__setattr__(self, "arguments", arguments)
+
+
+def _with_tuples(value):
+    return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value
+
 
 @dataclass(frozen=True)
 class ZeroShotRecipe(Section, path="zero_shot"):

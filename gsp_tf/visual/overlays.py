@@ -9,6 +9,7 @@ from gsp_tf.visual.page_parts import rgb
 from gsp_tf.visual.style import prototype_colors
 
 NEAR_AVERAGE = 0.1
+"""Standard deviation of weights over the average, below which pooling is close to averaging."""
 OCTAVES = 2.0
 OPACITY = 0.75
 COLOR_MAP = "coolwarm"

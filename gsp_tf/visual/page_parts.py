@@ -15,6 +15,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.visual.style import INK
 
 TILE_PIXELS = 240
+"""Longer side of the pictures on a page."""
 _SMALL = 64
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 

@@ -7,9 +7,15 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 INK = "#1f2937"
-HIT, MISS = "#16a34a", "#e11d48"
+"""Colour of text and lines."""
+HIT = "#16a34a"
+"""Colour of a neighbour of the right class."""
+MISS = "#e11d48"
+"""Colour of a neighbour of another class."""
 RUN_COLORS = ("#2563eb", "#ea580c", "#0d9488", "#9333ea", "#ca8a04", "#db2777")
+"""Colours of runs, in turn."""
 RUN_MARKERS = ("o", "s", "^", "D", "v", "P")
+"""Matplotlib markers of runs, in turn."""
 CLASS_COLORS = (
     "#4e79a7",
     "#f28e2b",
@@ -24,6 +30,7 @@ CLASS_COLORS = (
     "#6b5be6",
     "#a3c644",
 )
+"""Colours of classes, in turn."""
 CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 _GOLDEN = 0.618034
 

@@ -31,6 +31,7 @@ FORMATS = tuple(filter(_can_read, _EXTENSIONS))
 """Pillow's names of the formats; AVIF and HEIF depend on what is installed."""
 
 IMAGE_EXTENSIONS = tuple(sorted(extension for name in FORMATS for extension in _EXTENSIONS[name]))
+"""Extensions of the files that are read as images, lower case."""
 
 if "HEIF" in FORMATS:
     import pillow_heif

@@ -1,11 +1,12 @@
 """Messages about invalid arguments."""
 
 import collections.abc
-import difflib
 import operator
 import re
 import types
 import typing
+
+from gsp_tf._names import similar
 
 _PLAIN = {
     bool: "true or false",
@@ -28,12 +29,12 @@ def readable(message, parser):
         return f"Missing: {', '.join(_name(actions.get(key), key) for key in keys)}."
     unknown = re.match(r"unrecognized arguments: (--[\w.-]+)", message)
     if unknown:
-        return f"{unknown[1]} is not an option{_similar(unknown[1], parser._option_string_actions)}"
+        return f"{unknown[1]} is not an option{similar(unknown[1], parser._option_string_actions)}"
     choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
     if choice:
         choices = re.findall(r"[\w-]+", choice[2])
         commands = f" The commands are {', '.join(choices)}."
-        return f"{choice[1]!r} is not a command{_similar(choice[1], choices)}{commands}"
+        return f"{choice[1]!r} is not a command{similar(choice[1], choices)}{commands}"
     refused = re.match(r'(?:argument [^:]*: )?Parser key "([\w.-]+)":\s+(.*)', message, re.DOTALL)
     if not refused:
         return " ".join(message.split())
@@ -90,12 +91,6 @@ def _value(text):
 def _name(action, key):
     """An argument as it is typed."""
     return action.option_strings[-1] if action and action.option_strings else key.upper()
-
-
-def _similar(name, known):
-    """Ends a sentence about an unknown name, with the most similar known one if there is any."""
-    similar = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {similar[0]}?" if similar else "."
 
 
 def _first_field(key, actions):

@@ -244,7 +244,8 @@ def add_recipe_arguments(parser: ArgumentParser) -> None:
     helps = {part.arg_name: part.description for part in parse_docstring(Recipe.__doc__).params}
     for section in CLASS_SECTIONS:
         names = ", ".join(NAMES[section])
-        text = f"{helps[section]}; a name ({names}) and arguments of the class, also one by one"
+        text = helps[section].rstrip(".")
+        text += f"; a name ({names}) and arguments of the class, also one by one"
         parser.add_argument(f"--{section}", type=_Arguments, help=text, metavar="{name: NAME, ...}")
 
 

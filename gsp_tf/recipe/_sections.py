@@ -69,8 +69,9 @@ class DataRecipe(Section, path="data"):
             shorter side of 256, which is a share of 0.0244; their programs use 0.16.
         resize: shorter side in pixels to which evaluation scales an image before it takes the
             central square of image_size; null takes the whole central square.
-        cache: folder for copies of the images with a shorter side of resize, so that no epoch
-            decodes the files again (about 0.3 MB per image at 256); null makes none.
+        cache: folder for copies of the images with a shorter side of resize, or else of image_size,
+            so that no epoch decodes the files again (about 0.3 MB per image at 256); null makes
+            none.
         skip_unreadable: continue without image files that cannot be read.
         min_images_per_class: leave out classes of a folder or a manifest with fewer images; an
             image alone in its class has nothing to retrieve.

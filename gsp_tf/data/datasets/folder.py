@@ -39,8 +39,8 @@ def load_folder(
     Raises:
         FileNotFoundError: If `path` does not exist.
         NotADirectoryError: If `path` is not a folder.
-        ValueError: If files are unreadable or fewer than two classes are left; the message lists
-            all problems.
+        ValueError: If `min_images_per_class` is below 1, files are unreadable, or fewer than two
+            classes are left; the message lists all problems.
 
     Example:
         >>> import tempfile

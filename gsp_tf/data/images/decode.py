@@ -83,8 +83,8 @@ def read_image(
     Raises:
         UnreadableImageError: If the file is missing, empty, truncated or not an image; if it holds
             32-bit integers or floats, because their range is unknown; or if its header states more
-            than `MAX_PIXELS` (64 times as many for a JPEG with one scan). Such a large file is not
-            decoded.
+            than `MAX_PIXELS`, except for a JPEG with one scan. A lossless JPEG, or one with more
+            than 100 scans, is refused too. None of these are decoded.
 
     Example:
         >>> import tempfile

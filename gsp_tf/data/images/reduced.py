@@ -64,7 +64,8 @@ def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> Re
     Raises:
         ValueError: If `shorter_side` is below 1, or if files cannot be read as images; the message
             lists them.
-        OSError: If the disk is full. Copies already written are used the next time.
+        OSError: If a copy cannot be written, as when the disk is full. Copies already written
+            are used the next time.
 
     Example:
         >>> import tempfile

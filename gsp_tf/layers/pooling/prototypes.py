@@ -57,8 +57,9 @@ class PrototypePooling(LocalFeaturePooling):
         """Take the prototypes from data by greedy k-center over normalised local features.
 
         The first prototype is the local feature farthest from the mean. Each further one is the
-        farthest from those chosen (thesis, Algorithm 2), so that they cover the features. If there
-        are more than 65,536 local features, a random sample of that many is used.
+        farthest from the mean and from those chosen (thesis, Algorithm 2), so that they cover the
+        features. If there are more than 65,536 local features, a random sample of that many is
+        used.
 
         Args:
             features: array of maps or sets as for the layer, or an iterable of them such as a

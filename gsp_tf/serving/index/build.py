@@ -44,7 +44,7 @@ def build_index(
         path: Folder to write; `None` means the folder `index` in the run of the model.
         kind: `"exact"`, `"ivf_sq8"` or `"ivf_pq"`; `None` means exact up to 100,000 images,
             ivf_sq8 up to 5,000,000, and ivf_pq above.
-        metric: `"euclidean"` or `"cosine"`; `None` means the metric of the run's evaluation.
+        metric: `"euclidean"` or `"cosine"`; `None` means that of the embeddings, `"euclidean"`.
         seed: Seed of the samples that train and measure a compressed index.
 
     Returns:

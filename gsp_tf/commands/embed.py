@@ -15,8 +15,8 @@ def command(run: str, images: list[str], *, out: str | None = None, shard_size: 
         images: Image files, folders (searched at any depth; the first subfolder is the label) and
             .csv files with the columns path and label.
         out: Folder to write; null is the folder embeddings in the run.
-        shard_size: Images per file. After a stop an unfinished file is embedded again, and the files
-            that follow have as many images as before.
+        shard_size: Images per file. After a stop an unfinished file is embedded again, and later
+            files have as many images as before.
     """
     require_run(run)
     from gsp_tf.serving import embed_images

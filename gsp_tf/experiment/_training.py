@@ -141,8 +141,8 @@ class Training:
         fit, parts = self.learner.fit, stops
         if self.trainer:
             pool = proxy_pool(self.recipe, self.splits.train)
-            fit, parts = functools.partial(self.trainer.fit, pool=pool), {"ccp": self.trainer}
-            parts = stops | parts
+            fit = functools.partial(self.trainer.fit, pool=pool)
+            parts = stops | {"ccp": self.trainer}
         self._fit(fit, first_epoch, training.epochs, [self.best, *stops.values()], parts)
 
     def _fit(self, fit, first_epoch, epochs, followers, parts=None):

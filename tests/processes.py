@@ -1,0 +1,53 @@
+"""Processes of their own, without the seconds in which a new interpreter imports TensorFlow.
+
+A server imports libraries of others and nothing of gsp_tf; every process is its fork.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+from types import SimpleNamespace
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["tensorflow", "keras", "sklearn.manifold", "matplotlib.pyplot"])
+
+
+def run(code, *arguments, folder=None, connection=None, timeout=900):
+    """Run Python code to its end; `returncode` (minus a signal's number) and printed `output`."""
+    with tempfile.TemporaryFile() as output:
+        process = start(code, *arguments, folder=folder, connection=connection, output=output)
+        process.join(timeout)
+        assert process.exitcode is not None, f"The process did not end in {timeout} seconds."
+        output.seek(0)
+        return SimpleNamespace(returncode=process.exitcode, output=output.read().decode())
+
+
+def start(code, *arguments, folder=None, connection=None, output=None):
+    """A `multiprocessing.Process` that runs Python code; `output` is a file for what it prints.
+
+    The code finds its arguments in `sys.argv[1:]`, and `connection`, an end of a `Pipe`, by name.
+    """
+    descriptor = None if output is None else multiprocessing.reduction.DupFd(output.fileno())
+    given = (code, list(map(str, arguments)), folder, connection, descriptor)
+    process = _FORKS.Process(target=_execute, args=given)
+    process.start()
+    return process
+
+
+def pipe():
+    """Two ends of a connection between this process and one that is started."""
+    return _FORKS.Pipe()
+
+
+def _execute(code, arguments, folder, connection, descriptor):
+    if descriptor is not None:
+        for stream in (1, 2):
+            os.dup2(descriptor.detach() if stream == 1 else 1, stream)
+    # A test suite that runs in the background may have been told to ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if folder is not None:
+        os.chdir(folder)
+    sys.argv = ["-c", *arguments]
+    exec(compile(code, "<process>", "exec"), {"__name__": "__main__", "connection": connection})

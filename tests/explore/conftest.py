@@ -16,6 +16,14 @@ from gsp_tf.explore._searched import open_searched
 from gsp_tf.serving import RunModel, build_index, embed_images
 
 
+@pytest.fixture(scope="package", autouse=True)
+def servers_end_at_once():
+    """Servers of this process do not wait for requests that are under way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "_SECONDS_TO_END", 0.05)
+        yield
+
+
 @pytest.fixture(scope="session")
 def images(tmp_path_factory):
     """Handwritten digits as a folder of PNG files, 8 of each of 10 classes."""

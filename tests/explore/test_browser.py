@@ -5,21 +5,25 @@ import functools
 import http.server
 import re
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import threading
+import time
 from urllib.parse import urlsplit
 
 import numpy as np
+import processes
 import pytest
 from PIL import Image
 from playwright.sync_api import Error, expect, sync_playwright
 
 expect.set_options(timeout=60_000)
 
-COMMAND = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
+COMMAND = """
+import sys, tempfile
+tempfile.tempdir = sys.argv.pop(1)
+from gsp_tf.cli import main
+main(sys.argv[1:])
+"""
 LIMIT = 100_000
 REBOUND = "rebound.example"  # resolves to this machine
 
@@ -28,31 +32,29 @@ REBOUND = "rebound.example"  # resolves to this machine
 def address(run, index, tmp_path_factory):
     """Address of the page of a run and an index, served by the command; it ends well."""
     folder = tmp_path_factory.mktemp("temporary")
-    options = ["explore", run, "--index", index, "--k", "4", "--max-upload-mb", str(LIMIT / 1e6)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *map(str, options)],
-        stdout=subprocess.PIPE,
-        stderr=(folder / "log.txt").open("w"),
-        text=True,
-        env={"PATH": "", "PYTHONPATH": ":".join(sys.path), "TMPDIR": str(folder)},
-    )
+    options = ["explore", run, "--index", index, "--k", "4", "--max-upload-mb", LIMIT / 1e6]
+    log = folder / "log.txt"
+    with log.open("w") as output:
+        process = processes.start(COMMAND, folder, *options, output=output)
     try:
-        line = process.stdout.readline()
-        assert line.startswith("Page: http://127.0.0.1:"), (folder / "log.txt").read_text()
-        logged = (folder / "log.txt").read_text()
-        yield line.split()[1]
-        port = urlsplit(line.split()[1]).port
+        while not log.read_text().endswith("\n"):
+            assert process.is_alive()
+            time.sleep(0.02)
+        printed = log.read_text()
+        assert printed.startswith("Page: http://127.0.0.1:") and printed.count("\n") == 1, printed
+        url = printed.split()[1]
+        yield url
+        port = urlsplit(url).port
         with pytest.raises(ConnectionRefusedError):  # only this machine's own address answers
             socket.create_connection(("127.0.0.2", port), timeout=5)
         # It is ended while an upload is under way.
         half = socket.create_connection(("127.0.0.1", port))
         half.sendall(b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf")
     finally:
-        process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=60)[0]
+        process.terminate()
+        process.join(60)
     half.close()
-    assert (process.returncode, rest, kept(folder)) == (0, "", [folder / "log.txt"])
-    assert (folder / "log.txt").read_text() == logged
+    assert (process.exitcode, log.read_text(), kept(folder)) == (0, printed, [log])
 
 
 def kept(folder):

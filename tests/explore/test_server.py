@@ -5,11 +5,10 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 
+import processes
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -224,11 +223,6 @@ def test_without_its_packages_the_extra_is_named(run):
         "import sys; sys.modules['starlette'] = None\n"
         "from gsp_tf.cli import main; main(['explore', sys.argv[1]])"
     )
-    process = subprocess.run([sys.executable, "-c", code, run], capture_output=True, text=True)
-    assert process.returncode == 1
-    assert 'needs Starlette and uvicorn: pip install ".[explore]"' in process.stderr
-
-
-def test_its_packages_are_not_imported_before_they_are_needed():
-    code = "import sys, gsp_tf.cli; assert not {'starlette', 'uvicorn'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = processes.run(code, run)
+    assert done.returncode == 1
+    assert 'needs Starlette and uvicorn: pip install ".[explore]"' in done.output

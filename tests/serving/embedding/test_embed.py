@@ -1,9 +1,6 @@
 import csv
 import os
 import shutil
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,30 +10,6 @@ from embedded import edit_json, save_run
 from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.serving import EmbeddingsFolder, RunModel, embed_images
 from gsp_tf.serving._metadata import file_sha256
-
-# Embeds, and kills itself in place of the third renaming of a shard.
-KILL = """
-import os, signal, sys
-from gsp_tf import _files as files
-from gsp_tf.cli import main
-
-left = [3]
-
-def replace(source, target, original=os.replace):
-    left[0] -= str(target).endswith(".parquet")
-    if left[0] == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    original(source, target)
-
-files.os.replace = replace
-main(sys.argv[1:])
-"""
-
-
-@pytest.fixture(scope="module")
-def embedded(finished_run, images, tmp_path_factory):
-    """The embeddings of all images, 80 of them, in shards of 16; to be copied."""
-    return embed_images(finished_run, [images], tmp_path_factory.mktemp("whole") / "out", 16).path
 
 
 @pytest.fixture
@@ -78,12 +51,11 @@ def test_the_metadata_say_what_they_are(finished_run, embedded):
 
 
 def test_a_killed_process_goes_on_with_what_is_missing(
-    finished_run, images, embedded, tmp_path, monkeypatch
+    finished_run, images, embedded, tmp_path, monkeypatch, kill_command
 ):
     out = EmbeddingsFolder(tmp_path / "out")
     arguments = ["embed", finished_run, images, "--out", out.path, "--shard-size", "16"]
-    process = subprocess.run([sys.executable, "-c", KILL, *map(str, arguments)], timeout=900)
-    assert process.returncode == -signal.SIGKILL
+    kill_command(*arguments, renaming=3, ending=".parquet")
     with pytest.raises(ValueError, match="is not complete: gsp-tf embed was stopped"):
         EmbeddingsFolder.open(out.path)
     assert [out.shard_path(i).exists() for i in range(5)] == [True, True, False, False, False]

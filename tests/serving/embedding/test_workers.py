@@ -1,22 +1,23 @@
-"""Collections embedded by local clusters of Ray, whose driver and then a worker are killed."""
+"""Collections embedded by a local cluster of Ray, after a driver was killed, and then a worker."""
 
 import contextlib
 import dataclasses
 import os
 import shutil
 import signal
-import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import processes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from embedded import edit_json
+from embedded import edit_json, ray_without_processes
 
 from gsp_tf.serving import (
     BatchEmbedder,
@@ -24,7 +25,6 @@ from gsp_tf.serving import (
     EmbeddingsFolder,
     build_index,
     embed_collection,
-    embed_images,
 )
 from gsp_tf.serving.embedding import workers
 from gsp_tf.serving.embedding._job import finish, forget_attempts
@@ -51,15 +51,13 @@ def collection(images, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def expected(finished_run, images, tmp_path_factory):
+def expected(embedded):
     """Dict from the paths of the images to their embeddings, by `embed_images`."""
-    [shard] = embed_images(
-        finished_run, [images], tmp_path_factory.mktemp("whole") / "out"
-    ).shards()
-    return dict(zip(shard.paths, shard.embeddings, strict=True))
+    shards = EmbeddingsFolder(embedded).shards()
+    return {p: row for s in shards for p, row in zip(s.paths, s.embeddings, strict=True)}
 
 
-def processes(marker):
+def processes_with(marker):
     """Process ids and command lines of those that were started with a variable."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -77,48 +75,55 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
+def names(folder):
+    return {path.name for path in folder.path.iterdir()}
+
+
 def written(out):
     """Shards that are written, and when."""
     return {path.name: path.stat().st_mtime_ns for path in out.glob("embeddings-*.parquet")}
 
 
+# Runs before the command that is killed, whose workers are calls in its own process.
+WITHOUT_RAY = """
+from embedded import ray_without_processes
+from gsp_tf.serving.embedding import workers
+workers.ray_session = ray_without_processes
+"""
+
+
+def command_of(run, collection, out):
+    command = ["embed-collection", run, collection, "--out", out]
+    return [*command, "--shard-size", SHARD_SIZE, "--workers", 1]
+
+
 @pytest.fixture(scope="module")
-def interrupted(finished_run, collection, tmp_path_factory):
-    """What a driver wrote with one worker, which was killed; its folder for temporary files has a
-    long name."""
+def interrupted(finished_run, collection, tmp_path_factory, kill_command):
+    """What a driver wrote that was killed."""
     out = tmp_path_factory.mktemp("out") / "embedded"
-    temporary = tmp_path_factory.mktemp("temporary") / ("long" * 20)
-    temporary.mkdir()
-    command = [sys.executable, "-m", "gsp_tf.cli", "embed-collection", finished_run, collection]
-    command += ["--out", out, "--shard-size", SHARD_SIZE, "--workers", 1]
-    marker = f"GSP_TF_TEST={out}-driver"
-    driver = subprocess.Popen(
-        list(map(str, command)),
-        env={**os.environ, "TMPDIR": str(temporary), "GSP_TF_TEST": f"{out}-driver"},
-    )
-    try:
-        wait_until(lambda: len(written(out)) >= 2 or driver.poll() is not None)
-    finally:
-        driver.kill()
-    assert driver.wait() == -signal.SIGKILL
-    wait_until(lambda: not processes(marker))
+    command = command_of(finished_run, collection, out)
+    kill_command(*command, renaming=3, ending=".parquet", code=WITHOUT_RAY)
     return SimpleNamespace(out=out, written=written(out))
 
 
 @pytest.fixture(scope="module")
-def finished(interrupted, finished_run, collection):
-    """The folder after a second call, whose only worker was killed on the way."""
+def finished(interrupted, finished_run, collection, tmp_path_factory):
+    """The folder after a second call, whose only worker was killed on the way; its folder for
+    temporary files has a long name."""
     out, marker = interrupted.out, f"GSP_TF_TEST={interrupted.out}-worker"
+    temporary = tmp_path_factory.mktemp("temporary") / ("long" * 20)
+    temporary.mkdir()
     killed = SimpleNamespace()
 
     def kill():
         wait_until(lambda: len(written(out)) > len(interrupted.written))
-        found = [pid for pid, line in processes(marker).items() if b"ray::MapWorker" in line]
+        found = [pid for pid, line in processes_with(marker).items() if b"ray::MapWorker" in line]
         os.kill(found[0], signal.SIGKILL)
         killed.workers, killed.written = len(found), len(written(out))
 
     killer = threading.Thread(target=kill)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary))
         patch.setenv("GSP_TF_TEST", f"{out}-worker")
         patch.delenv("RAY_ADDRESS", raising=False)
         killer.start()
@@ -139,7 +144,7 @@ def without_ray(monkeypatch):
 
 
 def test_the_driver_and_a_worker_were_killed_on_the_way(interrupted, finished):
-    assert 2 <= len(interrupted.written) < finished.killed.written < NUM_SHARDS
+    assert 2 == len(interrupted.written) < finished.killed.written < NUM_SHARDS
     assert finished.killed.workers == 1  # so Ray has started another
 
 
@@ -163,9 +168,8 @@ def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collecti
     assert numbers == [None] * 50 + list(range(30))
     sizes = [n for shard in shards for n in shard.columns["file_size"].to_pylist()]
     assert sizes == list(map(os.path.getsize, paths))
-    names = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
-    names |= {"embeddings.json", "corrupt.csv", ".lock"}
-    assert {path.name for path in folder.path.iterdir()} == names
+    shards = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
+    assert names(folder) == shards | {"embeddings.json", "corrupt.csv", ".lock"}
 
 
 def test_what_was_written_is_not_computed_again(interrupted, finished):
@@ -173,7 +177,33 @@ def test_what_was_written_is_not_computed_again(interrupted, finished):
 
 
 def test_no_process_is_left(finished):
-    wait_until(lambda: not processes(finished.marker))
+    wait_until(lambda: not processes_with(finished.marker))
+
+
+DRIVER = """
+import os, sys
+os.environ["GSP_TF_TEST"] = sys.argv.pop(1)
+from gsp_tf.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.evidence
+def test_a_driver_that_was_killed_leaves_no_process(
+    finished_run, collection, finished, tmp_path, in_this_process
+):
+    out, marker = tmp_path / "out", f"{tmp_path}-driver"
+    driver = processes.start(DRIVER, marker, *command_of(finished_run, collection, out))
+    wait_until(lambda: len(written(out)) >= 2 or not driver.is_alive())
+    driver.kill()
+    driver.join()
+    wait_until(lambda: not processes_with(f"GSP_TF_TEST={marker}"))
+    before = written(out)
+    assert 2 <= len(before) < NUM_SHARDS
+    with pytest.warns(UserWarning, match="2 of 82 files"):
+        folder = embed_collection(finished_run, collection, out)
+    assert before.items() <= written(out).items()
+    assert folder.metadata().outcome == finished.folder.metadata().outcome
 
 
 def test_an_index_takes_it(finished, expected, tmp_path):
@@ -204,25 +234,13 @@ def test_a_damaged_shard_is_named_at_the_end(own, finished_run, collection, with
         embed_collection(finished_run, collection, own.path)
 
 
+class Killed(BaseException):
+    """What stands for SIGKILL."""
+
+
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Ray Data as far as it is used here, without processes."""
-
-    class Dataset(list):
-        context = SimpleNamespace()
-
-        def map_batches(self, function, fn_constructor_args, **options):
-            mapped = function(*fn_constructor_args[:-1], threads=None)
-            batches = (mapped({key: [row[key]] for key in row}) for row in self)
-            rows = ({key: batch[key][0] for key in batch} for batch in batches)
-            return SimpleNamespace(iter_rows=lambda: rows)
-
-    data = SimpleNamespace(
-        from_items=lambda items, override_num_blocks: Dataset(items),
-        ActorPoolStrategy=lambda size: size,
-    )
-    ray = SimpleNamespace(data=data, cluster_resources=lambda: {"CPU": 2.0})
-    monkeypatch.setattr(workers, "ray_session", lambda: contextlib.nullcontext(ray))
+    monkeypatch.setattr(workers, "ray_session", ray_without_processes)
 
 
 @pytest.fixture
@@ -241,17 +259,12 @@ def test_a_lost_shard_is_written_again(
     embed_collection(finished_run, collection, unfinished.path)
     assert unfinished.read_shard(2, 8).paths == finished.folder.read_shard(2, 8).paths
     assert before.items() <= written(unfinished.path).items()
-    assert {path.name for path in unfinished.path.iterdir()} == {
-        path.name for path in finished.folder.path.iterdir()
-    }
+    assert names(unfinished) == names(finished.folder)
 
 
 def test_what_a_worker_left_that_was_killed_after_its_last_shard_was_renamed_is_removed(
     unfinished, finished, finished_run, collection, monkeypatch
 ):
-    class Killed(BaseException):
-        """What stands for SIGKILL."""
-
     write_shard = EmbeddingsFolder.write_shard
 
     def write_and_leave(folder, number, shard):
@@ -265,9 +278,7 @@ def test_what_a_worker_left_that_was_killed_after_its_last_shard_was_renamed_is_
             worker(finished_run, unfinished.path, collection)()
     assert len(list(unfinished.path.glob(".*[0-9]*"))) == 2
     finish(unfinished, unfinished.metadata())
-    assert {path.name for path in unfinished.path.iterdir()} == {
-        path.name for path in finished.folder.path.iterdir()
-    }
+    assert names(unfinished) == names(finished.folder)
 
 
 def test_a_shard_that_cannot_be_written_ends_the_job(
@@ -290,9 +301,6 @@ def worker(run, out, source):
 def test_a_shard_that_kills_its_workers_is_not_tried_for_ever(
     unfinished, finished_run, collection, monkeypatch
 ):
-    class Killed(BaseException):
-        """What stands for SIGKILL."""
-
     def kill(*_):
         raise Killed
 

@@ -86,8 +86,7 @@ def test_every_embedding_is_read_once(folder, tmp_path, monkeypatch, kind):
 
 
 def test_a_compressed_index_is_smaller_and_finds_nearly_as_much(tmp_path):
-    embeddings = random_embeddings(4000, dim=32)
-    folder = write_embeddings(tmp_path / "e", embeddings, shard_size=1000)
+    folder = write_embeddings(tmp_path / "e", random_embeddings(4000, dim=32), shard_size=1000)
     built = [build_index(folder, tmp_path / kind, kind) for kind in KINDS]
     exact, sq8, pq = (index.metadata.segments[0].vectors.bytes for index in built)
     assert exact > 2.5 * sq8 and sq8 > 1.2 * pq
@@ -146,8 +145,7 @@ def test_segments_together_find_what_one_segment_finds(embeddings, tmp_path, met
 def test_small_segments_become_one(built, tmp_path):
     index = Index(built("exact"))
     for number in range(20):
-        names = [f"/{number}"]
-        index.change(write_embeddings(tmp_path / str(number), np.eye(1, 8), names))
+        index.change(write_embeddings(tmp_path / str(number), np.eye(1, 8), [f"/{number}"]))
     assert [segment.count for segment in index.metadata.segments] == [300, 16, 4]
     assert len(list(index.path.glob("vectors-*"))) == 3
 

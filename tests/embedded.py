@@ -1,8 +1,6 @@
 """Runs with an untrained model, and folders of embeddings."""
 
-import contextlib
 import json
-from types import SimpleNamespace
 
 import numpy as np
 from PIL import Image
@@ -76,28 +74,6 @@ def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, mo
         part = slice(number * shard_size, (number + 1) * shard_size)
         folder.write_shard(number, Shard(names[part], labels[part], embeddings[part]))
     return path
-
-
-class _Dataset(list):
-    """As much of a data set of Ray as is used, without processes."""
-
-    context = SimpleNamespace()
-
-    def map_batches(self, function, fn_constructor_args, **options):
-        mapped = function(*fn_constructor_args[:-1], threads=None)
-        batches = (mapped({key: [row[key]] for key in row}) for row in self)
-        rows = ({key: batch[key][0] for key in batch} for batch in batches)
-        return SimpleNamespace(iter_rows=lambda: rows)
-
-
-@contextlib.contextmanager
-def ray_without_processes():
-    """Instead of `ray_session`."""
-    data = SimpleNamespace(
-        from_items=lambda items, override_num_blocks: _Dataset(items),
-        ActorPoolStrategy=lambda size: size,
-    )
-    yield SimpleNamespace(data=data, cluster_resources=lambda: {"CPU": 2.0})
 
 
 def edit_json(path, **changes):

@@ -228,7 +228,7 @@ def in_a_file_elsewhere(index):
     elsewhere = faiss.OnDiskInvertedLists(ours.nlist, ours.code_size, str(path))
     elsewhere.merge_from_1(ours.invlists)
     ours.replace_invlists(elsewhere, False)
-    return ours
+    return faiss.serialize_index(ours).tobytes()
 
 
 def of_type(name):
@@ -243,10 +243,11 @@ def of_type(name):
 
 
 def of_another_metric(index):
-    path = index.path.with_name("other")
     source = write_embeddings(index.path.with_name("source"), random_embeddings(300))
-    other = build_index(source, path, index.metadata.kind, metric="cosine")
-    return other._segments[0].vectors
+    kind, path = index.metadata.kind, index.path.with_name("other")
+    build_index(source, path, kind, metric="cosine")
+    (vectors,) = path.glob("vectors-*")
+    return vectors.read_bytes()
 
 
 def that_look_nowhere(index):

@@ -227,11 +227,3 @@ def test_bad_arguments(digits_run, images, tmp_path, command):
         (["index", tmp_path], "holds no embeddings"),
     ):
         assert message in command(*arguments)[2]
-
-
-def test_the_models_of_several_folds_are_not_one(digits_run, images):
-    recipe = RunFolder(digits_run).recipe_path
-    text = recipe.read_text("utf-8").replace("name: fractions", "name: mlrc")
-    recipe.write_text(text, "utf-8")
-    with pytest.raises(ValueError, match="name the run folder of one of them.*fold-0-repeat-0"):
-        embed_images(digits_run, [images])

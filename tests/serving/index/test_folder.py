@@ -363,6 +363,3 @@ def test_metadata_that_are_not_those_of_the_files_are_refused(index):
     edit_json(index.path / "index.json", segments=[{**segment, "count": 299}])
     with pytest.raises(ValueError, match="do not belong together"):
         Index(index.path)
-    (index.path / "index.json").write_text("[" * 100_000)
-    with pytest.raises(ValueError, match="index.json is damaged: it is nested too deeply"):
-        Index(index.path)

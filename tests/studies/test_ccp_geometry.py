@@ -1,5 +1,3 @@
-import importlib
-
 import keras
 import numpy as np
 import pytest
@@ -23,11 +21,6 @@ class Scripted(RetrievalEvaluation):
         logs["val_map_at_r"] = EVALUATED[epoch]
 
 
-@pytest.fixture
-def script():
-    return importlib.import_module("ccp_geometry")
-
-
 def few(images):
     return ArrayImages(images.images[:240], images.labels[:240], images.class_names)
 
@@ -44,7 +37,9 @@ def radius(embeddings, labels, proxies):
     return np.mean(farthest)
 
 
-def test_picture_and_numbers_are_those_of_the_problems(script, monkeypatch, tmp_path, capsys):
+def test_picture_and_numbers_are_those_of_the_problems(
+    script, monkeypatch, tmp_path, capsys, without_tracing
+):
     images, held_out = map(few, script.handwritten("digits"))
     solve, runs, figures = script.solve, [], []
     picture = script.picture

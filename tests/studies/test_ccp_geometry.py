@@ -14,10 +14,11 @@ EVALUATED += [0.4, 0.7, 0.2]
 
 
 class Scripted(RetrievalEvaluation):
-    """An evaluation whose MAP@R is given."""
+    """An evaluation whose MAP@R is given; only the first one is computed as well."""
 
     def on_epoch_end(self, epoch, logs=None):
-        super().on_epoch_end(epoch, logs)
+        if epoch == 0:
+            super().on_epoch_end(epoch, logs)
         logs["val_map_at_r"] = EVALUATED[epoch]
 
 

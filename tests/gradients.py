@@ -1,0 +1,51 @@
+"""Values and gradients of losses, and the differences that they are compared with."""
+
+import numpy as np
+import tensorflow as tf
+
+
+def value_and_gradient(loss, labels, embeddings):
+    """Value of a loss, and its gradient of the embeddings, as tensors."""
+    return recorded(loss, labels, embeddings)[:2]
+
+
+def value_and_gradients(loss, labels, embeddings, jit_compile=False, **arguments):
+    """Numbers: value of a loss, its gradient of the embeddings, and those of its own weights."""
+
+    def run(embeddings):
+        return recorded(loss, labels, embeddings, **arguments)
+
+    run = tf.function(run, jit_compile=True) if jit_compile else run
+    value, *gradients = run(tf.convert_to_tensor(embeddings))
+    return float(value), *(tf.cast(g, "float64").numpy() for g in gradients)
+
+
+def recorded(loss, labels, embeddings, **arguments):
+    """Value of a loss, and its gradients of the embeddings and of its own weights, as tensors."""
+    embeddings = tf.convert_to_tensor(embeddings)
+    with tf.GradientTape() as tape:
+        tape.watch(embeddings)
+        value = loss(labels, embeddings, **arguments)
+    weights = [w.value for w in getattr(loss, "trainable_weights", ())]
+    return value, *tape.gradient(value, [embeddings, *weights])
+
+
+def finite_differences(function, *points, step=1e-6):
+    """Gradients of a function of arrays, from two of its values for each entry."""
+    gradients = [np.empty_like(point) for point in points]
+    for which, gradient in enumerate(gradients):
+        for index in np.ndindex(*gradient.shape):
+            values = []
+            for sign in (1, -1):
+                moved = [point.copy() for point in points]
+                moved[which][index] += sign * step
+                values.append(float(function(*moved)))
+            gradient[index] = (values[0] - values[1]) / (2 * step)
+    return gradients
+
+
+def assert_equals_differences(gradients, function, *points, rtol=1e-5, atol=1e-7):
+    """Hold gradients of each array against finite differences of a function of the arrays."""
+    expected = finite_differences(function, *points)
+    for gradient, numeric in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(gradient, numeric, rtol=rtol, atol=atol)

@@ -9,25 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import gsp_tf.losses
-from gsp_tf.losses import (
-    CircleLoss,
-    ClassMarginLoss,
-    ContrastiveLoss,
-    CrossBatchMemory,
-    DistanceWeightedMiner,
-    GroupDiversityLoss,
-    GroupedLoss,
-    Miner,
-    MultiLevelDistanceRegularization,
-    MultiSimilarityMiner,
-    NormalizedSoftmaxLoss,
-    PairLoss,
-    ProxyLoss,
-    ProxyPairsLoss,
-    ProxySynthesis,
-    ZeroShotLoss,
-)
+from gsp_tf import losses
 from gsp_tf.losses._inputs import largest_norm
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.training import MetricLearner
@@ -38,14 +20,16 @@ NEEDED = {
     "embedding_dim": lambda: 3,
     "capacity": lambda: 40,
     "num_groups": lambda: 2,
-    "loss": ContrastiveLoss,
-    "proxy_loss": lambda: NormalizedSoftmaxLoss(4),
+    "loss": losses.ContrastiveLoss,
+    "proxy_loss": lambda: losses.NormalizedSoftmaxLoss(4),
 }
-EXPORTED = [getattr(gsp_tf.losses, name) for name in gsp_tf.losses.__all__]
+EXPORTED = [getattr(losses, name) for name in losses.__all__]
 CLASSES = [
     x
     for x in EXPORTED
-    if inspect.isclass(x) and issubclass(x, keras.losses.Loss) and x not in (PairLoss, ProxyLoss)
+    if inspect.isclass(x)
+    and issubclass(x, keras.losses.Loss)
+    and x not in (losses.PairLoss, losses.ProxyLoss)
 ]
 
 
@@ -56,8 +40,8 @@ def made(loss, /, **arguments):
 
 
 MAKERS = {loss.__name__: partial(made, loss) for loss in CLASSES} | {
-    "GroupedLoss of proxies": lambda: GroupedLoss(NormalizedSoftmaxLoss(4), 2),
-    "GroupedLoss of boundaries": lambda: GroupedLoss(ClassMarginLoss(4), 2),
+    "GroupedLoss of proxies": lambda: losses.GroupedLoss(losses.NormalizedSoftmaxLoss(4), 2),
+    "GroupedLoss of boundaries": lambda: losses.GroupedLoss(losses.ClassMarginLoss(4), 2),
 }
 OF_LABELS = [name for name in MAKERS if name != "GroupDiversityLoss"]
 HAVE_WEIGHTS = [
@@ -65,8 +49,11 @@ HAVE_WEIGHTS = [
     if isinstance(make(), keras.layers.Layer) and name != "GroupedLoss"
 ]  # fmt: skip
 
-MINERS = [x for x in EXPORTED if inspect.isclass(x) and issubclass(x, Miner) and x is not Miner]
-STATEFUL = CrossBatchMemory, MultiLevelDistanceRegularization, ProxySynthesis
+MINERS = [
+    x
+    for x in EXPORTED
+    if inspect.isclass(x) and issubclass(x, losses.Miner) and x is not losses.Miner
+]
 
 LABELS = np.arange(8) // 2
 EMBEDDINGS = np.random.default_rng(0).normal(size=(8, 6)).astype("float32")
@@ -77,7 +64,7 @@ of_labels = pytest.mark.parametrize("make", [MAKERS[n] for n in OF_LABELS], ids=
 def plain_model(loss):
     features = keras.Input((6,))
     outputs = keras.layers.Dense(6)(features)
-    if isinstance(loss, GroupDiversityLoss):
+    if isinstance(loss, losses.GroupDiversityLoss):
         outputs = keras.layers.Reshape((2, 3))(outputs)
     return keras.Model(features, outputs)
 
@@ -96,8 +83,7 @@ def test_in_a_plain_model_weights_train_or_are_named(make):
     model.compile("sgd", loss=loss, run_eagerly=True)
     message = None
     try:
-        value = model.fit(EMBEDDINGS, LABELS, verbose=0).history["loss"][0]
-        assert np.isfinite(value)
+        assert np.isfinite(model.train_on_batch(EMBEDDINGS, LABELS))
     except ValueError as error:
         message = str(error)
     if isinstance(loss, keras.layers.Layer):
@@ -115,19 +101,18 @@ def test_weights_train_in_a_metric_learner(name):
     loss = MAKERS[name]()
     learner = MetricLearner(plain_model(loss), loss)
     learner.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
-    before = [weight.numpy() for weight in loss.weights]
-    learner.fit(EMBEDDINGS, LABELS, verbose=0)
-    learner.fit(EMBEDDINGS[:, ::-1], LABELS, verbose=0)
-    moved = [not np.array_equal(*pair) for pair in zip(before, loss.weights, strict=True)]
-    assert any(moved)
+    weights = loss.trainable_weights or loss.weights
+    before = [weight.numpy() for weight in weights]
+    learner.train_on_batch(EMBEDDINGS, LABELS)
+    for weight, old in zip(weights, before, strict=True):
+        assert not np.array_equal(weight, old), weight.path
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("step", ["fit", "evaluate", "test_on_batch", "train_on_batch"])
-def test_weights_are_named_by_every_first_step(step, jit_compile):
+def test_weights_are_named_by_every_first_step(step):
     loss = MAKERS["ProxyAnchorLoss"]()
     model = plain_model(loss)
-    model.compile("sgd", loss=loss, jit_compile=jit_compile)
+    model.compile("sgd", loss=loss)
     with pytest.raises(ValueError, match=r"MetricLearner\(model, loss\)"):
         getattr(model, step)(EMBEDDINGS, LABELS)
 
@@ -155,10 +140,12 @@ def test_weights_are_named_however_the_loss_gets_there(form, tmp_path):
 def other_value(parameter):
     """A value of a constructor's parameter that is not its default."""
     objects = {
-        "miner": DistanceWeightedMiner(0.3, 1.1, seed=7),
-        "diversity": GroupDiversityLoss(1.0, 0.3, 5.0),
-        "proxy_loss": NormalizedSoftmaxLoss(4, temperature=0.3, dtype="float64"),
-        "loss": ContrastiveLoss(0.1, 0.7, miner=MultiSimilarityMiner(0.2), normalize=False),
+        "miner": losses.DistanceWeightedMiner(0.3, 1.1, seed=7),
+        "diversity": losses.GroupDiversityLoss(1.0, 0.3, 5.0),
+        "proxy_loss": losses.NormalizedSoftmaxLoss(4, temperature=0.3, dtype="float64"),
+        "loss": losses.ContrastiveLoss(
+            0.1, 0.7, miner=losses.MultiSimilarityMiner(0.2), normalize=False
+        ),
         "distance": "angular",
         "reduction": "sum_of_means",
         "levels": (-1.0, 0.5),
@@ -196,23 +183,12 @@ def test_config_round_trip(made_by):
         assert saved == value, name
 
 
-def test_a_loop_of_ones_own_trains_the_weights():
-    loss = MAKERS["ProxyAnchorLoss"]()
-    with tf.GradientTape() as tape:
-        value = loss(LABELS, EMBEDDINGS)
-    assert np.any(tape.gradient(value, loss.trainable_weights[0].value))
-
-
 BROKEN = {
-    "None": (None, EMBEDDINGS, "Labels must be of an integer type, received None"),
-    "strings": (list("abcdefgh"), EMBEDDINGS, "Labels must be .*, received string"),
-    "complex": (LABELS + 1j, EMBEDDINGS, "Labels must be .*, received complex128"),
     "one-hot": (np.eye(8), EMBEDDINGS, "one-hot label"),
     "halves": (LABELS + 0.5, EMBEDDINGS, "Labels must be whole numbers, received 0.5"),
     "too few": (LABELS[:4], EMBEDDINGS, r"received labels of shape \(4,\)"),
     "empty": (LABELS[:0], EMBEDDINGS[:0], "needs at least one sample"),
     "a map": (LABELS, EMBEDDINGS[:, None], r"embeddings of shape \(8, 1, 6\)"),
-    "a row": (LABELS, EMBEDDINGS[:, 0], r"embeddings of shape \(8,\)"),
     "complex embeddings": (LABELS, EMBEDDINGS * 1j, "Embeddings must be .* received complex64"),
 }
 
@@ -231,23 +207,21 @@ def test_refuses_what_it_cannot_use(make):
                 loss(LABELS * 0 + label, EMBEDDINGS)
 
 
-@of_labels
-def test_takes_labels_of_every_type_and_shape(make):
-    loss = make()
+@pytest.mark.parametrize("name", ["ContrastiveLoss", "ProxyAnchorLoss", "GroupedLoss"])
+def test_takes_a_column_of_float_labels(name):
+    loss = MAKERS[name]()
     expected = float(loss(LABELS, EMBEDDINGS))
-    if isinstance(loss, STATEFUL):
-        return
-    for dtype in ("int8", "uint64", "float16"):
-        for labels in (LABELS.astype(dtype), LABELS.astype(dtype)[:, None]):
-            assert float(loss(labels, EMBEDDINGS)) == expected
+    assert float(loss(LABELS.astype("float16")[:, None], EMBEDDINGS)) == expected
 
 
 # One of each base, which alone checks what it is given.
 BASES = ["ContrastiveLoss", "ProxyAnchorLoss", "CrossBatchMemory", "GroupedLoss", "VirtualClass"]
 
 
-@pytest.mark.parametrize("name", BASES)
-def test_a_graph_refuses_and_xla_gives_nan(name):
+@pytest.mark.parametrize(
+    ("name", "in_xla"), [(name, name in ("ContrastiveLoss", "ProxyAnchorLoss")) for name in BASES]
+)
+def test_a_graph_refuses_and_xla_gives_nan(name, in_xla):
     loss = MAKERS[name]()
     assert np.isfinite(loss(LABELS, EMBEDDINGS))
     signature = [tf.TensorSpec((8,), "float32"), tf.TensorSpec((8, 6), "float32")]
@@ -257,13 +231,15 @@ def test_a_graph_refuses_and_xla_gives_nan(name):
         cases += [(LABELS + 26.0, r"0 to 3 \(num_classes=4\)"), (LABELS - 1.0, "0 to 3")]
     graph = tf.function(call, input_signature=signature)
     compiled = tf.function(call, input_signature=signature, jit_compile=True)
-    assert np.isfinite(compiled(LABELS.astype("float32"), EMBEDDINGS))
     for labels, message in cases:
         labels = labels.astype("float32")
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             graph(labels, EMBEDDINGS)
-        assert np.isnan(compiled(labels, EMBEDDINGS))
-    assert np.isnan(compiled(LABELS.astype("float32"), EMBEDDINGS * np.nan))
+        if in_xla:
+            assert np.isnan(compiled(labels, EMBEDDINGS))
+    for run in [graph, compiled][: 1 + in_xla]:
+        assert np.isfinite(run(LABELS.astype("float32"), EMBEDDINGS))
+        assert np.isnan(run(LABELS.astype("float32"), EMBEDDINGS * np.nan))
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -276,18 +252,14 @@ def test_a_graph_refuses_an_empty_batch(name):
         run(tf.zeros((0,), "int64"), tf.zeros((0, 6)))
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_fit_does_not_train_on_labels_outside_the_classes(jit_compile):
+def test_fit_does_not_train_on_labels_outside_the_classes():
     learner = MetricLearner(plain_model(None), MAKERS["ProxyAnchorLoss"]())
-    learner.compile("sgd", jit_compile=jit_compile)
+    learner.compile("sgd", jit_compile=False)
     before = [weight.numpy() for weight in learner.trainable_weights]
-    if jit_compile:
-        assert np.isnan(learner.fit(EMBEDDINGS, LABELS + 26, verbose=0).history["loss"][0])
-    else:
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"0 to 3 \(num_classes=4\)"):
-            learner.fit(EMBEDDINGS, LABELS + 26, verbose=0)
-        for weight, old in zip(learner.trainable_weights, before, strict=True):
-            np.testing.assert_array_equal(weight, old)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"0 to 3 \(num_classes=4\)"):
+        learner.fit(EMBEDDINGS, LABELS + 26, verbose=0)
+    for weight, old in zip(learner.trainable_weights, before, strict=True):
+        np.testing.assert_array_equal(weight, old)
 
 
 AROUND_LAYERS = [
@@ -299,8 +271,12 @@ AROUND_LAYERS = [
 def test_a_wrapper_has_the_type_of_its_loss(wrapper):
     name = ({"loss", "proxy_loss"} & inspect.signature(wrapper).parameters.keys()).pop()
     wide = EMBEDDINGS.astype("float64")
-    takes_layers = name == "proxy_loss" or wrapper is GroupedLoss
-    inner = partial(NormalizedSoftmaxLoss, 4) if takes_layers else lambda dtype: ContrastiveLoss()
+    takes_layers = name == "proxy_loss" or wrapper is losses.GroupedLoss
+    inner = (
+        partial(losses.NormalizedSoftmaxLoss, 4)
+        if takes_layers
+        else lambda dtype: losses.ContrastiveLoss()
+    )
     for arguments in ({}, {"dtype": "float64"}):
         if not (takes_layers or arguments):
             continue
@@ -309,7 +285,7 @@ def test_a_wrapper_has_the_type_of_its_loss(wrapper):
     if takes_layers:
         message = f"{wrapper.__name__} must have the dtype of its Norm.*, float32, received float64"
         with pytest.raises(ValueError, match=message):
-            made(wrapper, **{name: NormalizedSoftmaxLoss(4), "dtype": "float64"})
+            made(wrapper, **{name: losses.NormalizedSoftmaxLoss(4), "dtype": "float64"})
 
 
 NOT_NORMALIZED = {
@@ -317,11 +293,11 @@ NOT_NORMALIZED = {
     for loss in CLASSES
     if "normalize" in inspect.signature(loss).parameters
 } | {
-    "steep CircleLoss": partial(CircleLoss, 0.4, 256.0, normalize=False),
-    "memory": lambda: CrossBatchMemory(ContrastiveLoss(normalize=False), 40),
-    "levels": lambda: MultiLevelDistanceRegularization(ContrastiveLoss()),
-    "proxy pairs": lambda: ProxyPairsLoss(ContrastiveLoss(normalize=False), 4),
-    "groups": lambda: GroupedLoss(CircleLoss(normalize=False), 2),
+    "steep CircleLoss": partial(losses.CircleLoss, 0.4, 256.0, normalize=False),
+    "memory": lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(normalize=False), 40),
+    "levels": lambda: losses.MultiLevelDistanceRegularization(losses.ContrastiveLoss()),
+    "proxy pairs": lambda: losses.ProxyPairsLoss(losses.ContrastiveLoss(normalize=False), 4),
+    "groups": lambda: losses.GroupedLoss(losses.CircleLoss(normalize=False), 2),
     "ZeroShotLoss": MAKERS["ZeroShotLoss"],
 }
 
@@ -330,7 +306,7 @@ NOT_NORMALIZED = {
 def test_long_embeddings_give_finite_numbers_or_are_refused(make):
     unit = EMBEDDINGS / np.linalg.norm(EMBEDDINGS, axis=1, keepdims=True)
     # The regression of ZeroShotLoss loses its ridge beyond 100.
-    longest = 1e2 if isinstance(make(), ZeroShotLoss) else 0.99 * largest_norm("float32")
+    longest = 1e2 if isinstance(make(), losses.ZeroShotLoss) else 0.99 * largest_norm("float32")
     for scale in (1e-40, 1e-20, 1.0, longest):
         loss = make()
         embeddings = tf.constant(scale * unit, "float32")
@@ -339,7 +315,7 @@ def test_long_embeddings_give_finite_numbers_or_are_refused(make):
             value = loss(LABELS, embeddings)
         assert np.isfinite(value) and np.isfinite(tape.gradient(value, embeddings)).all(), scale
     too_long = (2 * largest_norm("float32") * unit).astype("float32")
-    if not isinstance(loss, GroupedLoss):
+    if not isinstance(loss, losses.GroupedLoss):
         with pytest.raises(
             ValueError, match="does not normalise float32 embeddings takes norms up"
         ):

@@ -3,6 +3,8 @@ import json
 import keras
 import numpy as np
 import pytest
+from gradients import value_and_gradient, value_and_gradients
+from loss_examples import PAIR_LOSSES, with_weights
 
 from gsp_tf.losses import (
     ClassMarginLoss,
@@ -12,7 +14,7 @@ from gsp_tf.losses import (
     DistanceWeightedMiner,
     GroupDiversityLoss,
     GroupedLoss,
-    MarginLoss,
+    NormalizedSoftmaxLoss,
     ProxyNCALoss,
 )
 from gsp_tf.training import MetricLearner
@@ -23,11 +25,10 @@ def batch(rows=8, columns=12, seed=0):
     return np.arange(rows) % 4, rng.normal(size=(rows, columns))
 
 
-def test_is_the_mean_over_groups_plus_their_diversity(
-    pair_loss, value_and_gradients, value_and_gradient
-):
+@pytest.mark.parametrize("name", ["circle", "n_pairs", "margin"])
+def test_is_the_mean_over_groups_plus_their_diversity(name):
     labels, embeddings = batch()
-    inner, diversity = pair_loss[1](), GroupDiversityLoss(1.0, 0.2, 3.0)
+    inner, diversity = PAIR_LOSSES[name](), GroupDiversityLoss(1.0, 0.2, 3.0)
     loss = GroupedLoss(inner, 3, 0.7, diversity, dtype="float64")
     value, gradient = value_and_gradients(loss, labels, embeddings)
     expected, expected_gradient = value_and_gradient(
@@ -42,7 +43,7 @@ def test_is_the_mean_over_groups_plus_their_diversity(
     np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-5, atol=1e-9)
 
 
-def test_every_group_learns_weights_of_its_own(with_weights, value_and_gradients):
+def test_every_group_learns_weights_of_its_own():
     labels, embeddings = batch()
     loss = with_weights(
         GroupedLoss(ClassMarginLoss(4, dtype="float64"), 3, 0.0, dtype="float64"), columns=12
@@ -60,9 +61,9 @@ def test_every_group_learns_weights_of_its_own(with_weights, value_and_gradients
     assert value == pytest.approx(total / 3, rel=1e-9)
 
 
-def test_xla_gives_the_same(with_weights, value_and_gradients):
+def test_xla_gives_the_same():
     labels, embeddings = batch()
-    loss = with_weights(GroupedLoss(ClassMarginLoss(4, nu=0.1), 3), columns=12)
+    loss = with_weights(GroupedLoss(NormalizedSoftmaxLoss(4), 2), columns=12)
     eager, compiled = (
         value_and_gradients(loss, labels, embeddings, jit_compile) for jit_compile in (False, True)
     )
@@ -81,27 +82,18 @@ def test_evaluation_leaves_the_memories():
     labels, features = batch()
     loss = GroupedLoss(CrossBatchMemory(CosineContrastiveLoss(), 30), 3)
     learner = MetricLearner(keras.Sequential([keras.Input((12,)), keras.layers.Dense(12)]), loss)
-    learner.compile("adam")
+    learner.compile("adam", run_eagerly=True)
     learner.fit(features, labels, verbose=0)
     learner.evaluate(features, labels, verbose=0)
     assert [int(memory.num_enqueued) for memory in loss.group_losses] == [8, 8, 8]
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        ClassMarginLoss(4, nu=0.1, miner=DistanceWeightedMiner(seed=1), name="boundaries"),
-        MarginLoss(0.3, miner=DistanceWeightedMiner(seed=1)),
-    ],
-    ids=["with weights", "without"],
-)
-def test_config_round_trip(loss):
+def test_config_round_trip():
+    loss = ClassMarginLoss(4, nu=0.1, miner=DistanceWeightedMiner(seed=1), name="boundaries")
     loss = GroupedLoss(loss, 3, 0.2, GroupDiversityLoss(1.0, 0.3, 5.0), name="of_groups")
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
     twin = keras.saving.deserialize_keras_object(config)
-    assert twin.get_config() == loss.get_config()
-    assert (twin.name, twin.num_groups, twin.diversity_weight) == ("of_groups", 3, 0.2)
-    assert twin.diversity.get_config() == loss.diversity.get_config()
+    assert twin.get_config() == loss.get_config() and twin.num_groups == 3
     for copy, original in zip(twin.group_losses, loss.group_losses, strict=True):
         assert type(copy) is type(original) and copy.get_config() == original.get_config()
 

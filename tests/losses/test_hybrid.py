@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
+from gradients import value_and_gradients
+from loss_examples import with_weights
 
 from gsp_tf.losses import HybridLoss, MultiSimilarityLoss, ProxyAnchorLoss
 
 
 @pytest.mark.parametrize("proxy_weight", [None, 0.0, 0.4])
-def test_is_multi_similarity_plus_weighted_proxy_anchor(
-    with_weights, value_and_gradients, proxy_weight
-):
+def test_is_multi_similarity_plus_weighted_proxy_anchor(proxy_weight):
     rng = np.random.default_rng(0)
     labels, embeddings, proxies = rng.integers(0, 4, 9), *rng.normal(size=(2, 9, 3))
     proxies = proxies[:4]

@@ -1,18 +1,13 @@
 import numpy as np
 import pytest
+from gradients import value_and_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loss_examples import with_weights
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import log_softmax, softmax
 
-from gsp_tf.losses import (
-    ArcFaceLoss,
-    CosFaceLoss,
-    NormalizedSoftmaxLoss,
-    ProxyAnchorLoss,
-    ProxyNCALoss,
-    SoftTripleLoss,
-)
+from gsp_tf import losses
 
 
 def cross_entropy(labels, logits):
@@ -65,26 +60,26 @@ def cos_face(labels, cosines, margin, scale):
 
 
 DEFINITIONS = [
-    (ProxyAnchorLoss, proxy_anchor, {"margin": 0.2, "alpha": 8.0}),
-    (ProxyNCALoss, proxy_nca, {"temperature": 0.3}),
-    (NormalizedSoftmaxLoss, normalized_softmax, {"temperature": 0.2}),
+    (losses.ProxyAnchorLoss, proxy_anchor, {"margin": 0.2, "alpha": 8.0}),
+    (losses.ProxyNCALoss, proxy_nca, {"temperature": 0.3}),
+    (losses.NormalizedSoftmaxLoss, normalized_softmax, {"temperature": 0.2}),
     *(
         (
-            SoftTripleLoss,
+            losses.SoftTripleLoss,
             soft_triple,
             {"centers_per_class": k, "scale": 7.0, "gamma": 0.3, "margin": 0.1},
         )
         for k in (1, 3)
     ),
-    (ArcFaceLoss, arc_face, {"margin_degrees": 28.6, "scale": 5.0}),
+    (losses.ArcFaceLoss, arc_face, {"margin_degrees": 28.6, "scale": 5.0}),
     # Half of all angles lead beyond 180 degrees.
-    (ArcFaceLoss, arc_face, {"margin_degrees": 90.0, "scale": 5.0}),
-    (CosFaceLoss, cos_face, {"margin": 0.35, "scale": 6.0}),
+    (losses.ArcFaceLoss, arc_face, {"margin_degrees": 90.0, "scale": 5.0}),
+    (losses.CosFaceLoss, cos_face, {"margin": 0.35, "scale": 6.0}),
 ]
 
 
 def make(loss, num_classes, arguments):
-    if loss is SoftTripleLoss:
+    if loss is losses.SoftTripleLoss:
         arguments = {"tau": 0.0, **arguments}
     return loss(num_classes, dtype="float64", **arguments)
 
@@ -97,16 +92,14 @@ def random_batch(rows, num_classes, columns, proxies_per_class, seed):
 
 
 @pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     rows=st.integers(1, 7),
     num_classes=st.integers(1, 9),
     columns=st.integers(2, 4),
     seed=st.integers(0, 1000),
 )
-def test_equals_the_definition(
-    with_weights, loss, definition, arguments, rows, num_classes, columns, seed
-):
+def test_equals_the_definition(loss, definition, arguments, rows, num_classes, columns, seed):
     k = arguments.get("centers_per_class", 1)
     labels, embeddings, proxies = random_batch(rows, num_classes, columns, k, seed)
     value = with_weights(make(loss, num_classes, arguments), proxies)(labels, embeddings)
@@ -116,7 +109,7 @@ def test_equals_the_definition(
 
 
 @pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     rows=st.integers(1, 7),
     is_class=st.lists(st.booleans(), min_size=1, max_size=6).filter(any),
@@ -138,7 +131,7 @@ def test_a_class_may_be_left_out(loss, definition, arguments, rows, is_class, se
 @pytest.mark.parametrize(
     ("loss", "arguments"), [(loss, arguments) for loss, _, arguments in DEFINITIONS[1:]]
 )
-def test_one_class_costs_nothing(with_weights, value_and_gradients, loss, arguments):
+def test_one_class_costs_nothing(loss, arguments):
     _, embeddings, proxies = random_batch(4, 1, 3, arguments.get("centers_per_class", 1), seed=0)
     loss = with_weights(make(loss, 1, arguments), proxies)
     value, *gradients = value_and_gradients(loss, np.zeros(4, int), embeddings)
@@ -147,14 +140,13 @@ def test_one_class_costs_nothing(with_weights, value_and_gradients, loss, argume
 
 
 @pytest.mark.parametrize("centers_per_class", [1, 2, 5])
-def test_soft_triple_adds_the_distances_between_the_centres_of_a_class(
-    with_weights, centers_per_class
-):
+def test_soft_triple_adds_the_distances_between_the_centres_of_a_class(centers_per_class):
     labels, embeddings, proxies = random_batch(6, 3, 4, centers_per_class, seed=0)
     values = [
         float(with_weights(loss, proxies)(labels, embeddings))
         for loss in (
-            SoftTripleLoss(3, centers_per_class, tau=tau, dtype="float64") for tau in (0.0, 0.7)
+            losses.SoftTripleLoss(3, centers_per_class, tau=tau, dtype="float64")
+            for tau in (0.0, 0.7)
         )
     ]
     unit = proxies / np.linalg.norm(proxies, axis=1, keepdims=True)
@@ -165,9 +157,9 @@ def test_soft_triple_adds_the_distances_between_the_centres_of_a_class(
     assert values[1] - values[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_arc_face_grows_with_the_angle_beyond_180_degrees(with_weights):
+def test_arc_face_grows_with_the_angle_beyond_180_degrees():
     # The third axis belongs to another class, at 90 degrees from every sample.
-    loss = with_weights(ArcFaceLoss(2, scale=3.0), np.array([[1.0, 0, 0], [0, 0, 1.0]]))
+    loss = with_weights(losses.ArcFaceLoss(2, scale=3.0), np.array([[1.0, 0, 0], [0, 0, 1.0]]))
     values = []
     for angle in np.radians(np.linspace(0, 180, 37)):
         embeddings = np.array([[np.cos(angle), np.sin(angle), 0]], "float32")
@@ -176,9 +168,9 @@ def test_arc_face_grows_with_the_angle_beyond_180_degrees(with_weights):
 
 
 @pytest.mark.parametrize("present", [[0], [0, 3], [0, 1, 2, 3]])
-def test_proxy_anchor_divides_by_the_classes_of_the_batch(with_weights, present):
+def test_proxy_anchor_divides_by_the_classes_of_the_batch(present):
     # All similarities are 0, so every class of the batch attracts, and every class repels, alike.
-    loss = with_weights(ProxyAnchorLoss(4, margin=0.5, alpha=2.0), np.eye(4, 8))
+    loss = with_weights(losses.ProxyAnchorLoss(4, margin=0.5, alpha=2.0), np.eye(4, 8))
     labels = np.repeat(present, 3)
     value = float(loss(labels, np.eye(8, dtype="float32")[4 + np.arange(len(labels)) % 4]))
     others = len(labels) - 3 * np.isin(np.arange(4), present)

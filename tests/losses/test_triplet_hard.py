@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from gradients import value_and_gradient
 
 from gsp_tf.losses import TripletHardLoss
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_only_negative_gets_the_whole_gradient(value_and_gradient, jit_compile):
+def test_the_only_negative_gets_the_whole_gradient(jit_compile):
     # It is the farthest of all, and nothing that stands in for the others may share with it.
     x = tf.constant([[0.0, 0.0], [3.0, 4.0], [0.0, 6.0]])
     loss = TripletHardLoss(margin=9.0, normalize=False)

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from gradients import value_and_gradients
+from loss_examples import with_weights
 from scipy.special import log_softmax
 
 from gsp_tf.losses import NormalizedSoftmaxLoss, ProxyNCALoss, SoftTripleLoss, VirtualClass
@@ -19,7 +21,7 @@ def batch():
         (SoftTripleLoss(4, 1, scale=7.0, margin=0.0, dtype="float64"), 7.0),
     ],
 )
-def test_a_class_at_the_sample_itself_is_added(batch, with_weights, proxy_loss, scale):
+def test_a_class_at_the_sample_itself_is_added(batch, proxy_loss, scale):
     labels, embeddings, proxies = batch
     loss = with_weights(VirtualClass(proxy_loss, dtype="float64"), proxies)
     unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (embeddings, proxies)]
@@ -31,7 +33,7 @@ def test_a_class_at_the_sample_itself_is_added(batch, with_weights, proxy_loss, 
     assert float(loss(labels, embeddings, training=False)) == alone < value
 
 
-def test_all_centres_of_the_virtual_class_are_the_sample(batch, with_weights):
+def test_all_centres_of_the_virtual_class_are_the_sample(batch):
     labels, embeddings, proxies = batch
     one, three = (
         with_weights(
@@ -44,7 +46,7 @@ def test_all_centres_of_the_virtual_class_are_the_sample(batch, with_weights):
     assert float(three(labels, embeddings)) == pytest.approx(float(one(labels, embeddings)))
 
 
-def test_the_virtual_class_has_no_gradient_of_its_own(batch, with_weights, value_and_gradients):
+def test_the_virtual_class_has_no_gradient_of_its_own(batch):
     labels, embeddings, _ = batch
     loss = VirtualClass(NormalizedSoftmaxLoss(1, dtype="float64"), dtype="float64")
     # Sample and proxy agree: nothing but the virtual class is left to move them.

@@ -1,0 +1,64 @@
+"""One or two examples of every loss, with arguments that are not the defaults."""
+
+from functools import partial
+
+import numpy as np
+
+from gsp_tf import losses
+
+# Every loss that is a layer, for four classes.
+LAYERS = {
+    "proxy_anchor": lambda **k: losses.ProxyAnchorLoss(4, **k),
+    "proxy_nca": lambda **k: losses.ProxyNCALoss(4, **k),
+    "soft_triple": lambda **k: losses.SoftTripleLoss(4, 3, **k),
+    "normalized_softmax": lambda **k: losses.NormalizedSoftmaxLoss(4, **k),
+    "arc_face": lambda **k: losses.ArcFaceLoss(4, **k),
+    "cos_face": lambda **k: losses.CosFaceLoss(4, **k),
+    "class_margin": lambda **k: losses.ClassMarginLoss(4, 0.3, 1.1, nu=0.01, **k),
+    "hybrid": lambda **k: losses.HybridLoss(4, **k),
+    "proxy_synthesis": lambda **k: losses.ProxySynthesis(losses.ProxyNCALoss(4, **k), seed=3, **k),
+    "virtual_class": lambda **k: losses.VirtualClass(losses.NormalizedSoftmaxLoss(4, **k), **k),
+    "memory": lambda **k: losses.CrossBatchMemory(losses.CosineContrastiveLoss(0.2), 40, **k),
+    "levels": lambda **k: losses.MultiLevelDistanceRegularization(
+        losses.ContrastiveLoss(0, 1.5), **k
+    ),
+}
+
+# Every pair loss.
+PAIR_LOSSES = {
+    "angular": partial(losses.AngularLoss, 45.0),
+    "binomial_deviance": partial(losses.BinomialDevianceLoss, 3.0, 0.4, 10.0),
+    "circle": partial(losses.CircleLoss, 0.25, 20.0),
+    "contrastive": partial(losses.ContrastiveLoss, 0.1, 1.2),
+    "cosine_contrastive": partial(losses.CosineContrastiveLoss, 0.2),
+    "fast_ap": partial(losses.FastAPLoss, 7),
+    "lifted_structure": partial(losses.LiftedStructureLoss, 0.8),
+    "margin": partial(losses.MarginLoss, 0.3, 1.1),
+    "multi_similarity": partial(losses.MultiSimilarityLoss, 3.0, 20.0, 0.3),
+    "n_pairs": losses.NPairsLoss,
+    "supervised_contrastive": partial(losses.SupervisedContrastiveLoss, 0.2),
+    "triplet": partial(losses.TripletLoss, 0.5),
+    "triplet_hard": partial(losses.TripletHardLoss, 0.6, "angular"),
+    "triplet_hard_soft": partial(losses.TripletHardLoss, distance="squared_euclidean", soft=True),
+    "triplet_semi_hard": partial(losses.TripletSemiHardLoss, 0.6, "squared_euclidean"),
+}
+
+# With one mean over all pairs, which the many negatives of a batch decide.
+OVER_PAIRS = {
+    "binomial_deviance_over_pairs": partial(
+        losses.BinomialDevianceLoss, 3.0, 0.4, 2.0, 5.0, mean_over_pairs=True
+    ),
+    "contrastive_over_pairs": partial(losses.ContrastiveLoss, 0.1, 1.2, mean_over_pairs=True),
+    "margin_over_pairs": partial(losses.MarginLoss, 0.3, 1.1, mean_over_pairs=True),
+}
+EVERY_PAIR_LOSS = PAIR_LOSSES | OVER_PAIRS
+
+
+def with_weights(loss, *weights, columns=None, seed=0):
+    """Build a loss layer for embeddings of some columns, with these weights or random ones."""
+    loss.build((None,), (None, weights[0].shape[1] if columns is None else columns))
+    rng = np.random.default_rng(seed)
+    weights = weights or [rng.normal(size=w.shape) for w in loss.trainable_weights]
+    for weight, value in zip(loss.trainable_weights, weights, strict=True):
+        weight.assign(value)
+    return loss

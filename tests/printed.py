@@ -1,22 +1,13 @@
 """Compares the code with printed equations: value and gradient, in double precision."""
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from gradients import differentiated
 
 
 def value_and_gradients(function, *arrays):
-    """Value of a TensorFlow function of arrays and its gradient with respect to each array."""
-    tensors = [tf.constant(array, "float64") for array in arrays]
-    with tf.GradientTape() as tape:
-        tape.watch(tensors)
-        value = function(*tensors)
-    gradients = tape.gradient(value, tensors)
-    return keras.ops.convert_to_numpy(value), [
-        np.zeros(array.shape) if gradient is None else keras.ops.convert_to_numpy(gradient)
-        for array, gradient in zip(arrays, gradients, strict=True)
-    ]
+    """Value of a function of float64 tensors and its gradient with respect to each."""
+    return differentiated(function, *(np.asarray(array, "float64") for array in arrays))
 
 
 def finite_differences(function, *arrays, step=1e-6):

@@ -1,9 +1,28 @@
+import functools
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 TOOL = Path(__file__).parents[2] / "tools" / "backbones" / "reference.py"
+HEADS = {
+    "bn_inception": {
+        "last_linear.weight": (1000, 1024),
+        "last_linear.bias": (1000,),
+        "conv1_7x7_s2_bn.num_batches_tracked": (),
+    },
+    "googlenet": {
+        "fc.weight": (10, 1024),
+        "aux1.conv.conv.weight": (128, 512, 1, 1),
+        "aux1.conv.bn.running_var": (128,),
+        "aux2.conv.bn.num_batches_tracked": (),
+        "aux2.fc1.weight": (16, 2048),
+        "aux2.fc2.bias": (1000,),
+        "conv1.bn.num_batches_tracked": (),
+    },
+}
 
 
 @pytest.fixture(scope="session")
@@ -16,21 +35,55 @@ def reference():
 
 
 @pytest.fixture(scope="session")
-def converted(reference, tmp_path_factory):
-    """Path of the Keras weights that are converted from the random weights, by architecture."""
+def state_of(reference):
+    """Random state dict of an architecture."""
+    return functools.cache(reference.random_state)
+
+
+@pytest.fixture(scope="session")
+def converted(state_of, tmp_path_factory):
+    """Result of the conversion of the random weights with heads, by architecture.
+
+    Those of BN-Inception are written by PyTorch, those of GoogLeNet as safetensors.
+    """
+    import torch
     from safetensors.numpy import save_file
 
     from gsp_tf.backbones import convert_weights
 
     folder = tmp_path_factory.mktemp("converted")
-    paths = {}
 
-    def path(architecture):
-        if architecture not in paths:
-            state_dict = folder / f"{architecture}.safetensors"
-            save_file(reference.random_state(architecture), state_dict)
-            paths[architecture] = folder / f"{architecture}.weights.h5"
-            convert_weights(state_dict, architecture, paths[architecture])
-        return paths[architecture]
+    @functools.cache
+    def convert(architecture):
+        heads = {key: np.zeros(shape, "float32") for key, shape in HEADS[architecture].items()}
+        arrays, out = {**heads, **state_of(architecture)}, folder / f"{architecture}.weights.h5"
+        if architecture == "bn_inception":
+            path = folder / f"{architecture}.pth"
+            torch.save({key: torch.from_numpy(value) for key, value in arrays.items()}, path)
+        else:
+            path = folder / f"{architecture}.safetensors"
+            save_file(arrays, path)
+        result = convert_weights(path, architecture, out)
+        return SimpleNamespace(path=out, result=result, heads=sorted(heads))
 
-    return path
+    return convert
+
+
+@pytest.fixture(scope="session")
+def network(converted):
+    """Function that gives a network with the random weights and both maps, built once."""
+    from gsp_tf import backbones
+
+    return functools.cache(
+        lambda name: backbones.create(name, weights=converted(name).path, intermediate=True)
+    )
+
+
+@pytest.fixture(scope="session")
+def images_like():
+    """Function that gives random images of a shape."""
+
+    def images(shape):
+        return np.random.default_rng(0).integers(0, 256, shape).astype("float32")
+
+    return images

@@ -18,6 +18,7 @@ SIDES = {  # of images of 96 x 80, where they do not round up or pad
     "convnext_tiny": ((6, 5), (3, 2)),
     "densenet121": ((6, 5), (3, 2)),
     "inception_v3": ((4, 3), (1, 1)),
+    "mobilenet_v2": ((6, 5), (3, 2)),  # for sizes that are known when it is built: (3, 3)
 }
 PREPROCESSING = {
     "densenet121": keras.applications.densenet,
@@ -28,24 +29,43 @@ PREPROCESSING = {
 }
 
 
+@pytest.fixture(scope="module")
+def asked_for():
+    """Networks with both maps, and the weights files that Keras was asked for, by name.
+
+    Keras receives no file, and loads none.
+    """
+    files, networks = {}, {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keras.Model, "load_weights", lambda *_, **__: None)
+        for name in MAPS:
+
+            def get_file(fname, origin, name=name, **arguments):
+                assert arguments["cache_subdir"] == "models"
+                files[name] = fname
+
+            patch.setattr("keras.src.utils.file_utils.get_file", get_file)
+            networks[name] = backbones.create(name, weights="imagenet", intermediate=True)
+    return networks, files
+
+
 @pytest.mark.parametrize("name", MAPS)
-def test_both_maps_and_the_pixels_of_keras(name):
-    model = backbones.create(name, (96, 80, 1), intermediate=True)
-    earlier, last = model.output_shape
-    assert (earlier[-1], last[-1]) == MAPS[name]
+def test_maps_pixels_and_weights_are_those_of_keras(asked_for, name):
+    networks, files = asked_for
+    model = networks[name]
+    assert files[name] == backbones.weights_path(name, 224).name
+    assert [shape[1:] for shape in model.output_shape] == [(None, None, c) for c in MAPS[name]]
+    earlier, last = model.compute_output_shape((None, 96, 80, 3))
     assert (earlier[1:3], last[1:3]) == SIDES.get(name, ((6, 5), (3, 3)))
-    anything = backbones.create(name)
-    assert anything.output_shape == (None, None, None, MAPS[name][1])
-    if name not in PREPROCESSING:
-        return
-    seen = keras.Model(anything.input, anything.get_layer("pixels").output)
-    images = np.random.default_rng(0).uniform(0, 255, (1, 96, 96, 3)).astype("float32")
-    expected = PREPROCESSING[name].preprocess_input(images.copy())
-    np.testing.assert_allclose(seen(images), expected, atol=2e-5)
+    if name in PREPROCESSING:
+        seen = keras.Model(model.input, model.get_layer("pixels").output)
+        images = np.random.default_rng(0).uniform(0, 255, (1, 96, 96, 3)).astype("float32")
+        expected = PREPROCESSING[name].preprocess_input(images.copy())
+        np.testing.assert_allclose(seen(images), expected, atol=2e-5)
 
 
-def test_taps_and_a_pixel_of_resnet50_by_hand():
-    model = backbones.create("resnet50", (64, 64, 3), intermediate=True)
+def test_taps_and_a_pixel_of_resnet50_by_hand(asked_for):
+    model = asked_for[0]["resnet50"]
     layers = [model.get_layer(name) for name in ("conv4_block6_out", "conv5_block3_out")]
     assert all(a is layer.output for a, layer in zip(model.outputs, layers, strict=True))
     seen = keras.Model(model.input, model.get_layer("pixels").output)
@@ -53,15 +73,16 @@ def test_taps_and_a_pixel_of_resnet50_by_hand():
     np.testing.assert_allclose(pixel, (30 - 103.939, 20 - 116.779, 10 - 123.68), rtol=1e-6)
 
 
-def test_the_features_are_those_of_keras():
+def test_the_features_of_grey_images_are_those_of_keras():
     network = keras.applications.MobileNetV2(
-        include_top=False, weights=None, input_shape=(64, 64, 3)
+        include_top=False, weights=None, input_shape=(96, 80, 3)
     )
-    model = backbones.create("mobilenet_v2", (64, 64, 3))
+    model = backbones.create("mobilenet_v2", (96, 80, 1))
+    assert model.output_shape == (None, 3, 3, 1280)
     model.set_weights(network.get_weights())
-    images = np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype("float32")
-    expected = network(keras.applications.mobilenet_v2.preprocess_input(images.copy()))
-    np.testing.assert_allclose(model(images), expected, atol=1e-5)
+    images = np.random.default_rng(0).uniform(0, 255, (1, 96, 80, 1)).astype("float32")
+    pixels = keras.applications.mobilenet_v2.preprocess_input(np.repeat(images, 3, axis=-1))
+    np.testing.assert_allclose(model(images), network(pixels), atol=1e-5)
 
 
 def test_imagenet_weights_go_to_keras(monkeypatch):
@@ -85,16 +106,15 @@ def test_images_it_does_not_take():
         backbones.create("inception_v3", (64, 64, 3))
 
 
-@pytest.mark.parametrize(("name", "side"), [*((name, 200) for name in MAPS), ("mobilenet_v2", 128)])
-def test_the_file_of_the_weights_is_the_one_that_keras_takes(name, side, monkeypatch):
-    """And a download that fails is one error."""
+@pytest.mark.parametrize("side", [128, 200])
+def test_a_download_that_fails_is_one_error(side, monkeypatch):
+    """It names the file, which depends on the side for this network."""
 
-    def get_file(fname, origin, **kwargs):
-        assert kwargs["cache_subdir"] == "models"
+    def get_file(fname, origin, **_):
         raise Exception(f"URL fetch failure on {origin}: asked for {fname}.")
 
     monkeypatch.setattr("keras.src.utils.file_utils.get_file", get_file)
     with pytest.raises(OSError, match="cannot be downloaded") as error:
-        backbones.create(name, (side, side, 3), "imagenet")
-    path = backbones.weights_path(name, side)
+        backbones.create("mobilenet_v2", (side, side, 3), "imagenet")
+    path = backbones.weights_path("mobilenet_v2", side)
     assert f"asked for {path.name}." in str(error.value) and str(path) in str(error.value)

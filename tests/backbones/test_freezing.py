@@ -7,46 +7,48 @@ from gsp_tf.backbones import freeze_batch_normalization
 from gsp_tf.layers import FrozenBatchNormalization
 
 
-def images_like(shape, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, shape).astype("float32")
-
-
-def with_statistics(model, seed=0):
-    """The model with random batch normalisation instead of the identity."""
-    random = np.random.default_rng(seed)
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.BatchNormalization):
-            layer.set_weights([random.uniform(0.5, 1.5, w.shape) for w in layer.get_weights()])
-    return model
-
-
 def normalizations(model):
     return [x for x in model.layers if isinstance(x, keras.layers.BatchNormalization)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model():
-    return with_statistics(backbones.create("resnet20", (16, 16, 1)))
+    """A network with random batch normalisation instead of the identity; not to be changed."""
+    network, random = backbones.create("resnet20", (16, 16, 1)), np.random.default_rng(0)
+    for layer in normalizations(network):
+        layer.set_weights([random.uniform(0.5, 1.5, w.shape) for w in layer.get_weights()])
+    return network
 
 
-def test_the_copy_is_the_model_in_inference(model):
-    images = images_like((4, 16, 16, 1))
-    frozen = freeze_batch_normalization(model)
+@pytest.fixture(scope="module")
+def images(images_like):
+    return images_like((4, 16, 16, 1))
+
+
+@pytest.fixture(scope="module")
+def frozen(model):
+    """The frozen copy, for tests that do not change it."""
+    return freeze_batch_normalization(model)
+
+
+def test_the_copy_is_the_model_in_inference(model, frozen, images):
     np.testing.assert_array_equal(frozen(images, training=True), model(images, training=False))
-    assert np.abs(model(images, training=True) - frozen(images)).max() > 0.01
+    unfrozen = keras.models.clone_model(model)
+    unfrozen.set_weights(model.get_weights())
+    assert np.abs(unfrozen(images, training=True) - frozen(images)).max() > 0.01
     names = [[layer.name for layer in m.layers[1:]] for m in (frozen, model)]
     assert frozen.name == model.name and names[0] == names[1]
     assert all(type(layer) is FrozenBatchNormalization for layer in normalizations(frozen))
     assert not any(isinstance(x, FrozenBatchNormalization) for x in normalizations(model))
 
 
-def test_training_moves_the_convolutions_alone(model):
+def test_training_moves_the_convolutions_alone(model, images):
     frozen = freeze_batch_normalization(model)
     pooled = keras.layers.GlobalAveragePooling2D()(frozen.output)
     trained = keras.Model(frozen.input, keras.layers.Dense(1)(pooled))
     before = {w.path: w.numpy() for w in frozen.weights}
     trained.compile("adam", loss="mse", run_eagerly=True)
-    trained.train_on_batch(images_like((8, 16, 16, 1)), np.arange(8.0))
+    trained.train_on_batch(images, np.arange(4.0))
     for layer in frozen.layers:
         for weight in layer.weights:
             is_same = np.array_equal(weight, before[weight.path])
@@ -65,9 +67,7 @@ def test_it_stays_frozen_when_a_model_around_it_is_made_trainable(model):
     assert not any("batch_normalization" in weight.path for weight in around.trainable_weights)
 
 
-def test_it_stays_frozen_after_loading(tmp_path, model):
-    images = images_like((4, 16, 16, 1))
-    frozen = freeze_batch_normalization(model)
+def test_it_stays_frozen_after_loading(tmp_path, frozen, images):
     frozen.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded(images, training=True), frozen(images))
@@ -75,19 +75,17 @@ def test_it_stays_frozen_after_loading(tmp_path, model):
     assert all(type(layer) is FrozenBatchNormalization for layer in normalizations(loaded))
 
 
-def test_both_maps_of_a_pretrained_network():
-    model = with_statistics(backbones.create("bn_inception", (32, 32, 3), intermediate=True))
+def test_both_maps_of_a_pretrained_network(network, images_like):
+    model, images = network("bn_inception"), images_like((2, 32, 32, 3))
     frozen = freeze_batch_normalization(model)
-    images = images_like((2, 32, 32, 3))
     for found, expected in zip(frozen(images, training=True), model(images), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_nested_models(model):
+def test_nested_models(model, frozen, images):
     inputs = keras.Input((16, 16, 1))
-    frozen = freeze_batch_normalization(keras.Model(inputs, model(inputs)))
-    images = images_like((4, 16, 16, 1))
-    np.testing.assert_array_equal(frozen(images, training=True), model(images))
+    nested = freeze_batch_normalization(keras.Model(inputs, model(inputs)))
+    np.testing.assert_array_equal(nested(images, training=True), frozen(images))
 
 
 def test_nothing_to_freeze():

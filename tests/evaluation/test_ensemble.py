@@ -94,25 +94,31 @@ def test_any_number_of_models_per_fold_in_small_blocks(seed, repeats, noise):
         check(ensemble_metrics(folds, labels, recall_at=(1, 4)), *naive(folds, labels))
 
 
+EYES = {dim: np.eye(4)[:, :dim] for dim in (2, 3)}
+PAIRS = [0, 0, 1, 1]
+OTHER_MODELS = "must be of the same models"
+
+
 @pytest.mark.parametrize(
-    ("queries", "message"),
+    ("arguments", "message"),
     [
-        ([], "at least one model for every fold"),
-        ([[np.eye(4)], []], r"at least one model for every fold; received \[1, 0\] models"),
-        ([[np.eye(4), np.eye(3)]], r"of the same images; received \[3, 4\] rows"),
-        ([[np.full((4, 2), np.nan)]], r"queries\[0\]\[0\] must be finite"),
+        (([], PAIRS), "at least one model for every fold"),
+        (
+            ([[np.eye(4)], []], PAIRS),
+            r"at least one model for every fold; received \[1, 0\] models",
+        ),
+        (([[np.eye(4), np.eye(3)]], PAIRS), r"of the same images; received \[3, 4\] rows"),
+        (([[np.full((4, 2), np.nan)]], PAIRS), r"queries\[0\]\[0\] must be finite"),
+        (([[EYES[2], EYES[3]]], PAIRS, [[EYES[3], EYES[2]]], PAIRS), OTHER_MODELS),
+        (([[EYES[2]]], PAIRS, [[EYES[3]]], PAIRS), OTHER_MODELS),
+        (([[EYES[2]]], PAIRS, [[EYES[2], EYES[2]]], PAIRS), OTHER_MODELS),
+        (([[[[1e38]]]], [0], [[[[1.0], [2.0]]]], [0, 1]), "too far"),
+        (([[np.eye(4)]], PAIRS, None, PAIRS), "received only reference_labels"),
     ],
 )
-def test_bad_models_are_refused(queries, message):
+def test_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
-        ensemble_metrics(queries, [0, 0, 1, 1])
-
-
-@pytest.mark.parametrize("dims", [([2, 3], [3, 2]), ([2], [3]), ([2], [2, 2])])
-def test_references_of_other_models_are_refused(dims):
-    queries, references = ([[np.eye(4)[:, :dim] for dim in fold]] for fold in dims)
-    with pytest.raises(ValueError, match="must be of the same models"):
-        ensemble_metrics(queries, [0, 0, 1, 1], references, [0, 0, 1, 1])
+        ensemble_metrics(*arguments)
 
 
 def test_each_model_has_its_own_unit_of_length():
@@ -125,11 +131,6 @@ def test_each_model_has_its_own_unit_of_length():
     metrics = ensemble_metrics([[1e10 * first], [1e-25 * second]], labels)
     assert metrics["separated"] == expected["separated"]
     assert metrics["concatenated"] == first_alone["concatenated"]
-
-
-def test_queries_beyond_float32_distances_are_refused():
-    with pytest.raises(ValueError, match="too far"):
-        ensemble_metrics([[[[1e38]]]], [0], [[[[1.0], [2.0]]]], [0, 1])
 
 
 def test_agreeing_models_leave_few_references_to_rank():
@@ -156,8 +157,3 @@ def test_any_unit_of_length(unit):
     expected = ensemble_metrics(folds, labels)["concatenated"]["mean"]
     scaled = [[unit * model for model in fold] for fold in folds]
     assert ensemble_metrics(scaled, labels)["concatenated"]["mean"] == pytest.approx(expected)
-
-
-def test_labels_without_references_are_refused():
-    with pytest.raises(ValueError, match="received only reference_labels"):
-        ensemble_metrics([[np.eye(4)]], [0, 0, 1, 1], None, [0, 0, 1, 1])

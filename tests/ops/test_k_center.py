@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-import tensorflow as tf
+from gradients import compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
@@ -8,13 +8,12 @@ from scipy.spatial.distance import cdist
 from gsp_tf.ops import greedy_k_center
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("k", range(3))
+@pytest.mark.parametrize(("k", "jit_compile"), [(0, False), (1, None), (2, None), (1, True)])
 def test_equals_the_authors_selection(oracle, k, jit_compile):
     case = oracle("k_center")
     pool, initial, selected = (case[f"k{k}_{name}"] for name in ("pool", "initial", "selected"))
-    run = tf.function(greedy_k_center, jit_compile=jit_compile)
-    indices = run(tf.constant(pool), tf.constant(initial), selected.shape[1]).numpy()
+    run = compiled(lambda a, b: greedy_k_center(a, b, selected.shape[1]), jit_compile)
+    indices = np.asarray(run(pool, initial))
     assert indices.dtype == np.int32
     np.testing.assert_array_equal(np.take_along_axis(pool, indices[..., None], 1), selected)
 
@@ -33,7 +32,7 @@ def test_each_choice_is_the_farthest_point(pool_size, centers, dim, seed, data):
     # Small integers: distances are exact, and ties are common. Small pools take another way.
     pool = rng.integers(0, 4, (pool_size, dim)).astype("float32")
     current = rng.integers(0, 4, (centers, dim)).astype("float32")
-    indices = greedy_k_center(pool, current, k).numpy()
+    indices = np.asarray(greedy_k_center(pool, current, k))
     assert len(set(indices)) == k
     chosen = []
     for index in indices:

@@ -1,12 +1,15 @@
 import itertools
 import warnings
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from gradients import differentiated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from printed import finite_differences
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp, softmax
 
@@ -27,31 +30,32 @@ def reference(cost, transport_ratio, entropy_smoothing):
     return expit(-(x + log_s)) / n, plan
 
 
-def value_and_gradient(cost, up_residual, up_plan, jit_compile=False, **arguments):
-    def run(cost):
-        with tf.GradientTape() as tape:
-            tape.watch(cost)
-            residual, plan = partial_transport(cost, **arguments)
-            target = tf.reduce_sum(residual * tf.cast(up_residual, residual.dtype))
-            target += tf.reduce_sum(plan * tf.cast(up_plan, plan.dtype))
-        return residual, plan, tape.gradient(target, cost)
-
-    run = tf.function(run, jit_compile=True) if jit_compile else run
-    return [x.numpy() for x in run(tf.constant(cost))]
+def value_and_gradient(cost, up_residual, up_plan, jit_compile=None, **arguments):
+    upstream = tuple(
+        up.astype("float64" if cost.dtype == "float64" else "float32")
+        for up in (up_residual, up_plan)
+    )
+    outputs, gradients = differentiated(
+        lambda cost: partial_transport(cost, **arguments),
+        cost,
+        upstream=upstream,
+        jit_compile=jit_compile,
+    )
+    return *outputs, *gradients
 
 
 @pytest.mark.parametrize(
-    ("solver", "iterations", "jit_compile"),
-    [("newton", None, False), ("newton", None, True), ("fixed_point", 2000, False)],
+    ("k", "solver", "iterations", "jit_compile"),
+    [
+        *((k, "newton", None, None) for k in range(4)),
+        *((k, "fixed_point", 2000, False) for k in range(4)),
+        (2, "newton", None, True),
+    ],
 )
-@pytest.mark.parametrize("k", range(4))
 def test_equals_the_authors_values_and_gradients(oracle, k, solver, iterations, jit_compile):
     case = {key[3:]: v for key, v in oracle("transport").items() if key.startswith(f"t{k}_")}
     residual, plan, gradient = value_and_gradient(
-        case["cost"],
-        case["up_residual"],
-        case["up_plan"],
-        jit_compile,
+        *(case["cost"], case["up_residual"], case["up_plan"], jit_compile),
         transport_ratio=float(case["mu"]),
         entropy_smoothing=float(case["eps"]),
         solver=solver,
@@ -64,7 +68,7 @@ def test_equals_the_authors_values_and_gradients(oracle, k, solver, iterations, 
 
 @pytest.mark.parametrize("transport_ratio", [0.02, 0.3, 0.9])
 @pytest.mark.parametrize("entropy_smoothing", [0.5, 5.0, 30.0])
-def test_gradient_equals_finite_differences_of_an_independent_solver(
+def test_equals_an_independent_solver_and_its_finite_differences(
     transport_ratio, entropy_smoothing
 ):
     rng = np.random.default_rng(1)
@@ -75,16 +79,8 @@ def test_gradient_equals_finite_differences_of_an_independent_solver(
         residual, plan = reference(cost, transport_ratio, entropy_smoothing)
         return (residual * up_residual).sum() + (plan * up_plan).sum()
 
-    step = 1e-5
-    numeric = np.zeros_like(cost)
-    for index in np.ndindex(*cost.shape):
-        shift = np.zeros_like(cost)
-        shift[index] = step
-        numeric[index] = (target(cost + shift) - target(cost - shift)) / (2 * step)
     residual, plan, gradient = value_and_gradient(
-        cost,
-        up_residual,
-        up_plan,
+        *(cost, up_residual, up_plan),
         transport_ratio=transport_ratio,
         entropy_smoothing=entropy_smoothing,
     )
@@ -92,6 +88,7 @@ def test_gradient_equals_finite_differences_of_an_independent_solver(
     assert residual.dtype == plan.dtype == np.float64
     np.testing.assert_allclose(residual, expected[0], rtol=1e-9)
     np.testing.assert_allclose(plan, expected[1], rtol=1e-9)
+    (numeric,) = finite_differences(target, cost, step=1e-5)
     np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-8)
 
 
@@ -114,11 +111,10 @@ def test_finite_and_feasible_everywhere(m, n, solver):
     }
     cost = np.concatenate(list(costs.values()))
     spread = np.array([np.ptp(c) for c in costs.values()]).repeat(2)
-    for mu, eps in itertools.product(RATIOS, SMOOTHINGS):
+    extremes = [1e-3, 1 - 1e-7, 1.0], [1e-4, 1e4]
+    for mu, eps in itertools.product(*((RATIOS, SMOOTHINGS) if solver == "newton" else extremes)):
         residual, plan, gradient = value_and_gradient(
-            cost.astype("float32"),
-            rng.normal(size=(8, n)).astype("float32"),
-            rng.normal(size=(8, m, n)).astype("float32"),
+            *(cost.astype("float32"), rng.normal(size=(8, n)), rng.normal(size=(8, m, n))),
             transport_ratio=mu,
             entropy_smoothing=eps,
             solver=solver,
@@ -147,12 +143,7 @@ def test_finite_and_feasible_everywhere(m, n, solver):
 )
 def test_invariances(cost, transport_ratio, entropy_smoothing, shift):
     def solve(cost):
-        return [
-            x.numpy()
-            for x in partial_transport(
-                cost, transport_ratio=transport_ratio, entropy_smoothing=entropy_smoothing
-            )
-        ]
+        return [np.asarray(x) for x in partial_transport(cost, transport_ratio, entropy_smoothing)]
 
     residual, plan = solve(cost)
     np.testing.assert_allclose(plan.sum(), transport_ratio, rtol=2e-5)
@@ -167,9 +158,7 @@ def test_invariances(cost, transport_ratio, entropy_smoothing, shift):
 def test_all_mass_is_the_average_without_gradient_to_the_residual():
     cost = np.random.default_rng(3).uniform(0, 2, (2, 4, 9)).astype("float32")
     residual, plan, gradient = value_and_gradient(
-        cost,
-        np.random.default_rng(4).normal(size=(2, 9)).astype("float32"),
-        np.zeros_like(cost),
+        *(cost, np.random.default_rng(4).normal(size=(2, 9)), np.zeros_like(cost)),
         transport_ratio=1.0,
         entropy_smoothing=5.0,
     )
@@ -180,36 +169,28 @@ def test_all_mass_is_the_average_without_gradient_to_the_residual():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_computed_in_float32(dtype):
-    cost = tf.cast(np.random.default_rng(5).uniform(0, 2, (2, 5, 30)), dtype)
-    with tf.GradientTape() as tape:
-        tape.watch(cost)
-        residual, plan = partial_transport(cost, 0.2, 100.0)
-        target = tf.reduce_sum(plan[:, 0])
-    gradient = tape.gradient(target, cost)
-    assert residual.dtype == plan.dtype == tf.float32
-    assert gradient.dtype == cost.dtype
-    assert np.isfinite(gradient.numpy().astype("float32")).all()
-    expected = partial_transport(tf.cast(cost, "float32"), 0.2, 100.0)[1]
+    cost = keras.ops.cast(np.random.default_rng(5).uniform(0, 2, (2, 5, 30)), dtype)
+    (residual, plan), (gradient,) = differentiated(
+        lambda cost: partial_transport(cost, 0.2, 100.0), cost
+    )
+    assert residual.dtype == plan.dtype == "float32" and gradient.dtype == dtype
+    assert np.isfinite(gradient.astype("float32")).all()
+    expected = partial_transport(keras.ops.cast(cost, "float32"), 0.2, 100.0)[1]
     np.testing.assert_array_equal(plan, expected)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_mask_is_the_same_as_leaving_features_out(jit_compile):
+def test_mask_is_the_same_as_leaving_features_out():
     rng = np.random.default_rng(6)
     cost = rng.uniform(0, 2, (1, 4, 10)).astype("float32")
     mask = np.array([[True, False, True, True, False, True, True, False, True, True]])
-    upstream = rng.normal(size=(1, 10)).astype("float32"), rng.normal(size=(1, 4, 10))
+    kept, upstream = mask[0], (rng.normal(size=(1, 10)), rng.normal(size=(1, 4, 10)))
     arguments = {"transport_ratio": 0.4, "entropy_smoothing": 8.0}
-    residual, plan, gradient = value_and_gradient(
-        cost, *upstream, jit_compile, mask=mask, **arguments
-    )
-    kept = mask[0]
-    expected = value_and_gradient(
-        cost[..., kept], upstream[0][:, kept], upstream[1][..., kept], jit_compile, **arguments
-    )
-    for value, wanted in zip((residual, plan, gradient), expected, strict=True):
-        np.testing.assert_allclose(value[..., kept], wanted, rtol=1e-4, atol=1e-7)
-        assert (value[..., ~kept] == 0).all()
+    expected = value_and_gradient(cost[..., kept], *(up[..., kept] for up in upstream), **arguments)
+    for jit_compile in (None, True):
+        found = value_and_gradient(cost, *upstream, jit_compile, mask=mask, **arguments)
+        for value, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(value[..., kept], wanted, rtol=1e-4, atol=1e-7)
+            assert (value[..., ~kept] == 0).all()
 
 
 @pytest.mark.parametrize("transport_ratio", [0.3, 1.0])
@@ -217,9 +198,7 @@ def test_a_row_without_features_is_zero(transport_ratio):
     cost = np.ones((2, 3, 5), "float32")
     mask = np.array([[True] * 5, [False] * 5])
     residual, plan, gradient = value_and_gradient(
-        cost,
-        np.ones((2, 5), "float32"),
-        np.ones((2, 3, 5), "float32"),
+        *(cost, np.ones((2, 5)), np.ones((2, 3, 5))),
         transport_ratio=transport_ratio,
         entropy_smoothing=5.0,
         mask=mask,
@@ -269,7 +248,7 @@ def test_a_fixed_point_that_has_not_converged_warns():
     cost = np.random.default_rng(0).uniform(0.0, 2.0, (4, 3, 49)).astype("float32")
 
     def mass(solver, **options):
-        return partial_transport(cost, 0.3, 100.0, solver, **options)[1].numpy().sum((1, 2))
+        return np.asarray(partial_transport(cost, 0.3, 50.0, solver, **options)[1]).sum((1, 2))
 
     with pytest.warns(UserWarning, match='has not converged.* off μ. Take the solver "newton"'):
         off = mass("fixed_point", max_iterations=5)
@@ -277,7 +256,7 @@ def test_a_fixed_point_that_has_not_converged_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_allclose(mass("newton"), 0.3, rtol=1e-4)
-        np.testing.assert_allclose(mass("fixed_point", max_iterations=5000), 0.3, rtol=1e-3)
+        np.testing.assert_allclose(mass("fixed_point", max_iterations=1000), 0.3, rtol=1e-3)
         half = np.array([[[0.5, 0.5]]] * 2, "float32")  # no feature is there in the second
         partial_transport(half, 0.3, 5.0, "fixed_point", mask=[[True, True], [False, False]])
 
@@ -288,7 +267,7 @@ WEIGHTS = np.random.default_rng(1).dirichlet(np.ones(7), size=2).astype("float32
 
 @pytest.mark.parametrize("num_iterations", [1, 200])
 def test_moves_what_there_is_and_in_the_limit_in_equal_parts(num_iterations):
-    plan = balanced_transport(COST, WEIGHTS, 10.0, num_iterations).numpy()
+    plan = np.asarray(balanced_transport(COST, WEIGHTS, 10.0, num_iterations))
     np.testing.assert_allclose(plan.sum(1), WEIGHTS, rtol=1e-5)
     error = np.abs(plan.sum(2) - 1 / 3).max()
     assert error < 1e-6 if num_iterations == 200 else error > 1e-3
@@ -296,10 +275,8 @@ def test_moves_what_there_is_and_in_the_limit_in_equal_parts(num_iterations):
 
 @pytest.mark.parametrize("entropy_smoothing", [1e-30, 1e-3, 1.0, 1e3, 1e8, 1e30])
 def test_every_smoothing_is_finite(entropy_smoothing):
-    cost = tf.constant(COST)
-    with tf.GradientTape() as tape:
-        tape.watch(cost)
-        plan = balanced_transport(cost, WEIGHTS, entropy_smoothing)
-        target = tf.reduce_sum(plan * COST)
-    np.testing.assert_allclose(np.sum(plan, axis=1), WEIGHTS, rtol=1e-5)
-    assert np.isfinite(tape.gradient(target, cost)).all()
+    plan, (gradient,) = differentiated(
+        lambda cost: balanced_transport(cost, WEIGHTS, entropy_smoothing), COST, upstream=COST
+    )
+    np.testing.assert_allclose(plan.sum(1), WEIGHTS, rtol=1e-5)
+    assert np.isfinite(gradient).all()

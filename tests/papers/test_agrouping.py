@@ -22,6 +22,10 @@ from gsp_tf.visual import overlay_groups
 from gsp_tf.visual.overlays import OCTAVES, tinted
 
 LABELS = np.array([0, 0, 1, 1, 2, 2])
+CONTRASTIVE = ContrastiveLoss(0.0, 1.0, mean_over_pairs=True, normalize=False)
+BINOMIAL_DEVIANCE = BinomialDevianceLoss(
+    2.0, 0.5, negative_weight=1.0, positive_weight=25.0, mean_over_pairs=True
+)
 PAPER_DIVERSITY = {"alpha": 2.0, "margin": 0.5, "weight": 1.0}
 
 
@@ -80,8 +84,9 @@ def mean_over_group_pairs(groups):
     deviation="embeddings of length 1 and a mean for each kind of pair by default",
 )
 def test_contrastive():
-    loss = ContrastiveLoss(0.0, 1.0, mean_over_pairs=True, normalize=False)
-    assert_as_printed(lambda f: loss(LABELS, f), lambda f: mean_over_pairs(l_con, f), batch())
+    assert_as_printed(
+        lambda f: CONTRASTIVE(LABELS, f), lambda f: mean_over_pairs(l_con, f), batch()
+    )
 
 
 @pytest.mark.equation(
@@ -91,10 +96,9 @@ def test_contrastive():
     deviation="the factor 25 on the negatives and a mean for each kind of pair by default",
 )
 def test_binomial_deviance():
-    loss = BinomialDevianceLoss(
-        2.0, 0.5, negative_weight=1.0, positive_weight=25.0, mean_over_pairs=True
+    assert_as_printed(
+        lambda f: BINOMIAL_DEVIANCE(LABELS, f), lambda f: mean_over_pairs(l_bin, f), batch()
     )
-    assert_as_printed(lambda f: loss(LABELS, f), lambda f: mean_over_pairs(l_bin, f), batch())
 
 
 @pytest.mark.equation(
@@ -174,7 +178,7 @@ def layer_call(method, J, key_kernel, value_kernel, Q):
 def weighted_sum(values):
     """A scalar of all values, so that their gradients are compared."""
     shape = np.shape(values)
-    return (values * np.arange(1.0, 1 + np.prod(shape)).reshape(shape)).sum()
+    return keras.ops.sum(values * np.arange(1.0, 1 + np.prod(shape)).reshape(shape))
 
 
 def assert_attention_as_printed(method, printed, parts, varied):
@@ -184,32 +188,9 @@ def assert_attention_as_printed(method, printed, parts, varied):
         return [part if i == varied else other for i, other in enumerate(parts)]
 
     def code(part):
-        values = layer_call(method, *map(tf.convert_to_tensor, filled(part)))
-        return tf.reduce_sum(
-            values * np.arange(1.0, 1 + np.prod(values.shape)).reshape(values.shape)
-        )
+        return weighted_sum(layer_call(method, *map(tf.convert_to_tensor, filled(part))))
 
     assert_as_printed(code, lambda part: weighted_sum(printed(*filled(part))), parts[varied])
-
-
-@pytest.mark.equation(
-    paper="A-grouping",
-    number="5",
-    code="gsp_tf.layers.AttentiveGrouping",
-    deviation="no key is formed: the queries are mapped by the transposed kernel",
-)
-def test_keys(parts):
-    assert_attention_as_printed("call", printed_groups, parts, varied=1)
-
-
-@pytest.mark.equation(
-    paper="A-grouping",
-    number="6",
-    code="gsp_tf.layers.AttentiveGrouping",
-    deviation="no value is formed: the weighted sum is mapped",
-)
-def test_values(parts):
-    assert_attention_as_printed("call", printed_groups, parts, varied=2)
 
 
 @pytest.mark.equation(
@@ -224,9 +205,21 @@ def test_attention(parts, varied):
 
 
 @pytest.mark.equation(
+    paper="A-grouping",
+    number="5",
+    code="gsp_tf.layers.AttentiveGrouping",
+    deviation="no key is formed: the queries are mapped by the transposed kernel",
+)
+@pytest.mark.equation(
+    paper="A-grouping",
+    number="6",
+    code="gsp_tf.layers.AttentiveGrouping",
+    deviation="no value is formed: the weighted sum is mapped",
+)
+@pytest.mark.equation(
     paper="A-grouping", number="8", code="gsp_tf.layers.AttentiveGrouping", deviation=""
 )
-@pytest.mark.parametrize("varied", [0, 3])
+@pytest.mark.parametrize("varied", range(4), ids=["J", "keys", "values", "Q"])
 def test_groups(parts, varied):
     assert_attention_as_printed("call", printed_groups, parts, varied)
 
@@ -275,10 +268,7 @@ def test_interpolation():
 
 
 @pytest.mark.equation(
-    paper="A-grouping",
-    number="12",
-    code="gsp_tf.layers.AttentiveGrouping",
-    deviation="",
+    paper="A-grouping", number="12", code="gsp_tf.layers.AttentiveGrouping", deviation=""
 )
 @pytest.mark.parametrize("shift", [False, True], ids=["permutation", "translation"])
 def test_permutation_and_translation_invariance(parts, shift):
@@ -306,11 +296,8 @@ def test_permutation_and_translation_invariance(parts, shift):
 @pytest.mark.parametrize(
     ("loss", "l_met"),
     [
-        (ContrastiveLoss(0.0, 1.0, mean_over_pairs=True, normalize=False), l_con),
-        (
-            BinomialDevianceLoss(negative_weight=1.0, positive_weight=25.0, mean_over_pairs=True),
-            l_bin,
-        ),
+        (CONTRASTIVE, l_con),
+        (BINOMIAL_DEVIANCE, l_bin),
         (
             ClassMarginLoss(
                 3, shared_beta=True, mean_over_pairs=True, normalize=False, dtype="float64"

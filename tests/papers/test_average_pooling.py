@@ -8,7 +8,6 @@ from scipy.optimize import linprog
 
 from gsp_tf.evaluation import average_pooling_error, prototype_partition
 from gsp_tf.layers import GeneralizedSumPooling
-from gsp_tf.ops import greedy_k_center
 
 RNG = np.random.default_rng(0)
 N, M, D = 7, 4, 3
@@ -127,19 +126,3 @@ def test_the_printed_bound_fails_for_a_radius_beyond_1():
     (error,) = average_pooling_error(x, v, partition.histograms)
     assert error == delta == 2
     assert squared_error(x[0], v, partition.histograms[0]) == pytest.approx(4)
-
-
-@pytest.mark.equation(
-    paper="thesis", number="Algorithm 2", code="gsp_tf.ops.greedy_k_center", deviation=""
-)
-def test_the_next_centre_is_the_point_farthest_from_all_centres():
-    pool, proxies = RNG.normal(size=(12, D)), RNG.normal(size=(3, D))
-    chosen = []
-    while len(chosen) < len(proxies):
-        centres = [*proxies, *(pool[u] for u in chosen)]
-        farthest = max(
-            (u for u in range(len(pool)) if u not in chosen),
-            key=lambda u: min(np.sqrt(sum((pool[u] - centre) ** 2)) for centre in centres),
-        )
-        chosen.append(farthest)
-    assert greedy_k_center(pool, proxies, len(proxies)).numpy().tolist() == chosen

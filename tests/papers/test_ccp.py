@@ -10,12 +10,7 @@ from printed import assert_as_printed, finite_differences
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.losses import ContrastiveLoss, PairLoss, ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center, lipschitz_normalize
-from gsp_tf.training import (
-    ChanceConstrainedTrainer,
-    MetricLearner,
-    ProjectionLearner,
-    ProxyPool,
-)
+from gsp_tf.training import ChanceConstrainedTrainer, MetricLearner, ProjectionLearner, ProxyPool
 
 C, N, COLUMNS, D = 3, 12, 4, 2
 ALPHA, BETA, LAMBDA = 0.4, 0.9, 0.7

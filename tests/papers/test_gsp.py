@@ -64,10 +64,7 @@ def test_empirical_risk():
 
 
 @pytest.mark.equation(
-    paper="GSP",
-    number="3.2, Theorem 4.1",
-    code="gsp_tf.layers.GeneralizedSumPooling",
-    deviation="",
+    paper="GSP", number="3.2, Theorem 4.1", code="gsp_tf.layers.GeneralizedSumPooling", deviation=""
 )
 def test_global_average_pooling_is_mu_1():
     layer = GeneralizedSumPooling(3, transport_ratio=1.0, dtype="float64")
@@ -139,30 +136,6 @@ def test_smoothed_problem(mu, epsilon):
     # c_ij + (log π_ij + 1)/ε + a_j + b and (log ρ_j + 1)/ε + a_j leave one number b for all i, j.
     b = -c - (np.log(pi) - np.log(rho)) / epsilon
     assert np.ptp(b) < 1e-10
-
-
-@pytest.mark.equation(
-    paper="GSP",
-    number="4.1",
-    code="gsp_tf.layers.GeneralizedSumPooling",
-    deviation="",
-)
-def test_pooled_feature():
-    mu, epsilon, n = 0.3, 5.0, 5
-    rng = np.random.default_rng(2)
-    up = rng.normal(size=3)
-
-    def printed(f, omega):
-        rho, _ = solution(cost_map(f, omega), mu, epsilon)
-        return sum((1 / n - rho[i]) / mu * f[i] for i in range(n)) @ up
-
-    layer = GeneralizedSumPooling(2, mu, epsilon, dtype="float64")
-    layer.build((1, n, 3))
-
-    def code(f, omega):
-        return tf.tensordot(layer.stateless_call([omega], [], f[None])[0][0], up, 1)
-
-    assert_as_printed(code, printed, *local_features_and_prototypes(rng, n))
 
 
 def local_features_and_prototypes(rng, n):
@@ -248,32 +221,33 @@ def test_gradient():
 
 
 @pytest.mark.equation(
+    paper="GSP", number="4.1", code="gsp_tf.layers.GeneralizedSumPooling", deviation=""
+)
+@pytest.mark.equation(
     paper="GSP", number="4.3", code="gsp_tf.layers.GeneralizedSumPooling", deviation=""
 )
-def test_attributes():
+def test_pooled_feature_and_attributes():
     mu, epsilon, n = 0.3, 5.0, 5
-    rng = np.random.default_rng(4)
-    up = rng.normal(size=2)
+    rng = np.random.default_rng(2)
+    up, up_attributes = rng.normal(size=3), rng.normal(size=2)
 
     def printed(f, omega):
-        _, pi = solution(cost_map(f, omega), mu, epsilon)
-        return sum(pi[:, i] for i in range(n)) / mu @ up
+        rho, pi = solution(cost_map(f, omega), mu, epsilon)
+        feature = sum((1 / n - rho[i]) / mu * f[i] for i in range(n))
+        return feature @ up + sum(pi[:, i] for i in range(n)) / mu @ up_attributes
 
     layer = GeneralizedSumPooling(2, mu, epsilon, return_attributes=True, dtype="float64")
     layer.build((1, n, 3))
 
     def code(f, omega):
-        (_, z), _ = layer.stateless_call([omega], [], f[None])
-        return tf.tensordot(z[0], up, 1)
+        (feature, z), _ = layer.stateless_call([omega], [], f[None])
+        return tf.tensordot(feature[0], up, 1) + tf.tensordot(z[0], up_attributes, 1)
 
     assert_as_printed(code, printed, *local_features_and_prototypes(rng, n))
 
 
 @pytest.mark.equation(
-    paper="GSP",
-    number="P3",
-    code="gsp_tf.ops.ridge_regression",
-    deviation="the transpose of A",
+    paper="GSP", number="P3", code="gsp_tf.ops.ridge_regression", deviation="the transpose of A"
 )
 @pytest.mark.parametrize("m", [3, 6])
 def test_ridge_regression(m):

@@ -4,7 +4,6 @@ Ebrahimpour, Qian, Beach, WACV 2022. The functions below are written from the pa
 maps f are `(H, W, C)`, X are samples and P proxies.
 """
 
-import math
 import re
 import shlex
 from pathlib import Path
@@ -136,9 +135,7 @@ def test_second_order_map():
     layer, w = attention_and_weights()
     f, up = random(2, 3, 4), random(2, 3, 4, seed=3)
     assert_as_printed(
-        lambda f: ops.sum(up * layer(f[None])[0]),
-        lambda f: np.sum(up * second_order_map(f, w)),
-        f,
+        lambda f: ops.sum(up * layer(f[None])[0]), lambda f: np.sum(up * second_order_map(f, w)), f
     )
 
 
@@ -244,42 +241,6 @@ def test_hybrid_loss():
         P,
         rtol=1e-9,
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "folder", "images", "recall_at"),
-    [
-        ("cub200", "", 5864, (1, 2, 4, 8)),
-        ("cars196", "cars196/", 8054, (1, 2, 4, 8)),
-        ("sop", "sop/", 59551, (1, 10, 100, 1000)),
-        ("in_shop", "in_shop/", 25882, (1, 10, 20, 40)),
-    ],
-)
-def test_recipe_of_section_4(name, folder, images, recall_at):
-    conventional = ["resnet50", "large"] if images > 20_000 else ["resnet50"]
-    files = [f"benchmarks/{name}", *(f"conventional/{part}" for part in conventional)]
-    files.append(f"methods/{folder}multihead")
-    recipe = load_recipe([EXPERIMENTS / f"{file}.yaml" for file in files])
-    training, batch = recipe.training, recipe.data.classes_per_batch * recipe.data.images_per_class
-    assert (training.epochs, training.steps_per_epoch) == (20, math.ceil(images / batch))
-    assert (training.patience, training.schedule.name, training.optimizer) == (
-        None,
-        "constant",
-        "adamw",
-    )
-    assert training.learning_rate == 1e-4
-    assert training.learning_rate * training.learning_rate_multipliers["proxies"] == 1e-2
-    assert (recipe.data.resize, recipe.data.image_size, batch) == (256, 224, 100)
-    assert recipe.head.arguments["scale"] == ZETA
-    assert recipe.loss.arguments == {
-        "proxy_weight": LAMBDA,
-        "alpha": GAMMA,
-        "beta": BETA,
-        "base": SIGMA,
-        "margin": DELTA,
-        "proxy_alpha": ALPHA,
-    }
-    assert tuple(recipe.evaluation.recall_at) == recall_at
 
 
 def ablations():

@@ -4,6 +4,8 @@
 "A-grouping §", "multi-head §" and "CRT §" are sections of the papers of these systems.
 """
 
+import functools
+import operator
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,268 +28,208 @@ class Each(NamedTuple):
     sop: Any
 
 
+class Whole(dict):
+    """Entries of a recipe that has no others there."""
+
+
+def printed(section, **fields):
+    """The section, and the fields by their dotted names."""
+    return section, dict(flat(fields))
+
+
+def flat(fields, prefix=""):
+    for name, value in fields.items():
+        if type(value) is dict:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
 # What follows is printed: section, and the fields of recipes.
 
-DATA = (
+DATA = printed(
     "§5.3.4.1 Data augmentation, §3.3.2.1 the same",
-    {
-        "data.resize": 256,
-        "data.image_size": 227,
-        "data.min_crop_area": pytest.approx((40 / 256) ** 2, abs=1e-4),
-        "data.horizontal_flip": True,
-    },
+    data=dict(
+        resize=256,
+        image_size=227,
+        min_crop_area=pytest.approx((40 / 256) ** 2, abs=1e-4),
+        horizontal_flip=True,
+    ),
 )
-FAIR_SPLITS = (
-    "§5.3.4.1 Training Splits, §3.3.2.1 the same",
-    {
-        "protocol.name": "mlrc",
-        "protocol.num_folds": 4,
-    },
+FAIR_SPLITS = printed(
+    "§5.3.4.1 Training Splits, §3.3.2.1 the same", protocol=dict(name="mlrc", num_folds=4)
 )
-FAIR_TRAINING = (
+FAIR_TRAINING = printed(
     "§5.3.4.1 Training Procedure, GSP §5.2 Hyperparameters",
-    {
-        "training.optimizer": "adam",
-        "training.beta_2": 0.999,  # printed: default, and .99
-        "training.schedule.name": "constant",
-        "training.l2_regularization": 1e-4,
-    },
+    training=dict(
+        optimizer="adam",
+        beta_2=0.999,  # printed: default, and .99
+        schedule=dict(name="constant"),
+        l2_regularization=1e-4,
+    ),
 )
-FAIR_RATE = (
+FAIR_RATE = printed(
+    "§5.3.4.1 Training Procedure, GSP §5.2 Hyperparameters", training=dict(learning_rate=1e-5)
+)
+PAIR_BATCH = printed(
     "§5.3.4.1 Training Procedure, GSP §5.2 Hyperparameters",
-    {"training.learning_rate": 1e-5},
+    data=dict(classes_per_batch=8, images_per_class=4),
+    training=dict(warmup_epochs=0, learning_rate_multipliers=Whole()),
 )
-PAIR_BATCH = (
-    "§5.3.4.1 Training Procedure, GSP §5.2 Hyperparameters",
-    {
-        "data.classes_per_batch": 8,
-        "data.images_per_class": 4,
-        "training.warmup_epochs": 0,
-        "training.learning_rate_multipliers": {},
-    },
-)
-CHAPTER_5 = (
+CHAPTER_5 = printed(
     "§5.3.4.1 Training Procedure",
-    {
-        "training.steps_per_epoch": Each(100, 100, 1000, 1000),
-        "training.patience": Each(15, 15, 10, 10),
-    },
+    training=dict(steps_per_epoch=Each(100, 100, 1000, 1000), patience=Each(15, 15, 10, 10)),
 )
-CHAPTER_3 = (
+CHAPTER_3 = printed(
     "§3.3.2.1 Training Procedure",
-    {
-        "training.steps_per_epoch": Each(25, 25, 250, 250),
-        "training.patience": 60,
-    },
+    training=dict(steps_per_epoch=Each(25, 25, 250, 250), patience=60),
 )
-FAIR_MODEL = (
+FAIR_MODEL = printed(
     "§5.3.4.1 Embedding Vectors, §3.3.2.1 the same, §5.2.4",
-    {
-        "embedding.dim": 128,
-        "backbone.name": "bn_inception",
-    },
+    embedding=dict(dim=128),
+    backbone=dict(name="bn_inception"),
 )
-GAP = (
+GAP = printed(
     "§5.2.4, §3.3.2.1 Fairness",
-    {
-        "pooling.name": "gap",
-        "embedding.position": "before_pooling",
-        "zero_shot.weight": 0.0,
-    },
+    pooling=dict(name="gap"),
+    embedding=dict(position="before_pooling"),
+    zero_shot=dict(weight=0.0),
 )
 
-C1 = (
-    "§5.3.4.1 C1, §3.3.2.1 C1",
-    {
-        "loss.name": "cosine_contrastive",
-        "loss.margin": 0.5,
-    },
-)
-C2 = (
+C1 = printed("§5.3.4.1 C1, §3.3.2.1 C1", loss=dict(name="cosine_contrastive", margin=0.5))
+C2 = printed(
     "§5.3.4.1 C2, §3.3.2.1 C2",
-    {
-        "loss.name": "contrastive",
-        "loss.positive_margin": Each(0, 0.2652, 0.2858, 0.2858),
-        "loss.negative_margin": Each(0.3841, 0.5409, 0.5130, 0.5130),
-    },
+    loss=dict(
+        name="contrastive",
+        positive_margin=Each(0, 0.2652, 0.2858, 0.2858),
+        negative_margin=Each(0.3841, 0.5409, 0.5130, 0.5130),
+    ),
 )
-TRIPLET = (
+TRIPLET = printed(
     "§5.3.4.1 Triplet, §3.3.2.1 Triplet",
-    {
-        "loss.name": "triplet",
-        "loss.margin": Each(0.0961, 0.1190, 0.0451, 0.0451),
-    },
+    loss=dict(name="triplet", margin=Each(0.0961, 0.1190, 0.0451, 0.0451)),
 )
-MS = (
+MS = printed(
     "§5.3.4.1 MS, §3.3.2.1 MS",
-    {
-        "loss.name": "multi_similarity",
-        "loss.alpha": Each(2, 14.35, 8.49, 2),
-        "loss.beta": Each(40, 75.83, 57.38, 40),
-        "loss.base": Each(0.5, 0.66, 0.41, 0.5),
-    },
+    loss=dict(
+        name="multi_similarity",
+        alpha=Each(2, 14.35, 8.49, 2),
+        beta=Each(40, 75.83, 57.38, 40),
+        base=Each(0.5, 0.66, 0.41, 0.5),
+    ),
 )
-PROXY_BATCH = (
+PROXY_BATCH = printed(
     "§5.3.4.1 ProxyAnchor and ProxyNCA++, §3.3.2.1 the same and SoftTriple",
-    {
-        "data.classes_per_batch": 32,
-        "data.images_per_class": 1,
-        "training.warmup_epochs": 1,
-        "training.learning_rate_multipliers": {"proxies": 100},
-    },
+    data=dict(classes_per_batch=32, images_per_class=1),
+    training=dict(warmup_epochs=1, learning_rate_multipliers=Whole(proxies=100)),
 )
-PANCHOR = (
+PANCHOR = printed(
     "§5.3.4.1 ProxyAnchor, §3.3.2.1 ProxyAnchor",
-    {
-        "loss.name": "proxy_anchor",
-        "loss.margin": 0.1,
-        "loss.alpha": 32.0,
-    },
+    loss=dict(name="proxy_anchor", margin=0.1, alpha=32.0),
 )
-PANCHOR_RATE = (
-    "§5.3.4.1 ProxyAnchor",
-    {
-        "training.learning_rate": Each(1e-5, 1e-5, 1e-5, 5e-6),
-    },
+PANCHOR_RATE = printed(
+    "§5.3.4.1 ProxyAnchor", training=dict(learning_rate=Each(1e-5, 1e-5, 1e-5, 5e-6))
 )
-PNCA = "§5.3.4.1 ProxyNCA++", {"loss.name": "proxy_nca", "loss.temperature": 0.11}
-PNCA_CHAPTER_3 = (
-    "§3.3.2.1 ProxyNCA++",
-    {
-        "loss.name": "proxy_nca",
-        "loss.temperature": 0.1,
-    },
-)
-SOFT_TRIPLE = (
+PNCA = printed("§5.3.4.1 ProxyNCA++", loss=dict(name="proxy_nca", temperature=0.11))
+PNCA_CHAPTER_3 = printed("§3.3.2.1 ProxyNCA++", loss=dict(name="proxy_nca", temperature=0.1))
+SOFT_TRIPLE = printed(
     "§3.3.2.1 SoftTriple",
-    {
-        "loss.name": "soft_triple",
-        "loss.scale": Each(20, 17.69, 20, 100),
-        "loss.gamma": Each(0.1, 19.18, 0.1, 47.9),
-        "loss.tau": Each(0.2, 0.0669, 0.2, 0.2),
-        "loss.margin": Each(0.01, 0.3588, 0.01, 0.3145),
-    },
+    loss=dict(
+        name="soft_triple",
+        scale=Each(20, 17.69, 20, 100),
+        gamma=Each(0.1, 19.18, 0.1, 47.9),
+        tau=Each(0.2, 0.0669, 0.2, 0.2),
+        margin=Each(0.01, 0.3588, 0.01, 0.3145),
+    ),
 )
-SOFT_TRIPLE_L = "§3.3.2.2 Fair Evaluation", {"loss.centers_per_class": Each(10, 10, 4, 4)}
-SOFT_TRIPLE_S = "§3.3.2.2 Fair Evaluation", {"loss.centers_per_class": 1}
-XBM = (
-    "§5.3.4.1 XBM, §3.3.2.1 XBM",
-    {
-        "loss_wrapper.name": "cross_batch_memory",
-        "loss_wrapper.warmup_steps": 1000,
-    },
+SOFT_TRIPLE_L = printed("§3.3.2.2 Fair Evaluation", loss=dict(centers_per_class=Each(10, 10, 4, 4)))
+SOFT_TRIPLE_S = printed("§3.3.2.2 Fair Evaluation", loss=dict(centers_per_class=1))
+XBM = printed(
+    "§5.3.4.1 XBM, §3.3.2.1 XBM", loss_wrapper=dict(name="cross_batch_memory", warmup_steps=1000)
 )
-XBM_L = (
+XBM_L = printed(
     "§5.3.4.1 XBM, §3.3.2.1 XBM: 25, 400 and 1400 batches",
-    {
-        "loss_wrapper.capacity": Each(25 * 32, 25 * 32, 400 * 32, 1400 * 32),
-    },
+    loss_wrapper=dict(capacity=Each(25 * 32, 25 * 32, 400 * 32, 1400 * 32)),
 )
-XBM_S = (
+XBM_S = printed(
     "§3.3.2.1 XBM: 100 batches on In-shop",
-    {
-        "loss_wrapper.capacity": Each(UNSAID, UNSAID, 100 * 32, UNSAID),
-    },
+    loss_wrapper=dict(capacity=Each(UNSAID, UNSAID, 100 * 32, UNSAID)),
 )
-CCP = (
+CCP = printed(
     "§3.3.2.1 CCP, §3.2.4",
-    {
-        "trainer": "ccp",
-        "ccp.projection_weight": 2e-4,
-        "ccp.pool_size": Each(12, 12, 7, 7),
-        "ccp.patience": 3,
-        "training.warmup_epochs": 0,
-        "training.learning_rate_multipliers": {},
-        "training.patience": None,
-    },
+    trainer="ccp",
+    ccp=dict(projection_weight=2e-4, pool_size=Each(12, 12, 7, 7), patience=3),
+    training=dict(warmup_epochs=0, learning_rate_multipliers=Whole(), patience=None),
 )
-CCP_L = "§3.3.2.1 CCP", {"ccp.proxies_per_class": Each(8, 8, 4, 4)}
-CCP_S = "§3.3.2.1 XBM, §3.3.2.2", {"ccp.proxies_per_class": 1}
+CCP_L = printed("§3.3.2.1 CCP", ccp=dict(proxies_per_class=Each(8, 8, 4, 4)))
+CCP_S = printed("§3.3.2.1 XBM, §3.3.2.2", ccp=dict(proxies_per_class=1))
 
-GSP = (
+GSP = printed(
     "§5.3.4.1 GSP, §5.2.4, GSP §4.4",
-    {
-        "pooling.num_prototypes": Each(64, 64, 128, 128),
-        "pooling.transport_ratio": 0.3,
-        "zero_shot.ridge": 0.05,
-        "zero_shot.weight": 0.1,
-    },
+    pooling=dict(num_prototypes=Each(64, 64, 128, 128), transport_ratio=0.3),
+    zero_shot=dict(ridge=0.05, weight=0.1),
 )
-OF_PAIRS = "§5.3.4.1 GSP", {"pooling.entropy_smoothing": 5.0}
-OF_PROXIES = "§5.3.4.1 GSP", {"pooling.entropy_smoothing": 0.5}
-GSP_ALONE = "§5.2.4, GSP §4.4", {"pooling.name": "gsp", "embedding.position": "before_pooling"}
-NO_L_ZS = "§5.3.4.3, GSP §5.2.2", {"zero_shot.weight": 0.0}
-NO_GSP = "§5.3.4.3, GSP §5.2.2", {"pooling.transport_ratio": 1.0}
-DELF = "GSP §5.2.1", {"pooling.name": "delf"}
-GEMEAN = "GSP §5.2.1", {"pooling.name": "generalized_mean"}
-GEMEAN_GSP = "GSP §5.2.1", {"pooling.name": "gsp_mean"}
-GMP = "GSP §5.2.1", {"pooling.name": "max"}
-GMP_GAP = "GSP §5.2.1", {"pooling.name": "average_max"}
-GMP_GSP = "GSP §5.2.1", {"pooling.name": "gsp_max"}
+OF_PAIRS = printed("§5.3.4.1 GSP", pooling=dict(entropy_smoothing=5.0))
+OF_PROXIES = printed("§5.3.4.1 GSP", pooling=dict(entropy_smoothing=0.5))
+GSP_ALONE = printed(
+    "§5.2.4, GSP §4.4", pooling=dict(name="gsp"), embedding=dict(position="before_pooling")
+)
+NO_L_ZS = printed("§5.3.4.3, GSP §5.2.2", zero_shot=dict(weight=0.0))
+NO_GSP = printed("§5.3.4.3, GSP §5.2.2", pooling=dict(transport_ratio=1.0))
+DELF = printed("GSP §5.2.1", pooling=dict(name="delf"))
+GEMEAN = printed("GSP §5.2.1", pooling=dict(name="generalized_mean"))
+GEMEAN_GSP = printed("GSP §5.2.1", pooling=dict(name="gsp_mean"))
+GMP = printed("GSP §5.2.1", pooling=dict(name="max"))
+GMP_GAP = printed("GSP §5.2.1", pooling=dict(name="average_max"))
+GMP_GSP = printed("GSP §5.2.1", pooling=dict(name="gsp_max"))
 
-CONVENTIONAL = (
+CONVENTIONAL = printed(
     "§5.3.4.1 Training Procedure and Splits, §3.3.2.1 the same",
-    {
-        "protocol.name": "conventional",
-        "training.optimizer": "adam",
-        "training.beta_2": 0.999,  # printed: default, and .99
-        "training.learning_rate": Each(1e-5, 1e-4, 1e-4, 1e-4),
-        "training.schedule.name": "plateau",
-        "training.schedule.patience": 4,
-        "training.steps_per_epoch": Each(25, 25, 250, 250),
-        "data.images_per_class": 4,
-    },
+    protocol=dict(name="conventional"),
+    training=dict(
+        optimizer="adam",
+        beta_2=0.999,  # printed: default, and .99
+        learning_rate=Each(1e-5, 1e-4, 1e-4, 1e-4),
+        schedule=dict(name="plateau", patience=4),
+        steps_per_epoch=Each(25, 25, 250, 250),
+    ),
+    data=dict(images_per_class=4),
 )
-STOP = (
-    "§5.3.4.1 Training Procedure, §3.3.2.1 the same",
-    {
-        "training.patience": Each(15, 15, 10, 10),
-    },
+STOP = printed(
+    "§5.3.4.1 Training Procedure, §3.3.2.1 the same", training=dict(patience=Each(15, 15, 10, 10))
 )
-BN_INCEPTION = (
+BN_INCEPTION = printed(
     "§5.3.4.1 Training Procedure, §3.3.2.1 the same: batches of 128",
-    {
-        "backbone.name": "bn_inception",
-        "training.l2_regularization": 1e-4,
-        "data.classes_per_batch": 128 // 4,
-    },
+    backbone=dict(name="bn_inception"),
+    training=dict(l2_regularization=1e-4),
+    data=dict(classes_per_batch=128 // 4),
 )
-RESNET50 = (
+RESNET50 = printed(
     "§5.3.4.1 Training Procedure, §3.3.2.1 the same: batches of 112",
-    {
-        "backbone.name": "resnet50",
-        "training.l2_regularization": 4e-4,
-        "data.classes_per_batch": 112 // 4,
-    },
+    backbone=dict(name="resnet50"),
+    training=dict(l2_regularization=4e-4),
+    data=dict(classes_per_batch=112 // 4),
 )
-DIM_512 = "§5.3.4.1 Embedding Vectors, §3.3.2.1 the same", {"embedding.dim": 512}
-DIM_128 = "§5.3.4.1 Embedding Vectors", {"embedding.dim": 128}
-GAP_AND_GMP = (
+DIM_512 = printed("§5.3.4.1 Embedding Vectors, §3.3.2.1 the same", embedding=dict(dim=512))
+DIM_128 = printed("§5.3.4.1 Embedding Vectors", embedding=dict(dim=128))
+GAP_AND_GMP = printed(
     "§5.3.4.2 Conventional Evaluation",
-    {
-        "pooling.name": "average_max",
-        "embedding.position": "after_pooling",
-        "zero_shot.weight": 0.0,
-    },
+    pooling=dict(name="average_max"),
+    embedding=dict(position="after_pooling"),
+    zero_shot=dict(weight=0.0),
 )
-GSP_AND_GMP = (
+GSP_AND_GMP = printed(
     "§5.3.4.2 Conventional Evaluation",
-    {
-        "pooling.name": "gsp_max",
-        "embedding.position": "after_pooling",
-    },
+    pooling=dict(name="gsp_max"),
+    embedding=dict(position="after_pooling"),
 )
-MEMORY_OF_128 = (
+MEMORY_OF_128 = printed(
     "§5.3.4.1 XBM: 25 batches on CUB and Cars196",
-    {
-        "loss_wrapper.capacity": Each(25 * 128, 25 * 128, UNSAID, UNSAID),
-    },
+    loss_wrapper=dict(capacity=Each(25 * 128, 25 * 128, UNSAID, UNSAID)),
 )
-MEMORY_OF_112 = (
+MEMORY_OF_112 = printed(
     "§5.3.4.1 XBM: 25 batches on CUB and Cars196",
-    {
-        "loss_wrapper.capacity": Each(25 * 112, 25 * 112, UNSAID, UNSAID),
-    },
+    loss_wrapper=dict(capacity=Each(25 * 112, 25 * 112, UNSAID, UNSAID)),
 )
 
 FAIR = [DATA, FAIR_SPLITS, FAIR_TRAINING, FAIR_MODEL]
@@ -355,60 +297,56 @@ ROWS = {
     "conventional, ResNet50, C2+CCP-L": [*RESNET, DIM_512, CCP, CCP_L, C2],
     "conventional, ResNet50, MS+CCP-L": [*RESNET, DIM_512, CCP, CCP_L, MS],
     "conventional, BN-Inception, C1+XBM on CUB, Cars196": [
-        *(*INCEPTION, *C1_XBM, MEMORY_OF_128, GAP_AND_GMP),
+        *(*INCEPTION, *C1_XBM, MEMORY_OF_128, GAP_AND_GMP)
     ],
     "conventional, BN-Inception, C1+XBM+GSP on CUB, Cars196": [
-        *(*INCEPTION, *C1_XBM, MEMORY_OF_128, GSP, OF_PAIRS, GSP_AND_GMP),
+        *(*INCEPTION, *C1_XBM, MEMORY_OF_128, GSP, OF_PAIRS, GSP_AND_GMP)
     ],
     "conventional, ResNet50, C1+XBM on CUB, Cars196": [
-        *(*RESNET, DIM_512, *C1_XBM, MEMORY_OF_112, GAP_AND_GMP),
+        *(*RESNET, DIM_512, *C1_XBM, MEMORY_OF_112, GAP_AND_GMP)
     ],
     "conventional, ResNet50, C1+XBM+GSP on CUB, Cars196": [
-        *(*RESNET, DIM_512, *C1_XBM, MEMORY_OF_112, GSP, OF_PAIRS, GSP_AND_GMP),
+        *(*RESNET, DIM_512, *C1_XBM, MEMORY_OF_112, GSP, OF_PAIRS, GSP_AND_GMP)
     ],
     "conventional, ResNet50, 128 dimensions, C1+XBM on CUB, Cars196": [
-        *(*RESNET, DIM_128, *C1_XBM, MEMORY_OF_112, GAP_AND_GMP),
+        *(*RESNET, DIM_128, *C1_XBM, MEMORY_OF_112, GAP_AND_GMP)
     ],
     "conventional, ResNet50, 128 dimensions, C1+XBM+GSP on CUB, Cars196": [
-        *(*RESNET, DIM_128, *C1_XBM, MEMORY_OF_112, GSP, OF_PAIRS, GSP_AND_GMP),
+        *(*RESNET, DIM_128, *C1_XBM, MEMORY_OF_112, GSP, OF_PAIRS, GSP_AND_GMP)
     ],
 }
 
-COLLAGE = (
+COLLAGE = printed(
     "§5.3.2, GSP §5.1",
-    {
-        "data.name": "cifar_collage",
-        "data.collage.label": "super_class",  # 16 classes
-        "data.classes_per_batch": 16,
-        "data.images_per_class": 4,
-        "backbone.name": "resnet20",
-        "backbone.weights": "weights/resnet20_cifar100.weights.h5",
-        "training.optimizer": "adam",
-        "training.beta_2": 0.999,  # default Adam
-        "training.learning_rate": 1e-3,
-        "training.l2_regularization": 0.0,
-        "training.schedule.name": "plateau",
-        "training.schedule.decay_factor": 0.5,
-        "training.schedule.patience": 5,
-        "training.learning_rate_multipliers": {},
-    },
+    data=dict(
+        name="cifar_collage",
+        collage=dict(label="super_class"),  # 16 classes
+        classes_per_batch=16,
+        images_per_class=4,
+    ),
+    backbone=dict(name="resnet20", weights="weights/resnet20_cifar100.weights.h5"),
+    training=dict(
+        optimizer="adam",
+        beta_2=0.999,  # default Adam
+        learning_rate=1e-3,
+        l2_regularization=0.0,
+        schedule=dict(name="plateau", decay_factor=0.5, patience=5),
+        learning_rate_multipliers=Whole(),
+    ),
 )
-COLLAGE_MODEL = "§5.2.4, GSP §4.4", {"embedding.dim": 128, "embedding.position": "before_pooling"}
-COLLAGE_GSP = (
+COLLAGE_MODEL = printed("§5.2.4, GSP §4.4", embedding=dict(dim=128, position="before_pooling"))
+COLLAGE_GSP = printed(
     "§5.3.2",
-    {
-        "pooling.name": "gsp",
-        "pooling.num_prototypes": 64,
-        "pooling.transport_ratio": 0.2,
-        "pooling.entropy_smoothing": 10.0,
-        "zero_shot.weight": 0.5,
-        "zero_shot.ridge": 0.05,  # §5.2.4
-    },
+    pooling=dict(name="gsp", num_prototypes=64, transport_ratio=0.2, entropy_smoothing=10.0),
+    zero_shot=dict(
+        weight=0.5,
+        ridge=0.05,  # §5.2.4
+    ),
 )
-COLLAGE_C2 = "§5.3.5", {"loss.name": "contrastive"}
-DISTILLED = (
+COLLAGE_C2 = printed("§5.3.5", loss=dict(name="contrastive"))
+DISTILLED = printed(
     "GSP Fig. 3: the data set without collages, the shared classes left out",
-    {"data.collage.grid": 1, "data.image_size": 32},
+    data=dict(collage=dict(grid=1), image_size=32),
 )
 COLLAGE_ROWS = {
     "Collage, C2": [COLLAGE, COLLAGE_MODEL, COLLAGE_C2, GAP],
@@ -419,118 +357,108 @@ COLLAGE_ROWS = {
     "Collage, PNCA+GSP": [COLLAGE, COLLAGE_MODEL, PNCA, COLLAGE_GSP],
 }
 
-GROUPED = (
+GROUPED = printed(
     "A-grouping §4.1, Table 1",
-    {
-        "data.image_size": 224,
-        "data.horizontal_flip": True,
-        "data.classes_per_batch": 56,
-        "data.images_per_class": 2,
-        "protocol.name": "conventional",
-        "training.optimizer": "adam",
-        "training.schedule.name": "constant",
-        "loss.name": "class_margin",
-        "loss.margin": 0.2,
-        "loss.beta": 1.2,
-        "miner": None,
-        "loss_wrapper.name": "grouped",
-        "head.name": "attentive_grouping",
-        "evaluation.recall_at": (1, 2, 10),
-        "evaluation.clustering": True,
-    },
+    data=dict(image_size=224, horizontal_flip=True, classes_per_batch=56, images_per_class=2),
+    protocol=dict(name="conventional"),
+    training=dict(optimizer="adam", schedule=dict(name="constant")),
+    loss=dict(name="class_margin", margin=0.2, beta=1.2),
+    miner=None,
+    loss_wrapper=dict(name="grouped"),
+    head=dict(name="attentive_grouping"),
+    evaluation=dict(recall_at=(1, 2, 10), clustering=True),
 )
-GROUPED_RESNET50 = (
+GROUPED_RESNET50 = printed(
     "A-grouping §4.2, §4.3; Table 1: η at 5e-4",
-    {
-        "backbone.name": "resnet50",
-        "training.learning_rate": 1e-5,
-        "training.learning_rate_multipliers.betas": 5e-4 / 1e-5,
-    },
+    backbone=dict(name="resnet50"),
+    training=dict(learning_rate=1e-5, learning_rate_multipliers=dict(betas=5e-4 / 1e-5)),
 )
-GROUPED_INCEPTION = (
+GROUPED_INCEPTION = printed(
     "A-grouping §4.2, §4.3; Table 1: η at 5e-4",
-    {
-        "backbone.name": "googlenet",
-        "training.learning_rate": 2e-5,
-        "training.learning_rate_multipliers.betas": 5e-4 / 2e-5,
-    },
+    backbone=dict(name="googlenet"),
+    training=dict(learning_rate=2e-5, learning_rate_multipliers=dict(betas=5e-4 / 2e-5)),
 )
-THREE_GROUPS = (
+THREE_GROUPS = printed(
     "A-grouping §4.2: λ1 0.02, λ2 0.003",
-    {
-        "embedding.dim": 3 * 170,
-        "head.num_groups": 3,
-        "loss_wrapper.diversity_weight": 0.02,
-        "training.l2_regularization": 2 * 0.003,
-    },
+    embedding=dict(dim=3 * 170),
+    head=dict(num_groups=3),
+    loss_wrapper=dict(diversity_weight=0.02),
+    training=dict(l2_regularization=2 * 0.003),
 )
-FOUR_GROUPS = (
+FOUR_GROUPS = printed(
     "A-grouping §4.3: λ1 0.01, λ2 0.001",
-    {
-        "embedding.dim": 4 * 128,
-        "head.num_groups": 4,
-        "loss_wrapper.diversity_weight": 0.01,
-        "training.l2_regularization": 2 * 0.001,
-    },
+    embedding=dict(dim=4 * 128),
+    head=dict(num_groups=4),
+    loss_wrapper=dict(diversity_weight=0.01),
+    training=dict(l2_regularization=2 * 0.001),
 )
-MULTI_HEAD = (
+MULTI_HEAD = printed(
     "multi-head §4.2; Table 3: Recall@1, 10, 20, 40",
-    {
-        "backbone.name": "resnet50",
-        "data.resize": 256,
-        "data.image_size": 224,
-        "data.horizontal_flip": True,
-        "head.name": "global_local",
-        "head.scale": 1.0,  # ζ
-        "loss.name": "hybrid",
-        "loss.proxy_weight": 0.03,  # λ
-        "loss.alpha": 2.0,  # γ
-        "loss.beta": 50.0,
-        "loss.base": 1.0,  # σ
-        "loss.proxy_alpha": 32.0,
-        "loss.margin": 0.1,  # δ
-        "training.optimizer": "adamw",
-        "training.learning_rate": 1e-4,
-        "training.learning_rate_multipliers.proxies": 1e-2 / 1e-4,
-        "training.schedule.name": "constant",
-        "training.patience": None,
-        "training.epochs": 20,
-        "training.steps_per_epoch": Each(5864 // 100 + 1, 8054 // 100 + 1, 259, 596),
-        "evaluation.recall_at": Each((1, 2, 4, 8), (1, 2, 4, 8), (1, 10, 20, 40), UNSAID),
-    },
+    backbone=dict(name="resnet50"),
+    data=dict(
+        resize=256,
+        image_size=224,
+        horizontal_flip=True,
+        classes_per_batch=100 // 4,
+        images_per_class=4,
+    ),
+    head=dict(
+        name="global_local",
+        scale=1.0,  # ζ
+    ),
+    loss=dict(
+        name="hybrid",
+        proxy_weight=0.03,  # λ
+        alpha=2.0,  # γ
+        beta=50.0,
+        base=1.0,  # σ
+        proxy_alpha=32.0,
+        margin=0.1,  # δ
+    ),
+    training=dict(
+        optimizer="adamw",
+        learning_rate=1e-4,
+        learning_rate_multipliers=dict(proxies=1e-2 / 1e-4),
+        schedule=dict(name="constant"),
+        patience=None,
+        epochs=20,
+        steps_per_epoch=Each(*(-(-n // 100) for n in (5864, 8054, 25882, 59551))),
+    ),
+    evaluation=dict(
+        recall_at=Each((1, 2, 4, 8), (1, 2, 4, 8), (1, 10, 20, 40), (1, 10, 100, 1000))
+    ),
 )
-CRT = (
+CRT = printed(
     "CRT §4.1, §4.3, Table 9",
-    {
-        "data.image_size": 227,
-        "data.horizontal_flip": True,
-        "data.classes_per_batch": Each(16, 16, 36, 36),
-        "data.images_per_class": 5,
-        "embedding.dim": 128,
-        "head.name": "coded_residual",
-        "head.num_prototypes": (64, 64),
-        "embedding.second_dim": 1024,  # §3.3
-        "head.share_weights": True,  # §4.4
-        "head.diversity_weight": 1.0,
-        "head.consistency_weight": 0.9,  # λ2
-        "loss.name": "multi_similarity",
-        "loss.alpha": 2.0,
-        "loss.beta": 50.0,
-        "loss.base": 1.0,
-        "miner.name": "multi_similarity",
-        "miner.epsilon": 0.1,
-        "loss_weights.first": 1.0,  # λ1
-        "loss_weights.second": Each(0.1, 0.1, 0.9, 0.9),
-        "training.learning_rate": 3e-5,
-        "evaluation.recall_at": Each((1, 2, 4, 8), (1, 2, 4, 8), (1, 10, 20, 30), UNSAID),
-    },
+    data=dict(
+        image_size=227,
+        horizontal_flip=True,
+        classes_per_batch=Each(16, 16, 36, 36),
+        images_per_class=5,
+    ),
+    embedding=dict(
+        dim=128,
+        second_dim=1024,  # §3.3
+    ),
+    head=dict(
+        name="coded_residual",
+        num_prototypes=(64, 64),
+        share_weights=True,  # §4.4
+        diversity_weight=1.0,
+        consistency_weight=0.9,  # λ2
+    ),
+    loss=dict(name="multi_similarity", alpha=2.0, beta=50.0, base=1.0),
+    miner=dict(name="multi_similarity", epsilon=0.1),
+    loss_weights=dict(
+        first=1.0,  # λ1
+        second=Each(0.1, 0.1, 0.9, 0.9),
+    ),
+    training=dict(learning_rate=3e-5),
+    evaluation=dict(recall_at=Each((1, 2, 4, 8), (1, 2, 4, 8), (1, 10, 20, 30), UNSAID)),
 )
-BY_32 = ("ours: sides of MiT are multiples of 32, those of DeiT of 16", {"data.image_size": 224})
-
-
-def of(section, **fields):
-    """A block of one line, with `__` for the dot in the names of fields."""
-    return section, {name.replace("__", "."): value for name, value in fields.items()}
+BY_32 = printed(
+    "ours: sides of MiT are multiples of 32, those of DeiT of 16", data=dict(image_size=224)
+)
 
 
 OTHER_ROWS = {
@@ -538,15 +466,15 @@ OTHER_ROWS = {
     "Ours-I": [GROUPED, GROUPED_INCEPTION, THREE_GROUPS],
     "ResNet-50 + Margin, A-grouping": [GROUPED, GROUPED_RESNET50, FOUR_GROUPS],
     "Inception-v1 + Margin, A-grouping": [GROUPED, GROUPED_INCEPTION, FOUR_GROUPS],
-    "Ours, 512 dimensions": [MULTI_HEAD, of("multi-head Table 1", embedding__dim=512)],
-    "Ours, 128 dimensions": [MULTI_HEAD, of("multi-head Table 1", embedding__dim=128)],
-    "Ours, 64 dimensions": [MULTI_HEAD, of("multi-head Table 1", embedding__dim=64)],
-    "CRT, MiT-B2": [CRT, BY_32, of("CRT §4.1", backbone__name="mit_b2")],
-    "CRT, GoogLeNet": [CRT, of("CRT Table 5", backbone__name="googlenet")],
-    "CRT, BN-Inception": [CRT, of("CRT Table 5", backbone__name="bn_inception")],
-    "CRT, ResNet-50": [CRT, of("CRT Table 5", backbone__name="resnet50")],
-    "CRT, DeiT-S": [CRT, BY_32, of("CRT Table 5", backbone__name="deit_small")],
-    "CRT, MiT-B1": [CRT, BY_32, of("CRT Table 5", backbone__name="mit_b1")],
+    "Ours, 512 dimensions": [MULTI_HEAD, printed("multi-head Table 1", embedding=dict(dim=512))],
+    "Ours, 128 dimensions": [MULTI_HEAD, printed("multi-head Table 1", embedding=dict(dim=128))],
+    "Ours, 64 dimensions": [MULTI_HEAD, printed("multi-head Table 1", embedding=dict(dim=64))],
+    "CRT, MiT-B2": [CRT, BY_32, printed("CRT §4.1", backbone=dict(name="mit_b2"))],
+    "CRT, GoogLeNet": [CRT, printed("CRT Table 5", backbone=dict(name="googlenet"))],
+    "CRT, BN-Inception": [CRT, printed("CRT Table 5", backbone=dict(name="bn_inception"))],
+    "CRT, ResNet-50": [CRT, printed("CRT Table 5", backbone=dict(name="resnet50"))],
+    "CRT, DeiT-S": [CRT, BY_32, printed("CRT Table 5", backbone=dict(name="deit_small"))],
+    "CRT, MiT-B1": [CRT, BY_32, printed("CRT Table 5", backbone=dict(name="mit_b1"))],
 }
 
 # What follows is the README.
@@ -580,11 +508,12 @@ def recipe_of(content, data_set):
     return load_recipe([EXPERIMENTS / path for path in paths], options)
 
 
-def value_of(recipe, field):
-    value = recipe_values(recipe)
-    for name in field.split("."):
-        value = value[name]
-    return tuple(value) if isinstance(value, list) else value
+def assert_has(recipe, fields):
+    values = recipe_values(recipe)
+    for field, (expected, section) in fields.items():
+        value = functools.reduce(operator.getitem, field.split("."), values)
+        value = tuple(value) if isinstance(value, list) else value
+        assert expected is UNSAID or value == expected, f"{field}, {section}"
 
 
 def expected_fields(blocks, data_set):
@@ -606,16 +535,13 @@ def test_every_row_is_held_against_the_papers():
 @pytest.mark.parametrize("row", [*ROWS, *OTHER_ROWS])
 def test_a_row_has_the_numbers_of_the_papers(row, data_set):
     recipe = recipe_of({**GSP_AND_CCP, **OTHERS}[row], data_set)
-    for field, (value, section) in expected_fields({**ROWS, **OTHER_ROWS}[row], data_set).items():
-        if value is not UNSAID:
-            assert value_of(recipe, field) == value, f"{field}, {section}"
+    assert_has(recipe, expected_fields({**ROWS, **OTHER_ROWS}[row], data_set))
 
 
 @pytest.mark.parametrize("row", COLLAGE_ROWS)
 def test_a_row_of_cifar_collage_has_the_numbers_of_the_papers(row):
     recipe = recipe_of(GSP_AND_CCP[row], "cifar_collage")
-    for field, (value, section) in expected_fields(COLLAGE_ROWS[row], None).items():
-        assert value_of(recipe, field) == value, f"{field}, {section}"
+    assert_has(recipe, expected_fields(COLLAGE_ROWS[row], None))
 
 
 GROUPING_LOSSES = ("contrastive", "binomial_deviance", "margin")

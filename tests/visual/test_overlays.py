@@ -8,6 +8,8 @@ from gsp_tf.visual.style import CLASS_COLORS
 
 RNG = np.random.default_rng(0)
 IMAGE = RNG.integers(0, 256, (30, 20, 1), np.uint8)
+IMAGES_MUST_BE = r"uint8 of shape \(H, W, 1\) or \(H, W, 3\)"
+GROUPS_MUST_BE = r"maps must be \(h, w, groups\); received shape"
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -37,24 +39,34 @@ def test_scale_runs_from_blue_to_red():
 
 
 @pytest.mark.parametrize(
-    "weights, message",
+    ("overlay", "image", "weights", "message"),
     [
-        (np.ones(4), r"shape \(4,\)"),
-        ([[1.0, -1.0]], "1 negative or NaN"),
-        ([[1.0, np.nan]], "1 negative or NaN"),
-        ([[1.0, np.inf]], "finite"),
-        ([[0.0, 0.0]], "positive sum"),
+        (overlay_weights, IMAGE, np.ones(4), r"shape \(4,\)"),
+        (overlay_weights, IMAGE, [[1.0, -1.0]], "1 negative or NaN"),
+        (overlay_weights, IMAGE, [[1.0, np.nan]], "1 negative or NaN"),
+        (overlay_weights, IMAGE, [[1.0, np.inf]], "finite"),
+        (overlay_weights, IMAGE, [[0.0, 0.0]], "positive sum"),
+        (overlay_weights, IMAGE / 255, np.ones((2, 2)), IMAGES_MUST_BE),
+        (overlay_weights, IMAGE[..., 0], np.ones((2, 2)), IMAGES_MUST_BE),
+        (overlay_weights, np.zeros((4, 4, 4), np.uint8), np.ones((2, 2)), IMAGES_MUST_BE),
+        (overlay_groups, IMAGE, np.ones(4), GROUPS_MUST_BE),
+        (overlay_groups, IMAGE, np.ones((4, 3)), GROUPS_MUST_BE),
+        (overlay_groups, IMAGE, np.ones((1, 4, 3, 2)), GROUPS_MUST_BE),
+        (
+            dominant_prototypes,
+            IMAGE[None],
+            np.ones((2, 2, 3)),
+            r"of the 1 images; received shape \(2, 2, 3\)",
+        ),
+        (dominant_prototypes, IMAGE[None], np.ones((2, 2, 2, 3)), "of the 1 images"),
+        (dominant_prototypes, IMAGE[None], -np.ones((1, 2, 2, 3)), "not negative"),
+        (dominant_prototypes, IMAGE[None], np.full((1, 2, 2, 3), np.nan), "finite"),
+        (dominant_prototypes, IMAGE[None], np.zeros((1, 2, 2, 3)), "positive sums"),
     ],
 )
-def test_refuses_weights(weights, message):
+def test_refuses(overlay, image, weights, message):
     with pytest.raises(ValueError, match=message):
-        overlay_weights(IMAGE, weights)
-
-
-@pytest.mark.parametrize("image", [IMAGE / 255, IMAGE[..., 0], np.zeros((4, 4, 4), np.uint8)])
-def test_refuses_images(image):
-    with pytest.raises(ValueError, match=r"uint8 of shape \(H, W, 1\) or \(H, W, 3\)"):
-        overlay_weights(image, np.ones((2, 2)))
+        overlay(image, weights)
 
 
 def test_one_picture_per_group():
@@ -73,12 +85,6 @@ def test_a_group_is_red_where_it_looks():
     red_less_blue = pictures[..., 0].astype(int) - pictures[..., 2]
     assert red_less_blue[0, 0, 8] > 30 > -30 > red_less_blue[0, -1, 8]
     np.testing.assert_array_equal(pictures[1], pictures[0, ::-1])
-
-
-@pytest.mark.parametrize("shape", [(4,), (4, 3), (1, 4, 3, 2)])
-def test_refuses_maps_of_another_rank(shape):
-    with pytest.raises(ValueError, match=r"maps must be \(h, w, groups\); received shape"):
-        overlay_groups(IMAGE, np.ones(shape))
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -112,18 +118,3 @@ def test_maps_of_the_layer():
     first, second = (0.75 * 255 * np.array(to_rgb(c)) + 0.25 * 90 for c in CLASS_COLORS[:2])
     np.testing.assert_allclose(picture[0], [second, first], atol=1)
     np.testing.assert_allclose(picture[1], 90, atol=1)
-
-
-@pytest.mark.parametrize(
-    "maps, message",
-    [
-        (np.ones((2, 2, 3)), r"of the 1 images; received shape \(2, 2, 3\)"),
-        (np.ones((2, 2, 2, 3)), "of the 1 images"),
-        (-np.ones((1, 2, 2, 3)), "not negative"),
-        (np.full((1, 2, 2, 3), np.nan), "finite"),
-        (np.zeros((1, 2, 2, 3)), "positive sums"),
-    ],
-)
-def test_maps_that_are_refused(maps, message):
-    with pytest.raises(ValueError, match=message):
-        dominant_prototypes(np.zeros((1, 4, 4, 1), np.uint8), maps)

@@ -53,13 +53,6 @@ def test_a_row_for_each_model_in_a_given_figure():
     np.testing.assert_allclose(drawn(panels[1, 1])[0], second[LABELS == 1].mean(axis=0))
 
 
-def test_histograms_refuse():
-    with pytest.raises(ValueError, match=r"shape \(50,\) and 50 labels"):
-        attribute_histograms(np.ones(50), LABELS, NAMES)
-    with pytest.raises(ValueError, match=r"received \[7\] without any"):
-        attribute_histograms(histograms(), LABELS, NAMES, classes=[0, 7])
-
-
 def pictures(figure):
     """The pictures of a figure row by row."""
     return [image.get_array().astype(int) for image in figure.axes[0].images]
@@ -107,19 +100,6 @@ def test_images_keep_their_shape():
         assert (bottom - top) / (right - left) == pytest.approx(20 / 30)
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (1, 2, 2), (2, 2, 2, 1)])
-def test_refuses_assignments_of_another_shape(shape):
-    with pytest.raises(ValueError, match=r"\(N, h, w\) of the 2 images; received shape"):
-        partition_maps(IMAGES, np.zeros(shape, int))
-
-
-def test_refuses_assignments_that_are_not_indices():
-    with pytest.raises(ValueError, match="non-negative"):
-        partition_maps(IMAGES, np.full((2, 2, 2), -1))
-    with pytest.raises(TypeError, match="integers; received dtype float64"):
-        partition_maps(IMAGES, np.zeros((2, 2, 2)))
-
-
 def test_red_is_positive_blue_is_negative_and_zero_is_the_image():
     correlations = np.zeros((2, 2, 2, 1))
     correlations[0, 0], correlations[0, 1] = 0.2, -0.2
@@ -145,9 +125,35 @@ def test_prototypes_that_vary_most_come_first():
     assert [t.get_text() for t in texts[:3]] == ["prototype 2", "prototype 3", "prototype 0"]
 
 
+OF_IMAGES = r"\(N, h, w\) of the 2 images; received shape"
+FINITE = r"finite \(N, h, w, K\) of the 2 images; received shape"
+
+
 @pytest.mark.parametrize(
-    "correlations", [np.zeros((2, 3, 3)), np.zeros((1, 3, 3, 2)), np.full((2, 3, 3, 1), np.nan)]
+    ("draw", "arguments", "error", "message"),
+    [
+        (attribute_histograms, (np.ones(50), LABELS, NAMES), ValueError, r"\(50,\) and 50 labels"),
+        (
+            attribute_histograms,
+            (histograms(), LABELS, NAMES, [0, 7]),
+            ValueError,
+            r"received \[7\] without any",
+        ),
+        (partition_maps, (IMAGES, np.zeros((2, 4), int)), ValueError, OF_IMAGES),
+        (partition_maps, (IMAGES, np.zeros((1, 2, 2), int)), ValueError, OF_IMAGES),
+        (partition_maps, (IMAGES, np.zeros((2, 2, 2, 1), int)), ValueError, OF_IMAGES),
+        (partition_maps, (IMAGES, np.full((2, 2, 2), -1)), ValueError, "non-negative"),
+        (
+            partition_maps,
+            (IMAGES, np.zeros((2, 2, 2))),
+            TypeError,
+            "integers; received dtype float64",
+        ),
+        (correlation_maps, (WHOLE, np.zeros((2, 3, 3))), ValueError, FINITE),
+        (correlation_maps, (WHOLE, np.zeros((1, 3, 3, 2))), ValueError, FINITE),
+        (correlation_maps, (WHOLE, np.full((2, 3, 3, 1), np.nan)), ValueError, FINITE),
+    ],
 )
-def test_refuses_correlations(correlations):
-    with pytest.raises(ValueError, match=r"finite \(N, h, w, K\) of the 2 images; received shape"):
-        correlation_maps(WHOLE, correlations)
+def test_refuses(draw, arguments, error, message):
+    with pytest.raises(error, match=message):
+        draw(*arguments)

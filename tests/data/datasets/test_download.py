@@ -81,10 +81,7 @@ def test_a_file_of_another_checksum_is_kept_and_named(served, tmp_path):
     ("change", "message"),
     [
         (lambda remote: {"md5": "0" * 32}, "could not be downloaded.*hash does not match"),
-        (
-            lambda remote: {"url": f"{remote.url}x"},
-            r"could not be downloaded.*birds\.\w+ by hand",
-        ),
+        (lambda remote: {"url": f"{remote.url}x"}, r"could not be downloaded.*birds\.\w+ by hand"),
     ],
 )
 def test_a_download_that_fails_leaves_nothing(served, tmp_path, change, message):

@@ -67,10 +67,7 @@ def test_splits_have_their_own_labels(folder):
             ["path,label,split", "a.png,x,train", "b.png,x,test"],
             "line 3: class 'x' is in split 'train' and in 'test'",
         ),
-        (
-            ["path,label", "a.png,x", "b.png,x"],
-            r"two classes .* split 'all'.*received \['x'\]",
-        ),
+        (["path,label", "a.png,x", "b.png,x"], r"two classes .* split 'all'.*received \['x'\]"),
         (
             ["path,label,split", "a.png,x,train", "b.png,y,train", "d.png,z,test"],
             r"split 'test', of 1 image or more; received \['z'\]",

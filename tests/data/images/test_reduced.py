@@ -95,8 +95,7 @@ def test_a_full_disk_is_an_error_and_what_is_written_stays(files, tmp_path, monk
 
     monkeypatch.setattr(os, "replace", replace)
     with pytest.raises(
-        OSError,
-        match=r"copies.*tensor cannot be written: the disk is full.* of 5 copies",
+        OSError, match=r"copies.*tensor cannot be written: the disk is full.* of 5 copies"
     ):
         reduce_images(files, folder, 16)
     monkeypatch.undo()

@@ -46,20 +46,20 @@ def test_images_of_the_right_size_are_untouched():
 
 
 @pytest.mark.parametrize("min_crop_area", [1.0, 0.3])
-def test_training_is_fixed_by_the_seed(min_crop_area):
-    collages = CollageImages(noise(), noise(classes=2), 2)
-    same, again, other = (
-        first(
-            training_dataset(
-                collages, 12, 2, 2, seed=s, horizontal_flip=True, min_crop_area=min_crop_area
-            )
+def test_training_is_fixed_by_the_seed_and_continues_where_it_stopped(min_crop_area):
+    def batches(count, seed=4, first_batch=0):
+        collages = CollageImages(noise(), noise(classes=2), 2)
+        arguments = {"horizontal_flip": True, "min_crop_area": min_crop_area}
+        return first(
+            training_dataset(collages, 12, 2, 2, seed, first_batch=first_batch, **arguments), count
         )
-        for s in (4, 4, 5)
-    )
-    for one, two in zip(same, again, strict=True):
-        np.testing.assert_array_equal(one[0], two[0])
-        np.testing.assert_array_equal(one[1], two[1])
-    assert not np.array_equal(same[0][0], other[0][0])
+
+    whole = batches(7)
+    for stop in (0, 4):
+        for ours, theirs in zip(batches(3, 4, stop), whole[stop : stop + 3], strict=True):
+            np.testing.assert_array_equal(ours[0], theirs[0])
+            np.testing.assert_array_equal(ours[1], theirs[1])
+    assert not np.array_equal(whole[0][0], batches(1, seed=5)[0][0])
 
 
 def test_training_draws_new_collages():
@@ -104,10 +104,7 @@ def test_evaluation_in_order_with_a_smaller_last_batch():
     np.testing.assert_array_equal(np.concatenate([labels for _, labels in batches]), source.labels)
     np.testing.assert_array_equal(np.concatenate([images for images, _ in batches]), source.images)
     spec = evaluation_dataset(source, 8, 4).element_spec
-    assert spec == (
-        tf.TensorSpec((None, 8, 8, 1), tf.float32),
-        tf.TensorSpec((None,), tf.int32),
-    )
+    assert spec == (tf.TensorSpec((None, 8, 8, 1), tf.float32), tf.TensorSpec((None,), tf.int32))
 
 
 def test_evaluation_of_collages_is_what_image_shows():
@@ -245,19 +242,6 @@ def test_evaluation_of_chosen_images_keeps_their_order():
     labels = np.concatenate([labels.numpy() for _, labels in batches])
     np.testing.assert_array_equal(shown, [3, 0, 3])
     np.testing.assert_array_equal(labels, [1, 0, 1])
-
-
-def test_training_continues_where_it_stopped():
-    def batches(count, **options):
-        collages = CollageImages(noise(), noise(classes=2), 2)
-        options = {"horizontal_flip": True, "min_crop_area": 0.3, **options}
-        return first(training_dataset(collages, 12, 2, 2, seed=3, **options), count)
-
-    whole = batches(8)
-    for stop in (0, 1, 5):
-        for ours, theirs in zip(batches(3, first_batch=stop), whole[stop : stop + 3], strict=True):
-            np.testing.assert_array_equal(ours[0], theirs[0])
-            np.testing.assert_array_equal(ours[1], theirs[1])
 
 
 def test_batches_are_drawn_one_after_the_other(monkeypatch):

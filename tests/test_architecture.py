@@ -38,18 +38,14 @@ def room_of(module):
     return parts[1] if len(parts) > 1 and parts[1] in (*PACKAGES, "commands") else ""
 
 
-rooms = pytest.mark.parametrize("room", [*PACKAGES, "commands", ""])
-
-
-def modules(room):
-    return {name: tree for name, tree in TREES.items() if room_of(name) == room}
-
-
 def imported(tree):
-    """Modules of gsp_tf from which a module imports, each with the imported names."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gsp_tf."):
-            yield node.module, {alias.name for alias in node.names}
+    """Pairs of a module of gsp_tf and a name that a module imports from it."""
+    return {
+        (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gsp_tf.")
+        for alias in node.names
+    }
 
 
 def exported(module):
@@ -67,48 +63,44 @@ def test_packages_are_imported_by_their_faces():
     past = [
         f"{name} imports from {module}"
         for name, tree in trees.items()
-        for module, _ in imported(tree)
+        for module in sorted({module for module, _ in imported(tree)})
         if room_of(module) in PACKAGES and room_of(module) != room_of(name)
         if module.count(".") > 1
     ]
     assert not past
 
 
-@rooms
-def test_what_is_private_is_named_so(room):
-    wrong = []
-    for name, tree in modules(room).items():
+def test_what_is_private_is_named_so():
+    wrong, uses = [], set().union(*map(imported, TREES.values()))
+    for name, tree in TREES.items():
         defined = {node.name for node in tree.body if isinstance(node, DEFINITIONS)}
-        if not defined or any(part.startswith("_") for part in name.split(".")):
+        is_private = any(part.startswith("_") for part in name.split("."))
+        if is_private or not defined or room_of(name) not in PACKAGES:
             continue
-        used = set().union(
-            *(names for t in TREES.values() for m, names in imported(t) if m == name)
-        )
-        if room in PACKAGES and not exported(name) & defined:
+        if not exported(name) & defined:
             wrong.append(f"{name} exports nothing: _{name.split('.')[-1]}.py")
+        used = {part for module, part in uses if module == name}
         alone = {d for d in defined if not d.startswith("_")} - exported(name) - used
-        if room in PACKAGES and alone:
+        if alone:
             wrong.append(f"{name} alone uses {', '.join(sorted(alone))}")
     assert not wrong
 
 
-@rooms
-def test_private_definitions_have_one_line_of_documentation(room):
+def test_private_definitions_have_one_line_of_documentation():
     long = [
         f"{name}: {part.name}"
-        for name, tree in modules(room).items()
+        for name, tree in TREES.items()
         for node in tree.body
         if isinstance(node, DEFINITIONS) and node.name not in exported(name)
-        if (room, node.name) != ("commands", "command")  # its docstring is the help text
+        if (room_of(name), node.name) != ("commands", "command")  # its docstring is the help text
         for part in ast.walk(node)
         if isinstance(part, DEFINITIONS) and "\n\n" in (ast.get_docstring(part) or "")
     ]
     assert not long
 
 
-@rooms
-def test_modules_can_be_read_at_once(room):
-    lengths = {name: tree.body[-1].end_lineno for name, tree in modules(room).items() if tree.body}
+def test_modules_can_be_read_at_once():
+    lengths = {name: tree.body[-1].end_lineno for name, tree in TREES.items() if tree.body}
     assert {name: length for name, length in lengths.items() if length > 350} == {}
 
 

@@ -25,7 +25,7 @@ EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_recipe_builds_its_learner(path):
     recipe = load_recipe(path)
-    learner = build_learner(recipe, num_classes=20, channels=1)
+    learner = build_learner(recipe, num_classes=2, channels=1)
     assert learner.embedder.output_names
 
 
@@ -207,11 +207,9 @@ def test_the_name_of_several_files(write):
         ("loss: {name: 5}", "loss.name must be a text, received 5"),
     ],
 )
-@pytest.mark.parametrize("place", [1, 2])
-def test_an_error_names_its_file(write, text, message, place):
-    good = write(first="training: {patience: 3}", last="{seed: 1}", other="{seed: 2}")
-    files = [*good[:place], *write(bad=text), *good[place:]]
-    with pytest.raises(ValueError, match=f"^{files[place]}: .*{message}"):
+def test_an_error_names_its_file(write, text, message):
+    files = write(first="training: {patience: 3}", last="{seed: 1}", bad=text, other="{seed: 2}")
+    with pytest.raises(ValueError, match=f"^{files[2]}: .*{message}"):
         load_recipe(files)
 
 

@@ -6,7 +6,7 @@ from PIL import Image
 from runs import run_command as run
 
 from gsp_tf import backbones
-from gsp_tf.experiment import RunFolder, choose_recipe
+from gsp_tf.experiment import Run, RunFolder, choose_recipe
 
 
 @pytest.fixture
@@ -67,7 +67,8 @@ def test_a_network_whose_weights_are_there(photographs, tmp_path, name, size, si
     recipe = choose_recipe(folder)
     assert (recipe.backbone.name, recipe.backbone.weights) == (name, "imagenet")
     assert recipe.data.image_size == side
-    assert min(backbones.create(name, (side, side, 3)).output_shape[1:3]) >= 4
+    if name == "inception_v3":  # the others have a stride of 32
+        assert backbones.create(name, (side, side, 3)).output_shape[1:3] == (4, 4)
     assert recipe.training.learning_rate < 1e-3
 
 
@@ -110,8 +111,7 @@ def test_a_messy_folder_trains(photographs, tmp_path, capsys):
     recipe = run_folder.recipe()
     assert (recipe.training.epochs, recipe.pooling.name, recipe.embedding.dim) == (1, "gap", 8)
     assert recipe.loss.name == choose_recipe(folder).loss.name
-    assert run("evaluate", run_folder.path) == 0
-    capsys.readouterr()
+    assert len(Run(run_folder.path).splits.test) == 8
     options = ["--initial_run", "runs/my_images-0", *SHORT[:4]]
     assert run("check", folder, *options) == 0
     printed = capsys.readouterr()

@@ -10,7 +10,7 @@ from gsp_tf import backbones
 from gsp_tf.data import ArrayImages
 from gsp_tf.experiment import RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
-from gsp_tf.recipe import BackboneRecipe, DataRecipe, EmbeddingRecipe, Recipe
+from gsp_tf.recipe import BackboneRecipe, ClassRecipe, DataRecipe, EmbeddingRecipe, Recipe
 
 SIZE = 16
 
@@ -41,7 +41,12 @@ def write_run(path):
     data = DataRecipe(
         name="folder", path="my_images", image_size=SIZE, split_fractions=(0.4, 0.3, 0.3)
     )
-    recipe = Recipe(data=data, backbone=BackboneRecipe("conv4"), embedding=EmbeddingRecipe(8))
+    recipe = Recipe(
+        data=data,
+        backbone=BackboneRecipe("conv4"),
+        pooling=ClassRecipe("crow"),
+        embedding=EmbeddingRecipe(8),
+    )
     train = load_splits(recipe).train
     learner = build_learner(recipe, len(train.class_names), channels=3)
     folder = RunFolder.create(path, recipe)

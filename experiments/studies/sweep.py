@@ -35,7 +35,7 @@ def sweep(files, variants, seeds, runs, jobs=1):
     folders = {(name, seed): RunFolder(Path(runs, f"{name}-{seed}")) for name, seed in recipes}
     for key, folder in folders.items():
         _refuse_another(folder, recipes[key])
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     threads = max(1, (os.cpu_count() or 1) // jobs)
     with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool:
         tasks = [

@@ -147,9 +147,11 @@ class Training:
 
     def _fit(self, fit, first_epoch, epochs, followers, parts=None):
         """Call `fit` for some epochs; checkpoints also hold the state of `parts`."""
-        training, folder = self.recipe.training, self.folder
+        training, folder, batches = self.recipe.training, self.folder, self.first_batches
+        if first_epoch:
+            batches = training_batches(self.recipe, self.splits.train, first_epoch)
         fit(
-            training_batches(self.recipe, self.splits.train, first_epoch),
+            batches,
             initial_epoch=first_epoch,
             epochs=epochs,
             steps_per_epoch=training.steps_per_epoch,

@@ -21,6 +21,7 @@ from gsp_tf.serving import Index, RunModel
 
 _PORT = 7860
 _CONNECTIONS = 100
+_SECONDS_TO_END = 1  # for requests that are under way
 
 
 def explore_app(
@@ -133,7 +134,7 @@ def _server(app):
             proxy_headers=False,
             server_header=False,
             limit_concurrency=_CONNECTIONS,
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=_SECONDS_TO_END,
         )
     )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import keras
 import matplotlib.pyplot as plt
 import pytest
+import tensorflow as tf
 
 from gsp_tf import cli
 from gsp_tf.commands import COMMANDS
@@ -58,15 +59,17 @@ def pages(language):
 
 @pytest.fixture
 def short_training(monkeypatch):
-    """One epoch, of one step where a page says how many, and without compilation by XLA."""
+    """One epoch of one step, without tracing and compilation."""
     fit = keras.Model.fit
 
     @functools.wraps(fit)
-    def short_fit(self, *args, epochs=1, steps_per_epoch=None, **options):
-        self.jit_compile = False
-        return fit(self, *args, epochs=1, steps_per_epoch=steps_per_epoch and 1, **options)
+    def short_fit(self, *args, **options):
+        return fit(self, *args, **options | {"epochs": 1, "steps_per_epoch": 1})
 
     monkeypatch.setattr(keras.Model, "fit", short_fit)
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,3 +1,4 @@
+import itertools
 import shutil
 
 import numpy as np
@@ -6,6 +7,7 @@ from runs import run_command as run
 
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.experiment import Ensemble, Run, RunFolder, _embeddings, open_run
+from gsp_tf.recipe import load_recipe
 from gsp_tf.training import StopOnNaN
 
 MLRC = """
@@ -24,11 +26,43 @@ def recipe(tmp_path_factory, write_recipe):
 
 
 @pytest.fixture(scope="module")
-def folder(recipe, tmp_path_factory):
-    """A finished run of protocol mlrc."""
-    folder = RunFolder(tmp_path_factory.mktemp("runs") / "mlrc")
-    assert run("train", recipe, "--run", folder.path) == 0
+def interrupted(recipe, tmp_path_factory):
+    """A run of protocol mlrc that Ctrl-C stopped in the second epoch of its third model."""
+    folder, epochs = RunFolder(tmp_path_factory.mktemp("runs") / "mlrc"), itertools.count(1)
+
+    def interrupt(self, epoch, logs=None):
+        if next(epochs) == 6:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StopOnNaN, "on_epoch_begin", interrupt)
+        assert run("train", recipe, "--run", folder.path) == 130
     return folder
+
+
+@pytest.fixture(scope="module")
+def failed(interrupted, tmp_path_factory):
+    """The same run, continued until its fourth model failed."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "mlrc")
+    shutil.copytree(interrupted.path, folder.path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "train", _fail)
+        assert run("train", "--resume", folder.path) == 1
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(failed, tmp_path_factory):
+    """The same run, continued to its end."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "mlrc")
+    shutil.copytree(failed.path, folder.path)
+    (folder.path / "fold-1-repeat-1").mkdir()  # as a process that was killed may leave it
+    assert run("train", "--resume", folder.path) == 0
+    return folder
+
+
+def _fail(model):
+    raise OSError("No space left on device")
 
 
 def models_of(folder):
@@ -74,6 +108,7 @@ def test_results_are_those_of_the_models(folder):
 def test_evaluated_again_and_reported(folder, tmp_path, capsys, monkeypatch):
     before = folder.metrics()["ensemble"]["concatenated"]["mean"]
     monkeypatch.setattr(_embeddings, "embed", None)  # the models have kept their embeddings
+    assert run("train", "--resume", folder.path) == 0
     assert run("evaluate", folder.path) == 0
     assert folder.metrics()["ensemble"]["concatenated"]["mean"] == pytest.approx(before)
     page = folder.report_path.read_text("utf-8")
@@ -85,49 +120,34 @@ def test_evaluated_again_and_reported(folder, tmp_path, capsys, monkeypatch):
     assert f"{100 * before['map_at_r']:.2f} ±" in (tmp_path / "tables" / "table.md").read_text()
 
 
-def test_stopped_and_resumed(recipe, folder, tmp_path, monkeypatch):
-    """The first repeats have the seeds of those in a run with more repeats."""
-    stopped = RunFolder(tmp_path / "run")
-    seen = []
-
-    def interrupt(self, epoch, logs=None):
-        seen.append(epoch)
-        if len(seen) == 4:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StopOnNaN, "on_epoch_begin", interrupt)
-        assert run("train", recipe, "--run", stopped.path, "--protocol.repeats", "1") == 130
-    assert stopped.metrics()["status"] == "interrupted" and "ensemble" not in stopped.metrics()
-    models = [model for fold in models_of(stopped) for model in fold]
-    assert [model.is_trained() for model in models] == [True, False]
-    assert models[1].checkpoint_path.exists() and len(models[1].history()["loss"]) == 1
-    assert run("report", stopped.path) == 1
-    assert run("evaluate", stopped.path) == 1
-    first = models[0].metrics()
-    assert run("train", "--resume", stopped.path) == 0
-    assert models[0].metrics() == first and "ensemble" in stopped.metrics()
-    for ours, theirs in zip(models_of(stopped), models_of(folder), strict=True):
-        expected = theirs[0].metrics()["test"]["map_at_r"]
-        assert ours[0].metrics()["test"]["map_at_r"] == pytest.approx(expected, abs=1e-3)
-    assert run("train", "--resume", stopped.path) == 0
+def is_trained(folder):
+    return [model.is_trained() for fold in models_of(folder) for model in fold]
 
 
-def test_a_model_that_fails_is_not_a_finished_ensemble(folder, tmp_path, monkeypatch):
-    folder = RunFolder(shutil.copytree(folder.path, tmp_path / "run"))
-    folder.update_metrics(without=["ensemble"])
-    shutil.rmtree(folder.path / "fold-1-repeat-0")
+def test_stopped_and_resumed(interrupted, folder, tmp_path):
+    assert interrupted.metrics()["status"] == "interrupted"
+    assert "ensemble" not in interrupted.metrics()
+    assert is_trained(interrupted) == [True, True, False, False]
+    (first, _), (stopped, _) = models_of(interrupted)
+    assert stopped.checkpoint_path.exists() and len(stopped.history()["loss"]) == 1
+    assert run("report", interrupted.path) == 1
+    assert run("evaluate", interrupted.path) == 1
+    (same, _), (resumed, _) = models_of(folder)
+    assert same.metrics() == first.metrics()
+    alone = Run(tmp_path / "alone", resumed.recipe()).train().folder
+    expected = alone.metrics()["test"]["map_at_r"]
+    assert resumed.metrics()["test"]["map_at_r"] == pytest.approx(expected, abs=1e-3)
 
-    def fail(model):
-        raise OSError("No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Run, "train", fail)
-        assert run("train", "--resume", folder.path) == 1
-    assert folder.metrics()["status"] == "failed"
-    (folder.path / "fold-1-repeat-0").mkdir()  # as a process that was killed may leave it
-    assert run("train", "--resume", folder.path) == 0
-    assert folder.metrics()["status"] == "finished" and "ensemble" in folder.metrics()
+def test_the_first_repeats_have_the_seeds_of_those_in_a_run_with_more_repeats(recipe, folder):
+    fewer = Ensemble("fewer", load_recipe(recipe, ["--protocol.repeats", "1"]))
+    seeds = [fewer._model_recipe(fold, 0).seed for fold in range(2)]
+    assert seeds == [repeats[0].recipe().seed for repeats in models_of(folder)]
+
+
+def test_a_model_that_fails_is_not_a_finished_ensemble(failed):
+    assert failed.metrics()["status"] == "failed" and "ensemble" not in failed.metrics()
+    assert is_trained(failed) == [True, True, True, False]
 
 
 def test_a_recipe_that_is_refused_leaves_nothing(recipe, tmp_path, capsys):

@@ -1,13 +1,13 @@
 """Runs that are stopped in every way, and end as if they had not been."""
 
+import contextlib
 import functools
-import json
 import shutil
 import signal
-import subprocess
-import sys
+from types import SimpleNamespace
 
 import numpy as np
+import processes
 import pytest
 from runs import run_command as run
 
@@ -38,93 +38,89 @@ loss: {name: contrastive}
 ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
 training: {epochs: 8, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
 """
-# Trains; at the N-th time at a place it kills itself, or finds the disk full from then on.
-STOP = """
-import os, resource, signal, sys
-import numpy as np
+# Runs commands; at the N-th time at a place it sends itself a signal, or finds the disk full.
+WORKER = """
+import contextlib, io, os, resource, signal
+import keras, numpy as np
 from gsp_tf import _files as files
 from gsp_tf.cli import main
+from gsp_tf.experiment import Run
 from gsp_tf.training import StopOnNaN
 
-where, count, *arguments = sys.argv[1:]
-left = [int(count)]
+unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-def arrive():
-    left[0] -= 1
-    if left[0] == 0 and where.startswith("full disk"):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    elif left[0] == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+def arrive(at):
+    global left
+    left -= at == place
+    if at != place or left:
+        return
+    if name:
+        os.kill(os.getpid(), getattr(signal, name))
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, unlimited[1]))
 
-def on_train_batch_end(self, batch, logs=None):
-    arrive()
+def on_train_batch_end(self, batch, logs=None, original=StopOnNaN.on_train_batch_end):
+    arrive("step")
+    original(self, batch, logs)
 
 def replace(source, target, original=os.replace):
-    if os.path.basename(target) == where:
-        arrive()
+    arrive(os.path.basename(target))
     original(source, target)
 
 def savez(path, original=np.savez, **arrays):
-    arrive()
+    arrive("savez")
     original(path, **arrays)
 
-if where == "step":
-    StopOnNaN.on_train_batch_end = on_train_batch_end
-if where == "full disk at checkpoint.npz":
-    np.savez = savez
-files.os.replace = replace
-main(arguments)
+StopOnNaN.on_train_batch_end, files.os.replace, np.savez = on_train_batch_end, replace, savez
+Run.show = lambda self: None
+
+while True:
+    arguments, place, left, name = connection.recv()
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(printed):
+        try:
+            main(arguments)
+        except SystemExit as exit:
+            code = exit.code
+    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    keras.backend.clear_session()
+    connection.send((code, printed.getvalue()))
 """
 
 EVIDENCE = pytest.mark.evidence
 
 
-# Runs the commands that it reads one after another, and answers with exit code and output.
-WORKER = """
-import contextlib, io, json, sys
-import keras
-from gsp_tf.cli import main
+class Trainer:
+    """Trains in another process, where operations may be deterministic."""
 
-for line in sys.stdin:
-    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(printed):
+    def __init__(self):
+        self.process = None
+
+    def __call__(self, *arguments, stop=(None, 0, None), expected=0):
+        """Train, in a new process after a kill; `stop` is a place, a count and a signal's name."""
+        if self.process is None:
+            self.connection, theirs = processes.pipe()
+            self.process = processes.start(WORKER, connection=theirs)
+            theirs.close()
+        self.connection.send((["train", *map(str, arguments)], *stop))
         try:
-            main(json.loads(line))
-        except SystemExit as exit:
-            code = exit.code
-    keras.backend.clear_session()
-    print(json.dumps([code, printed.getvalue()]), flush=True)
-"""
+            code, printed = self.connection.recv()
+        except EOFError:
+            self.process.join()
+            code, printed, self.process = self.process.exitcode, "", None
+        assert code == expected, printed
+        return printed
+
+    def close(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
 
 
 @pytest.fixture(scope="module")
 def train():
-    """Function that trains in another process, where operations may be deterministic."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", WORKER], **pipes) as worker:
-
-        def call(*arguments):
-            worker.stdin.write(json.dumps(["train", *map(str, arguments)]) + "\n")
-            worker.stdin.flush()
-            code, printed = json.loads(worker.stdout.readline())
-            assert code == 0, printed
-
-        yield call
-        worker.stdin.close()
-
-
-def train_and_stop(where, count, *arguments, code, expected):
-    """Train in a process of its own that comes to its end at a place; what it prints."""
-    process = subprocess.run(
-        [sys.executable, "-c", code, *map(str, (where, count, "train", *arguments))],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=900,
-        # A test suite that runs in the background may have been told to ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert process.returncode == expected, process.stdout
-    return process.stdout
+    with contextlib.closing(Trainer()) as trainer:
+        yield trainer
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +149,7 @@ def results(folder):
 
 
 @pytest.mark.parametrize(
-    ("sections", "where", "count", "continues_from"),
+    ("sections", "place", "count", "continues_from"),
     [
         pytest.param(WARM_UP, "step", 6, 1, id="warm-up, in an epoch"),
         pytest.param(
@@ -162,26 +158,20 @@ def results(folder):
         pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch", marks=EVIDENCE),
         pytest.param(CCP, "model.keras", 3, None, id="ccp, writing the best model"),
         pytest.param(CCP, "step", 22, 5, id="ccp, in a later problem", marks=EVIDENCE),
-        pytest.param(
-            CCP,
-            "full disk at checkpoint.npz",
-            4,
-            2,
-            id="ccp, disk full at checkpoint",
-            marks=EVIDENCE,
-        ),
+        pytest.param(CCP, "savez", 4, 2, id="ccp, disk full at checkpoint", marks=EVIDENCE),
     ],
 )
 def test_a_killed_run_continues_and_ends_as_if_it_had_not_been(
-    recipe, whole_run, train, tmp_path, sections, where, count, continues_from
+    recipe, whole_run, train, tmp_path, sections, place, count, continues_from
 ):
     path, whole = recipe(sections), whole_run(sections)
     stopped = RunFolder(tmp_path / "stopped")
-    expected = 1 if where.startswith("full disk") else -signal.SIGKILL
-    command = (where, count, path, "--run", stopped.path)
-    output = train_and_stop(*command, code=STOP, expected=expected)
-    if where.startswith("full disk"):
+    command = (path, "--run", stopped.path)
+    if place == "savez":
+        output = train(*command, stop=(place, count, None), expected=1)
         assert "gsp-tf: error:" in output and "Traceback" not in output
+    else:
+        train(*command, stop=(place, count, "SIGKILL"), expected=-signal.SIGKILL)
     assert stopped.metrics().get("status") in ("running", "failed")
     assert stopped.learner().embedder.output_shape == (None, 8)
     first_epoch = epoch_of(stopped.checkpoint_path)
@@ -206,12 +196,16 @@ training: {epochs: 2, steps_per_epoch: 2}
 
 @pytest.fixture(scope="module")
 def interrupted(recipe, tmp_path_factory):
-    """A run that Ctrl-C stopped in its second epoch, to be copied."""
+    """A run to be copied: its first start failed, and Ctrl-C stopped it in its second epoch."""
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gsp_tf.training.SaveBest.save", _fail)
+        failed = run("train", recipe(QUICK), "--run", folder.path)
+    files = sorted(path.name for path in folder.path.iterdir())
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gsp_tf.training.StopOnNaN.on_train_batch_end", _interrupt_in(1))
-        assert run("train", recipe(QUICK), "--run", folder.path) == 130
-    return folder
+        assert run("train", "--resume", folder.path) == 130
+    return SimpleNamespace(path=folder.path, after_failure=(failed, files))
 
 
 @pytest.fixture
@@ -220,47 +214,56 @@ def stopped(interrupted, tmp_path):
     return RunFolder(shutil.copytree(interrupted.path, tmp_path / "run"))
 
 
-def test_ctrl_c_and_on(recipe, stopped, tmp_path, monkeypatch):
-    whole, folder = RunFolder(tmp_path / "whole"), stopped
-    assert run("train", recipe(QUICK), "--run", whole.path) == 0
-    assert folder.metrics()["status"] == "interrupted" and folder.checkpoint_path.exists()
-    assert folder.metrics()["test"]["num_queries"] == 60
-    assert "interrupted after 1 epoch" in folder.report_path.read_text("utf-8")
+def test_a_run_that_fails_before_its_first_epoch_starts_again(interrupted, stopped):
+    assert interrupted.after_failure == (1, [".lock", "recipe.yaml"])
+    assert stopped.metrics()["epochs"] == 1 and len(stopped.history()["loss"]) == 1
+
+
+def test_ctrl_c_and_on(stopped, monkeypatch):
+    assert stopped.metrics()["status"] == "interrupted" and stopped.checkpoint_path.exists()
+    assert stopped.metrics()["test"]["num_queries"] == 60
+    assert "interrupted after 1 epoch" in stopped.report_path.read_text("utf-8")
     with monkeypatch.context() as patch:  # stopped again, in the evaluation
         patch.setattr(Run, "evaluate", _fail)
-        assert run("train", "--resume", folder.path) == 1
-    assert "test" not in folder.metrics()
-    history = folder.history()
-    assert run("train", "--resume", folder.path) == 0
-    assert folder.history() == history
-    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 2
-    assert epoch_of(folder.checkpoint_path) == 1
-    assert folder.metrics()["test"] == pytest.approx(whole.metrics()["test"], abs=0.02)
-    assert folder.history()["loss"] == pytest.approx(whole.history()["loss"], rel=1e-3)
+        assert run("train", "--resume", stopped.path) == 1
+    assert "test" not in stopped.metrics()
+    history = stopped.history()
+    assert run("train", "--resume", stopped.path) == 0
+    assert stopped.history() == history
+    assert stopped.metrics()["status"] == "finished" and stopped.metrics()["epochs"] == 2
+    assert epoch_of(stopped.checkpoint_path) == 1
 
 
-def test_two_signals_and_on_with_the_flag_for_determinism(recipe, whole_run, train, tmp_path):
-    path, whole = recipe(WARM_UP.replace("  deterministic: true\n", "")), whole_run(WARM_UP)
-    stopped = RunFolder(tmp_path / "stopped")
-    begin = ("step", 10, path, "--run", stopped.path, "--deterministic")
-    resume = ("step", 6, "--resume", stopped.path)
-    for command, name, expected in ((begin, "SIGINT", 130), (resume, "SIGTERM", 143)):
-        code = STOP.replace("signal.SIGKILL", f"signal.{name}")
-        train_and_stop(*command, code=code, expected=expected)
-        assert stopped.recipe().training.deterministic
-        assert stopped.metrics()["status"] == "interrupted"
-    train("--resume", stopped.path)
-    assert results(stopped) == results(whole)
+def test_signals_and_more_epochs_with_the_flag_for_determinism(recipe, whole_run, tmp_path):
+    """The numbers are those of a run of so many epochs from the start that was not stopped."""
+    path, folder = (
+        recipe(WARM_UP.replace("  deterministic: true\n", "")),
+        RunFolder(tmp_path / "run"),
+    )
+    with contextlib.closing(Trainer()) as train:
+        start = (path, "--run", folder.path, "--deterministic", "--training.epochs", "4")
+        train(*start, stop=("step", 10, "SIGINT"), expected=130)
+        assert folder.recipe().training.deterministic
+        assert folder.metrics()["status"] == "interrupted"
+        resume = ("--resume", folder.path)
+        train(*resume)
+        assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 4
+        train(*resume, "--training.epochs", "6", stop=("step", 6, "SIGTERM"), expected=143)
+        assert folder.metrics()["status"] == "interrupted"
+        train(*resume)
+    whole = whole_run(WARM_UP)
+    assert results(folder) == results(whole) and folder.recipe() == whole.recipe()
 
 
 def test_a_stop_before_the_state_is_restored_changes_nothing(stopped, monkeypatch):
-    before = {k: v for k, v in stopped.metrics().items() if k != "test"}
-    with monkeypatch.context() as patch:
-        patch.setattr("gsp_tf.training.StopOnNaN.on_train_begin", _interrupt, raising=False)
-        patch.setattr(Run, "evaluate", _fail)
-        assert run("train", "--resume", stopped.path) == 1
-    assert stopped.metrics() == before
-    assert run("train", "--resume", stopped.path) == 0
+    metrics = {k: v for k, v in stopped.metrics().items() if k != "test"}
+    paths = (stopped.checkpoint_path, stopped.model_path, stopped.history_path)
+    contents = [path.read_bytes() for path in paths]
+    monkeypatch.setattr("gsp_tf.training.StopOnNaN.on_train_begin", _interrupt, raising=False)
+    monkeypatch.setattr(Run, "evaluate", _fail)
+    assert run("train", "--resume", stopped.path) == 1
+    assert stopped.metrics() == metrics
+    assert [path.read_bytes() for path in paths] == contents
 
 
 def test_a_history_without_a_checkpoint_is_not_thrown_away(stopped, capsys):
@@ -305,16 +308,6 @@ def test_a_run_that_another_process_writes_is_left_alone(
     assert [file.name for file in (tmp_path / "new").iterdir()] == [".lock"]
 
 
-def test_a_run_killed_before_its_first_epoch_starts_again(recipe, tmp_path, monkeypatch):
-    folder = RunFolder(tmp_path / "run")
-    with monkeypatch.context() as patch:
-        patch.setattr("gsp_tf.training.SaveBest.save", _fail)
-        assert run("train", recipe(QUICK), "--run", folder.path) == 1
-    assert sorted(path.name for path in folder.path.iterdir()) == [".lock", "recipe.yaml"]
-    assert run("train", "--resume", folder.path) == 0
-    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 2
-
-
 def _fail(*arguments):
     raise OSError("No space left on device")
 
@@ -340,19 +333,11 @@ def test_options_beside_resume_are_refused(tmp_path, capsys):
     assert "it has no recipe.yaml" in capsys.readouterr().err
 
 
-def test_a_finished_run_is_given_more_epochs(recipe, whole_run, train, tmp_path):
-    """Its last state continues: the numbers are those of a run of so many epochs from the start."""
-    whole, folder = whole_run(WARM_UP), RunFolder(tmp_path / "run")
-    train(recipe(WARM_UP), "--run", folder.path, "--training.epochs", "4")
-    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 4
-    train("--resume", folder.path, "--training.epochs", "6")
-    assert results(folder) == results(whole) and folder.recipe() == whole.recipe()
-
-
 FROZEN = "backbone: {name: conv4, freeze_batch_normalization: true}"
 
 
-def test_more_epochs_that_change_nothing_are_refused(recipe, tmp_path, capsys):
+def test_more_epochs_that_change_nothing_are_refused(recipe, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Run, "show", lambda self: None)
     folder = RunFolder(tmp_path / "run")
     options = ["--training.epochs", "4", "--training.patience", "1"]
     options += ["--training.learning_rate", "1e-12"]
@@ -372,11 +357,17 @@ def test_more_epochs_that_change_nothing_are_refused(recipe, tmp_path, capsys):
     assert "has a history but no checkpoint" in capsys.readouterr().err
 
 
-def test_a_run_starts_from_the_model_of_another(trained, tmp_path, capsys):
+def test_a_run_starts_from_the_model_of_another(trained, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Run, "show", lambda self: None)
     first, second = RunFolder(trained.path), RunFolder(tmp_path / "second")
     start = ["train", trained.recipe, "--initial_run", first.path, "--run", second.path]
     unchanged = ["--training.learning_rate", "1e-12", "--training.epochs", "1"]
-    unchanged += ["--backbone.freeze_batch_normalization", "true"]
+    unchanged += [
+        "--training.steps_per_epoch",
+        "1",
+        "--backbone.freeze_batch_normalization",
+        "true",
+    ]
     assert run(*start, "--seed", "5", *unchanged) == 0
     best = first.metrics()["best_val_map_at_r"]
     assert second.metrics()["untrained"]["val_map_at_r"] == pytest.approx(best, abs=1e-6)

@@ -16,6 +16,14 @@ from gsp_tf.explore._searched import open_searched
 from gsp_tf.serving import RunModel, build_index, embed_images
 
 
+@pytest.fixture(scope="package", autouse=True)
+def servers_end_at_once():
+    """Servers of this process do not wait for requests that are under way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "_SECONDS_TO_END", 0.05)
+        yield
+
+
 @pytest.fixture(scope="session")
 def images(tmp_path_factory):
     """Handwritten digits as a folder of PNG files, 8 of each of 10 classes."""
@@ -129,18 +137,22 @@ def port(asked, serve):
 @pytest.fixture(scope="module")
 def serve():
     """Function that serves an app in a thread and gives the port."""
-    with contextlib.ExitStack() as stack:
+    started = []
 
-        def start(app, host="127.0.0.1"):
-            listener = stack.enter_context(server._listening(host, None))
-            running = server._server(app)
-            thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(setattr, running, "should_exit", True)
-            return listener.getsockname()[1]
+    def start(app, host="127.0.0.1"):
+        listener = server._listening(host, None)
+        running = server._server(app)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        started.append((running, thread, listener))
+        return listener.getsockname()[1]
 
-        yield start
+    yield start
+    for running, *_ in started:
+        running.should_exit = True
+    for _, thread, listener in started:
+        thread.join()
+        listener.close()
 
 
 @pytest.fixture(scope="session")

@@ -5,21 +5,25 @@ import functools
 import http.server
 import re
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import threading
+import time
 from urllib.parse import urlsplit
 
 import numpy as np
+import processes
 import pytest
 from PIL import Image
 from playwright.sync_api import Error, expect, sync_playwright
 
 expect.set_options(timeout=60_000)
 
-COMMAND = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
+COMMAND = """
+import sys, tempfile
+tempfile.tempdir = sys.argv.pop(1)
+from gsp_tf.cli import main
+main(sys.argv[1:])
+"""
 LIMIT = 100_000
 REBOUND = "rebound.example"  # resolves to this machine
 
@@ -28,31 +32,29 @@ REBOUND = "rebound.example"  # resolves to this machine
 def address(run, index, tmp_path_factory):
     """Address of the page of a run and an index, served by the command; it ends well."""
     folder = tmp_path_factory.mktemp("temporary")
-    options = ["explore", run, "--index", index, "--k", "4", "--max-upload-mb", str(LIMIT / 1e6)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *map(str, options)],
-        stdout=subprocess.PIPE,
-        stderr=(folder / "log.txt").open("w"),
-        text=True,
-        env={"PATH": "", "PYTHONPATH": ":".join(sys.path), "TMPDIR": str(folder)},
-    )
+    options = ["explore", run, "--index", index, "--k", "4", "--max-upload-mb", LIMIT / 1e6]
+    log = folder / "log.txt"
+    with log.open("w") as output:
+        process = processes.start(COMMAND, folder, *options, output=output)
     try:
-        line = process.stdout.readline()
-        assert line.startswith("Page: http://127.0.0.1:"), (folder / "log.txt").read_text()
-        logged = (folder / "log.txt").read_text()
-        yield line.split()[1]
-        port = urlsplit(line.split()[1]).port
+        while not log.read_text().endswith("\n"):
+            assert process.is_alive()
+            time.sleep(0.02)
+        printed = log.read_text()
+        assert printed.startswith("Page: http://127.0.0.1:") and printed.count("\n") == 1, printed
+        url = printed.split()[1]
+        yield url
+        port = urlsplit(url).port
         with pytest.raises(ConnectionRefusedError):  # only this machine's own address answers
             socket.create_connection(("127.0.0.2", port), timeout=5)
         # It is ended while an upload is under way.
         half = socket.create_connection(("127.0.0.1", port))
         half.sendall(b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf")
     finally:
-        process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=60)[0]
+        process.terminate()
+        process.join(60)
     half.close()
-    assert (process.returncode, rest, kept(folder)) == (0, "", [folder / "log.txt"])
-    assert (folder / "log.txt").read_text() == logged
+    assert (process.exitcode, log.read_text(), kept(folder)) == (0, printed, [log])
 
 
 def kept(folder):
@@ -67,15 +69,16 @@ def browser():
     if chromium is None:
         pytest.skip("Chromium is not installed: apt-get install chromium")
     with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        arguments.append(f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1")
         browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
         yield browser
         browser.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def page(address, browser):
-    """The page, newly open in Chromium; it asks nobody else for anything and breaks no rule."""
+    """The page in Chromium; it asks nobody else for anything and breaks no rule."""
     requested, complaints = [], []
     page = browser.new_page()
     page.on("request", lambda request: requested.append(request.url))
@@ -86,7 +89,7 @@ def page(address, browser):
         yield page
     hosts = {urlsplit(url).netloc for url in requested if not url.startswith("data:")}
     assert hosts == {urlsplit(address).netloc}
-    # Chromium notes the one answer of the tests that is a refusal.
+    # Chromium notes the answers of the tests that are refusals.
     assert [text for text in complaints if "status of 422" not in text] == []
 
 
@@ -187,9 +190,8 @@ def elsewhere(tmp_path_factory):
         def log_message(self, *_):
             pass
 
-    with http.server.HTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=folder)
-    ) as site:
+    answer = functools.partial(Quiet, directory=folder)
+    with http.server.HTTPServer(("127.0.0.1", 0), answer) as site:
         thread = threading.Thread(target=site.serve_forever)
         thread.start()
         yield site.server_port
@@ -198,9 +200,7 @@ def elsewhere(tmp_path_factory):
 
 
 READ = """async (url) => (await (await fetch(url, {method: "POST", body: "image"})).text())"""
-SEND = (
-    """async (url) => (await fetch(url, {method: "POST", body: "image", mode: "no-cors"})).type"""
-)
+SEND = """async (url) => fetch(url, {method: "POST", body: "image", mode: "no-cors"})"""
 FORM = """(url) => {
     document.body.innerHTML = `<form method="POST" enctype="multipart/form-data"><input name="a">`;
     document.forms[0].action = url;

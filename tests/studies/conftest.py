@@ -1,7 +1,9 @@
+import importlib
 import sys
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 STUDIES = Path(__file__).parent.parent.parent / "experiments/studies"
 
@@ -12,3 +14,17 @@ def scripts_import_each_other(monkeypatch):
     yield
     for path in STUDIES.glob("*.py"):
         sys.modules.pop(path.stem, None)
+
+
+@pytest.fixture
+def script(request):
+    """The study that the test file is named after."""
+    return importlib.import_module(request.path.stem.removeprefix("test_"))
+
+
+@pytest.fixture
+def without_tracing():
+    """For a model of few steps, whose graph costs more than it saves."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)

@@ -1,24 +1,11 @@
 import csv
-import importlib.util
 import io
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 from jsonargparse import auto_cli
 from PIL import Image
-
-STUDIES = Path(__file__).parents[2] / "experiments" / "studies"
-
-
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(STUDIES)
-    spec = importlib.util.spec_from_file_location("average_pooling", STUDIES / "average_pooling.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def write_characters(path, classes=10, drawings=4):
@@ -34,7 +21,7 @@ def write_characters(path, classes=10, drawings=4):
                 archive.writestr(f"images/Alphabet/{name}", content.getvalue())
 
 
-def test_numbers_and_pictures(script, tmp_path, capsys):
+def test_numbers_and_pictures(script, tmp_path, capsys, without_tracing):
     write_characters(tmp_path / "images_background_noise.zip")
     folders = {"results": tmp_path / "results", "figures": tmp_path / "figures"}
     given = {"data": tmp_path, **folders, "seeds": "[4]", "steps": 2, "image_size": 16}

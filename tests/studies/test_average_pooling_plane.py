@@ -8,10 +8,9 @@ from gsp_tf.data import ArrayImages
 
 
 @pytest.fixture
-def script(monkeypatch):
-    module = importlib.import_module("average_pooling_plane")
-    monkeypatch.setattr(module, "SIZE", 16)
-    return module
+def script(script, monkeypatch):
+    monkeypatch.setattr(script, "SIZE", 16)
+    return script
 
 
 def noise(images_per_class, seed):
@@ -20,7 +19,7 @@ def noise(images_per_class, seed):
     return ArrayImages(pixels, labels, [f"class {label}" for label in range(10)])
 
 
-def test_numbers_and_pictures(script, tmp_path, monkeypatch, capsys):
+def test_numbers_and_pictures(script, tmp_path, monkeypatch, capsys, without_tracing):
     monkeypatch.setattr(script, "ten_classes", lambda folder: [noise(6, 0), noise(3, 1)])
     script.main("", str(tmp_path), str(tmp_path), (4,), "conv4", 2, (2, 48))
     values = script.records.read(tmp_path / "average_pooling_plane.csv")

@@ -1,4 +1,3 @@
-import importlib
 from functools import partial
 from pathlib import Path
 
@@ -9,15 +8,8 @@ from PIL import Image
 
 from gsp_tf.ops import partial_transport
 
-STUDIES = Path(__file__).parents[2] / "experiments" / "studies"
 SHAPE = (2, 4, 9)
 PARAMETERS = {"transport_ratio": 0.3, "entropy_smoothing": 5.0}
-
-
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(STUDIES))
-    return importlib.import_module("backward_cost")
 
 
 def test_costs_are_distances_on_the_sphere_of_which_half_are_short(script):

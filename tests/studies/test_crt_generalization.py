@@ -1,4 +1,3 @@
-import importlib
 import json
 from pathlib import Path
 
@@ -13,8 +12,7 @@ ROOT = Path(__file__).parents[2]
 COLLAGE = ROOT / "experiments/small_collage.yaml"
 
 
-def test_the_numbers_are_those_of_the_run(tmp_path, monkeypatch):
-    script = importlib.import_module("crt_generalization")
+def test_the_numbers_are_those_of_the_run(script, tmp_path, monkeypatch, without_tracing):
     data = {"name": "folder", "path": str(tmp_path / "images"), "image_size": 16}
     data |= {"collage": {"background_groups": []}, "classes_per_batch": 4}
     write_folder(data["path"], num_classes=160)
@@ -35,8 +33,7 @@ def test_the_numbers_are_those_of_the_run(tmp_path, monkeypatch):
     assert figure.stat().st_size > 1000
 
 
-def test_the_geometry_of_two_opposite_classes():
-    script = importlib.import_module("crt_generalization")
+def test_the_geometry_of_two_opposite_classes(script):
     embeddings = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
     numbers = script.geometry(embeddings, [0, 0, 1, 1])
     assert numbers["within classes"] == pytest.approx(1)

@@ -1,15 +1,8 @@
-import importlib
 import types
 
 import numpy as np
-import pytest
 
 from gsp_tf.recipe import load_recipe
-
-
-@pytest.fixture
-def script():
-    return importlib.import_module("gsp_sharpness")
 
 
 def test_every_variant_is_a_recipe_of_its_own(script):

@@ -1,24 +1,9 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from jsonargparse import auto_cli
 
 from gsp_tf.data import synthetic_token_sets
 from gsp_tf.evaluation import retrieval_metrics
-
-STUDIES = Path(__file__).parents[2] / "experiments" / "studies"
-
-
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(STUDIES)
-    path = STUDIES / "synthetic_tokens.py"
-    spec = importlib.util.spec_from_file_location("synthetic_tokens", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_runs_are_kept_and_their_numbers_written(script, tmp_path, monkeypatch):

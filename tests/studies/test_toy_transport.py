@@ -1,19 +1,8 @@
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
-
-STUDIES = Path(__file__).parents[2] / "experiments" / "studies"
-
-
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(STUDIES))
-    return importlib.import_module("toy_transport")
 
 
 @pytest.mark.parametrize("transport_ratio", [0.2, 0.25, 0.37])

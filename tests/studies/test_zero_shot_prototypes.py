@@ -1,5 +1,3 @@
-import importlib
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -13,11 +11,6 @@ RECIPE = (
     "{data: {image_size: 8, channels: 1}, backbone: {name: conv4}, "
     "embedding: {position: after_pooling}, pooling: {num_prototypes: 3}}"
 )
-
-
-@pytest.fixture
-def script():
-    return importlib.import_module("zero_shot_prototypes")
 
 
 def noise(classes, seed):

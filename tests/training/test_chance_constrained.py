@@ -4,13 +4,12 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf.losses import ContrastiveLoss, MultiSimilarityLoss, ProxyNCALoss, TripletLoss
-from gsp_tf.ops import greedy_k_center, l2_normalize
+from gsp_tf.ops import greedy_k_center
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
     MetricLearner,
     ProxyPool,
     RetrievalEvaluation,
-    inference,
     with_learning_rate_multipliers,
 )
 
@@ -42,15 +41,18 @@ def pool(seed=0):
 def metric_learner(loss=None, optimizer=None, **compile_arguments):
     embedder = keras.Sequential([keras.Input((COLUMNS,)), keras.layers.Dense(4, use_bias=False)])
     learner = MetricLearner(embedder, loss or ContrastiveLoss(0.0, 0.8))
-    learner.compile(optimizer or keras.optimizers.SGD(0.05), **compile_arguments)
+    optimizer = optimizer or keras.optimizers.SGD(0.05)
+    learner.compile(optimizer, **(compile_arguments or {"run_eagerly": True}))
     return learner
 
 
-def fit(trainer, epochs=6, callbacks=(), proxy_pool=None, steps=3):
+def fit(trainer, epochs, callbacks=None, steps=3):
+    if callbacks is None:
+        callbacks = [RetrievalEvaluation(dataset(*VALIDATION))]
     return trainer.fit(
         dataset(*TRAIN).repeat(),
-        proxy_pool or pool(),
-        [RetrievalEvaluation(dataset(*VALIDATION)), *callbacks],
+        pool(),
+        callbacks,
         steps_per_epoch=steps,
         epochs=epochs,
         verbose=0,
@@ -101,9 +103,18 @@ def unit(x):
     return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
-def test_problems_follow_each_other_until_one_brings_nothing():
-    values = [0.1, 0.3, 0.2, 0.2, 0.5, 0.4, 0.3, 0.4, 0.3, 0.2, 0.9]
-    trainer, watch, history = run(values, proxies_per_class=2, pool_size=4, patience=2)
+VALUES = [0.1, 0.3, 0.2, 0.2, 0.5, 0.4, 0.3, 0.4, 0.3, 0.2, 0.9]
+
+
+@pytest.fixture(scope="module")
+def three_problems():
+    """Trainer, states and history of problems that begin in the epochs 0, 4 and 7."""
+    keras.utils.set_random_seed(0)
+    return run(VALUES, proxies_per_class=2, pool_size=4, patience=2)
+
+
+def test_problems_follow_each_other_until_one_brings_nothing(three_problems):
+    trainer, watch, history = three_problems
     # The best of each problem: 0.3, 0.5, and 0.4, which is no better than 0.5.
     assert [p["map_at_r"] for p in trainer.projections] == [0.3, 0.5, 0.4]
     assert [p["steps"] for p in trainer.projections] == [12, 9, 9]
@@ -132,63 +143,70 @@ def test_problems_follow_each_other_until_one_brings_nothing():
     )
 
 
-def test_an_open_problem_counts_when_the_epochs_are_over():
-    trainer, watch, _ = run([0.1, 0.4, 0.2], proxies_per_class=1, pool_size=2, patience=9)
-    assert [(p["steps"], p["map_at_r"]) for p in trainer.projections] == [(9, 0.4)]
-    np.testing.assert_array_equal(
-        trainer.learner.embedder.get_weights()[0], watch.ended[1]["weights"]
-    )
-
-
-def test_max_projections_ends_training():
-    trainer, _, history = run(
-        [0.1, 0.2, 0.1, 0.3, 0.4], proxies_per_class=1, pool_size=2, patience=1, max_projections=1
-    )
+def test_max_projections_ends_training_and_a_second_fit_starts_with_a_first_problem():
+    arguments = {"proxies_per_class": 1, "pool_size": 2, "patience": 1, "max_projections": 1}
+    trainer, _, history = run([0.1, 0.2, 0.1, 0.3, 0.4], **arguments)
     assert len(trainer.projections) == 1 and len(history.epoch) == 3
+    reached = trainer.learner.embedder.get_weights()[0]
+    watch = Watch()
+    history = fit(trainer, 2, [Scripted([0.1, 0.2]), watch]).history
+    assert history["projection"][0] == 1
+    np.testing.assert_array_equal(watch.begun[0]["anchor"], reached)
+    assert sum(problem["steps"] for problem in trainer.projections) == 6
 
 
-@pytest.mark.parametrize(("k", "pool_size"), [(1, 1), (1, 4), (3, 5), (4, 2)])
-def test_proxies_are_chosen_by_k_center_among_embeddings_of_their_own_class(k, pool_size):
-    trainer, watch, _ = run([0.5, 0.1, 0.1], proxies_per_class=k, pool_size=pool_size, patience=1)
-    replay = pool()
-    size = max(k, pool_size)
-    size = max(k, pool_size)
-    embedder = trainer.learner.embedder
-    embedder.set_weights([watch.begun[0]["weights"]])
-    samples, _ = replay.draw(inference(embedder), k)
-    for previous, epoch in ((samples, 0), (watch.ended[0]["proxies"], 2)):
-        embedder.set_weights([watch.begun[epoch]["weights"]])
-        candidates, indices = replay.draw(inference(embedder), size)
-        assert (TRAIN[1][indices] == np.arange(CLASSES)[:, None]).all()
-        candidates = l2_normalize(candidates).numpy()
-        centers = l2_normalize(previous).numpy().reshape(CLASSES, k, 4)
-        chosen = greedy_k_center(candidates, centers, k).numpy()
-        expected = np.take_along_axis(candidates, chosen[:, :, None], axis=1).reshape(-1, 4)
-        np.testing.assert_allclose(watch.begun[epoch]["proxies"], expected, rtol=1e-5, atol=1e-6)
-    for radius in ("covering_radius_before", "covering_radius_after"):
-        assert trainer.projections[1][radius] >= 0
+@pytest.fixture(scope="module")
+def two_problems():
+    """Trainer and states of a problem in epochs 0 and 1, and of one in epoch 2, the last one."""
+    keras.utils.set_random_seed(0)
+    return run([0.5, 0.1, 0.1], proxies_per_class=4, pool_size=2, patience=1)[:2]
 
 
-def test_covering_radius_is_the_mean_distance_of_the_farthest_image():
-    trainer, watch, _ = run([0.5, 0.1, 0.1], proxies_per_class=2, pool_size=5, patience=1)
+def test_an_open_problem_counts_when_the_epochs_are_over(two_problems):
+    trainer, watch = two_problems
+    assert [(p["steps"], p["map_at_r"]) for p in trainer.projections] == [(6, 0.5), (3, 0.1)]
+    np.testing.assert_array_equal(
+        trainer.learner.embedder.get_weights()[0], watch.ended[0]["weights"]
+    )
+
+
+def proxies_of_problems(watch, size, k, begun, best):
+    """For each problem the candidates, the proxies before it, and those it began with."""
     replay = pool()
     start = watch.begun[0]["weights"]
-    samples, _ = replay.draw(lambda x: tf.matmul(x, start), 2)
-
-    def radius(candidates, proxies):
-        proxies = unit(proxies).reshape(CLASSES, 2, 4)
-        distances = np.linalg.norm(unit(candidates)[:, :, None] - proxies[:, None], axis=-1)
-        return distances.min(axis=2).max(axis=1).mean()
-
-    previous = (samples, watch.ended[0]["proxies"])
-    for problem, epoch, before in zip(trainer.projections[:2], (0, 2), previous, strict=True):
+    samples, _ = replay.draw(lambda x: tf.matmul(x, start), k)
+    before = [samples, *(watch.ended[epoch]["proxies"] for epoch in best)]
+    for epoch, previous in zip(begun, before, strict=True):
         weights = watch.begun[epoch]["weights"]
-        candidates, _ = replay.draw(lambda x, w=weights: tf.matmul(x, w), 5)
-        after = radius(candidates, watch.begun[epoch]["proxies"])
-        assert problem["covering_radius_before"] == pytest.approx(
-            radius(candidates, before), abs=1e-4
-        )
-        assert problem["covering_radius_after"] == pytest.approx(after, abs=1e-4)
+        candidates, indices = replay.draw(lambda x, w=weights: tf.matmul(x, w), size)
+        assert (TRAIN[1][indices] == np.arange(CLASSES)[:, None]).all()
+        proxies = watch.begun[epoch]["proxies"]
+        yield unit(candidates), *(unit(p).reshape(CLASSES, k, 4) for p in (previous, proxies))
+
+
+def test_proxies_are_chosen_by_k_center_among_embeddings_of_their_own_class(three_problems):
+    problems = proxies_of_problems(three_problems[1], 4, 2, (0, 4, 7), (1, 4))
+    for candidates, previous, proxies in problems:
+        chosen = greedy_k_center(candidates, previous, 2).numpy()
+        expected = np.take_along_axis(candidates, chosen[:, :, None], axis=1)
+        np.testing.assert_allclose(proxies, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_pool_has_at_least_as_many_images_as_proxies(two_problems):
+    problems = proxies_of_problems(two_problems[1], 4, 4, (0, 2), (0,))
+    for candidates, _, proxies in problems:
+        differ = np.abs(candidates[:, :, None] - proxies[:, None]).max(axis=-1) > 1e-5
+        assert (differ.sum(axis=1) == 3).all() and (differ.sum(axis=2) == 3).all()
+
+
+def test_covering_radius_is_the_mean_distance_of_the_farthest_image(three_problems):
+    trainer, watch, _ = three_problems
+    problems = proxies_of_problems(watch, 4, 2, (0, 4, 7), (1, 4))
+    for problem, (candidates, *proxies) in zip(trainer.projections, problems, strict=True):
+        for name, centers in zip(("before", "after"), proxies, strict=True):
+            distances = np.linalg.norm(candidates[:, :, None] - centers[:, None], axis=-1)
+            radius = distances.min(axis=2).max(axis=1).mean()
+            assert problem[f"covering_radius_{name}"] == pytest.approx(radius, abs=1e-4)
 
 
 def test_without_a_projection_weight_a_problem_is_plain_proxy_training():
@@ -216,25 +234,35 @@ def test_without_a_projection_weight_a_problem_is_plain_proxy_training():
     np.testing.assert_allclose(watch.ended[2]["proxies"], proxies, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("epoch", [0, 2])
-def test_a_huge_projection_weight_holds_the_embedder_and_not_the_proxies(epoch):
+def test_a_huge_projection_weight_holds_the_embedder_and_not_the_proxies():
     moved = {}
     for weight in (0.0, 20.0):
         keras.utils.set_random_seed(0)
         watch = Watch()
         trainer = ChanceConstrainedTrainer(
-            metric_learner(), proxies_per_class=2, pool_size=3, patience=1, projection_weight=weight
+            metric_learner(jit_compile=False),
+            proxies_per_class=2,
+            pool_size=3,
+            patience=1,
+            projection_weight=weight,
         )
         fit(trainer, 3, [Scripted([0.5, 0.1, 0.1]), watch], steps=40)
-        begun, ended = watch.begun[epoch], watch.ended[epoch]
-        moved[weight] = [np.abs(ended[k] - begun[k]).max() for k in ("weights", "proxies")]
-    assert moved[20.0][0] < 0.1 * moved[0.0][0]
-    assert moved[20.0][1] > 0.5 * moved[0.0][1]
+        for name in ("weights", "proxies"):
+            # The first problem begins in epoch 0, the second one in epoch 2.
+            moved[weight, name] = np.array(
+                [np.abs(watch.ended[e][name] - watch.begun[e][name]).max() for e in (0, 2)]
+            )
+    assert (moved[20.0, "weights"] < 0.1 * moved[0.0, "weights"]).all()
+    assert (moved[20.0, "proxies"] > 0.5 * moved[0.0, "proxies"]).all()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize(
-    "loss", [ContrastiveLoss(0.0, 0.8), TripletLoss(0.2), MultiSimilarityLoss(2.0, 20.0)]
+    ("loss", "jit_compile"),
+    [
+        (ContrastiveLoss(0.0, 0.8), True),
+        (TripletLoss(0.2), False),
+        (MultiSimilarityLoss(2.0, 20.0), False),
+    ],
 )
 def test_training_finds_the_classes(loss, jit_compile):
     keras.utils.set_random_seed(3)
@@ -258,19 +286,10 @@ def test_mixed_precision_and_learning_rate_multipliers():
         metric_learner(ContrastiveLoss(0.0, 0.8), optimizer), proxies_per_class=2, pool_size=3
     )
     watch = Watch()
-    history = fit(trainer, 2, [watch])
+    history = fit(trainer, 2, [Scripted([0.1, 0.2]), watch])
     assert np.isfinite(history.history["loss"]).all()
     np.testing.assert_array_equal(watch.begun[0]["proxies"], watch.ended[1]["proxies"])
     assert np.abs(watch.begun[0]["weights"] - watch.ended[1]["weights"]).max() > 0
-
-
-def test_classes_with_fewer_images_than_the_pool():
-    x, labels = TRAIN
-    kept = np.flatnonzero((labels > 0) | (np.cumsum(labels == 0) <= 2))
-    small = ProxyPool(labels[kept], lambda i: dataset(x[kept], labels[kept], i))
-    trainer = ChanceConstrainedTrainer(metric_learner(), proxies_per_class=4, pool_size=7)
-    fit(trainer, 1, proxy_pool=small)
-    assert trainer.learner.embedding_loss.proxies.shape == (CLASSES * 4, 4)
 
 
 @pytest.mark.parametrize(
@@ -299,15 +318,4 @@ def test_a_learner_that_does_not_fit_is_refused():
 def test_training_without_the_metric_is_refused():
     trainer = ChanceConstrainedTrainer(metric_learner())
     with pytest.raises(ValueError, match="follows 'val_map_at_r', which is not among the logs"):
-        trainer.fit(dataset(*TRAIN).repeat(), pool(), steps_per_epoch=1, epochs=1, verbose=0)
-
-
-def test_a_second_fit_starts_with_a_first_problem():
-    trainer = ChanceConstrainedTrainer(metric_learner(), 2, 3, patience=1)
-    fit(trainer, epochs=4)
-    reached = trainer.learner.embedder.get_weights()[0]
-    watch = Watch()
-    history = fit(trainer, epochs=2, callbacks=[watch]).history
-    assert history["projection"][0] == 1
-    np.testing.assert_array_equal(watch.begun[0]["anchor"], reached)
-    assert sum(problem["steps"] for problem in trainer.projections) == 6
+        fit(trainer, 1, callbacks=[], steps=1)

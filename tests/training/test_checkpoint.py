@@ -9,11 +9,11 @@ from gsp_tf.training import Checkpoint, epoch_of
 X = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
 
 
-def model(units=2):
+def model(run_eagerly=True):
     model = keras.Sequential(
-        [keras.Input((3,)), keras.layers.Dense(units), keras.layers.Dropout(0.5, seed=1)]
+        [keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dropout(0.5, seed=1)]
     )
-    model.compile(keras.optimizers.Adam(0.05), "mse")
+    model.compile(keras.optimizers.Adam(0.05), "mse", run_eagerly=run_eagerly)
     return model
 
 
@@ -41,20 +41,20 @@ class Part:
         self.values = state
 
 
-def start(units=2):
+def start(**arguments):
     keras.utils.set_random_seed(0)
-    return model(units)
+    return model(**arguments)
 
 
 def test_a_run_that_continues_has_the_numbers_of_one_that_never_stopped(tmp_path):
     path = tmp_path / "state.npz"
-    whole = start()
+    whole = start(run_eagerly=False)
     losses = fit(whole)["loss"]
-    stopped = start()
+    stopped = start(run_eagerly=False)
     fit(stopped, Checkpoint(path), epochs=3)
     assert epoch_of(path) == 2
     keras.utils.set_random_seed(99)
-    resumed = model()
+    resumed = model(run_eagerly=False)
     assert fit(resumed, Checkpoint(path, resume=True), first_epoch=2)["loss"] == losses[2:]
     for ours, theirs in zip(resumed.variables, whole.variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -113,7 +113,7 @@ def test_another_model_or_epoch_is_refused(tmp_path):
     with pytest.raises(ValueError, match="saved before epoch 1 with .* and this is epoch 0"):
         fit(start(), Checkpoint(path, resume=True))
     other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, use_bias=False)])
-    other.compile("sgd", "mse")
+    other.compile("sgd", "mse", run_eagerly=True)
     with pytest.raises(ValueError, match="does not fit"):
         fit(other, Checkpoint(path, resume=True), first_epoch=1)
 

@@ -1,14 +1,12 @@
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
 import numpy as np
+import processes
 import pytest
 from PIL import Image
 
@@ -16,9 +14,13 @@ from gsp_tf.training import epoch_of
 
 DOCS = Path(__file__).parents[2] / "docs/distributed.md"
 STRATEGY = "tf.distribute.MultiWorkerMirroredStrategy()"
-DEATH = """
+WORKER = """
 import os
+import sys
 
+os.environ["TF_CONFIG"] = sys.argv[1]
+"""
+DEATH = """
 def die(batch, logs):
     if batch == 1 and os.path.exists("die") and learner.optimizer.iterations == 8:
         os.kill(os.getpid(), 9)
@@ -68,13 +70,13 @@ def free_ports(count):
 
 def run_workers(folder, mortal=None):
     """Exit codes of the two workers, of which the mortal one dies in its third epoch."""
-    (folder / "train.py").write_text(program().replace("\nsteps,", f"{DEATH}\nsteps,"))
+    code = WORKER + program().replace("\nsteps,", f"{DEATH}\nsteps,")
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     workers = []
     for index in range(2):
         place = folder / f"worker {index}"
         place.mkdir(exist_ok=True)
-        for name in ("my_images", "shared", "train.py"):
+        for name in ("my_images", "shared"):
             if not (place / name).exists():
                 (place / name).symlink_to(folder / name)
         (place / "die").unlink(missing_ok=True)
@@ -82,12 +84,10 @@ def run_workers(folder, mortal=None):
             (place / "die").touch()
         task = {"type": "worker", "index": index}
         config = json.dumps({"cluster": {"worker": addresses}, "task": task})
-        workers.append(
-            subprocess.Popen(
-                [sys.executable, "train.py"], cwd=place, env={**os.environ, "TF_CONFIG": config}
-            )
-        )
-    return [worker.wait() for worker in workers]
+        workers.append(processes.start(code, config, folder=place))
+    for worker in workers:
+        worker.join()
+    return [worker.exitcode for worker in workers]
 
 
 def test_a_job_whose_worker_was_killed_ends_with_the_numbers_of_one_process(folder, monkeypatch):

@@ -154,7 +154,7 @@ def test_the_first_pattern_that_is_found_counts():
 def linear_model(optimizer, **arguments):
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="linear")])
-    model.compile(optimizer, loss="mse", **arguments)
+    model.compile(optimizer, loss="mse", **(arguments or {"run_eagerly": True}))
     return model
 
 
@@ -177,28 +177,24 @@ def test_fit_with_xla():
         np.testing.assert_allclose(value, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "callback",
-    [
-        lambda: keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / (epoch + 1)),
-        # No epoch betters the first one by that much.
-        lambda: keras.callbacks.ReduceLROnPlateau("loss", factor=0.1, patience=1, min_delta=1e3),
-    ],
-    ids=["scheduler", "plateau"],
-)
-def test_callbacks_that_set_the_rate(callback):
+def test_callbacks_that_set_the_rate():
     weights, rates = [], []
     for optimizer in (
         with_learning_rate_multipliers(keras.optimizers.SGD(0.01), {"linear": 5}),
         keras.optimizers.SGD(0.05),
     ):
         model = linear_model(optimizer)
+        callbacks = [
+            keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.9 * rate),
+            # No epoch betters the first one by that much.
+            keras.callbacks.ReduceLROnPlateau("loss", factor=0.1, patience=1, min_delta=1e3),
+        ]
         history = model.fit(
-            *regression(), epochs=4, shuffle=False, verbose=0, callbacks=[callback()]
+            *regression(), epochs=4, shuffle=False, verbose=0, callbacks=callbacks
         ).history
         weights.append(model.get_weights())
         rates.append(np.array(history["learning_rate"]))
-    assert rates[0][-1] < 0.1 * rates[0][0]
+    np.testing.assert_allclose(rates[0][:3], [0.009, 0.0081, 0.000729], rtol=1e-5)
     np.testing.assert_allclose(5 * rates[0], rates[1], rtol=1e-5)
     for value, expected in zip(*weights, strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-4)
@@ -208,7 +204,7 @@ def learner_with(optimizer):
     keras.utils.set_random_seed(0)
     embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     learner = MetricLearner(embedder, ProxyNCALoss(2))
-    learner.compile(optimizer)
+    learner.compile(optimizer, run_eagerly=True)
     return learner
 
 
@@ -293,17 +289,22 @@ def test_refuses_an_optimizer_in_use_and_one_of_optimizers():
 RATE, DECAY = 0.1, 0.5
 
 
-def fitted(optimizer, epochs=1):
-    """A model whose gradients are zero: weight decay alone moves its weights, all 1 at first."""
+def after_a_step(optimizer):
+    """A model after a step with gradients of zero: decay alone moves its weights, first all 1."""
     inputs = keras.Input((3,))
     x = keras.layers.Dense(2, kernel_initializer="ones", bias_initializer="ones", name="dense")(
         inputs
     )
     x = keras.layers.BatchNormalization(beta_initializer="ones", name="normalization")(x)
     model = keras.Model(inputs, x)
-    model.compile(optimizer, loss=lambda y, outputs: 0.0 * keras.ops.sum(outputs, axis=-1))
-    model.fit(np.ones((4, 3)), np.ones((4, 2)), epochs=epochs, verbose=0)
+    model.compile(optimizer, "mse")
+    take_step(model)
     return model
+
+
+def take_step(model):
+    weights = model.trainable_weights
+    model.optimizer.apply([keras.ops.zeros_like(weight) for weight in weights], weights)
 
 
 def decayed(model):
@@ -315,7 +316,7 @@ def decayed(model):
 @pytest.mark.parametrize("wrap", [lambda inner: inner, keras.optimizers.LossScaleOptimizer])
 def test_decay_keeps_to_the_rest(wrap):
     optimizer = wrap(keras.optimizers.SGD(RATE, weight_decay=DECAY))
-    model = fitted(with_weight_decay_exclusions(optimizer, ["(?i)GAMMA", "^dense/k"]))
+    model = after_a_step(with_weight_decay_exclusions(optimizer, ["(?i)GAMMA", "^dense/k"]))
     expected = pytest.approx(1 - RATE * DECAY)
     assert decayed(model) == {"dense/bias": expected, "normalization/beta": expected}
 
@@ -323,7 +324,7 @@ def test_decay_keeps_to_the_rest(wrap):
 def test_exclusions_with_multipliers():
     optimizer = keras.optimizers.Adam(RATE, weight_decay=DECAY)
     with_weight_decay_exclusions(optimizer, ["gamma", "beta"])
-    model = fitted(with_learning_rate_multipliers(optimizer, {"bias": 3}))
+    model = after_a_step(with_learning_rate_multipliers(optimizer, {"bias": 3}))
     assert decayed(model) == pytest.approx(
         {"dense/kernel": 1 - RATE * DECAY, "dense/bias": 1 - 3 * RATE * DECAY}
     )
@@ -331,13 +332,11 @@ def test_exclusions_with_multipliers():
 
 def test_a_saved_model_keeps_its_exclusions(tmp_path):
     optimizer = keras.optimizers.SGD(RATE, weight_decay=DECAY)
-    model = fitted(with_weight_decay_exclusions(optimizer, ["kernel", "gamma"]))
-    model.compile(optimizer, loss="mse")
+    model = after_a_step(with_weight_decay_exclusions(optimizer, ["kernel", "gamma"]))
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     before = loaded.layers[1].kernel.numpy(), loaded.layers[1].bias.numpy()
-    zeros = [keras.ops.zeros_like(weight) for weight in loaded.trainable_weights]
-    loaded.optimizer.apply(zeros, loaded.trainable_weights)
+    take_step(loaded)
     np.testing.assert_array_equal(loaded.layers[1].kernel, before[0])
     np.testing.assert_allclose(loaded.layers[1].bias, before[1] * (1 - RATE * DECAY), rtol=1e-6)
 
@@ -345,4 +344,4 @@ def test_a_saved_model_keeps_its_exclusions(tmp_path):
 def test_refuses_an_exclusion_without_a_variable():
     optimizer = with_weight_decay_exclusions("sgd", ["kernel", "proxies"])
     with pytest.raises(ValueError, match=r"\['proxies'\] match none .*dense/kernel"):
-        fitted(optimizer)
+        after_a_step(optimizer)

@@ -54,7 +54,7 @@ def test_without_a_weight_it_is_a_metric_learner():
 
 def test_saving_keeps_the_point_and_the_weight(tmp_path):
     model = learner()
-    model.compile("adam")
+    model.compile("adam", run_eagerly=True)
     model.project_from_here(0.7)
     model.fit(*BATCH, verbose=0)
     model.save(tmp_path / "model.keras")

@@ -17,15 +17,14 @@ def dataset(bad=None, batches=4):
     return tf.data.Dataset.from_tensor_slices((x, labels)).batch(6)
 
 
-def learner_with(loss):
+def learner_with(loss, run_eagerly=True):
     learner = MetricLearner(keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)]), loss)
-    learner.compile(optimizer=keras.optimizers.SGD(0.01))
+    learner.compile(keras.optimizers.SGD(0.01), jit_compile=False, run_eagerly=run_eagerly)
     return learner
 
 
-@pytest.mark.parametrize("loss", [ContrastiveLoss(), ProxyNCALoss(3)], ids=["pairs", "proxies"])
-def test_stops_at_the_batch_that_diverges(loss):
-    learner, callback = learner_with(loss), StopOnNaN()
+def test_stops_at_the_batch_that_diverges():
+    learner, callback = learner_with(ContrastiveLoss()), StopOnNaN()
     learner.fit(dataset(), epochs=1, callbacks=[callback], verbose=0)
     assert callback.diverged_at is None and not learner.stop_training
     history = learner.fit(
@@ -98,7 +97,7 @@ CASES = {
 def test_names_what_held_the_first_nan(case, capsys):
     make_layer, loss, bad, at, expected = CASES[case]
     model = keras.Sequential([keras.Input((5,)), make_layer()], name="outer")
-    model.compile(keras.optimizers.SGD(0.01), loss=loss)
+    model.compile(keras.optimizers.SGD(0.01), loss, jit_compile=False)
     callback = StopOnNaN()
     model.fit(dataset(bad=bad), callbacks=[callback], verbose=0)
     assert (callback.diverged_at, callback.diverged_in) == ((0, at), expected)
@@ -128,7 +127,7 @@ def test_names_the_loss_of_a_learner():
 
 def test_names_nothing_where_several_steps_are_one():
     model = keras.Sequential([keras.Input((5,)), dense()])
-    model.compile(loss="mse", steps_per_execution=2)
+    model.compile(loss="mse", steps_per_execution=2, jit_compile=False)
     callback = StopOnNaN()
     model.fit(dataset(bad=2), callbacks=[callback], verbose=0)
     assert (callback.diverged_at, callback.diverged_in) == ((0, 3), None)
@@ -141,7 +140,7 @@ def test_training_is_the_same_with_it_and_continues_after_an_interrupt():
 
     def trained(callbacks):
         keras.utils.set_random_seed(0)
-        learner = learner_with(ContrastiveLoss())
+        learner = learner_with(ContrastiveLoss(), run_eagerly=False)
         if callbacks:
             with pytest.raises(KeyboardInterrupt):
                 learner.fit(dataset(), callbacks=[*callbacks, Interrupt()], verbose=0)

@@ -1,4 +1,5 @@
 import pickle
+import shutil
 import sys
 
 import numpy as np
@@ -65,7 +66,7 @@ def test_what_cannot_be_read_has_a_problem_and_no_embedding(embedder, embedded, 
 
 
 def test_what_pillow_decodes_and_tensorflow_does_not_is_left_out(
-    make_run, embedded, tmp_path, monkeypatch
+    run, embedded, tmp_path, monkeypatch
 ):
     """No file is known that passes the check and does not decode; this one passes half of it."""
     monkeypatch.setattr("gsp_tf.data.images.decode.ends_early", lambda *_: False)
@@ -74,7 +75,10 @@ def test_what_pillow_decodes_and_tensorflow_does_not_is_left_out(
     marker = b"\xff\xe3\xff\xff"  # of a segment that is longer than the rest of the file
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(content[:1000] + marker + content[1000:])
-    run, rows = make_run("--data.resize", "null").path, [*embedded[0][:3], str(broken)]
+    run, rows = shutil.copytree(run.path, tmp_path / "run"), [*embedded[0][:3], str(broken)]
+    recipe = (run / "recipe.yaml").read_text("utf-8")
+    assert "resize: 20" in recipe
+    (run / "recipe.yaml").write_text(recipe.replace("resize: 20", "resize: null"), "utf-8")
     result = BatchEmbedder(run)({"path": [rows[0], rows[3], *rows[1:3]]})
     assert result["problem"].tolist() == ["", "TensorFlow cannot decode it", "", ""]
     with pytest.warns(UserWarning, match="1 of 4 files cannot be read"):

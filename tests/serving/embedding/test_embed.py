@@ -1,9 +1,6 @@
 import csv
 import os
 import shutil
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,30 +10,6 @@ from embedded import edit_json, save_run
 from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.serving import EmbeddingsFolder, RunModel, embed_images
 from gsp_tf.serving._metadata import file_sha256
-
-# Embeds, and kills itself in place of the third renaming of a shard.
-KILL = """
-import os, signal, sys
-from gsp_tf import _files as files
-from gsp_tf.cli import main
-
-left = [3]
-
-def replace(source, target, original=os.replace):
-    left[0] -= str(target).endswith(".parquet")
-    if left[0] == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    original(source, target)
-
-files.os.replace = replace
-main(sys.argv[1:])
-"""
-
-
-@pytest.fixture(scope="module")
-def embedded(finished_run, images, tmp_path_factory):
-    """The embeddings of all images, 80 of them, in shards of 16; to be copied."""
-    return embed_images(finished_run, [images], tmp_path_factory.mktemp("whole") / "out", 16).path
 
 
 @pytest.fixture
@@ -63,6 +36,10 @@ def test_are_those_of_the_evaluation(finished_run, embedded):
 
 
 def test_the_metadata_say_what_they_are(finished_run, embedded):
+    [shard, *_] = EmbeddingsFolder.open(embedded).shards()
+    columns = shard.columns["file_size"], shard.columns["file_time"]
+    for path, size, time in zip(shard.paths, *columns, strict=True):
+        assert size.as_py() == os.path.getsize(path) and time.value == os.stat(path).st_mtime_ns
     metadata = EmbeddingsFolder.open(embedded).metadata()
     assert metadata.model.sha256 == file_sha256(finished_run / "model.keras")
     assert metadata.model.recipe == "digits" and metadata.dim == 8
@@ -77,17 +54,17 @@ def test_the_metadata_say_what_they_are(finished_run, embedded):
     ]
 
 
-def test_a_killed_process_goes_on_with_what_is_missing(
-    finished_run, images, embedded, tmp_path, monkeypatch
+def test_after_a_killed_process_what_is_missing_or_lost_is_computed(
+    finished_run, images, embedded, tmp_path, monkeypatch, kill_command
 ):
     out = EmbeddingsFolder(tmp_path / "out")
     arguments = ["embed", finished_run, images, "--out", out.path, "--shard-size", "16"]
-    process = subprocess.run([sys.executable, "-c", KILL, *map(str, arguments)], timeout=900)
-    assert process.returncode == -signal.SIGKILL
+    kill_command(*arguments, renaming=4, ending=".parquet")
     with pytest.raises(ValueError, match="is not complete: gsp-tf embed was stopped"):
         EmbeddingsFolder.open(out.path)
-    assert [out.shard_path(i).exists() for i in range(5)] == [True, True, False, False, False]
-    written = {i: out.shard_path(i).stat().st_mtime_ns for i in range(2)}
+    out.shard_path(0).unlink()
+    assert [out.shard_path(i).exists() for i in range(5)] == [False, True, True, False, False]
+    written = [out.shard_path(i).stat().st_mtime_ns for i in (1, 2)]
     done = []
     original = RunModel.embed_images
 
@@ -101,8 +78,8 @@ def test_a_killed_process_goes_on_with_what_is_missing(
     expected_paths, expected_labels, expected = contents(embedded)
     assert paths == expected_paths and labels == expected_labels and len(set(paths)) == 80
     np.testing.assert_allclose(embeddings, expected, atol=1e-6)
-    assert done == paths[32:]
-    assert written == {i: out.shard_path(i).stat().st_mtime_ns for i in range(2)}
+    assert done == [*paths[:16], *paths[48:]]
+    assert written == [out.shard_path(i).stat().st_mtime_ns for i in (1, 2)]
     names = [path.name for path in sorted(out.path.iterdir())]
     assert names == [path.name for path in sorted(embedded.iterdir())]
 
@@ -110,15 +87,9 @@ def test_a_killed_process_goes_on_with_what_is_missing(
 def test_what_is_complete_is_not_computed_again(finished_run, images, own, monkeypatch):
     monkeypatch.setattr(RunModel, "embed_images", None)
     assert embed_images(finished_run, [images], own.path).metadata() == own.metadata()
-
-
-def test_a_lost_shard_is_written_again(finished_run, images, own, embedded):
     own.shard_path(3).unlink()
     with pytest.raises(FileNotFoundError, match="lacks embeddings-00003.parquet"):
         EmbeddingsFolder.open(own.path)
-    edit_json(own.metadata_path, outcome=None)
-    embed_images(finished_run, [images], own.path)
-    assert contents(own.path)[0] == contents(embedded)[0]
 
 
 def test_files_that_are_no_images_are_listed_and_left_out(digits_run, images, tmp_path, command):
@@ -248,27 +219,11 @@ def test_impossible_metadata_are_refused(own, changes, message):
         EmbeddingsFolder.open(own.path)
 
 
-def test_size_and_time_of_the_files_are_noted(own):
-    shard = next(own.shards())
-    for path, size, time in zip(
-        shard.paths, shard.columns["file_size"], shard.columns["file_time"], strict=True
-    ):
-        assert size.as_py() == os.path.getsize(path) and time.value == os.stat(path).st_mtime_ns
-
-
 def test_bad_arguments(digits_run, images, tmp_path, command):
-    assert (
-        "shard_size must be 1 or more, received 0"
-        in command("embed", digits_run, images, "--shard-size", "0")[2]
-    )
-    assert "is not a run folder" in command("embed", tmp_path, images)[2]
-    assert "gone does not exist" in command("embed", digits_run, tmp_path / "gone")[2]
-    assert "holds no embeddings" in command("index", tmp_path)[2]
-
-
-def test_the_models_of_several_folds_are_not_one(digits_run, images):
-    recipe = RunFolder(digits_run).recipe_path
-    text = recipe.read_text("utf-8").replace("name: fractions", "name: mlrc")
-    recipe.write_text(text, "utf-8")
-    with pytest.raises(ValueError, match="name the run folder of one of them.*fold-0-repeat-0"):
-        embed_images(digits_run, [images])
+    for arguments, message in (
+        (["embed", digits_run, images, "--shard-size", "0"], "shard_size must be 1 or more, rec"),
+        (["embed", tmp_path, images], "is not a run folder"),
+        (["embed", digits_run, tmp_path / "gone"], "gone does not exist"),
+        (["index", tmp_path], "holds no embeddings"),
+    ):
+        assert message in command(*arguments)[2]

@@ -1,14 +1,9 @@
-"""Collections embedded by local clusters of Ray, whose driver and then a worker are killed."""
+"""Collections embedded by a local cluster of Ray, after a driver was killed, and then a worker."""
 
-import contextlib
 import dataclasses
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json
+from ray_jobs import processes_of, ray_without_processes, start_driver, wait_until, written
 
 from gsp_tf.serving import (
     BatchEmbedder,
@@ -24,130 +20,50 @@ from gsp_tf.serving import (
     EmbeddingsFolder,
     build_index,
     embed_collection,
-    embed_images,
 )
 from gsp_tf.serving.embedding import workers
 from gsp_tf.serving.embedding._job import finish, forget_attempts
 from gsp_tf.serving.embedding._ray import ray_session
 
-SHARD_SIZE, NUM_SHARDS = 8, 11
+NUM_SHARDS = 11
 
 
 @pytest.fixture(scope="module")
-def collection(images, tmp_path_factory):
-    """80 images and two that cannot be read: by absolute and relative paths, and as bytes."""
-    folder = tmp_path_factory.mktemp("collection")
-    paths = sorted(map(str, images.rglob("*.png")))
-    labels = [Path(path).parent.name for path in paths]
-    (folder / "broken.png").write_bytes(Path(paths[0]).read_bytes()[:90])
-    first = {"path": [*paths[:20], "broken.png"], "label": [*labels[:20], None]}
-    relative = [os.path.relpath(path, folder) for path in paths[20:50]]
-    contents = [Path(path).read_bytes() for path in paths[50:]]
-    last = {"path": [*paths[50:], "/text"], "bytes": [*contents, b"text"], "id": range(31)}
-    pq.write_table(pa.table(first), folder / "0.parquet", row_group_size=6)
-    pq.write_table(pa.table({"path": relative, "label": labels[20:50]}), folder / "1.parquet")
-    pq.write_table(pa.table({key: list(last[key]) for key in last}), folder / "2.parquet")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def expected(finished_run, images, tmp_path_factory):
+def expected(embedded):
     """Dict from the paths of the images to their embeddings, by `embed_images`."""
-    [shard] = embed_images(
-        finished_run, [images], tmp_path_factory.mktemp("whole") / "out"
-    ).shards()
-    return dict(zip(shard.paths, shard.embeddings, strict=True))
+    shards = EmbeddingsFolder(embedded).shards()
+    return {p: row for s in shards for p, row in zip(s.paths, s.embeddings, strict=True)}
 
 
-def processes(marker):
-    """Process ids and command lines of those that were started with a variable."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if marker.encode() in (folder / "environ").read_bytes():
-                found[int(folder.name)] = (folder / "cmdline").read_bytes()
-    return found
-
-
-def wait_until(condition):
-    """Wait for what happens soon, or never if the test is to fail."""
-    deadline = time.monotonic() + 1200
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def written(out):
-    """Shards that are written, and when."""
-    return {path.name: path.stat().st_mtime_ns for path in out.glob("embeddings-*.parquet")}
+def names(folder):
+    return {path.name for path in folder.path.iterdir()}
 
 
 @pytest.fixture(scope="module")
-def interrupted(finished_run, collection, tmp_path_factory):
-    """What a driver wrote with one worker, which was killed; its folder for temporary files has a
-    long name."""
-    out = tmp_path_factory.mktemp("out") / "embedded"
-    temporary = tmp_path_factory.mktemp("temporary") / ("long" * 20)
-    temporary.mkdir()
-    command = [sys.executable, "-m", "gsp_tf.cli", "embed-collection", finished_run, collection]
-    command += ["--out", out, "--shard-size", SHARD_SIZE, "--workers", 1]
-    marker = f"GSP_TF_TEST={out}-driver"
-    driver = subprocess.Popen(
-        list(map(str, command)),
-        env={**os.environ, "TMPDIR": str(temporary), "GSP_TF_TEST": f"{out}-driver"},
-    )
-    try:
-        wait_until(lambda: len(written(out)) >= 2 or driver.poll() is not None)
-    finally:
-        driver.kill()
-    assert driver.wait() == -signal.SIGKILL
-    wait_until(lambda: not processes(marker))
-    return SimpleNamespace(out=out, written=written(out))
-
-
-@pytest.fixture(scope="module")
-def finished(interrupted, finished_run, collection):
-    """The folder after a second call, whose only worker was killed on the way."""
-    out, marker = interrupted.out, f"GSP_TF_TEST={interrupted.out}-worker"
-    killed = SimpleNamespace()
-
-    def kill():
-        wait_until(lambda: len(written(out)) > len(interrupted.written))
-        found = [pid for pid, line in processes(marker).items() if b"ray::MapWorker" in line]
-        os.kill(found[0], signal.SIGKILL)
-        killed.workers, killed.written = len(found), len(written(out))
-
-    killer = threading.Thread(target=kill)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GSP_TF_TEST", f"{out}-worker")
-        patch.delenv("RAY_ADDRESS", raising=False)
-        killer.start()
-        with pytest.warns(UserWarning, match="2 of 82 files cannot be read"):
-            folder = embed_collection(finished_run, collection, out, workers=1)
-    killer.join()
-    return SimpleNamespace(folder=folder, killed=killed, marker=marker)
+def finished(job):
+    """The folder after the job."""
+    job.driver.join(1200)
+    output = (job.folder / "output.txt").read_text()
+    assert job.driver.exitcode == 0 and "2 of 82 files cannot be read" in output, output
+    return EmbeddingsFolder(job.out)
 
 
 @pytest.fixture
 def own(finished, tmp_path):
-    return EmbeddingsFolder(shutil.copytree(finished.folder.path, tmp_path / "out"))
+    return EmbeddingsFolder(shutil.copytree(finished.path, tmp_path / "out"))
 
 
-@pytest.fixture
-def without_ray(monkeypatch):
-    monkeypatch.setattr(workers, "ray_session", None)
-
-
-def test_the_driver_and_a_worker_were_killed_on_the_way(interrupted, finished):
-    assert 2 <= len(interrupted.written) < finished.killed.written < NUM_SHARDS
-    assert finished.killed.workers == 1  # so Ray has started another
+def test_what_killed_processes_wrote_is_not_computed_again(interrupted, job, finished):
+    (written_by_killed,) = job.killed  # one worker, so Ray has started another
+    assert 2 == len(interrupted.written) < written_by_killed < NUM_SHARDS
+    assert interrupted.written.items() <= written(finished.path).items()
+    wait_until(lambda: not processes_of(job.folder))
 
 
 def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collection):
-    folder = EmbeddingsFolder.open(finished.folder.path)
+    folder = EmbeddingsFolder.open(finished.path)
     shards = list(folder.shards())
     paths = [path for shard in shards for path in shard.paths]
-    assert paths == list(dict.fromkeys(paths)) and set(paths) == set(expected)
     assert paths == sorted(expected)
     embeddings = np.concatenate([shard.embeddings for shard in shards])
     np.testing.assert_allclose(embeddings, [expected[path] for path in paths], atol=1e-6)
@@ -155,46 +71,49 @@ def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collecti
     assert labels == [Path(path).parent.name for path in paths[:50]] + [None] * 30
     corrupt = dict(folder.corrupt())
     assert set(corrupt) == {str(collection / "broken.png"), "/text"}
-    metadata = folder.metadata()
-    assert metadata.images.listed == 82 and metadata.outcome.embedded == 80
-    assert metadata.outcome.corrupt == 2
-    np.testing.assert_allclose(metadata.outcome.lengths, 1, atol=1e-5)
+    listed, outcome = folder.metadata().images.listed, folder.metadata().outcome
+    assert (listed, outcome.embedded, outcome.corrupt) == (82, 80, 2)
+    np.testing.assert_allclose(outcome.lengths, 1, atol=1e-5)
     numbers = [n for shard in shards for n in shard.columns["id"].to_pylist()]
     assert numbers == [None] * 50 + list(range(30))
     sizes = [n for shard in shards for n in shard.columns["file_size"].to_pylist()]
     assert sizes == list(map(os.path.getsize, paths))
-    names = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
-    names |= {"embeddings.json", "corrupt.csv", ".lock"}
-    assert {path.name for path in folder.path.iterdir()} == names
+    shards = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
+    assert names(folder) == shards | {"embeddings.json", "corrupt.csv", ".lock"}
 
 
-def test_what_was_written_is_not_computed_again(interrupted, finished):
-    assert interrupted.written.items() <= written(finished.folder.path).items()
-
-
-def test_no_process_is_left(finished):
-    wait_until(lambda: not processes(finished.marker))
+@pytest.mark.evidence
+def test_a_driver_that_was_killed_leaves_no_process(
+    finished_run, collection, finished, tmp_path, in_this_process
+):
+    out = tmp_path / "out"
+    driver = start_driver(finished_run, collection, out, tmp_path)
+    wait_until(lambda: len(written(out)) >= 2 or not driver.is_alive())
+    driver.kill()
+    driver.join()
+    wait_until(lambda: not processes_of(tmp_path))
+    before = written(out)
+    assert 2 <= len(before) < NUM_SHARDS
+    with pytest.warns(UserWarning, match="2 of 82 files"):
+        folder = embed_collection(finished_run, collection, out)
+    assert before.items() <= written(out).items()
+    assert folder.metadata().outcome == finished.metadata().outcome
 
 
 def test_an_index_takes_it(finished, expected, tmp_path):
-    index = build_index(finished.folder, tmp_path / "index")
+    index = build_index(finished, tmp_path / "index")
     path, embedding = next(iter(expected.items()))
     ids, _ = index.search(embedding[None], 1)
     assert index.paths(ids[0]) == [path]
 
 
-def test_what_is_complete_needs_no_ray(own, finished_run, collection, without_ray):
+def test_what_is_complete_needs_no_ray(own, finished_run, collection, monkeypatch):
+    monkeypatch.setattr(workers, "ray_session", None)
     with pytest.warns(UserWarning, match="2 of 82"):
         folder = embed_collection(finished_run, collection, own.path)
     assert folder.metadata() == own.metadata()
-
-
-def test_another_collection_is_refused(own, digits_run, collection, without_ray):
     with pytest.raises(ValueError, match="list of images: 82 there"):
-        embed_collection(digits_run, collection / "1.parquet", own.path)
-
-
-def test_a_damaged_shard_is_named_at_the_end(own, finished_run, collection, without_ray):
+        embed_collection(finished_run, collection / "1.parquet", own.path)
     edit_json(own.metadata_path, outcome=None)
     own.shard_path(3).write_bytes(own.shard_path(3).read_bytes()[:-9])
     with pytest.raises(ValueError, match="embeddings-00003.parquet is damaged"):
@@ -204,25 +123,13 @@ def test_a_damaged_shard_is_named_at_the_end(own, finished_run, collection, with
         embed_collection(finished_run, collection, own.path)
 
 
+class Killed(BaseException):
+    """What stands for SIGKILL."""
+
+
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Ray Data as far as it is used here, without processes."""
-
-    class Dataset(list):
-        context = SimpleNamespace()
-
-        def map_batches(self, function, fn_constructor_args, **options):
-            mapped = function(*fn_constructor_args[:-1], threads=None)
-            batches = (mapped({key: [row[key]] for key in row}) for row in self)
-            rows = ({key: batch[key][0] for key in batch} for batch in batches)
-            return SimpleNamespace(iter_rows=lambda: rows)
-
-    data = SimpleNamespace(
-        from_items=lambda items, override_num_blocks: Dataset(items),
-        ActorPoolStrategy=lambda size: size,
-    )
-    ray = SimpleNamespace(data=data, cluster_resources=lambda: {"CPU": 2.0})
-    monkeypatch.setattr(workers, "ray_session", lambda: contextlib.nullcontext(ray))
+    monkeypatch.setattr(workers, "ray_session", ray_without_processes)
 
 
 @pytest.fixture
@@ -234,24 +141,26 @@ def unfinished(own):
 
 
 @pytest.mark.filterwarnings("ignore:2 of 82 files")
-def test_a_lost_shard_is_written_again(
-    unfinished, finished, finished_run, collection, in_this_process
+def test_a_lost_shard_is_written_again_or_the_job_ends(
+    unfinished, finished, finished_run, collection, in_this_process, monkeypatch
 ):
+    def fail(*_):
+        raise OSError("No space left on device")
+
     before = written(unfinished.path)
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddingsFolder, "write_shard", fail)
+        with pytest.raises(ValueError, match="Shard 2: No space left .* continues with what is"):
+            embed_collection(finished_run, collection, unfinished.path)
     embed_collection(finished_run, collection, unfinished.path)
-    assert unfinished.read_shard(2, 8).paths == finished.folder.read_shard(2, 8).paths
+    assert unfinished.read_shard(2, 8).paths == finished.read_shard(2, 8).paths
     assert before.items() <= written(unfinished.path).items()
-    assert {path.name for path in unfinished.path.iterdir()} == {
-        path.name for path in finished.folder.path.iterdir()
-    }
+    assert names(unfinished) == names(finished)
 
 
 def test_what_a_worker_left_that_was_killed_after_its_last_shard_was_renamed_is_removed(
     unfinished, finished, finished_run, collection, monkeypatch
 ):
-    class Killed(BaseException):
-        """What stands for SIGKILL."""
-
     write_shard = EmbeddingsFolder.write_shard
 
     def write_and_leave(folder, number, shard):
@@ -265,20 +174,7 @@ def test_what_a_worker_left_that_was_killed_after_its_last_shard_was_renamed_is_
             worker(finished_run, unfinished.path, collection)()
     assert len(list(unfinished.path.glob(".*[0-9]*"))) == 2
     finish(unfinished, unfinished.metadata())
-    assert {path.name for path in unfinished.path.iterdir()} == {
-        path.name for path in finished.folder.path.iterdir()
-    }
-
-
-def test_a_shard_that_cannot_be_written_ends_the_job(
-    unfinished, finished_run, collection, in_this_process, monkeypatch
-):
-    def fail(*_):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(EmbeddingsFolder, "write_shard", fail)
-    with pytest.raises(ValueError, match="Shard 2: No space left .* continues with what is"):
-        embed_collection(finished_run, collection, unfinished.path)
+    assert names(unfinished) == names(finished)
 
 
 def worker(run, out, source):
@@ -290,9 +186,6 @@ def worker(run, out, source):
 def test_a_shard_that_kills_its_workers_is_not_tried_for_ever(
     unfinished, finished_run, collection, monkeypatch
 ):
-    class Killed(BaseException):
-        """What stands for SIGKILL."""
-
     def kill(*_):
         raise Killed
 
@@ -326,12 +219,10 @@ def test_bad_arguments(finished_run, collection, command):
     assert "is not a run folder" in command("embed-collection", collection, collection)[2]
 
 
-def test_without_ray(finished_run, collection, tmp_path, command, monkeypatch):
+def test_without_ray(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    code, _, errors = command(
-        "embed-collection", finished_run, collection, "--out", tmp_path / "out"
-    )
-    assert code == 1 and 'pip install ".[ray]"' in errors
+    with pytest.raises(ImportError, match=r'pip install "\.\[ray\]"'), ray_session():
+        pass
 
 
 @pytest.fixture

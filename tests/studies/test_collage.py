@@ -68,9 +68,8 @@ def untrained(monkeypatch):
 
 
 def test_takes_the_runs_that_are_there_and_trains_the_others(
-    recipe, tmp_path, monkeypatch, capsys, untrained
+    script, recipe, tmp_path, monkeypatch, capsys, untrained
 ):
-    script = importlib.import_module("collage")
     monkeypatch.delitem(script.VARIANTS, script.ZERO_SHOT)
     runs, name = tmp_path / "runs", script.VARIANTS[script.GSP][0]
     script.sweep([recipe], {name: script.variants([recipe])[name]}, (3,), runs)
@@ -106,8 +105,7 @@ def test_a_run_is_trained_in_a_process_of_its_own(recipe, tmp_path):
     assert 0 <= folder.metrics()["test"]["map_at_r"] <= 1 and folder.model_path.is_file()
 
 
-def test_the_recipes_are_those_of_the_runs(recipe):
-    script = importlib.import_module("collage")
+def test_the_recipes_are_those_of_the_runs(script, recipe):
     recipes = {
         variant: load_recipe(recipe, script.variants([recipe])[name])
         for variant, (name, _) in script.VARIANTS.items()
@@ -119,12 +117,12 @@ def test_the_recipes_are_those_of_the_runs(recipe):
     assert (alone.data.collage.grid, alone.data.image_size) == (1, 8)
 
 
-def test_the_collages_may_be_of_cifar100(tmp_path, published):
+def test_the_collages_may_be_of_cifar100(script, tmp_path, published):
     published(load_cifar100, {"all": (100, 300)})
     write_cifar100(tmp_path)
     cifar100 = STUDIES / "cifar100.yaml"
     files = [STUDIES.parent / "small_collage.yaml", cifar100]
-    options = importlib.import_module("collage").variants(files)
+    options = script.variants(files)
     for name, size in (("small_collage_pnca-gsp", 64), ("small_collage_pnca-alone", 32)):
         recipe = load_recipe(files, [*options[name], f"--data.path={tmp_path}"])
         splits = load_splits(recipe)

@@ -1,0 +1,104 @@
+"""What layers refuse when they are made."""
+
+import re
+
+import numpy as np
+import pytest
+
+from gsp_tf import layers
+
+BRANCHES = {"num_prototypes": (2, 3), "embedding_dim": (4, 5), "hidden_dim": 6}
+# Arguments of layers that cannot be made without any.
+GIVEN = {
+    layers.CodedResidualBranches: BRANCHES,
+    layers.CodedResidualTransform: dict.fromkeys(BRANCHES, 2),
+    layers.DenseBranches: {"embedding_dim": (5, 4)},
+    layers.GlobalLocalEmbedding: {"dim": 4, "key_dim": 3},
+    **dict.fromkeys(
+        [
+            layers.AttentiveGrouping,
+            layers.ChannelGrouping,
+            layers.GateGrouping,
+            layers.LinearGrouping,
+        ],
+        {"num_groups": 3, "group_dim": 4},
+    ),
+}
+REFUSED = {
+    "must be an integer of at least 1": [
+        (layers.AttentiveGrouping, "key_dim", 0),
+        (layers.CBAMPooling, "reduction", 0),
+        (layers.CBAMPooling, "kernel_size", 1.5),
+        (layers.ChannelGrouping, "hidden_dim", 0),
+        (layers.CodedResidualTransform, "num_prototypes", 0),
+        (layers.CodedResidualTransform, "embedding_dim", 2.5),
+        (layers.CodedResidualTransform, "hidden_dim", -1),
+        (layers.DelfPooling, "hidden_dim", 0),
+        (layers.GSoPPooling, "reduced_dim", -1),
+        (layers.GateGrouping, "hidden_dim", -1),
+        (layers.GeneralizedSumPooling, "num_prototypes", 0),
+        (layers.GeneralizedSumPooling, "num_prototypes", 2.5),
+        (layers.GlobalLocalEmbedding, "key_dim", 0),
+        (layers.LinearGrouping, "num_groups", 0),
+        (layers.LinearGrouping, "group_dim", 2.5),
+        (layers.NetVLAD, "num_clusters", 0),
+        (layers.NetVLAD, "num_clusters", 2.5),
+        (layers.OptimalTransportPooling, "num_prototypes", 0),
+        (layers.OptimalTransportPooling, "num_iterations", 1.5),
+        (layers.SMKPooling, "smoothing_size", 0),
+        (layers.SMKPooling, "smoothing_size", 2.5),
+        (layers.SecondOrderAttention, "key_dim", 2.5),
+        (layers.SolarPooling, "key_dim", 0),
+    ],
+    "must be positive and finite": [
+        *((layers.GeneralizedMaxPooling, "regularization", x) for x in (0.0, -1.0, np.inf, np.nan)),
+        *((layers.GeneralizedMeanPooling, "p", x) for x in (0.0, -1.0, np.inf, np.nan)),
+        (layers.GeneralizedSumMeanPooling, "p", 0.0),
+        (layers.GeneralizedSumPooling, "entropy_smoothing", -1.0),
+        (layers.OptimalTransportPooling, "entropy_smoothing", 0.0),
+        (layers.SolarPooling, "p", 0.0),
+    ],
+    "must not be negative": [
+        (layers.CodedResidualBranches, "consistency_weight", -1.0),
+        (layers.CodedResidualTransform, "diversity_weight", -0.1),
+        (layers.DenseBranches, "consistency_weight", -1.0),
+    ],
+    "must be a pair, one for each branch": [
+        (layers.CodedResidualBranches, "num_prototypes", 5),
+        (layers.CodedResidualBranches, "embedding_dim", (1, 2, 3)),
+        (layers.DenseBranches, "embedding_dim", 5),
+    ],
+    "must be a positive multiple of 2 with heads='both'": [
+        (layers.GlobalLocalEmbedding, "dim", 0),
+        (layers.GlobalLocalEmbedding, "dim", 7),
+    ],
+    "must be one of both, global, local, single": [(layers.GlobalLocalEmbedding, "heads", "all")],
+    'must be "channels_last" or "channels_first"': [(layers.CrowPooling, "data_format", "NHWC")],
+    "must be one of": [(layers.GeneralizedSumPooling, "solver", "exact")],
+    "must lie in": [(layers.GeneralizedSumPooling, "transport_ratio", 0.0)],
+}
+
+
+@pytest.mark.parametrize(
+    ("message", "layer", "name", "value"),
+    [(message, *case) for message, cases in REFUSED.items() for case in cases],
+)
+def test_refuses(message, layer, name, value):
+    match = f"{name} {re.escape(message)}.*received {re.escape(repr(value))}"
+    with pytest.raises(ValueError, match=match):
+        layer(**{**GIVEN.get(layer, {}), name: value})
+
+
+@pytest.mark.parametrize(
+    ("layer", "arguments", "message"),
+    [
+        (layers.DenseBranches, ((5, 0),), "embedding_dim must be an integer .* received 0"),
+        (layers.GlobalLocalEmbedding, (0, 3, 1.0, "local"), "1 with heads='local', received 0"),
+        (layers.WeldonPooling, (0, 3), "received 0 and 3"),
+        (layers.WeldonPooling, (1.5, 3), "received 1.5 and 3"),
+        (layers.WeldonPooling, (3, -1), "received 3 and -1"),
+    ],
+)
+def test_refuses_in_part(layer, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        layer(*arguments)

@@ -243,10 +243,7 @@ def test_keys_and_shapes(tmp_path, state, suffix):
             {**state, "conv2_3x3_bn.bias": np.full(192, np.nan, "float32")},
             "conv2_3x3_bn.bias has values that are not finite",
         ),
-        (
-            {last: state[last]},
-            rf"lacks (\w+\.\w+, ){{4}}\w+\.\w+ and {len(state) - 6} more.$",
-        ),
+        ({last: state[last]}, rf"lacks (\w+\.\w+, ){{4}}\w+\.\w+ and {len(state) - 6} more.$"),
     ):
         WRITERS[suffix](path, arrays)
         check_refused(path, message)
@@ -285,14 +282,8 @@ def test_code_in_a_pickle_is_not_run(tmp_path, protocol):
         ({"a": Persistent((1, 2))}, "damaged|not enough values"),
         ({"a": Persistent(("module", Global("torch", "FloatStorage"), "0", "cpu", 1))}, "storage"),
         ({"a": Call(Global("torch", "FloatStorage"), (3,))}, "damaged .*not callable"),
-        (
-            {"a": Call(Global("torch._utils", "_rebuild_tensor_v2"), ())},
-            "damaged .*missing 4",
-        ),
-        (
-            {"a": tensor("0", np.zeros(2), offset=-1)},
-            "a tensor with arguments that no s",
-        ),
+        ({"a": Call(Global("torch._utils", "_rebuild_tensor_v2"), ())}, "damaged .*missing 4"),
+        ({"a": tensor("0", np.zeros(2), offset=-1)}, "a tensor with arguments that no s"),
         ({"a": tensor("0", np.zeros(2), shape=(-2,), strides=(1,))}, "a tensor with arguments"),
         ({"a": tensor("0", np.zeros(2), shape=(2,), strides=(1, 1))}, "a tensor with arguments"),
         ({"a": tensor("0", np.zeros(2), shape=(1,) * 9)}, "a tensor with arguments"),
@@ -328,7 +319,7 @@ def test_damaged_pickles(tmp_path, data):
         (b"}r\xff\xff\xff\xff.", None),
         # Tuples of two times the last one: the hash of a key would take 2 ** 5000 steps.
         (b"}(K\x01K\x02\x86" + b"q\x00h\x00\x86" * 5000 + b"K\x00u.", "not a name but a tuple"),
-        (b"}" + b")\x85" + b"\x85" * 500_000 + b"K\x00s.", "not a name but a tuple"),
+        (b"}" + b")\x85" + b"\x85" * 100_000 + b"K\x00s.", "not a name but a tuple"),
         # The same where the type of a storage is looked up.
         (
             b"(X\x07\x00\x00\x00storageK\x01" + b"q\x00h\x00\x86" * 5000 + b"h\x00h\x00K\x01tQ.",

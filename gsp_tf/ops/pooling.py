@@ -12,6 +12,7 @@ from gsp_tf.ops.transport import (
     Solver,
     check_transport,
     presence,
+    softmax,
     taken_and_left,
     through_solution,
 )
@@ -144,7 +145,7 @@ def generalized_sum_pooling(
         square_norms, scale, prototype_squares, square_costs = _squares(features, prototypes)
         feature_squares = square_norms * scale * scale
         cost = ops.sqrt(square_costs)
-        assignment = ops.softmax(-entropy_smoothing * cost)
+        assignment = softmax(-entropy_smoothing * cost)
         # log s is computed from the nearest prototype, which has a_ij = exp(-ε c_ij) / s_j.
         log_s = -entropy_smoothing * ops.min(cost, axis=-1)
         log_s -= ops.log(ops.max(assignment, axis=-1))
@@ -216,7 +217,7 @@ def attribute_maps(
     square_costs = _squares(features, lipschitz_normalize(prototypes))[-1]
     coincident = square_costs == 0
     cost = ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_costs)))
-    return weights[..., None] * ops.softmax(-entropy_smoothing * cost)
+    return weights[..., None] * softmax(-entropy_smoothing * cost)
 
 
 def _squares(features, prototypes):

@@ -75,7 +75,7 @@ def partial_transport(
     @custom_gradient
     def transport(cost):
         logits = -entropy_smoothing * cost
-        assignment = ops.softmax(logits, axis=-2)
+        assignment = softmax(logits, axis=-2)
         log_s = ops.logsumexp(logits, axis=-2)
         taken, left = taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations)
         residual = left / n
@@ -91,6 +91,13 @@ def partial_transport(
         return (residual, plan), gradient
 
     return transport(cost)
+
+
+def softmax(logits, axis=-1):
+    """Softmax, without Keras' warning about an axis of size 1."""
+    if logits.shape[axis] == 1:
+        return ops.exp(logits - logits)
+    return ops.softmax(logits, axis=axis)
 
 
 def presence(features, mask):
@@ -259,4 +266,4 @@ def balanced_transport(
         )
         log_share = ops.logsumexp(log_plan, axis=-1, keepdims=True)
         potential = potential - math.log(cost.shape[-2]) - log_share
-    return weights * ops.softmax(logits + potential, axis=-2)
+    return weights * softmax(logits + potential, axis=-2)

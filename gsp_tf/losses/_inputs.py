@@ -95,7 +95,7 @@ def _rules_of_shapes(labels, embeddings):
         size = ops.size(labels)
         yield size > 0, "A loss needs at least one sample; number of labels:", size
     if None in (labels.shape[0], _static_shape(embeddings) and embeddings.shape[0]):
-        sizes = ops.stack([ops.size(labels), ops.shape(embeddings)[0]])
+        sizes = ops.stack([ops.size(labels), ops.size(embeddings[..., 0])])
         message = "A loss takes one label for each embedding; numbers of labels and embeddings:"
         yield sizes[0] == sizes[1], message, sizes
 

@@ -53,6 +53,19 @@ def wrap_clipping(optimizer: keras.optimizers.Optimizer, wrap: Callable) -> None
     optimizer._clip_gradients = functools.partial(wrap, clip=clip)
 
 
+def serialized_optimizer(optimizer: keras.optimizers.Optimizer) -> dict:
+    """The config of an optimizer under the name that every backend knows."""
+
+    def portable(config):
+        if isinstance(config, dict):
+            config = {name: portable(value) for name, value in config.items()}
+            if str(config.get("module")).startswith("keras.src.backend.torch.optimizers."):
+                config["module"] = "keras.optimizers"
+        return config
+
+    return portable(keras.saving.serialize_keras_object(optimizer))
+
+
 def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """All layers of a model, including those inside other layers."""
     return model._flatten_layers(include_self=False)

@@ -4,9 +4,9 @@ import math
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
+from gsp_tf._backend import available, checked
 from gsp_tf._typing import Tensor
 from gsp_tf.ops import at_least_float32
 
@@ -30,12 +30,9 @@ def check_inputs(
     rules = [*_rules_of_shapes(labels, embeddings), *_rules_of_labels(labels, num_classes)]
     if not normalize:
         rules.append(_rule_of_norms(embeddings))
-    with tf.control_dependencies([_assert(*rule) for rule in rules]):
-        labels = tf.identity(labels)
-    if num_classes is None:
-        labels = ops.cast(labels, "int64")
-    else:
-        labels = ops.cast(ops.clip(ops.cast(labels, "int64"), 0, num_classes - 1), "int32")
+    labels = ops.cast(checked(labels, rules), available("int64"))
+    if num_classes is not None:
+        labels = ops.cast(ops.clip(labels, 0, num_classes - 1), "int32")
     is_finite = ops.all(ops.isfinite(embeddings))
     return labels, embeddings, ops.all(ops.stack([is_finite, *(is_met for is_met, *_ in rules)]))
 
@@ -62,8 +59,9 @@ def _numeric_tensor(values, message):
     except (TypeError, ValueError):
         received = "None" if values is None else type(values).__name__
         raise ValueError(f"{message}, received {received}.") from None
-    if not (tensor.dtype.is_integer or tensor.dtype.is_floating):
-        raise ValueError(f"{message}, received {tensor.dtype.name}.")
+    dtype = keras.backend.standardize_dtype(tensor.dtype)
+    if not (keras.backend.is_int_dtype(dtype) or keras.backend.is_float_dtype(dtype)):
+        raise ValueError(f"{message}, received {dtype}.")
     return tensor
 
 
@@ -97,18 +95,18 @@ def _rules_of_shapes(labels, embeddings):
         size = ops.size(labels)
         yield size > 0, "A loss needs at least one sample; number of labels:", size
     if None in (labels.shape[0], _static_shape(embeddings) and embeddings.shape[0]):
-        sizes = ops.stack([ops.size(labels), tf.shape(embeddings)[0]])
+        sizes = ops.stack([ops.size(labels), ops.size(embeddings[..., 0])])
         message = "A loss takes one label for each embedding; numbers of labels and embeddings:"
         yield sizes[0] == sizes[1], message, sizes
 
 
 def _rules_of_labels(labels, num_classes):
-    if labels.dtype.is_floating:
+    if _is_floating(labels):
         is_whole = ops.logical_and(ops.isfinite(labels), labels == ops.floor(labels))
         yield _rule(is_whole, labels, "Labels must be whole numbers")
     if num_classes is not None:
-        labels = ops.cast(labels, "int64")
-        is_class = ops.logical_and(labels >= 0, labels < num_classes)
+        labels = ops.cast(labels, available("int64"))
+        is_class = ops.logical_and(labels >= 0, labels <= num_classes - 1)
         message = f"Labels must lie in 0 to {num_classes - 1} (num_classes={num_classes})"
         yield _rule(is_class, labels, message)
 
@@ -125,15 +123,11 @@ def _rule_of_norms(embeddings):
 
 def _rule(is_met, values, message):
     """A rule for every value; the error shows the smallest value that breaks it."""
-    highest = math.inf if values.dtype.is_floating else values.dtype.max
-    broken = ops.where(is_met, ops.cast(highest, values.dtype), values)
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    highest = math.inf if _is_floating(values) else np.iinfo(dtype).max
+    broken = ops.where(is_met, ops.cast(highest, dtype), values)
     return ops.all(is_met), message + ", received", ops.min(broken)
 
 
-def _assert(is_met, message, value):
-    if not tf.executing_eagerly():
-        return tf.debugging.Assert(is_met, [message, value])
-    if not is_met:
-        shown = f"{float(value):g}" if value.dtype.is_floating else value.numpy().tolist()
-        raise ValueError(f"{message} {shown}.")
-    return tf.no_op()
+def _is_floating(tensor):
+    return keras.backend.is_float_dtype(keras.backend.standardize_dtype(tensor.dtype))

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._backend import available
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import weighted_mean
@@ -22,8 +23,8 @@ class AngularLoss(PairLoss):
 
     The sum over n is one product of two B x B matrices of exponentials, so B^3 terms are never
     held. With R references it needs their R x R similarities. The sum is computed in float64, which
-    is accurate as long as the norm of the embeddings times tan α is below 9; beyond that the loss
-    is too large.
+    is accurate as long as the norm of the embeddings times tan α is below 9 (3 where JAX has no
+    float64); beyond that the loss is too large.
 
     Args:
         angle: α, in degrees, above 0 and at most 83.
@@ -55,9 +56,10 @@ class AngularLoss(PairLoss):
         square_tangent = math.tan(math.radians(self.angle)) ** 2
         scale = 4.0 * square_tangent
         counted = pairs.negatives > 0
+        wide = available("float64")
         # A product of two exponentials can underflow when the exponential of the sum would not.
         similarities, reference_similarities, negatives = (
-            ops.cast(x, "float64")
+            ops.cast(x, wide)
             for x in (pairs.similarities, pairs.reference_similarities, pairs.negatives)
         )
         of_anchor, anchor_shift = _exponentials(scale * similarities, counted)
@@ -66,7 +68,7 @@ class AngularLoss(PairLoss):
         )
         total = ops.matmul(negatives * of_anchor, ops.transpose(of_positive))
         exponents = (
-            ops.log(ops.maximum(total, np.finfo("float64").tiny))
+            ops.log(ops.maximum(total, np.finfo(wide).tiny))
             + anchor_shift
             + ops.transpose(positive_shift)
             - 2.0 * (1.0 + square_tangent) * similarities

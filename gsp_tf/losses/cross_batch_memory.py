@@ -3,9 +3,9 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
 
+from gsp_tf._backend import assign_rows, available
 from gsp_tf.losses._pairs import PairLoss, Pairs, PairWrapper
 from gsp_tf.ops import l2_normalize
 
@@ -86,8 +86,8 @@ class CrossBatchMemory(PairWrapper):
 
         self.memory = add("memory", (self.capacity, embeddings_shape[-1]), self.variable_dtype)
         self.memory_labels = add("memory_labels", (self.capacity,), "int32")
-        self.num_enqueued = add("num_enqueued", (), "int64")
-        self.num_steps = add("num_steps", (), "int64")
+        self.num_enqueued = add("num_enqueued", (), available("int64"))
+        self.num_steps = add("num_steps", (), available("int64"))
 
     def call(self, labels, embeddings, training=True):
         batch_size = embeddings.shape[0]
@@ -101,8 +101,8 @@ class CrossBatchMemory(PairWrapper):
         warm = self.num_steps >= self.warmup_steps
         slots = self._enqueue(labels, anchors, ops.logical_or(warm, self.start_full))
         if self.start_full:
-            waiting = ops.cast(self.warmup_steps * ops.shape(anchors)[0], "int64")
-            warm = self.num_enqueued >= self.capacity + waiting
+            waiting = self.warmup_steps * ops.shape(anchors)[0]
+            warm = self.num_enqueued >= ops.cast(self.capacity + waiting, self.num_enqueued.dtype)
         total = self._memory_loss(labels, anchors, slots)
         if self.warmup_steps or self.batch_weight or self.start_full:
             within = self.loss.mined_loss(Pairs(anchors, anchors, labels, labels, True))
@@ -113,15 +113,12 @@ class CrossBatchMemory(PairWrapper):
     def _enqueue(self, labels, anchors, fills):
         """Overwrite the oldest embeddings with the batch, counted if `fills`; return its rows."""
         batch_size = ops.shape(anchors)[0]
-        slots = (self.num_enqueued + ops.arange(batch_size, dtype="int64")) % self.capacity
+        slots = (self.num_enqueued + ops.arange(batch_size)) % self.capacity
         slots = ops.cast(slots, "int32")
         rows = ops.stop_gradient(anchors)
-        # Keras has no in-place update, and copying the memory costs as much as multiplying by it.
-        self.memory.value.scatter_update(tf.IndexedSlices(rows, slots))
-        self.memory_labels.value.scatter_update(tf.IndexedSlices(labels, slots))
-        self.num_enqueued.assign(
-            self.num_enqueued + ops.where(fills, ops.cast(batch_size, "int64"), 0)
-        )
+        assign_rows(self.memory, slots, rows)
+        assign_rows(self.memory_labels, slots, labels)
+        self.num_enqueued.assign(self.num_enqueued + ops.where(fills, batch_size, 0))
         return slots
 
     def _memory_loss(self, labels, anchors, slots):

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._backend import available
 from gsp_tf.losses._pairs import PairLoss, PairWrapper
 from gsp_tf.ops import pairwise_distances
 
@@ -69,7 +70,11 @@ class MultiLevelDistanceRegularization(PairWrapper):
             for name in ("mean", "deviation")
         )
         self.num_updates = self.add_weight(
-            name="num_updates", shape=(), dtype="int64", initializer="zeros", trainable=False
+            name="num_updates",
+            shape=(),
+            dtype=available("int64"),
+            initializer="zeros",
+            trainable=False,
         )
 
     def call(self, labels, embeddings, training=True):
@@ -81,17 +86,19 @@ class MultiLevelDistanceRegularization(PairWrapper):
         variance = ops.sum(others * ops.square(distances - mean)) / num_pairs
         if training:
             self._update(ops.stop_gradient(mean), ops.stop_gradient(ops.sqrt(variance)))
-        deviation = ops.where(self.deviation > 1e-6 * self.mean, self.deviation, 1.0)
-        normalized = (distances - self.mean) / deviation
-        off_level = ops.min(ops.abs(normalized[:, :, None] - self.levels), axis=-1)
+        running_mean, deviation = map(ops.convert_to_tensor, (self.mean, self.deviation))
+        deviation = ops.where(deviation > 1e-6 * running_mean, deviation, 1.0)
+        normalized = (distances - running_mean) / deviation
+        levels = ops.convert_to_tensor(self.levels)
+        off_level = ops.min(ops.abs(normalized[:, :, None] - levels), axis=-1)
         regularization = ops.sum(others * off_level) / num_pairs
         scaled = embeddings / ops.where(mean > 0, mean, 1.0)
         return self.loss(labels, scaled) + self.weight * regularization
 
     def _update(self, mean, deviation):
         kept = self.momentum * ops.cast(self.num_updates > 0, mean.dtype)
-        self.mean.assign(kept * self.mean + (1.0 - kept) * mean)
-        self.deviation.assign(kept * self.deviation + (1.0 - kept) * deviation)
+        for running, value in ((self.mean, mean), (self.deviation, deviation)):
+            running.assign(kept * ops.convert_to_tensor(running) + (1.0 - kept) * value)
         self.num_updates.assign(self.num_updates + 1)
 
     def get_config(self):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._backend import available
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -59,7 +60,7 @@ def pairwise_distances(
         )
     square_distances, square_norms = _expanded(x, y)
     dtype = square_distances.dtype
-    if keras.backend.standardize_dtype(dtype) == "float32":
+    if keras.backend.standardize_dtype(dtype) == "float32" and available("float64") == "float64":
         near = square_distances < _NEAR * square_norms
         square_distances = ops.cond(
             ops.any(ops.logical_and(near, where)),

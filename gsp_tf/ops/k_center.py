@@ -3,9 +3,9 @@
 import math
 from functools import partial
 
-import tensorflow as tf
 from keras import ops
 
+from gsp_tf._backend import compiled
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -46,7 +46,7 @@ def greedy_k_center(pool: Tensor, centers: Tensor, k: int) -> Tensor:
     return _choices(pool, centers, k)
 
 
-@tf.function
+@compiled
 def _choices(pool, centers, k):
     # Half squared distances, from matrix-vector products. The origin is a point of the pool.
     pool, centers = pool - pool[..., :1, :], centers - pool[..., :1, :]
@@ -62,7 +62,7 @@ def _choices(pool, centers, k):
 
     def choose(step, state):
         nearest, chosen = state
-        index = tf.argmax(nearest, axis=-1, output_type="int32")
+        index = ops.cast(ops.argmax(nearest, axis=-1), "int32")
         row = starts + index
         norm = ops.take(flat_norms, row, axis=0)[..., None]
         nearest = ops.minimum(nearest, norms - products_with(row) + norm)

@@ -1,8 +1,8 @@
 """Linear systems by Cholesky factorisations."""
 
-import tensorflow as tf
 from keras import ops
 
+from gsp_tf._backend import custom_gradient
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -59,20 +59,27 @@ def solve_positive_definite(matrix: Tensor, right: Tensor) -> Tensor:
         [[0.5], [0.25]]
     """
 
-    @tf.custom_gradient
+    matrix, right = at_least_float32(matrix, right)
+
+    @custom_gradient
     def solve(matrix, right):
-        # TensorFlow refuses to factorise a non-finite matrix, and keras.ops.cholesky also stops the
-        # program at such a gradient. Here NaN passes through, so that the trainer can notice it.
-        finite = tf.reduce_all(tf.math.is_finite(matrix), axis=(-1, -2), keepdims=True)
-        identity = tf.eye(tf.shape(matrix)[-1], dtype=matrix.dtype)
-        factor = tf.linalg.cholesky(tf.where(finite, matrix, identity))
-        nan = tf.constant(float("nan"), matrix.dtype)
-        solution = tf.where(finite, tf.linalg.cholesky_solve(factor, right), nan)
+        # A factorisation of a non-finite matrix stops the program on some backends. Here NaN passes
+        # through, so that the trainer can notice it.
+        finite = ops.all(ops.isfinite(matrix), axis=(-1, -2), keepdims=True)
+        identity = ops.eye(matrix.shape[-1], dtype=matrix.dtype)
+        factor = ops.cholesky(ops.where(finite, matrix, identity))
+
+        def solved(right):
+            half = ops.solve_triangular(factor, right, lower=True)
+            return ops.solve_triangular(ops.swapaxes(factor, -1, -2), half, lower=False)
+
+        solution = ops.where(finite, solved(right), float("nan"))
 
         def gradient(upstream):
-            through_right = tf.linalg.cholesky_solve(factor, upstream)
-            return -tf.matmul(through_right, solution, transpose_b=True), through_right
+            through_right = solved(upstream)
+            through_matrix = -ops.matmul(through_right, ops.swapaxes(solution, -1, -2))
+            return through_matrix, through_right
 
-        return solution, gradient
+        return (solution,), gradient
 
-    return solve(tf.convert_to_tensor(matrix), tf.convert_to_tensor(right))
+    return solve(matrix, right)[0]

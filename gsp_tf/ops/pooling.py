@@ -1,9 +1,10 @@
 """Weighted sums and means of sets of vectors, and their weights."""
 
+import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
+from gsp_tf._backend import custom_gradient
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.distances import relative_rounding
 from gsp_tf.ops.normalization import at_least_float32, lipschitz_normalize
@@ -11,6 +12,7 @@ from gsp_tf.ops.transport import (
     Solver,
     check_transport,
     presence,
+    softmax,
     taken_and_left,
     through_solution,
 )
@@ -127,7 +129,7 @@ def generalized_sum_pooling(
         ValueError: if μ, ε or the solver is out of range.
 
     Example:
-        >>> features = tf.constant([[[1.0, 0.0], [0.0, 0.1], [0.9, 0.0], [0.0, 0.0]]])
+        >>> features = np.array([[[1.0, 0.0], [0.0, 0.1], [0.9, 0.0], [0.0, 0.0]]])
         >>> pooled, attributes, weights = generalized_sum_pooling(features, [[0.0, 0.1]], 0.5, 50.0)
         >>> weights.numpy().round(2).tolist()
         [[0.0, 0.5, 0.0, 0.5]]
@@ -138,43 +140,42 @@ def generalized_sum_pooling(
     features, prototypes = at_least_float32(features, prototypes)
     present, n = presence(features[..., 0], mask)
 
-    @tf.custom_gradient
+    @custom_gradient
     def pool(features, prototypes):
         square_norms, scale, prototype_squares, square_costs = _squares(features, prototypes)
         feature_squares = square_norms * scale * scale
-        cost = tf.sqrt(square_costs)
-        assignment = tf.nn.softmax(-entropy_smoothing * cost)
+        cost = ops.sqrt(square_costs)
+        assignment = softmax(-entropy_smoothing * cost)
         # log s is computed from the nearest prototype, which has a_ij = exp(-ε c_ij) / s_j.
-        log_s = -entropy_smoothing * tf.reduce_min(cost, axis=-1)
-        log_s -= tf.math.log(tf.reduce_max(assignment, axis=-1))
+        log_s = -entropy_smoothing * ops.min(cost, axis=-1)
+        log_s -= ops.log(ops.max(assignment, axis=-1))
         taken, left = taken_and_left(log_s, present, n, transport_ratio, solver)
         mass = n * transport_ratio
         weights = taken / mass
-        pooled = tf.linalg.matvec(features, weights, transpose_a=True)
-        attributes = tf.linalg.matvec(assignment, weights, transpose_a=True)
+        pooled = _weighted_sums(features, weights)
+        attributes = _weighted_sums(assignment, weights)
 
         def gradient(g_pooled, g_attributes, g_weights):
-            through = tf.linalg.matvec(assignment, g_attributes)
-            g_taken = (tf.linalg.matvec(features, g_pooled) + through + g_weights) / mass
+            through = _products(assignment, g_attributes)
+            g_taken = (_products(features, g_pooled) + through + g_weights) / mass
             g_log_s = through_solution(g_taken, taken, left)
             # Multiplied by scale, the gradient w.r.t. c_ij is a_ij (α_j + β_j g_attributes_i).
             beta = -entropy_smoothing * scale * weights
             alpha = -entropy_smoothing * scale * g_log_s - beta * through
-            g_cost = assignment * tf.matmul(
-                tf.stack([alpha, beta], axis=-1),
-                tf.stack([tf.ones_like(g_attributes), g_attributes], axis=1),
+            g_cost = assignment * ops.matmul(
+                ops.stack([alpha, beta], axis=-1),
+                ops.stack([ops.ones_like(g_attributes), g_attributes], axis=1),
             )
-            pull = tf.math.divide_no_nan(g_cost, cost)
+            pull = ops.divide_no_nan(g_cost, cost)
             # The part along f̄_j itself: its whole pull, or what keeps it on the unit sphere.
             total = _row_sums(pull)
-            on_sphere = feature_squares * total + tf.tensordot(pull, prototype_squares, 1)
+            on_sphere = feature_squares * total + ops.tensordot(pull, prototype_squares, 1)
             on_sphere = 0.5 * (on_sphere - _row_sums(g_cost * cost))
-            own = scale * tf.where(square_norms < 1.0, total, on_sphere)
+            own = scale * ops.where(square_norms < 1.0, total, on_sphere)
             g_features = own[..., None] * features + weights[..., None] * g_pooled[:, None]
-            with tf.control_dependencies([g_features]):  # holds one array of their size less
-                g_features += tf.tensordot(pull, -prototypes, 1)
-            g_prototypes = tf.tensordot(1.0 / scale, pull, 2)[:, None] * prototypes
-            g_prototypes -= tf.matmul(_rows(pull), _rows(features), transpose_a=True)
+            g_features = g_features + ops.tensordot(pull, -prototypes, 1)
+            g_prototypes = ops.tensordot(1.0 / scale, pull, 2)[:, None] * prototypes
+            g_prototypes -= ops.matmul(ops.transpose(_rows(pull)), _rows(features))
             return g_features, g_prototypes
 
         return (pooled, attributes, weights), gradient
@@ -204,7 +205,7 @@ def attribute_maps(
         ValueError: if μ, ε or the solver is out of range.
 
     Example:
-        >>> features = tf.constant([[[1.0, 0.0], [0.0, 0.1]]])
+        >>> features = np.array([[[1.0, 0.0], [0.0, 0.1]]])
         >>> maps = attribute_maps(features, [[0.0, 0.1], [1.0, 0.0]], 1.0, 50.0)
         >>> maps.numpy().round(2).tolist()
         [[[0.0, 0.5], [0.5, 0.0]]]
@@ -215,26 +216,37 @@ def attribute_maps(
     features, prototypes = at_least_float32(features, prototypes)
     square_costs = _squares(features, lipschitz_normalize(prototypes))[-1]
     coincident = square_costs == 0
-    cost = tf.where(coincident, 0.0, tf.sqrt(tf.where(coincident, 1.0, square_costs)))
-    return weights[..., None] * tf.nn.softmax(-entropy_smoothing * cost)
+    cost = ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_costs)))
+    return weights[..., None] * softmax(-entropy_smoothing * cost)
 
 
 def _squares(features, prototypes):
     """`||f||²`, `1 / max(1, ||f||)`, `||ω̄||²` and `||f̄ - ω̄||²`, 0 within rounding error."""
-    square_norms = tf.minimum(_row_sums(tf.square(features)), features.dtype.max)
-    scale = tf.math.rsqrt(tf.maximum(square_norms, 1.0))
-    prototype_squares = tf.reduce_sum(tf.square(prototypes), axis=-1)
+    largest = float(np.finfo(keras.backend.standardize_dtype(features.dtype)).max)
+    square_norms = ops.minimum(_row_sums(ops.square(features)), largest)
+    scale = ops.rsqrt(ops.maximum(square_norms, 1.0))
+    prototype_squares = ops.sum(ops.square(prototypes), axis=-1)
     square_sums = (square_norms * scale * scale)[..., None] + prototype_squares
-    products = tf.tensordot(features, tf.transpose(-2.0 * prototypes), 1)
+    products = ops.tensordot(features, ops.transpose(-2.0 * prototypes), 1)
     squares = scale[..., None] * products + square_sums
-    squares = tf.where(squares > relative_rounding(features) * square_sums, squares, 0.0)
+    squares = ops.where(squares > relative_rounding(features) * square_sums, squares, 0.0)
     return square_norms, scale, prototype_squares, squares
 
 
 def _row_sums(x):
     """Sums over the last axis as a matrix product, which XLA vectorises on a CPU."""
-    return tf.tensordot(x, tf.ones(x.shape[-1], x.dtype), 1)
+    return ops.tensordot(x, ops.ones((x.shape[-1],), x.dtype), 1)
 
 
 def _rows(x):
-    return tf.reshape(x, (-1, x.shape[-1]))
+    return ops.reshape(x, (-1, x.shape[-1]))
+
+
+def _weighted_sums(x, weights):
+    """`Σ_j w_j x_j` `(B, C)` for x `(B, n, C)` and weights `(B, n)`."""
+    return ops.matmul(weights[:, None], x)[:, 0]
+
+
+def _products(x, y):
+    """`x_j . y` `(B, n)` for x `(B, n, C)` and y `(B, C)`."""
+    return ops.matmul(x, y[..., None])[..., 0]

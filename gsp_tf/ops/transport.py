@@ -4,10 +4,11 @@ import math
 import warnings
 from typing import Literal, TypeAlias
 
+import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
+from gsp_tf._backend import concrete, custom_gradient
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -71,51 +72,59 @@ def partial_transport(
     cost = at_least_float32(cost)
     present, n = presence(cost[..., 0, :], mask)
 
-    @tf.custom_gradient
+    @custom_gradient
     def transport(cost):
         logits = -entropy_smoothing * cost
-        assignment = tf.nn.softmax(logits, axis=-2)
-        log_s = tf.reduce_logsumexp(logits, axis=-2)
+        assignment = softmax(logits, axis=-2)
+        log_s = ops.logsumexp(logits, axis=-2)
         taken, left = taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations)
         residual = left / n
         plan = assignment * (taken / n)[..., None, :]
 
         def gradient(upstream_residual, upstream_plan):
-            through_plan = tf.reduce_sum(assignment * upstream_plan, axis=-2)
+            through_plan = ops.sum(assignment * upstream_plan, axis=-2)
             g_log_s = through_solution((through_plan - upstream_residual) / n, taken, left)
             g_assignment = (taken / n)[..., None, :] * (upstream_plan - through_plan[..., None, :])
-            return -entropy_smoothing * assignment * (g_log_s[..., None, :] + g_assignment)
+            g_logits = assignment * (g_log_s[..., None, :] + g_assignment)
+            return (-entropy_smoothing * g_logits,)
 
         return (residual, plan), gradient
 
     return transport(cost)
 
 
+def softmax(logits, axis=-1):
+    """Softmax, without Keras' warning about an axis of size 1."""
+    if logits.shape[axis] == 1:
+        return ops.exp(logits - logits)
+    return ops.softmax(logits, axis=axis)
+
+
 def presence(features, mask):
     """Float 1 for every present feature `(..., n)`, and their number `(..., 1)`, at least 1."""
-    present = tf.ones_like(features) if mask is None else tf.cast(mask, features.dtype)
-    return present, tf.maximum(tf.reduce_sum(present, axis=-1, keepdims=True), 1.0)
+    present = ops.ones_like(features) if mask is None else ops.cast(mask, features.dtype)
+    return present, ops.maximum(ops.sum(present, axis=-1, keepdims=True), 1.0)
 
 
 def taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations=None):
     """Solution p of `Σ_j sigmoid(x + log s_j) = n μ`, and 1 - p, `(..., n)`, 0 where absent."""
     if transport_ratio == 1.0:
-        return present, tf.zeros_like(present)
+        return present, ops.zeros_like(present)
     solve, default_iterations = _SOLVERS[solver]
     log_s = _center(log_s, present)
     x = solve(log_s, present, n, transport_ratio, max_iterations or default_iterations)
-    taken, left = present * tf.sigmoid(x + log_s), present * tf.sigmoid(-(x + log_s))
-    if solve is _fixed_point and tf.executing_eagerly():
+    taken, left = present * ops.sigmoid(x + log_s), present * ops.sigmoid(-(x + log_s))
+    if solve is _fixed_point:
         _warn_unless_converged(taken, present, n * transport_ratio)
     return taken, left
 
 
 def _warn_unless_converged(taken, present, mass):
-    """Warn if the mass taken differs from the mass to transport by more than a thousandth."""
-    excess = tf.reduce_sum(taken, axis=-1, keepdims=True) / mass - 1.0
-    there = tf.reduce_max(present, axis=-1, keepdims=True)
-    largest = float(tf.reduce_max(there * tf.abs(excess)))
-    if largest > 1e-3:
+    """Warn if the mass taken is known and is more than a thousandth off the mass to transport."""
+    excess = ops.sum(taken, axis=-1, keepdims=True) / mass - 1.0
+    there = ops.max(present, axis=-1, keepdims=True)
+    largest = concrete(ops.max(there * ops.abs(excess)))
+    if largest is not None and largest > 1e-3:
         warnings.warn(
             f"The fixed point has not converged: the mass of its plan is {largest:.1%} off μ. Take "
             'the solver "newton", or more max_iterations.',
@@ -126,8 +135,8 @@ def _warn_unless_converged(taken, present, mass):
 def through_solution(g_p, taken, left):
     """Gradient w.r.t. log s from that w.r.t. p (Prop. 4.3): `h (g_p - Σ g_p h / Σ h)`."""
     h = taken * left
-    mean = tf.math.divide_no_nan(
-        tf.reduce_sum(g_p * h, axis=-1, keepdims=True), tf.reduce_sum(h, axis=-1, keepdims=True)
+    mean = ops.divide_no_nan(
+        ops.sum(g_p * h, axis=-1, keepdims=True), ops.sum(h, axis=-1, keepdims=True)
     )
     return h * (g_p - mean)
 
@@ -158,8 +167,8 @@ def check_transport(transport_ratio: float, entropy_smoothing: float, solver: st
 
 def _center(log_s, present):
     """Shift log s to a maximum of 0 over the features; x absorbs the shift and stays precise."""
-    lowest = tf.where(present > 0, log_s, log_s.dtype.min)
-    return tf.where(present > 0, log_s - tf.reduce_max(lowest, axis=-1, keepdims=True), 0.0)
+    highest = ops.max(ops.where(present > 0, log_s, -math.inf), axis=-1, keepdims=True)
+    return ops.where(present > 0, log_s - highest, 0.0)
 
 
 def _newton(log_s, present, n, transport_ratio, max_iterations):
@@ -167,48 +176,46 @@ def _newton(log_s, present, n, transport_ratio, max_iterations):
     # The log-odds of the mean are almost linear in x (exactly linear for equal s_j and in both
     # tails), so Newton converges quickly. Bisection replaces a step that leaves the bracket.
     target = math.log(transport_ratio) - math.log1p(-transport_ratio)
-    low = tf.fill(tf.shape(n), tf.constant(target, log_s.dtype))
-    high = target - tf.reduce_min(log_s, axis=-1, keepdims=True)
-    empty = tf.reduce_max(present, axis=-1, keepdims=True) == 0
-    tolerance = 4.0 * float(np.finfo(log_s.dtype.as_numpy_dtype).eps)
+    low = ops.full_like(n, target)
+    high = target - ops.min(log_s, axis=-1, keepdims=True)
+    empty = ops.max(present, axis=-1, keepdims=True) == 0
+    tolerance = 4.0 * float(np.finfo(keras.backend.standardize_dtype(log_s.dtype)).eps)
 
-    def unfinished(iteration, low, high, x, step):
-        remaining = tf.minimum(tf.abs(step), high - low)
-        return tf.reduce_any(remaining > tolerance * (1.0 + tf.abs(x)))
+    def unfinished(low, high, x, step):
+        remaining = ops.minimum(ops.abs(step), high - low)
+        return ops.any(remaining > tolerance * (1.0 + ops.abs(x)))
 
-    def advance(iteration, low, high, x, step):
-        p = present * tf.sigmoid(x + log_s)
-        q = present * tf.sigmoid(-(x + log_s))
-        p_sum = tf.reduce_sum(p, axis=-1, keepdims=True)
-        q_sum = tf.reduce_sum(q, axis=-1, keepdims=True)
-        excess = tf.math.log(p_sum) - tf.math.log(q_sum) - target
-        low = tf.where(excess < 0, x, low)
-        high = tf.where(excess > 0, x, high)
-        slope = tf.reduce_sum(p * q, axis=-1, keepdims=True) * n / (p_sum * q_sum)
+    def advance(low, high, x, step):
+        p = present * ops.sigmoid(x + log_s)
+        q = present * ops.sigmoid(-(x + log_s))
+        p_sum = ops.sum(p, axis=-1, keepdims=True)
+        q_sum = ops.sum(q, axis=-1, keepdims=True)
+        excess = ops.log(p_sum) - ops.log(q_sum) - target
+        low = ops.where(excess < 0, x, low)
+        high = ops.where(excess > 0, x, high)
+        slope = ops.sum(p * q, axis=-1, keepdims=True) * n / (p_sum * q_sum)
         newton = x - excess / slope
-        inside = (newton >= low) & (newton <= high)
-        new_x = tf.where(excess == 0, x, tf.where(inside, newton, 0.5 * (low + high)))
-        new_x = tf.where(empty, x, new_x)
-        return iteration + 1, low, high, new_x, new_x - x
+        inside = ops.logical_and(newton >= low, newton <= high)
+        new_x = ops.where(excess == 0, x, ops.where(inside, newton, 0.5 * (low + high)))
+        new_x = ops.where(empty, x, new_x)
+        return low, high, new_x, new_x - x
 
     start = 0.5 * (low + high)
-    state = (0, low, high, start, tf.fill(tf.shape(start), tf.constant(math.inf, log_s.dtype)))
-    return tf.while_loop(unfinished, advance, state, maximum_iterations=max_iterations)[3]
+    state = (low, high, start, ops.full_like(start, math.inf))
+    return ops.while_loop(unfinished, advance, state, maximum_iterations=max_iterations)[2]
 
 
 def _fixed_point(log_s, present, n, transport_ratio, max_iterations):
     """Prop. 4.2, in the log domain: ρ = 1 / (n (1 + t s)), t = μ / Σ_j s_j ρ_j, from ρ = 1/n."""
-    absent = tf.where(present > 0, tf.zeros_like(present), tf.constant(-math.inf, present.dtype))
-    log_mu_n = math.log(transport_ratio) + tf.math.log(n)
+    absent = ops.where(present > 0, 0.0, ops.full_like(present, -math.inf))
+    log_mu_n = math.log(transport_ratio) + ops.log(n)
 
-    def advance(iteration, x):
-        log_n_rho = absent - tf.nn.softplus(x + log_s)
-        return iteration + 1, log_mu_n - tf.reduce_logsumexp(
-            log_s + log_n_rho, axis=-1, keepdims=True
-        )
+    def advance(_, x):
+        log_n_rho = absent - ops.softplus(x + log_s)
+        return log_mu_n - ops.logsumexp(log_s + log_n_rho, axis=-1, keepdims=True)
 
-    start = log_mu_n - tf.reduce_logsumexp(log_s + absent, axis=-1, keepdims=True)
-    return tf.while_loop(lambda iteration, x: iteration < max_iterations, advance, (0, start))[1]
+    start = log_mu_n - ops.logsumexp(log_s + absent, axis=-1, keepdims=True)
+    return ops.fori_loop(0, max_iterations, advance, start)
 
 
 _SOLVERS = {
@@ -259,4 +266,4 @@ def balanced_transport(
         )
         log_share = ops.logsumexp(log_plan, axis=-1, keepdims=True)
         potential = potential - math.log(cost.shape[-2]) - log_share
-    return weights * ops.softmax(logits + potential, axis=-2)
+    return weights * softmax(logits + potential, axis=-2)

@@ -15,26 +15,27 @@ class FactoredRates(keras.optimizers.Optimizer):
         """Sets the factors, in the order of the variables that the optimizer is built with."""
         self._factors = tuple(factors)
 
-    def update_step(self, gradient, variable, learning_rate):
-        factor = self._factors[self._get_variable_index(variable)]
-        if factor:
-            super().update_step(gradient, variable, learning_rate * factor)
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        factors = [self._factors[self._get_variable_index(v)] for v in trainable_variables]
+        for factor in dict.fromkeys(factors):
+            if factor:
+                chosen = [i for i, other in enumerate(factors) if other == factor]
+                super()._backend_update_step(
+                    [grads[i] for i in chosen],
+                    [trainable_variables[i] for i in chosen],
+                    learning_rate * factor,
+                )
 
     def _apply_weight_decay(self, variables):
-        for variable in variables:
+        for variable in filter(self._use_weight_decay, variables):
             self._rate_factor = self._factors[self._get_variable_index(variable)]
             super()._apply_weight_decay([variable])
         self._rate_factor = 1.0
 
-    @property
-    def learning_rate(self):
-        # Keras passes the rate to `update_step`, but its weight decay reads the rate here.
-        rate = super().learning_rate
+    def _get_current_learning_rate(self):
+        # Keras passes the rate to the update, but its weight decay reads the rate here.
+        rate = super()._get_current_learning_rate()
         return rate if self._rate_factor == 1.0 else rate * self._rate_factor
-
-    @learning_rate.setter
-    def learning_rate(self, value):
-        super(FactoredRates, type(self)).learning_rate.fset(self, value)
 
 
 class BuiltFromBatch:
@@ -50,6 +51,19 @@ def wrap_clipping(optimizer: keras.optimizers.Optimizer, wrap: Callable) -> None
     """Makes an optimizer clip with `wrap(gradients, clip)`; `clip` is the method of its class."""
     clip = functools.partial(type(optimizer)._clip_gradients, optimizer)
     optimizer._clip_gradients = functools.partial(wrap, clip=clip)
+
+
+def serialized_optimizer(optimizer: keras.optimizers.Optimizer) -> dict:
+    """The config of an optimizer under the name that every backend knows."""
+
+    def portable(config):
+        if isinstance(config, dict):
+            config = {name: portable(value) for name, value in config.items()}
+            if str(config.get("module")).startswith("keras.src.backend.torch.optimizers."):
+                config["module"] = "keras.optimizers"
+        return config
+
+    return portable(keras.saving.serialize_keras_object(optimizer))
 
 
 def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:

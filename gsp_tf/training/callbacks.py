@@ -10,7 +10,7 @@ import numpy as np
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import retrieval_metrics
-from gsp_tf.training.distribute import broadcast_from_chief, is_chief
+from gsp_tf.training.distribute import broadcast_from_chief, is_chief, strategy_of
 from gsp_tf.training.embedding import Batches, embed, inference, labelled_batches
 
 
@@ -84,7 +84,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         metrics = retrieval_metrics(*arrays, recall_at=self.recall_at, metric=self.metric)
         names = [name for name in metrics if name not in ("num_queries", "num_skipped")]
         values = [float(metrics[name]) if is_finite else 0.0 for name in names]
-        values = broadcast_from_chief(self.model.distribute_strategy, values)
+        values = broadcast_from_chief(strategy_of(self.model), values)
         return {
             f"{self.prefix}{name}": float(value) for name, value in zip(names, values, strict=True)
         }
@@ -126,7 +126,7 @@ class SaveBest(keras.callbacks.Callback):
 
     def save(self) -> None:
         """Write the current model; only the first worker writes."""
-        if is_chief(self.model.distribute_strategy):
+        if is_chief(self.model):
             with replacing(self.path) as temporary:
                 self.model.save(temporary)
         self._is_due = False

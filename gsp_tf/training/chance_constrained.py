@@ -5,12 +5,12 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from gsp_tf.losses import PairLoss, ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
-from gsp_tf.training.distribute import broadcast_from_chief
-from gsp_tf.training.embedding import inference
+from gsp_tf.training.distribute import broadcast_from_chief, scope_of, strategy_of
+from gsp_tf.training.embedding import Batches, inference
 from gsp_tf.training.metric_learner import MetricLearner
 from gsp_tf.training.projection_learner import ProjectionLearner
 from gsp_tf.training.proxy_pool import ProxyPool
@@ -120,7 +120,7 @@ class ChanceConstrainedTrainer:
 
     def fit(
         self,
-        batches: tf.data.Dataset,
+        batches: Batches,
         pool: ProxyPool,
         callbacks: Sequence[keras.callbacks.Callback] = (),
         **kwargs: Any,
@@ -143,7 +143,7 @@ class ChanceConstrainedTrainer:
         Raises:
             ValueError: if no callback adds the monitored metric to the logs.
         """
-        with self._given.distribute_strategy.scope():
+        with scope_of(self._given):
             self.learner = self._projection_learner(pool.num_classes)
         self.projections = []
         count = keras.callbacks.LambdaCallback(
@@ -261,7 +261,7 @@ class _Alternation(keras.callbacks.Callback):
 
     def _begin_problem(self):
         self.waited, self.value, self.solution = 0, float("-inf"), None
-        self._project_from(self.model.embedding_loss.proxies.numpy())
+        self._project_from(ops.convert_to_numpy(self.model.embedding_loss.proxies))
 
     def _project_from(self, previous):
         """Set θ* to the weights and choose proxies in a new pool by greedy k-center against ρ*."""
@@ -270,11 +270,12 @@ class _Alternation(keras.callbacks.Callback):
         candidates, _ = self.pool.draw(self.forward, self.trainer.pool_size)
         num_classes, _, dim = candidates.shape
         if self.model.embedding_loss.loss.normalize:
-            candidates, previous = (l2_normalize(x).numpy() for x in (candidates, previous))
+            normalized = map(l2_normalize, (candidates, previous))
+            candidates, previous = map(ops.convert_to_numpy, normalized)
         centers = previous.reshape(num_classes, k, dim)
-        chosen = greedy_k_center(candidates, centers, k).numpy()
+        chosen = ops.convert_to_numpy(greedy_k_center(candidates, centers, k))
         proxies = np.take_along_axis(candidates, chosen[:, :, None], axis=1)
-        proxies = broadcast_from_chief(self.model.distribute_strategy, proxies)
+        proxies = broadcast_from_chief(strategy_of(self.model), proxies)
         self.model.embedding_loss.proxies.assign(proxies.reshape(-1, dim))
         self.radii = {
             "covering_radius_before": _radius(candidates, centers),
@@ -282,7 +283,8 @@ class _Alternation(keras.callbacks.Callback):
         }
 
     def _weights(self):
-        return [*self.model.embedder.get_weights(), self.model.embedding_loss.proxies.numpy()]
+        proxies = ops.convert_to_numpy(self.model.embedding_loss.proxies)
+        return [*self.model.embedder.get_weights(), proxies]
 
     def _go_to(self, weights):
         if weights is not None:
@@ -292,5 +294,5 @@ class _Alternation(keras.callbacks.Callback):
 
 def _radius(points, centers):
     """Distance of the farthest point from its nearest centre, averaged over classes."""
-    distances = pairwise_distances(points, centers).numpy()
+    distances = ops.convert_to_numpy(pairwise_distances(points, centers))
     return float(distances.min(axis=-1).max(axis=-1).mean())

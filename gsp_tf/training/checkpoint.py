@@ -72,7 +72,7 @@ class Checkpoint(keras.callbacks.Callback):
         if self._restores_next:
             self._restore(epoch)
             self._restores_next = False
-        elif is_chief(self.model.distribute_strategy):
+        elif is_chief(self.model):
             self._save(epoch)
 
     def _save(self, epoch):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.training.metric_learner import first_output
@@ -42,8 +42,8 @@ def embed(
     forward = inference(embedder) if isinstance(embedder, keras.layers.Layer) else embedder
     embeddings, labels = [], []
     for images, batch_labels in labelled_batches(dataset):
-        embeddings.append(forward(images).numpy())
-        labels.append(batch_labels.numpy().reshape(-1))
+        embeddings.append(ops.convert_to_numpy(forward(images)))
+        labels.append(np.asarray(batch_labels).reshape(-1))
     if not embeddings:
         raise ValueError("embed received a data set without any batch.")
     return np.concatenate(embeddings).astype("float32"), np.concatenate(labels)
@@ -62,7 +62,7 @@ def labelled_batches(dataset: Batches) -> Batches:
             raise ValueError(
                 f"images and labels must be equally many; received {len(images)} and {len(labels)}."
             )
-        return tf.data.Dataset.from_tensor_slices((images, labels)).batch(32)
+        return _ArrayBatches(images, labels)
     if hasattr(dataset, "__array__"):
         raise ValueError(
             "Labels are needed: pass (images, labels), two arrays, or a data set of such batches; "
@@ -71,7 +71,19 @@ def labelled_batches(dataset: Batches) -> Batches:
     return dataset
 
 
-def inference(embedder: keras.Model) -> Callable[[Tensor], tf.Tensor]:
+class _ArrayBatches:
+    """Batches of a pair of arrays, as often as they are asked for."""
+
+    def __init__(self, images, labels, size=32):
+        self.images, self.labels, self.size = images, labels, size
+
+    def __iter__(self):
+        for start in range(0, len(self.labels), self.size):
+            rows = slice(start, start + self.size)
+            yield self.images[rows], self.labels[rows]
+
+
+def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
     """The embedder's forward pass in inference mode, embeddings only, traced once for all batches.
 
     Args:
@@ -86,6 +98,12 @@ def inference(embedder: keras.Model) -> Callable[[Tensor], tf.Tensor]:
         >>> forward(np.ones((3, 4), "float32")).shape
         TensorShape([3, 2])
     """
+
+    if keras.backend.backend() != "tensorflow":
+        return lambda images: ops.cast(
+            first_output(embedder.predict_on_batch(np.asarray(images))), "float32"
+        )
+    import tensorflow as tf
 
     @tf.function
     def forward(images):

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.training._keras import serialized_optimizer
 from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_replicas
 
 _Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -158,11 +159,13 @@ class MetricLearner(DistributedModel, keras.Model):
         """The config of `keras.Model`, with the learner's current optimizer."""
         config = super().get_compile_config()
         if config:
-            config["optimizer"] = keras.saving.serialize_keras_object(self.optimizer)
+            config["optimizer"] = serialized_optimizer(self.optimizer)
         return config
 
     def compile_from_config(self, config):
         """Compile like the saved learner; Keras skips this for a model that overrides `compile`."""
+        if keras.backend.backend() == "torch":
+            config = {**config, "jit_compile": "auto"}  # what other backends compile, it may not
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.optimizer.build(self.trainable_variables)

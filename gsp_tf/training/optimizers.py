@@ -8,7 +8,7 @@ from numbers import Real
 
 import keras
 
-from gsp_tf.training._keras import FactoredRates
+from gsp_tf.training._keras import FactoredRates, serialized_optimizer
 
 
 def with_learning_rate_multipliers(
@@ -135,9 +135,7 @@ class _PathRules(FactoredRates):
         # The optimizer is stored without the rules, so it loads as it would alone.
         plain_class = type(self).__bases__[1]
         return {
-            "optimizer": keras.saving.serialize_keras_object(
-                plain_class.from_config(super().get_config())
-            ),
+            "optimizer": serialized_optimizer(plain_class.from_config(super().get_config())),
             "learning_rate_multipliers": dict(self.learning_rate_multipliers),
             "weight_decay_exclusions": list(self.weight_decay_exclusions),
         }

@@ -51,7 +51,7 @@ class ProjectionLearner(MetricLearner):
     def project_from_here(self, projection_weight: float):
         """Set θ* to the embedder's current weights and λ to `projection_weight`."""
         for anchor, variable in zip(self.anchors, self.embedder.trainable_variables, strict=True):
-            anchor.assign(variable)
+            anchor.assign(ops.copy(variable))  # JAX trains in the memory of the variable
         self.projection_weight.assign(projection_weight)
 
     def distance_moved(self) -> float:

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from gsp_tf._typing import Tensor
-from gsp_tf.training.embedding import embed
+from gsp_tf.training.embedding import Batches, embed
 
 
 class ProxyPool:
@@ -36,7 +35,7 @@ class ProxyPool:
     def __init__(
         self,
         labels: Sequence[int] | np.ndarray,
-        load: Callable[[np.ndarray], tf.data.Dataset],
+        load: Callable[[np.ndarray], Batches],
         seed: int = 0,
     ):
         labels = np.asarray(labels)

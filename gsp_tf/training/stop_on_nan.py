@@ -7,6 +7,7 @@ import keras
 from keras import ops, tree
 
 from gsp_tf.training._keras import layers_within
+from gsp_tf.training.distribute import strategy_of
 
 
 class StopOnNaN(keras.callbacks.Callback):
@@ -18,8 +19,9 @@ class StopOnNaN(keras.callbacks.Callback):
     step.
 
     The callback therefore keeps the last batch and a second copy of the trainable weights. With
-    several replicas or `steps_per_execution` above 1 it keeps neither and reports no place. The
-    weights are lost when training stops; the file of `SaveBest` holds the best weights until then.
+    several replicas, with `steps_per_execution` above 1 and on JAX, it keeps neither and reports no
+    place. The weights are lost when training stops; the file of `SaveBest` holds the best weights
+    until then.
 
     Attributes:
         diverged_at: epoch and batch, from 0, or `None`.
@@ -52,8 +54,9 @@ class StopOnNaN(keras.callbacks.Callback):
         model = self.model
         if isinstance(model.train_function, _KeepsBatch):  # left by an interrupted fit
             model.train_function = model.train_function.train_function
-        strategy = getattr(model, "distribute_strategy", None)
-        if model.steps_per_execution == 1 and getattr(strategy, "num_replicas_in_sync", 1) == 1:
+        replicas = getattr(strategy_of(model), "num_replicas_in_sync", 1)
+        # On JAX, the weights leave the model for the length of an epoch.
+        if keras.backend.backend() != "jax" and model.steps_per_execution == replicas == 1:
             self._step = model.train_function = _KeepsBatch(model.train_function)
 
     def on_train_end(self, logs: dict | None = None) -> None:
@@ -92,9 +95,11 @@ class _KeepsBatch:
         self.train_function = train_function
         self.batch = None
 
-    def __call__(self, iterator):
-        self.batch = next(iterator)
-        return self.train_function(iter([self.batch]))
+    def __call__(self, batches):
+        self.batch = next(iter(batches))  # Keras gives a list on PyTorch, an iterator elsewhere
+        return self.train_function(
+            [self.batch] if isinstance(batches, list) else iter([self.batch])
+        )
 
 
 def _first_not_finite(model, batch, weights):

@@ -6,12 +6,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._backend import available
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import DataFormat, check_positive
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.ops import solve_positive_definite
-
-_EPSILON = float(np.finfo("float64").eps)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -51,14 +50,16 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
         self.regularization = regularization
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
-        features = ops.cast(features, "float64")
+        wide = available("float64")
+        features = ops.cast(features, wide)
         gram = ops.matmul(features, ops.swapaxes(features, 1, 2))
         n, channels = ops.shape(features)[1:]
         trace = ops.sum(ops.square(features), axis=(1, 2), keepdims=True)
-        rounding = _EPSILON * ops.cast(n + channels, "float64") * ops.stop_gradient(trace)
+        epsilon = float(np.finfo(wide).eps)
+        rounding = epsilon * ops.cast(n + channels, wide) * ops.stop_gradient(trace)
         ridge = ops.maximum(rounding, self.regularization)
         # Masked features are 0: their weights multiply 0 and do not affect the others.
         weights = solve_positive_definite(
-            gram + ridge * ops.eye(n, dtype="float64"), ops.ones_like(features[..., :1])
+            gram + ridge * ops.eye(n, dtype=wide), ops.ones_like(features[..., :1])
         )
         return ops.sum(weights * features, axis=1)

@@ -1,0 +1,102 @@
+"""What differs between the backends of Keras."""
+
+from collections.abc import Callable, Sequence
+
+import keras
+import numpy as np
+from keras import ops
+
+from gsp_tf._typing import Tensor
+
+
+def custom_gradient(function: Callable) -> Callable:
+    """Decorate `f(*tensors) -> outputs, gradient(*upstreams) -> gradients`, all of them tuples."""
+    # keras.ops.custom_gradient passes on the gradients of several outputs in three forms.
+    if keras.backend.backend() == "torch":
+        return _torch_function(function)
+    if keras.backend.backend() == "jax":
+        return ops.custom_gradient(_with_gradient_of_one_tuple(function))
+    return ops.custom_gradient(function)
+
+
+def _with_gradient_of_one_tuple(function):
+    def wrapped(*tensors):
+        outputs, gradient = function(*tensors)
+        return outputs, lambda upstreams: gradient(*upstreams)
+
+    return wrapped
+
+
+def _torch_function(function):
+    import torch
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(context, *tensors):
+            outputs, context.gradient = function(*tensors)
+            # The gradient may hold outputs; other tensors are returned, so that no cycle arises.
+            return tuple(output.detach() for output in outputs)
+
+        @staticmethod
+        def backward(context, *upstreams):
+            return context.gradient(*upstreams)
+
+    return Function.apply
+
+
+def concrete(tensor: Tensor) -> np.ndarray | None:
+    """The value of a tensor, or `None` while a graph is traced."""
+    try:
+        return ops.convert_to_numpy(tensor)
+    except (NotImplementedError, TypeError):
+        return None
+
+
+def compiled(function: Callable) -> Callable:
+    """A function that TensorFlow runs as a graph; others run it as it is."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function)
+    return function
+
+
+def available(dtype: str) -> str:
+    """A type of 64 bits, or its half where JAX has none."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.dtypes.canonicalize_dtype(dtype).name
+    return dtype
+
+
+def checked(tensor: Tensor, rules: Sequence[tuple[Tensor, str, Tensor]]) -> Tensor:
+    """The tensor, unless a rule `(is it met, message, value to show)` is known to be broken."""
+    # TensorFlow raises the error when its graph runs. XLA and other graphs cannot raise errors.
+    if not rules:
+        return tensor
+    all_met = concrete(ops.all(ops.stack([is_met for is_met, *_ in rules])))
+    if all_met is None and keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        asserts = [tf.debugging.Assert(is_met, [message, x]) for is_met, message, x in rules]
+        with tf.control_dependencies(asserts):
+            return tf.identity(tensor)
+    if all_met is not None and not all_met:
+        message, value = next((m, concrete(x)) for is_met, m, x in rules if not concrete(is_met))
+        shown = f"{float(value):g}" if value.dtype.kind == "f" else value.tolist()
+        raise ValueError(f"{message} {shown}.")
+    return tensor
+
+
+def assign_rows(variable: keras.Variable, indices: Tensor, rows: Tensor) -> None:
+    """Set rows of a variable, in place where the backend can."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # A copy of a large memory costs as much as a multiplication by it.
+        variable.value.scatter_update(tf.IndexedSlices(rows, indices))
+    elif keras.backend.backend() == "torch":
+        variable.value.data[indices.long()] = ops.cast(rows, variable.dtype)
+    else:
+        variable.assign(ops.scatter_update(variable, indices[:, None], rows))

@@ -1,0 +1,119 @@
+"""Values and gradients of ops, losses and layers, to be equal on every backend of Keras.
+
+Run as a script, it writes them to a file, on the backend that `KERAS_BACKEND` names.
+"""
+
+import sys
+
+import keras
+import numpy as np
+from keras import ops as keras_ops
+from local_maps import features_like, randomized
+from loss_examples import EVERY_PAIR_LOSS, LAYERS, with_weights
+
+from gsp_tf import layers, losses, ops
+
+LABELS = np.arange(12) % 4
+DRAWN = ("proxy_synthesis",)  # each backend draws its own mixtures
+COST = np.random.default_rng(0).uniform(0, 2, (3, 5, 20)).astype("float32")
+MASK = np.random.default_rng(1).uniform(size=(3, 20)) < 0.7
+ROOTS = np.random.default_rng(2).normal(size=(3, 5, 5)).astype("float32")
+POSITIVE_DEFINITE = ROOTS @ ROOTS.swapaxes(1, 2) + np.eye(5, dtype="float32")
+
+OPS = {
+    "newton": lambda cost: ops.partial_transport(cost, 0.4, 20.0, mask=MASK),
+    "fixed point": lambda cost: ops.partial_transport(cost, 0.4, 3.0, "fixed_point"),
+    "balanced": lambda cost: ops.balanced_transport(cost, np.full((3, 20), 0.05), 10.0),
+    "distances": lambda x: ops.pairwise_distances(x),
+    "Lipschitz": lambda x: ops.lipschitz_normalize(3 * x),
+    "ridge": lambda x: ops.ridge_regression(x, 2 * x[..., :2], 0.1),
+    "solved": lambda x: ops.solve_positive_definite(POSITIVE_DEFINITE, x),
+    "GSP": lambda x: ops.generalized_sum_pooling(x, COST[0], 0.3, 5.0),
+    "maps": lambda x: ops.attribute_maps(x, COST[0], 0.3, 50.0),
+}
+ZERO_SHOT = {"zero_shot": lambda: losses.ZeroShotLoss(4, 3), "groups": losses.GroupDiversityLoss}
+LAYER_MAKERS = {
+    "GSP": lambda: layers.GeneralizedSumPooling(4, return_attributes=True),
+    "GSP mean": lambda: layers.GeneralizedSumMeanPooling(4),
+    "GSP max": lambda: layers.GeneralizedSumMaxPooling(4),
+    "average and maximum": layers.AverageMaxPooling,
+    "power mean": layers.GeneralizedMeanPooling,
+    "generalised maximum": layers.GeneralizedMaxPooling,
+    "WELDON": layers.WeldonPooling,
+    "CroW": layers.CrowPooling,
+    "CBAM": layers.CBAMPooling,
+    "DELF": layers.DelfPooling,
+    "GSoP": layers.GSoPPooling,
+    "SOLAR": layers.SolarPooling,
+    "SMK": layers.SMKPooling,
+    "NetVLAD": lambda: layers.NetVLAD(4),
+    "OTP": lambda: layers.OptimalTransportPooling(4),
+    "A-grouping": lambda: layers.AttentiveGrouping(2, 3, 4),
+    "linear grouping": lambda: layers.LinearGrouping(2, 3),
+    "gates": lambda: layers.GateGrouping(2, 3),
+    "channels": lambda: layers.ChannelGrouping(2, 3),
+    "attention": lambda: layers.SecondOrderAttention(4),
+    "CRT": lambda: layers.CodedResidualTransform(4, 5, 6),
+}
+
+
+def outcomes():
+    """Dict from the name of a part to its value and gradient, flattened and joined."""
+    found = {}
+    for name, function in OPS.items():
+        point = COST if name in ("newton", "fixed point", "balanced") else COST - 1.0
+        found[f"ops {name}"] = _joined(function, point)
+    embeddings = features_like((12, 6))
+    for name, make in (EVERY_PAIR_LOSS | LAYERS | ZERO_SHOT).items():
+        if name not in DRAWN:
+            loss = make()
+            points = features_like((12, 3, 6)) if name == "groups" else embeddings
+            if isinstance(loss, keras.layers.Layer):
+                with_weights(loss, columns=6)
+            found[f"loss {name}"] = _joined(lambda x, loss=loss: loss(LABELS, x), points)
+    for name, make in LAYER_MAKERS.items():
+        shape = (2, 4, 5, 8)
+        found[f"layer {name}"] = _joined(randomized(make(), shape), features_like(shape))
+    return found
+
+
+def _joined(function, point):
+    outputs, gradient = _differentiated(function, point)
+    flat = [np.ravel(keras_ops.convert_to_numpy(x)) for x in (*outputs, gradient)]
+    return np.concatenate(flat)
+
+
+def _differentiated(function, point):
+    """Outputs of a function, and the gradient of a weighted sum of them."""
+    rng = np.random.default_rng(3)
+
+    def total(x):
+        outputs = keras.tree.flatten(function(x))
+        weights = [rng.normal(size=keras_ops.shape(output)) for output in outputs]
+        sums = [
+            keras_ops.sum(y * keras_ops.cast(w, y.dtype))
+            for y, w in zip(outputs, weights, strict=True)
+        ]
+        return sum(sums), outputs
+
+    point = keras_ops.convert_to_tensor(point)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(point)
+            value, outputs = total(point)
+        return outputs, tape.gradient(value, point)
+    if keras.backend.backend() == "jax":
+        import jax
+
+        (_, outputs), gradient = jax.jit(jax.value_and_grad(total, has_aux=True))(point)
+        return outputs, gradient
+    point.requires_grad_()
+    value, outputs = total(point)
+    value.backward()
+    return outputs, point.grad
+
+
+if __name__ == "__main__":
+    np.savez(sys.argv[1], **outcomes(), uses_tensorflow="tensorflow" in sys.modules)

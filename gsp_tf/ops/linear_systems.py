@@ -66,7 +66,7 @@ def solve_positive_definite(matrix: Tensor, right: Tensor) -> Tensor:
         # A factorisation of a non-finite matrix stops the program on some backends. Here NaN passes
         # through, so that the trainer can notice it.
         finite = ops.all(ops.isfinite(matrix), axis=(-1, -2), keepdims=True)
-        identity = ops.eye(matrix.shape[-1], dtype=matrix.dtype)
+        identity = ops.eye(ops.shape(matrix)[-1], dtype=matrix.dtype)
         factor = ops.cholesky(ops.where(finite, matrix, identity))
 
         def solved(right):

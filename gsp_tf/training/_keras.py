@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 
 import keras
 
+_TORCH_OPTIMIZERS = "keras.src.backend.torch.optimizers."
+
 
 class FactoredRates(keras.optimizers.Optimizer):
     """Mixin for an optimizer that multiplies its learning rate by one factor per variable."""
@@ -15,16 +17,10 @@ class FactoredRates(keras.optimizers.Optimizer):
         """Sets the factors, in the order of the variables that the optimizer is built with."""
         self._factors = tuple(factors)
 
-    def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        factors = [self._factors[self._get_variable_index(v)] for v in trainable_variables]
-        for factor in dict.fromkeys(factors):
-            if factor:
-                chosen = [i for i, other in enumerate(factors) if other == factor]
-                super()._backend_update_step(
-                    [grads[i] for i in chosen],
-                    [trainable_variables[i] for i in chosen],
-                    learning_rate * factor,
-                )
+    def update_step(self, gradient, variable, learning_rate):
+        factor = self._factors[self._get_variable_index(variable)]
+        if factor:
+            super().update_step(gradient, variable, learning_rate * factor)
 
     def _apply_weight_decay(self, variables):
         for variable in filter(self._use_weight_decay, variables):
@@ -53,13 +49,21 @@ def wrap_clipping(optimizer: keras.optimizers.Optimizer, wrap: Callable) -> None
     optimizer._clip_gradients = functools.partial(wrap, clip=clip)
 
 
+def steps_by_variable(optimizer_class: type) -> type:
+    """The class of optimizers that updates one variable after the other."""
+    # On PyTorch, Keras replaces its optimizers by subclasses that update all variables at once.
+    if optimizer_class.__module__.startswith(_TORCH_OPTIMIZERS):
+        return getattr(keras.optimizers, optimizer_class.__name__)
+    return optimizer_class
+
+
 def serialized_optimizer(optimizer: keras.optimizers.Optimizer) -> dict:
     """The config of an optimizer under the name that every backend knows."""
 
     def portable(config):
         if isinstance(config, dict):
             config = {name: portable(value) for name, value in config.items()}
-            if str(config.get("module")).startswith("keras.src.backend.torch.optimizers."):
+            if str(config.get("module")).startswith(_TORCH_OPTIMIZERS):
                 config["module"] = "keras.optimizers"
         return config
 

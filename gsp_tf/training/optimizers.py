@@ -8,7 +8,7 @@ from numbers import Real
 
 import keras
 
-from gsp_tf.training._keras import FactoredRates, serialized_optimizer
+from gsp_tf.training._keras import FactoredRates, serialized_optimizer, steps_by_variable
 
 
 def with_learning_rate_multipliers(
@@ -178,7 +178,7 @@ def _with_path_rules(optimizer, **rules):
         )
     if not isinstance(optimizer, _PathRules):
         # Not a copy: an optimizer's config lacks its exclusions and rates that are functions.
-        optimizer.__class__ = _class_with_rules(type(optimizer))
+        optimizer.__class__ = _class_with_rules(steps_by_variable(type(optimizer)))
     for name, rule in rules.items():
         setattr(optimizer, name, rule)
     return optimizer

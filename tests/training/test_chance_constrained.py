@@ -240,13 +240,13 @@ def test_a_huge_projection_weight_holds_the_embedder_and_not_the_proxies():
         keras.utils.set_random_seed(0)
         watch = Watch()
         trainer = ChanceConstrainedTrainer(
-            metric_learner(),
+            metric_learner(jit_compile=False),
             proxies_per_class=2,
             pool_size=3,
             patience=1,
             projection_weight=weight,
         )
-        fit(trainer, 3, [Scripted([0.5, 0.1, 0.1]), watch], steps=15)
+        fit(trainer, 3, [Scripted([0.5, 0.1, 0.1]), watch], steps=40)
         for name in ("weights", "proxies"):
             # The first problem begins in epoch 0, the second one in epoch 2.
             moved[weight, name] = np.array(
@@ -257,17 +257,16 @@ def test_a_huge_projection_weight_holds_the_embedder_and_not_the_proxies():
 
 
 @pytest.mark.parametrize(
-    ("loss", "compile_arguments"),
+    ("loss", "jit_compile"),
     [
-        (ContrastiveLoss(0.0, 0.8), {"jit_compile": True}),
-        (TripletLoss(0.2), {"jit_compile": False}),
-        (MultiSimilarityLoss(2.0, 20.0), {"run_eagerly": True}),
+        (ContrastiveLoss(0.0, 0.8), True),
+        (TripletLoss(0.2), False),
+        (MultiSimilarityLoss(2.0, 20.0), False),
     ],
-    ids=["xla", "graph", "eager"],
 )
-def test_training_finds_the_classes(loss, compile_arguments):
+def test_training_finds_the_classes(loss, jit_compile):
     keras.utils.set_random_seed(3)
-    learner = metric_learner(loss, keras.optimizers.Adam(0.03), **compile_arguments)
+    learner = metric_learner(loss, keras.optimizers.Adam(0.03), jit_compile=jit_compile)
     evaluation = RetrievalEvaluation(dataset(*VALIDATION))
     evaluation.set_model(learner)
     untrained = evaluation.evaluate()["val_map_at_r"]

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-import keras
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from runs import recipe_of_digits, run_command, write_digits
-from tensorflow.python import pywrap_tfe
+
+# Keras and this library are imported within fixtures: the process that only hands out the tests
+# does without them.
 
 # Every run has the same cases; `--hypothesis-profile explore --hypothesis-seed N` tries others.
 # A slow machine does not fail a test.
@@ -35,6 +35,9 @@ def pytest_collection_finish():
 @pytest.fixture(autouse=True)
 def default_keras_state():
     """Seed every test, and restore Keras' global settings after it."""
+    import keras
+    from tensorflow.python import pywrap_tfe
+
     # TensorFlow would also forget the kernels of its operations, and every test would make them
     # again. That resets random kernels with a state of their own, which nothing here uses.
     with mock.patch.object(pywrap_tfe, "TFE_ContextClearCaches"):
@@ -110,12 +113,15 @@ def oracle():
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
     """Scikit-learn's handwritten digits as a folder of PNG files, 20 per class."""
+    from runs import write_digits
+
     return write_digits(tmp_path_factory.mktemp("handwritten digits"))
 
 
 @pytest.fixture(scope="session")
 def write_recipe(tmp_path_factory, digits):
     """Function that writes a recipe on the digits with some sections replaced."""
+    from runs import recipe_of_digits
 
     def write(sections=""):
         path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
@@ -136,6 +142,8 @@ evaluation: {clustering: true}
 @pytest.fixture(scope="session")
 def trained(write_recipe, tmp_path_factory):
     """A finished run with GSP to read or copy: `path`, `recipe` file and printed text."""
+    from runs import run_command
+
     path, recipe = tmp_path_factory.mktemp("runs") / "run", write_recipe(GSP)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         assert run_command("train", recipe, "--run", path, "--seed", "3") == 0

@@ -104,7 +104,7 @@ def train(name, strategy):
         learner = trainer.learner
     else:
         history = learner.fit(
-            batches.repeat(2), epochs=2, validation_data=batches, validation_freq=2, verbose=0
+            batches, epochs=2, validation_data=batches, validation_freq=2, verbose=0
         )
     return history.history, [
         [variable.name, variable.numpy().tolist(), replicas_differ(variable)]

@@ -44,6 +44,14 @@ def default_keras_state():
     keras.config.set_image_data_format("channels_last")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def coarse_maps():
+    """The maps of reports take few iterations of t-SNE; the tests of t-SNE take all of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gsp_tf.visual.plane._ITERATIONS", 250)
+        yield
+
+
 @pytest.fixture
 def published(monkeypatch):
     """Function that makes a loader expect the counts of a miniature."""

@@ -3,6 +3,7 @@
 A server imports libraries of others and nothing of gsp_tf; every process is its fork.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -11,7 +12,10 @@ import tempfile
 from types import SimpleNamespace
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tensorflow", "keras", "sklearn.manifold", "matplotlib.pyplot"])
+_FORKS.set_forkserver_preload(
+    ["tensorflow", "keras", "sklearn.manifold", "matplotlib.pyplot", "jsonargparse", "jinja2"]
+    + ["faiss", "pyarrow.parquet"]
+)
 
 
 def run(code, *arguments, folder=None, connection=None, timeout=900):
@@ -42,6 +46,7 @@ def pipe():
 
 
 def _execute(code, arguments, folder, connection, descriptor):
+    gc.freeze()  # the objects of the imported libraries are never collected
     if descriptor is not None:
         for stream in (1, 2):
             os.dup2(descriptor.detach() if stream == 1 else 1, stream)

@@ -3,6 +3,7 @@
 A server imports libraries of others and nothing of gsp_tf; every process is its fork.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -45,6 +46,7 @@ def pipe():
 
 
 def _execute(code, arguments, folder, connection, descriptor):
+    gc.freeze()  # the objects of the imported libraries are never collected
     if descriptor is not None:
         for stream in (1, 2):
             os.dup2(descriptor.detach() if stream == 1 else 1, stream)

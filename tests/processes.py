@@ -12,7 +12,10 @@ import tempfile
 from types import SimpleNamespace
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tensorflow", "keras", "sklearn.manifold", "matplotlib.pyplot"])
+_FORKS.set_forkserver_preload(
+    ["tensorflow", "keras", "sklearn.manifold", "matplotlib.pyplot", "jsonargparse", "jinja2"]
+    + ["faiss", "pyarrow.parquet"]
+)
 
 
 def run(code, *arguments, folder=None, connection=None, timeout=900):

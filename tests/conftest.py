@@ -27,9 +27,10 @@ ORACLES = Path(__file__).parent / "oracles"
 
 
 def pytest_collection_finish():
-    """Exclude the objects that imports created from garbage collection."""
+    """Exclude the objects that imports created from garbage collection, which then runs rarely."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(7000)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -35,11 +36,23 @@ def pytest_collection_finish():
 def default_keras_state():
     """Seed every test, and restore Keras' global settings after it."""
     import keras
+    from tensorflow.python import pywrap_tfe
 
-    keras.utils.set_random_seed(0)
+    # TensorFlow would also forget the kernels of its operations, and every test would make them
+    # again. That resets random kernels with a state of their own, which nothing here uses.
+    with mock.patch.object(pywrap_tfe, "TFE_ContextClearCaches"):
+        keras.utils.set_random_seed(0)
     yield
     keras.config.set_dtype_policy("float32")
     keras.config.set_image_data_format("channels_last")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def coarse_maps():
+    """The maps of reports take few iterations of t-SNE; the tests of t-SNE take all of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gsp_tf.visual.plane._ITERATIONS", 250)
+        yield
 
 
 @pytest.fixture

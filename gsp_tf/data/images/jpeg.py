@@ -1,5 +1,6 @@
 """Decodes parts of JPEG files inside a `tf.data` graph."""
 
+import functools
 from collections.abc import Callable
 from typing import Literal
 
@@ -19,7 +20,7 @@ _TURNED = (
     r"|tiff:Orientation)\C*"
 )
 _HEADER = 2**14  # bytes; EXIF is at the start of a file
-_MAX_RATIO = 8
+_RATIOS = (1, 2, 4, 8)
 _LUMA = (19595, 38470, 7471)  # weights, times 2**16
 
 
@@ -40,17 +41,15 @@ def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
         False
     """
     starts = tf.strings.substr(contents, 0, 3) == b"\xff\xd8\xff"
-    header = tf.strings.substr(contents, 0, _HEADER)
-
-    def is_whole_and_upright():
-        ends = tf.strings.substr(contents, -2, 2) == b"\xff\xd9"
-        return ends & ~tf.strings.regex_full_match(header, _TURNED)
+    ends = tf.strings.substr(contents, tf.maximum(0, tf.strings.length(contents) - 2), 2)
+    is_whole = starts & (ends == b"\xff\xd9")
+    is_turned = tf.strings.regex_full_match(tf.strings.substr(contents, 0, _HEADER), _TURNED)
 
     def is_usual():
         height, width, channels = tf.unstack(tf.io.extract_jpeg_shape(contents, tf.int64))
         return (channels < 4) & (height * width <= MAX_PIXELS)
 
-    return tf.cond(tf.cond(starts, is_whole_and_upright, lambda: False), is_usual, lambda: False)
+    return tf.cond(is_whole & ~is_turned, is_usual, lambda: False)
 
 
 def decode_jpeg_window(
@@ -84,15 +83,9 @@ def decode_jpeg_window(
             contents, window // ratio, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE"
         )
 
-    def at_least(ratio):
-        """Decodes at this ratio, or at a larger one that keeps `min_side`."""
-        if ratio == _MAX_RATIO:
-            return decode(ratio)
-        return tf.cond(
-            side >= 2 * ratio * min_side, lambda: at_least(2 * ratio), lambda: decode(ratio)
-        )
-
-    pixels = at_least(1)
+    # The largest ratio that keeps `min_side`.
+    branch = tf.reduce_sum(tf.cast(side >= min_side * tf.constant(_RATIOS[1:]), tf.int32))
+    pixels = tf.switch_case(branch, [functools.partial(decode, ratio) for ratio in _RATIOS])
     return pixels if channels == 3 else to_grey(pixels)
 
 

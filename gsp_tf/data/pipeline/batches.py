@@ -86,9 +86,11 @@ def training_dataset(
         return tf.ensure_shape(indices, (batch_size,))
 
     # Not from_generator: it makes the process return freed memory at once, which is slow.
-    indices = tf.data.Dataset.counter(first_batch).map(draw)
+    indices = tf.data.Dataset.counter(first_batch).map(
+        tf.autograph.experimental.do_not_convert(draw)
+    )
     counted = indices.unbatch().enumerate(start=first_batch * batch_size)
-    dataset = counted.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = counted.map(_as_written(prepare, images), num_parallel_calls=tf.data.AUTOTUNE)
     return _with_options(dataset.batch(batch_size, drop_remainder=True))
 
 
@@ -140,8 +142,14 @@ def evaluation_dataset(
         chosen = tf.data.Dataset.range(len(images))
     else:
         chosen = tf.data.Dataset.from_tensor_slices(np.asarray(indices, "int64"))
-    dataset = chosen.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = chosen.map(_as_written(prepare, images), num_parallel_calls=tf.data.AUTOTUNE)
     return _with_options(dataset.batch(batch_size))
+
+
+def _as_written(function, images: ImageSet):
+    """The function without AutoGraph, which takes long and which only sets of others may need."""
+    is_own = type(images).__module__.startswith("gsp_tf.")
+    return tf.autograph.experimental.do_not_convert(function) if is_own else function
 
 
 def _check_sizes(image_size: int, resize: int | None) -> None:

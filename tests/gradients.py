@@ -1,15 +1,93 @@
-"""Values and gradients of the backend, and the differences that they are compared with."""
+"""Values and gradients on every backend of Keras, and the differences that hold them."""
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
+
+BACKEND = keras.backend.backend()
 
 
-def compiled(function, jit_compile):
-    """A function as a graph or, with `jit_compile`, by XLA; eager if that is `None`."""
-    if jit_compile is None:
-        return function
-    return tf.function(function, jit_compile=jit_compile, autograph=False)
+def compiled(function, jit_compile=True):
+    """A function as a graph of TensorFlow or, with `jit_compile`, by XLA; eager if that is `None`.
+
+    JAX compiles it in both cases, and PyTorch runs it as it is.
+    """
+    if jit_compile is not None and BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, jit_compile=jit_compile, autograph=False)
+    if jit_compile is not None and BACKEND == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
+def gradients(function, *points, weights=(), states=(), upstream=None):
+    """Outputs of a function of tensors, and its gradients, as tensors.
+
+    Args:
+        function: from tensors to one output or a tuple of them.
+        points: floating arrays or tensors.
+        weights: variables that the function reads.
+        states: variables that the function assigns.
+        upstream: gradient of the result with respect to each output, else ones.
+
+    Returns:
+        The outputs, and a list of the gradients with respect to points and weights.
+    """
+    points = [ops.convert_to_tensor(point) for point in points]
+    if BACKEND == "tensorflow":
+        return _by_tensorflow(function, points, weights, upstream)
+    if BACKEND == "jax":
+        return _by_jax(function, points, weights, states, upstream)
+    return _by_torch(function, points, weights, upstream)
+
+
+def _by_tensorflow(function, points, weights, upstream):
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(points)
+        outputs = function(*points)
+    sources = [*points, *(weight.value for weight in weights)]
+    return outputs, tape.gradient(
+        outputs, sources, output_gradients=upstream, unconnected_gradients="zero"
+    )
+
+
+def _by_jax(function, points, weights, states, upstream):
+    import jax
+
+    def run(points, values):
+        given = [*zip(weights, values, strict=True), *((state, state.value) for state in states)]
+        with keras.StatelessScope(given) as scope:
+            outputs = function(*points)
+        return outputs, [scope.get_current_value(state) for state in states]
+
+    values = [weight.value for weight in weights]
+    outputs, pull_back, assigned = jax.vjp(run, points, values, has_aux=True)
+    for state, value in zip(states, assigned, strict=True):
+        if not isinstance(value, jax.core.Tracer):  # a compiled function does not assign
+            state.assign(value)
+    given = keras.tree.map_structure(ops.ones_like, outputs) if upstream is None else upstream
+    as_given = keras.tree.map_structure(lambda y, g: ops.cast(g, y.dtype), outputs, given)
+    return outputs, sum(pull_back(as_given), start=[])
+
+
+def _by_torch(function, points, weights, upstream):
+    import torch
+
+    points = [point.detach().requires_grad_() for point in points]
+    outputs = function(*points)
+    flat = keras.tree.flatten(outputs)
+    given = map(ops.ones_like, flat) if upstream is None else keras.tree.flatten(upstream)
+    pairs = [(y, ops.cast(g, y.dtype)) for y, g in zip(flat, given, strict=True) if y.requires_grad]
+    sources = [*points, *(weight.value for weight in weights)]
+    followed, given = zip(*pairs, strict=True)
+    found = torch.autograd.grad(followed, sources, given, allow_unused=True)
+    found = [ops.zeros_like(x) if g is None else g for x, g in zip(sources, found, strict=True)]
+    return keras.tree.map_structure(lambda y: y.detach(), outputs), found
 
 
 def differentiated(function, *arguments, upstream=None, jit_compile=None):
@@ -21,19 +99,13 @@ def differentiated(function, *arguments, upstream=None, jit_compile=None):
         upstream: gradient of the result with respect to each output, else ones.
         jit_compile: as in `compiled`.
     """
-    tensors = [keras.ops.convert_to_tensor(argument) for argument in arguments]
 
     def run(*tensors):
-        with tf.GradientTape() as tape:
-            tape.watch(tensors)
-            outputs = function(*tensors)
-        gradients = tape.gradient(
-            outputs, tensors, output_gradients=upstream, unconnected_gradients="zero"
-        )
-        return outputs, gradients
+        return gradients(function, *tensors, upstream=upstream)
 
-    outputs, gradients = compiled(run, jit_compile)(*tensors)
-    return keras.tree.map_structure(keras.ops.convert_to_numpy, (outputs, gradients))
+    tensors = [ops.convert_to_tensor(argument) for argument in arguments]
+    found = compiled(run, jit_compile)(*tensors)
+    return keras.tree.map_structure(ops.convert_to_numpy, found)
 
 
 def value_and_gradient(loss, labels, embeddings):
@@ -47,19 +119,20 @@ def value_and_gradients(loss, labels, embeddings, jit_compile=False, **arguments
     def run(embeddings):
         return recorded(loss, labels, embeddings, **arguments)
 
-    run = tf.function(run, jit_compile=True) if jit_compile else run
-    value, *gradients = run(tf.convert_to_tensor(embeddings))
-    return float(value), *(tf.cast(g, "float64").numpy() for g in gradients)
+    run = compiled(run) if jit_compile else run
+    value, *found = run(ops.convert_to_tensor(embeddings))
+    return float(value), *(np.asarray(ops.convert_to_numpy(g), "float64") for g in found)
 
 
 def recorded(loss, labels, embeddings, **arguments):
     """Value of a loss, and its gradients of the embeddings and of its own weights, as tensors."""
-    embeddings = tf.convert_to_tensor(embeddings)
-    with tf.GradientTape() as tape:
-        tape.watch(embeddings)
-        value = loss(labels, embeddings, **arguments)
-    weights = [w.value for w in getattr(loss, "trainable_weights", ())]
-    return value, *tape.gradient(value, [embeddings, *weights])
+    value, found = gradients(
+        lambda embeddings: loss(labels, embeddings, **arguments),
+        embeddings,
+        weights=getattr(loss, "trainable_weights", ()),
+        states=getattr(loss, "non_trainable_variables", ()),
+    )
+    return value, *found
 
 
 def finite_differences(function, *points, step=1e-6):

@@ -25,6 +25,17 @@ settings.load_profile("repeatable")
 
 ORACLES = Path(__file__).parent / "oracles"
 
+# JAX takes this when it is imported. Finite differences need float64.
+os.environ.setdefault("JAX_ENABLE_X64", "1")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests of TensorFlow alone where Keras runs on another backend."""
+    marked = [item for item in items if item.get_closest_marker("tensorflow")]
+    if marked and _backend() != "tensorflow":
+        config.hook.pytest_deselected(items=marked)
+        items[:] = [item for item in items if item not in marked]
+
 
 def pytest_collection_finish():
     """Exclude the objects that imports created from garbage collection, which then runs rarely."""
@@ -37,15 +48,28 @@ def pytest_collection_finish():
 def default_keras_state():
     """Seed every test, and restore Keras' global settings after it."""
     import keras
-    from tensorflow.python import pywrap_tfe
 
-    # TensorFlow would also forget the kernels of its operations, and every test would make them
-    # again. That resets random kernels with a state of their own, which nothing here uses.
-    with mock.patch.object(pywrap_tfe, "TFE_ContextClearCaches"):
+    with _kernels_are_kept():
         keras.utils.set_random_seed(0)
     yield
     keras.config.set_dtype_policy("float32")
     keras.config.set_image_data_format("channels_last")
+
+
+def _kernels_are_kept():
+    """With the seed, TensorFlow would forget the kernels of its operations, to be made again."""
+    if _backend() != "tensorflow":
+        return contextlib.nullcontext()
+    from tensorflow.python import pywrap_tfe
+
+    # Forgetting resets random kernels with a state of their own, which nothing here uses.
+    return mock.patch.object(pywrap_tfe, "TFE_ContextClearCaches")
+
+
+def _backend():
+    import keras
+
+    return keras.backend.backend()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -61,6 +61,18 @@ def compiled(function: Callable) -> Callable:
     return function
 
 
+def make_deterministic() -> None:
+    """Make operations give the same numbers each time; those of JAX do on a CPU."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.experimental.enable_op_determinism()
+    elif keras.backend.backend() == "torch":
+        import torch
+
+        torch.use_deterministic_algorithms(True)
+
+
 def available(dtype: str) -> str:
     """A type of 64 bits, or its half where JAX has none."""
     if keras.backend.backend() == "jax":

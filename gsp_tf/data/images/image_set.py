@@ -68,7 +68,7 @@ class ImageSet(abc.ABC):
 
     @abc.abstractmethod
     def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Reads one image inside a `tf.data` graph, without AutoGraph.
+        """Reads one image inside a `tf.data` graph.
 
         Args:
             index: Scalar int64, the index of the image.

@@ -1,4 +1,4 @@
-"""Packages that import their names on first use."""
+"""Packages that import their names on first use, and TensorFlow in the same way."""
 
 import ast
 import importlib
@@ -42,3 +42,20 @@ def _origins(package):
             for alias in statement.names
         }
     return vars(package)["_imports"]
+
+
+class _TensorFlow(types.ModuleType):
+    """TensorFlow, imported on first use."""
+
+    def __getattr__(self, name):
+        try:
+            module = importlib.import_module("tensorflow")
+        except ImportError as error:
+            raise ImportError(
+                "This part of gsp_tf needs TensorFlow, whatever the backend of Keras is; it cannot "
+                f"be imported ({error}). Install it: pip install tensorflow."
+            ) from error
+        return getattr(module, name)
+
+
+tensorflow = _TensorFlow("tensorflow")

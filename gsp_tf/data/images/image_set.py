@@ -1,16 +1,24 @@
-"""Labelled sets of images, read one at a time inside a `tf.data` graph."""
+"""Labelled sets of images, read one at a time, by NumPy or inside a `tf.data` graph."""
 
 import abc
+import contextlib
+import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
-from gsp_tf._typing import PathLike
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.decode import decode_image, read_image
-from gsp_tf.data.images.jpeg import Window, decode_jpeg_window, is_upright_jpeg
+from gsp_tf.data.images.jpeg import (
+    Window,
+    decode_jpeg_window,
+    is_upright_jpeg,
+    read_jpeg_window,
+)
 
 
 class ImageSet(abc.ABC):
@@ -67,20 +75,50 @@ class ImageSet(abc.ABC):
         return len(self.labels)
 
     @abc.abstractmethod
-    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Reads one image inside a `tf.data` graph.
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        """Reads one image, without TensorFlow.
 
         Args:
-            index: Scalar int64, the index of the image.
-            seed: Integers `(2,)`, for sets that draw their images (collages); others ignore it.
+            index: The index of the image.
+            seed: Two integers, for sets that draw their images (collages); others ignore them.
 
         Returns:
             uint8 `(H, W, channels)`.
         """
 
-    def load_window(
-        self, index: tf.Tensor, seed: tf.Tensor, choose: Window, min_side: int
-    ) -> tf.Tensor:
+    def read_window(
+        self, index: int, seed: Sequence[int], choose: Window, min_side: int
+    ) -> np.ndarray:
+        """Reads a part of one image, without TensorFlow.
+
+        Args:
+            index: As for `read`.
+            seed: As for `read`.
+            choose: Maps the size of the image, `(height, width)`, to four integers: top, left,
+                height and width of the part.
+            min_side: As for `load_window`.
+
+        Returns:
+            uint8 `(height, width, channels)`, or a reduction of it.
+        """
+        image = self.read(index, seed)
+        top, left, height, width = choose(image.shape[:2])
+        return image[top : top + height, left : left + width]
+
+    def load(self, index: Tensor, seed: Tensor) -> Tensor:
+        """Reads one image inside a `tf.data` graph: the same as `read`, which it calls.
+
+        Args:
+            index: Scalar int64, the index of the image.
+            seed: int64 `(2,)`, as for `read`.
+
+        Returns:
+            uint8 `(H, W, channels)`.
+        """
+        image = tf.numpy_function(self.read, [index, seed], tf.uint8, stateful=False)
+        return tf.ensure_shape(image, (None, None, self.channels))
+
+    def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
         """Reads a part of one image inside a `tf.data` graph.
 
         Args:
@@ -116,9 +154,7 @@ class ImageSet(abc.ABC):
         """One image as evaluation sees it, with seed `(0, index)`: uint8 `(H, W, channels)`."""
         if not 0 <= index < len(self):
             raise IndexError(f"index must lie in [0, {len(self)}); received {index}.")
-        with tf.device("CPU"):
-            seed = tf.constant([0, index], tf.int64)
-            return self.load(seed[1], seed).numpy()
+        return self.read(index, (0, index))
 
     def _select(self, classes: Sequence[int]) -> tuple[np.ndarray, dict]:
         """The indices of the images of `classes`, and the arguments that describe them."""
@@ -148,12 +184,10 @@ def _check_count(name: str, count: int, labels: np.ndarray) -> None:
         )
 
 
-def _strings(name: str, values: Iterable[bytes], labels: np.ndarray) -> tf.Tensor:
-    """Paths or contents of files as a tensor, one per label."""
-    values = tuple(values)
-    _check_count(name, len(values), labels)
-    with tf.device("CPU"):
-        return tf.constant(values, tf.string, (len(values),))
+def _constant(values: np.ndarray | Sequence[bytes]) -> Tensor:
+    """A tensor in the memory of the CPU, also while a graph is traced."""
+    with tf.init_scope(), tf.device("CPU"):
+        return tf.constant(values, None if len(values) else tf.string)
 
 
 class ArrayImages(ImageSet):
@@ -188,10 +222,16 @@ class ArrayImages(ImageSet):
         super().__init__(labels, class_names, groups, channels=images.shape[-1])
         _check_count("images", len(images), self.labels)
         self.images = images
-        with tf.device("CPU"):
-            self.tensor = tf.constant(images)
 
-    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    @functools.cached_property
+    def tensor(self) -> Tensor:
+        """The images as a tensor."""
+        return _constant(self.images)
+
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        return self.images[index].copy()
+
+    def load(self, index: Tensor, seed: Tensor) -> Tensor:
         return tf.gather(self.tensor, index)
 
     def subset(self, classes: Sequence[int]) -> "ArrayImages":
@@ -225,20 +265,20 @@ class _CompressedImages(ImageSet):
     """Encoded images; only the needed part of a JPEG is decoded."""
 
     @abc.abstractmethod
-    def _contents(self, index: tf.Tensor) -> tf.Tensor:
-        """The bytes of a file, in a `tf.data` graph."""
+    def _file(self, index: int) -> tuple[bytes, str]:
+        """The bytes of a file and its name."""
 
     @abc.abstractmethod
-    def _read(self, index: np.ndarray) -> np.ndarray:
-        """All pixels of an image."""
+    def _contents(self, index: Tensor) -> Tensor:
+        """The bytes of a file, in a `tf.data` graph."""
 
-    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        image = tf.numpy_function(self._read, [index], tf.uint8, stateful=False)
-        return tf.ensure_shape(image, (None, None, self.channels))
+    def read_window(
+        self, index: int, seed: Sequence[int], choose: Window, min_side: int
+    ) -> np.ndarray:
+        window = read_jpeg_window(*self._file(index), choose, min_side, self.channels)
+        return super().read_window(index, seed, choose, min_side) if window is None else window
 
-    def load_window(
-        self, index: tf.Tensor, seed: tf.Tensor, choose: Window, min_side: int
-    ) -> tf.Tensor:
+    def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
         contents = self._contents(index)
         load_window = super().load_window
         return tf.cond(
@@ -277,17 +317,27 @@ class FileImages(_CompressedImages):
     ):
         super().__init__(labels, class_names, groups, channels)
         self.paths = tuple(os.fspath(path) for path in paths)
-        self._strings = _strings("paths", map(os.fsencode, self.paths), self.labels)
+        _check_count("paths", len(self.paths), self.labels)
+
+    @functools.cached_property
+    def _tensor(self):
+        return _constant([os.fsencode(path) for path in self.paths])
+
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        return read_image(self.paths[index], self.channels)
 
     def subset(self, classes: Sequence[int]) -> "FileImages":
         kept, description = self._select(classes)
         return type(self)([self.paths[i] for i in kept], **description, channels=self.channels)
 
     def _contents(self, index):
-        return tf.io.read_file(tf.gather(self._strings, index))
+        return tf.io.read_file(tf.gather(self._tensor, index))
 
-    def _read(self, index):
-        return read_image(self.paths[int(index)], self.channels)
+    def _file(self, index):
+        contents = b""
+        with contextlib.suppress(OSError):  # `read` says what is wrong
+            contents = Path(self.paths[index]).read_bytes()
+        return contents, self.paths[index]
 
 
 class EncodedImages(_CompressedImages):
@@ -317,7 +367,14 @@ class EncodedImages(_CompressedImages):
     ):
         super().__init__(labels, class_names, groups, channels)
         self.contents = tuple(contents)
-        self._strings = _strings("contents", self.contents, self.labels)
+        _check_count("contents", len(self.contents), self.labels)
+
+    @functools.cached_property
+    def _tensor(self):
+        return _constant(self.contents)
+
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        return decode_image(self.contents[index], self.channels, f"image {index}")
 
     def subset(self, classes: Sequence[int]) -> "EncodedImages":
         kept, description = self._select(classes)
@@ -325,7 +382,7 @@ class EncodedImages(_CompressedImages):
         return EncodedImages(contents, **description, channels=self.channels)
 
     def _contents(self, index):
-        return tf.gather(self._strings, index)
+        return tf.gather(self._tensor, index)
 
-    def _read(self, index):
-        return decode_image(self.contents[int(index)], self.channels, f"image {index}")
+    def _file(self, index):
+        return self.contents[index], f"image {index}"

@@ -4,8 +4,9 @@ import numbers
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
 from gsp_tf.data.pipeline.windows import central_window, random_window, resize_window
@@ -21,7 +22,7 @@ def training_dataset(
     min_crop_area: float = 1.0,
     resize: int | None = None,
     first_batch: int = 0,
-) -> tf.data.Dataset:
+) -> "tf.data.Dataset":
     """Makes endless class-balanced batches with random crops and flips, fixed by the seed.
 
     Args:
@@ -95,7 +96,7 @@ def evaluation_dataset(
     batch_size: int,
     indices: Sequence[int] | None = None,
     resize: int | None = None,
-) -> tf.data.Dataset:
+) -> "tf.data.Dataset":
     """Makes batches of the resized centres of all images, or of those in `indices`, in order.
 
     Args:
@@ -152,12 +153,12 @@ def _check_sizes(image_size: int, resize: int | None) -> None:
         )
 
 
-def _label_tensor(images: ImageSet) -> tf.Tensor:
+def _label_tensor(images: ImageSet) -> Tensor:
     with tf.device("CPU"):
         return tf.constant(images.labels, tf.int32)
 
 
-def _with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _with_options(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     options = tf.data.Options()
     options.deterministic = True
     options.threading.max_intra_op_parallelism = 1
@@ -181,6 +182,6 @@ def as_arrays(images: ImageSet, size: int) -> ArrayImages:
         >>> as_arrays(small, size=4).images.shape
         (4, 4, 4, 1)
     """
-    batches = [batch.numpy() for batch, _ in evaluation_dataset(images, size, batch_size=64)]
+    batches = [batch for batch, _ in evaluation_dataset(images, size, batch_size=64)]
     pixels = np.clip(np.rint(np.concatenate(batches)), 0, 255).astype(np.uint8)
     return ArrayImages(pixels, images.labels, images.class_names, images.groups)

@@ -57,7 +57,7 @@ def compiled(function: Callable) -> Callable:
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        return tf.function(function)
+        return tf.function(function, autograph=False)
     return function
 
 

@@ -1,5 +1,6 @@
 """The command line, `gsp-tf`."""
 
+import functools
 import sys
 
 from gsp_tf._interruption import Interruption
@@ -71,6 +72,7 @@ def _refuse(error):
     return 1
 
 
+@functools.cache
 def _parser():
     """The main parser, and the commands' parsers by name."""
     from jsonargparse import ArgumentParser

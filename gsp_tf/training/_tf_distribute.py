@@ -44,12 +44,13 @@ class DistributedModel(BuiltFromBatch):
     def _worker_function(self, step):
         strategy = self.distribute_strategy
 
-        @tf.autograph.experimental.do_not_convert
         def run_step(iterator):
             return strategy.run(step, args=(next(iterator),))
 
         if not self.run_eagerly:
-            run_step = tf.function(run_step, reduce_retracing=True, jit_compile=self.jit_compile)
+            run_step = tf.function(
+                run_step, autograph=False, reduce_retracing=True, jit_compile=self.jit_compile
+            )
 
         def run_steps(iterator):
             for _ in range(self.steps_per_execution):

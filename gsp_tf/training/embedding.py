@@ -105,7 +105,7 @@ def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
         )
     import tensorflow as tf
 
-    @tf.function
+    @tf.function(autograph=False)
     def forward(images):
         return tf.cast(first_output(embedder(images, training=False)), "float32")
 

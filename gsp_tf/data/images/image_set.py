@@ -106,7 +106,7 @@ class ImageSet(abc.ABC):
         return image[top : top + height, left : left + width]
 
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
-        """Reads one image inside a `tf.data` graph: the same as `read`, which it calls.
+        """Reads one image inside a `tf.data` graph, without AutoGraph; by default with `read`.
 
         Args:
             index: Scalar int64, the index of the image.

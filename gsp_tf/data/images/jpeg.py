@@ -1,6 +1,7 @@
 """Decodes parts of JPEG files, by Pillow or inside a `tf.data` graph."""
 
 import contextlib
+import functools
 import io
 import re
 from collections.abc import Callable
@@ -25,7 +26,7 @@ _TURNED = (
     r"|tiff:Orientation)"
 )
 _HEADER = 2**14  # bytes; EXIF is at the start of a file
-_MAX_RATIO = 8
+_RATIOS = (1, 2, 4, 8)
 _LUMA = (19595, 38470, 7471)  # weights, times 2**16
 
 
@@ -46,18 +47,16 @@ def is_upright_jpeg(contents: Tensor) -> Tensor:
         False
     """
     starts = tf.strings.substr(contents, 0, 3) == b"\xff\xd8\xff"
+    ends = tf.strings.substr(contents, tf.maximum(0, tf.strings.length(contents) - 2), 2)
+    is_whole = starts & (ends == b"\xff\xd9")
     header = tf.strings.substr(contents, 0, _HEADER)
-
-    def is_whole_and_upright():
-        ends = tf.strings.substr(contents, -2, 2) == b"\xff\xd9"
-        # \C is a byte.
-        return ends & ~tf.strings.regex_full_match(header, rf"\C*{_TURNED}\C*")
+    is_turned = tf.strings.regex_full_match(header, rf"\C*{_TURNED}\C*")  # \C is a byte
 
     def is_usual():
         height, width, channels = tf.unstack(tf.io.extract_jpeg_shape(contents, tf.int64))
         return (channels < 4) & (height * width <= MAX_PIXELS)
 
-    return tf.cond(tf.cond(starts, is_whole_and_upright, lambda: False), is_usual, lambda: False)
+    return tf.cond(is_whole & ~is_turned, is_usual, lambda: False)
 
 
 def decode_jpeg_window(
@@ -91,15 +90,9 @@ def decode_jpeg_window(
             contents, window // ratio, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE"
         )
 
-    def at_least(ratio):
-        """Decodes at this ratio, or at a larger one that keeps `min_side`."""
-        if ratio == _MAX_RATIO:
-            return decode(ratio)
-        return tf.cond(
-            side >= 2 * ratio * min_side, lambda: at_least(2 * ratio), lambda: decode(ratio)
-        )
-
-    pixels = at_least(1)
+    # The largest ratio that keeps `min_side`.
+    branch = tf.reduce_sum(tf.cast(side >= min_side * tf.constant(_RATIOS[1:]), tf.int32))
+    pixels = tf.switch_case(branch, [functools.partial(decode, ratio) for ratio in _RATIOS])
     return pixels if channels == 3 else to_grey(pixels)
 
 
@@ -118,9 +111,8 @@ def read_jpeg_window(
     if size is None or size[0] * size[1] > MAX_PIXELS:
         return None
     window = np.asarray(choose(size))
-    ratio = 1
-    while ratio < _MAX_RATIO and window[2:].min() >= 2 * ratio * min_side:
-        ratio *= 2
+    side = window[2:].min()
+    ratio = max(ratio for ratio in _RATIOS if ratio == 1 or side >= ratio * min_side)
     pixels = decode_image(contents, channels, name, max(1, min(size) // ratio))
     top, left, height, width = window // ratio
     return pixels[top : top + height, left : left + width]

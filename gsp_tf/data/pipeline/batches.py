@@ -64,6 +64,7 @@ def training_dataset(
     batch_size = classes_per_batch * images_per_class
     labels = _label_tensor(images)
 
+    @tf.autograph.experimental.do_not_convert  # converting the code takes longer than tracing it
     def prepare(counter, index):
         image_seed = tf.stack([tf.constant(seed, tf.int64), counter])
         draws = tf.random.stateless_uniform((5,), tf.random.fold_in(image_seed, 1))
@@ -74,10 +75,12 @@ def training_dataset(
             return central_window(size, image_size, resize)
 
         window = images.load_window(index, image_seed, choose, image_size)
+        image = resize_window(window, image_size, images.channels)
         if horizontal_flip:
-            window = tf.cond(draws[4] < 0.5, lambda: tf.reverse(window, [1]), lambda: window)
-        return resize_window(window, image_size, images.channels), tf.gather(labels, index)
+            image = tf.where(draws[4] < 0.5, image[:, ::-1], image)
+        return image, tf.gather(labels, index)
 
+    @tf.autograph.experimental.do_not_convert
     def draw(number):
         # Stateful, so that tf.data requests the batches in order: any other order is slow.
         indices = tf.numpy_function(sampler.batch, [number], tf.int64, stateful=True)
@@ -124,6 +127,7 @@ def evaluation_dataset(
         raise ValueError(f"batch_size must be at least 1; received {batch_size}.")
     labels = _label_tensor(images)
 
+    @tf.autograph.experimental.do_not_convert
     def prepare(index):
         seed = tf.stack([tf.constant(0, tf.int64), index])
 

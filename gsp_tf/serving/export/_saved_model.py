@@ -18,9 +18,12 @@ def write_saved_model(served, recipe, folder):
     image_bytes = tf.function(
         lambda image_bytes: served(prepare(image_bytes)),
         input_signature=[tf.TensorSpec((None,), tf.string, name="image_bytes")],
+        autograph=False,
     )
     images = tf.function(
-        lambda images: served(images), input_signature=[tf.TensorSpec(shape, name="images")]
+        lambda images: served(images),
+        input_signature=[tf.TensorSpec(shape, name="images")],
+        autograph=False,
     )
     module = tf.Module()
     module.weights = [variable.value for variable in served.variables]

@@ -14,7 +14,8 @@ from gsp_tf._files import replacing
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.decode import UnreadableImageError, read_image
-from gsp_tf.data.images.image_set import FileImages, ImageSet
+from gsp_tf.data.images.encoded_images import FileImages
+from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.images.jpeg import Window
 from gsp_tf.data.images.left_out import refusal
 

@@ -1,6 +1,5 @@
 """The batches of `batches.py` without TensorFlow, by NumPy and Pillow."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -30,7 +29,7 @@ class _PyBatches(keras.utils.PyDataset):
         super().__init__()
         self._prepare, self._labels, self._examples = prepare, labels, examples
         self._num_batches = num_batches
-        self._pool = ThreadPoolExecutor(os.cpu_count())
+        self._pool = ThreadPoolExecutor()
         self._started: dict[int, Any] = {}
 
     @property

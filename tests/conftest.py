@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
-import keras
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from runs import recipe_of_digits, run_command, write_digits
+
+# Keras and this library are imported within fixtures: the process that only hands out the tests
+# does without them.
 
 # Every run has the same cases; `--hypothesis-profile explore --hypothesis-seed N` tries others.
 # A slow machine does not fail a test.
@@ -25,18 +27,33 @@ ORACLES = Path(__file__).parent / "oracles"
 
 
 def pytest_collection_finish():
-    """Exclude the objects that imports created from garbage collection."""
+    """Exclude the objects that imports created from garbage collection, which then runs rarely."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(7000)
 
 
 @pytest.fixture(autouse=True)
 def default_keras_state():
     """Seed every test, and restore Keras' global settings after it."""
-    keras.utils.set_random_seed(0)
+    import keras
+    from tensorflow.python import pywrap_tfe
+
+    # TensorFlow would also forget the kernels of its operations, and every test would make them
+    # again. That resets random kernels with a state of their own, which nothing here uses.
+    with mock.patch.object(pywrap_tfe, "TFE_ContextClearCaches"):
+        keras.utils.set_random_seed(0)
     yield
     keras.config.set_dtype_policy("float32")
     keras.config.set_image_data_format("channels_last")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def coarse_maps():
+    """The maps of reports take few iterations of t-SNE; the tests of t-SNE take all of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gsp_tf.visual.plane._ITERATIONS", 250)
+        yield
 
 
 @pytest.fixture
@@ -97,12 +114,15 @@ def oracle():
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
     """Scikit-learn's handwritten digits as a folder of PNG files, 20 per class."""
+    from runs import write_digits
+
     return write_digits(tmp_path_factory.mktemp("handwritten digits"))
 
 
 @pytest.fixture(scope="session")
 def write_recipe(tmp_path_factory, digits):
     """Function that writes a recipe on the digits with some sections replaced."""
+    from runs import recipe_of_digits
 
     def write(sections=""):
         path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
@@ -123,6 +143,8 @@ evaluation: {clustering: true}
 @pytest.fixture(scope="session")
 def trained(write_recipe, tmp_path_factory):
     """A finished run with GSP to read or copy: `path`, `recipe` file and printed text."""
+    from runs import run_command
+
     path, recipe = tmp_path_factory.mktemp("runs") / "run", write_recipe(GSP)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         assert run_command("train", recipe, "--run", path, "--seed", "3") == 0

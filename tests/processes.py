@@ -3,6 +3,7 @@
 A server imports libraries of others and nothing of gsp_tf; every process is its fork.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -10,8 +11,13 @@ import sys
 import tempfile
 from types import SimpleNamespace
 
+_IMPORTED = """
+    tensorflow keras sklearn.cluster sklearn.manifold scipy.io matplotlib.pyplot faiss filelock
+    jinja2 jsonargparse docstring_parser PIL.ImageFile pillow_heif pyarrow.parquet safetensors yaml
+    IPython.core.interactiveshell
+"""
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tensorflow", "keras", "sklearn.manifold", "matplotlib.pyplot"])
+_FORKS.set_forkserver_preload(_IMPORTED.split())
 
 
 def run(code, *arguments, folder=None, connection=None, timeout=900):
@@ -42,6 +48,7 @@ def pipe():
 
 
 def _execute(code, arguments, folder, connection, descriptor):
+    gc.freeze()  # what the server imported is not garbage
     if descriptor is not None:
         for stream in (1, 2):
             os.dup2(descriptor.detach() if stream == 1 else 1, stream)

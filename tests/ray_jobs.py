@@ -10,12 +10,29 @@ import processes
 SHARD_SIZE = 8
 
 # Runs a command whose processes, the driver and those of Ray, have a variable that marks them; a
-# folder with a long name is that for temporary files.
+# folder with a long name is that for temporary files. The first worker is killed with its shard.
 DRIVER = """
-import os, sys, tempfile
+import os, signal, sys, tempfile
+from gsp_tf.cli import main
+from gsp_tf.serving.embedding import workers
+
 os.environ["GSP_TF_TEST"], tempfile.tempdir = sys.argv[1:3]
 os.environ.pop("RAY_ADDRESS", None)
-from gsp_tf.cli import main
+
+class Worker:
+    def __init__(self, *arguments):
+        self.killed = os.path.join(os.environ["GSP_TF_TEST"], "killed")
+        if os.path.exists(self.killed):
+            from gsp_tf.serving.embedding.workers import _ShardEmbedder
+            self.write = _ShardEmbedder(*arguments)
+
+    def __call__(self, batch):
+        if not os.path.exists(self.killed):
+            open(self.killed, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.write(batch)
+
+workers._ShardEmbedder = Worker
 main(sys.argv[3:])
 """
 

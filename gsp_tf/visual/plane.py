@@ -14,6 +14,7 @@ from gsp_tf.visual.style import blank_axes, class_style, fitted
 
 FEWEST_FOR_TSNE = 16
 _PERPLEXITY = 30
+_ITERATIONS = 1000
 _PIXELS = 64
 _THUMBNAIL_SHARE = 0.065
 
@@ -44,6 +45,7 @@ def project(embeddings: ArrayLike, seed: int = 0) -> np.ndarray:
     tsne = TSNE(
         perplexity=min(_PERPLEXITY, (len(embeddings) - 1) / 3),
         init=start / spread * 1e-4,
+        max_iter=_ITERATIONS,
         random_state=seed,
     )
     # The order in which threads sum changes the last bits, which t-SNE amplifies.

@@ -29,31 +29,33 @@ PREPROCESSING = {
 }
 
 
-@pytest.fixture(scope="module")
-def asked_for():
-    """Networks with both maps, and the weights files that Keras was asked for, by name.
+@pytest.fixture
+def created(monkeypatch):
+    """Function that gives a network with both maps, and the weights file that Keras asks for.
 
-    Keras receives no file, and loads none.
+    Keras receives no file, and loads none. The networks are large: no test keeps them.
     """
-    files, networks = {}, {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keras.Model, "load_weights", lambda *_, **__: None)
-        for name in MAPS:
+    monkeypatch.setattr(keras.Model, "load_weights", lambda *_, **__: None)
 
-            def get_file(fname, origin, name=name, **arguments):
-                assert arguments["cache_subdir"] == "models"
-                files[name] = fname
+    def create(name):
+        files = []
 
-            patch.setattr("keras.src.utils.file_utils.get_file", get_file)
-            networks[name] = backbones.create(name, weights="imagenet", intermediate=True)
-    return networks, files
+        def get_file(fname, origin, **arguments):
+            assert arguments["cache_subdir"] == "models"
+            files.append(fname)
+
+        monkeypatch.setattr("keras.src.utils.file_utils.get_file", get_file)
+        model = backbones.create(name, weights="imagenet", intermediate=True)
+        (file,) = files
+        return model, file
+
+    return create
 
 
 @pytest.mark.parametrize("name", MAPS)
-def test_maps_pixels_and_weights_are_those_of_keras(asked_for, name):
-    networks, files = asked_for
-    model = networks[name]
-    assert files[name] == backbones.weights_path(name, 224).name
+def test_maps_pixels_and_weights_are_those_of_keras(created, name):
+    model, file = created(name)
+    assert file == backbones.weights_path(name, 224).name
     assert [shape[1:] for shape in model.output_shape] == [(None, None, c) for c in MAPS[name]]
     earlier, last = model.compute_output_shape((None, 96, 80, 3))
     assert (earlier[1:3], last[1:3]) == SIDES.get(name, ((6, 5), (3, 3)))
@@ -62,13 +64,13 @@ def test_maps_pixels_and_weights_are_those_of_keras(asked_for, name):
         images = np.random.default_rng(0).uniform(0, 255, (1, 96, 96, 3)).astype("float32")
         expected = PREPROCESSING[name].preprocess_input(images.copy())
         np.testing.assert_allclose(seen(images), expected, atol=2e-5)
+    if name == "resnet50":
+        check_taps_and_a_pixel_by_hand(model, seen)
 
 
-def test_taps_and_a_pixel_of_resnet50_by_hand(asked_for):
-    model = asked_for[0]["resnet50"]
-    layers = [model.get_layer(name) for name in ("conv4_block6_out", "conv5_block3_out")]
-    assert all(a is layer.output for a, layer in zip(model.outputs, layers, strict=True))
-    seen = keras.Model(model.input, model.get_layer("pixels").output)
+def check_taps_and_a_pixel_by_hand(resnet50, seen):
+    layers = [resnet50.get_layer(name) for name in ("conv4_block6_out", "conv5_block3_out")]
+    assert all(a is layer.output for a, layer in zip(resnet50.outputs, layers, strict=True))
     pixel = seen(np.full((1, 64, 64, 3), (10.0, 20.0, 30.0)))[0, 0, 0]
     np.testing.assert_allclose(pixel, (30 - 103.939, 20 - 116.779, 10 - 123.68), rtol=1e-6)
 

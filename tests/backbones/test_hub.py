@@ -19,7 +19,7 @@ def shallow(monkeypatch):
         monkeypatch.setattr(keras_hub.models, function, lambda **sizes: full(**(sizes | depth)))
 
     for function in ("DeiTBackbone", "DINOV2Backbone", "ViTBackbone"):
-        shorten(function, num_layers=2)
+        shorten(function, num_layers=1)
     shorten("MiTBackbone", layerwise_depths=(1, 1, 1, 1))
 
 

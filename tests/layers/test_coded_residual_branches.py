@@ -103,7 +103,7 @@ def test_total_loss_in_keras_and_in_a_metric_learner():
     metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
     assert added > 0
     losses = [MultiSimilarityLoss(), MultiSimilarityLoss()]
-    model.compile("sgd", loss=losses, jit_compile=False)
+    model.compile("sgd", loss=losses, run_eagerly=True)
     plain = model.fit(images, (labels, labels), batch_size=24, verbose=0).history["loss"][0]
     assert plain == pytest.approx(sum(metric) + added, rel=1e-4)
     for weight, value in zip(model.weights, embedder().weights, strict=True):
@@ -112,7 +112,7 @@ def test_total_loss_in_keras_and_in_a_metric_learner():
     added = float(sum(model.losses))
     metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
     learner = MetricLearner(model, branch_losses(), loss_weights={"first": 0.9, "second": 0.1})
-    learner.compile("sgd", jit_compile=False)
+    learner.compile("sgd", run_eagerly=True)
     total = learner.fit(images, labels, batch_size=24, verbose=0).history["loss"][0]
     assert total == pytest.approx(0.9 * metric[0] + 0.1 * metric[1] + added, rel=1e-4)
 

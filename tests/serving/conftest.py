@@ -1,3 +1,4 @@
+import functools
 import shutil
 import signal
 
@@ -11,7 +12,8 @@ from sklearn.datasets import load_sample_image
 from gsp_tf.cli import main
 from gsp_tf.experiment import RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.recipe import load_recipe
-from gsp_tf.serving import build_index, embed_images
+from gsp_tf.serving import RunModel, build_index, embed_images
+from gsp_tf.serving._metadata import file_sha256
 
 RECIPE = """
 name: photographs
@@ -27,6 +29,31 @@ backbone: {{name: conv4}}
 embedding: {{dim: 8}}
 pooling: {{num_prototypes: 4}}
 """
+
+
+@pytest.fixture(scope="package", autouse=True)
+def models_are_loaded_once():
+    """Every `RunModel` of the same model file shares what is loaded and traced of it."""
+    shared = {}
+
+    def sharing(name):
+        compute = getattr(RunModel, name).func
+
+        def value(model):
+            file = model.folder.model_path
+            key = name, file_sha256(file), model.recipe.data.image_size
+            if key not in shared:
+                shared[key] = compute(model)
+            return shared[key]
+
+        replacement = functools.cached_property(value)
+        replacement.__set_name__(RunModel, name)
+        return replacement
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("embedder", "_forward"):
+            patch.setattr(RunModel, name, sharing(name))
+        yield
 
 
 @pytest.fixture(scope="session")

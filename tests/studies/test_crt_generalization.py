@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from own_model import write_folder
 
-from gsp_tf.experiment import Run
-from gsp_tf.recipe import load_recipe
+from gsp_tf.experiment import Run, RunFolder, build_learner, fingerprint, load_splits
+from gsp_tf.recipe import load_recipe, resolved
 
 ROOT = Path(__file__).parents[2]
 COLLAGE = ROOT / "experiments/small_collage.yaml"
@@ -19,7 +19,11 @@ def test_the_numbers_are_those_of_the_run(script, tmp_path, monkeypatch, without
     tiny = tmp_path / "tiny.yaml"
     tiny.write_text(json.dumps({"data": data, "training": {"epochs": 1, "steps_per_epoch": 1}}))
     recipe = load_recipe([COLLAGE, tiny, script.CRT_RECIPE])
-    run = Run(tmp_path / "small_collage_crt-0", recipe).train().folder
+    run = RunFolder.create(tmp_path / "small_collage_crt-0", resolved(recipe))
+    splits = load_splits(recipe)
+    build_learner(recipe, len(splits.train.class_names), 3).save(run.model_path)
+    run.update_metrics(status="finished", train_classes=fingerprint(splits.train))
+    Run(run.path).evaluate()
     monkeypatch.setattr(script, "VARIANTS", {"CRT": script.VARIANTS["CRT"]})
     results, figure = tmp_path / "crt.csv", tmp_path / "crt.png"
     script.main((str(COLLAGE), str(tiny)), str(tmp_path), (0,), 1, str(results), str(figure))

@@ -6,7 +6,7 @@ from gsp_tf.data import synthetic_token_sets
 from gsp_tf.evaluation import retrieval_metrics
 
 
-def test_runs_are_kept_and_their_numbers_written(script, tmp_path, monkeypatch):
+def test_runs_are_kept_and_their_numbers_written(script, tmp_path, monkeypatch, without_tracing):
     monkeypatch.setattr(script, "TEST_SETS", 8)
     folders = {name: str(tmp_path / name) for name in ("runs", "results", "figures")}
     sizes = {"sets_per_class": 8, "max_epochs": 2}

@@ -90,7 +90,10 @@ def train(name, strategy):
         learner = CASES[name]()
         optimizer = keras.optimizers.Adam(0.01, global_clipnorm=1.0, weight_decay=0.01)
         optimizer = with_learning_rate_multipliers(optimizer, {"dense": 2.0})
-        learner.compile(optimizer, jit_compile=False)
+        # To trace one replica takes longer than its few steps.
+        learner.compile(
+            optimizer, jit_compile=False, run_eagerly=strategy.num_replicas_in_sync == 1
+        )
     if name == "ccp":
         trainer = ChanceConstrainedTrainer(learner, 2, 4, projection_weight=1.0, patience=1)
         pool = ProxyPool(labels, load)
@@ -101,7 +104,7 @@ def train(name, strategy):
         learner = trainer.learner
     else:
         history = learner.fit(
-            batches.repeat(2), epochs=2, validation_data=batches, validation_freq=2, verbose=0
+            batches, epochs=2, validation_data=batches, validation_freq=2, verbose=0
         )
     return history.history, [
         [variable.name, variable.numpy().tolist(), replicas_differ(variable)]

@@ -113,7 +113,7 @@ def test_total_is_the_weighted_sum_and_the_regularisers():
     assert float(sum(learner.losses)) > regularisers + 1e-3
     regularisers = float(sum(learner.losses))
     expected = 0.75 * embedding_loss + 0.25 * attribute_loss
-    learner.compile("sgd", jit_compile=True)
+    learner.compile("sgd", run_eagerly=True)
     logs = learner.evaluate(x, labels, batch_size=12, return_dict=True, verbose=0)
     assert logs["loss"] == pytest.approx(expected + regularisers, rel=1e-5)
     assert logs["embedding_loss"] == pytest.approx(embedding_loss, rel=1e-5)
@@ -142,12 +142,15 @@ def test_a_step_descends_the_gradient_of_the_total():
 )
 def test_mixed_precision(policy, jit_compile):
     keras.config.set_dtype_policy(policy)
-    learner = learner_with_every_loss(embedder=image_embedder())
+    # XLA takes seconds for the many steps of GSP, and has them among the tests of its layer.
+    embedder = vector_embedder(with_attributes=True) if jit_compile else image_embedder()
+    learner = learner_with_every_loss(embedder=embedder)
     half = policy.removeprefix("mixed_")
     assert {w.dtype for w in learner.trainable_weights} == {"float32"}
-    images = np.random.default_rng(0).normal(size=(8, 6, 6, 1)).astype("float32")
+    shape = (6,) if jit_compile else (6, 6, 1)
+    x = np.random.default_rng(0).normal(size=(8, *shape)).astype("float32")
     labels = np.arange(8) % CLASSES
-    assert [output.dtype.name for output in learner(images)] == [half, half]
+    assert [output.dtype.name for output in learner(x)] == [half, half]
     before = [w.numpy() for w in learner.trainable_weights]
     learner.compile(
         keras.optimizers.Adam(0.01), jit_compile=jit_compile, run_eagerly=not jit_compile
@@ -155,7 +158,7 @@ def test_mixed_precision(policy, jit_compile):
     scaled = isinstance(learner.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (policy == "mixed_float16")
     # Loss scaling may skip the first steps, until its scale fits.
-    history = learner.fit(images, labels, batch_size=8, epochs=8, verbose=0).history
+    history = learner.fit(x, labels, batch_size=8, epochs=8, verbose=0).history
     assert np.isfinite(history["loss"]).all()
     assert history["loss"][-1] < history["loss"][0]
     for weight, old in zip(learner.trainable_weights, before, strict=True):
@@ -197,6 +200,7 @@ def test_subclassed_embedder(tmp_path):
     np.testing.assert_array_equal(loaded.embedding_loss.proxies, learner.embedding_loss.proxies)
     for value, original in zip(*(embed(m, dataset()) for m in (loaded, learner)), strict=True):
         np.testing.assert_array_equal(value, original)
+    loaded.run_eagerly = True
     assert loaded.fit(dataset(), verbose=0).history["loss"][0] < history[0]
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from gsp_tf.visual import class_hulls, embedding_map, inline_svg, project
 from gsp_tf.visual.plane import _hull_vertices
 
+ITERATIONS = 1000  # of t-SNE, as reports have them outside of the tests
+
 
 def clusters(classes, each, dim=8, seed=0):
     rng = np.random.default_rng(seed)
@@ -18,7 +20,8 @@ def clusters(classes, each, dim=8, seed=0):
 
 
 @pytest.mark.parametrize("each", [2, 30])
-def test_projection_keeps_clusters_and_repeats(each):
+def test_projection_keeps_clusters_and_repeats(each, monkeypatch):
+    monkeypatch.setattr("gsp_tf.visual.plane._ITERATIONS", ITERATIONS)
     embeddings, labels = clusters(3, each)
     points = project(embeddings, seed=1)
     assert points.shape == (3 * each, 2)

@@ -15,6 +15,8 @@ from gsp_tf.data.images.jpeg import Window
 class ImageSet(abc.ABC):
     """Images with integer labels, class names and groups (super-classes).
 
+    A set of your own defines `subset`, and either `read` or, for TensorFlow alone, `load`.
+
     Args:
         labels: The class of each image, `(N,)`, in `[0, len(class_names))`.
         class_names: The name of each class.
@@ -62,6 +64,12 @@ class ImageSet(abc.ABC):
         self.groups = tuple(groups) if groups is not None else ("",) * len(class_names)
         self.channels = channels
 
+    def __init_subclass__(cls, **kwargs):
+        """Makes a class with its own `load`, but not `read`, read through TensorFlow."""
+        super().__init_subclass__(**kwargs)
+        if "load" in vars(cls) and "read" not in vars(cls):
+            cls.read = _read_by_loading
+
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -97,7 +105,7 @@ class ImageSet(abc.ABC):
         return image[top : top + height, left : left + width]
 
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
-        """Reads one image inside a `tf.data` graph, without AutoGraph; by default with `read`.
+        """Reads one image inside a `tf.data` graph; by default with `read`.
 
         Args:
             index: Scalar int64, the index of the image.
@@ -165,6 +173,12 @@ class ImageSet(abc.ABC):
             "class_names": [self.class_names[c] for c in classes],
             "groups": [self.groups[c] for c in classes],
         }
+
+
+def _read_by_loading(images: ImageSet, index: int, seed: Sequence[int]) -> np.ndarray:
+    """One image as its set's `load` gives it."""
+    with tf.device("CPU"):
+        return images.load(tf.constant(index, tf.int64), tf.constant(seed, tf.int64)).numpy()
 
 
 def check_count(name: str, count: int, labels: np.ndarray) -> None:

@@ -77,7 +77,6 @@ def training_dataset(
     batch_size = classes_per_batch * images_per_class
     labels = _label_tensor(images)
 
-    @tf.autograph.experimental.do_not_convert  # converting the code takes longer than tracing it
     def prepare(counter, index):
         image_seed = tf.stack([tf.constant(seed, tf.int64), counter])
         draws = tf.random.stateless_uniform((5,), tf.random.fold_in(image_seed, 1))
@@ -93,16 +92,17 @@ def training_dataset(
             image = tf.where(draws[4] < 0.5, image[:, ::-1], image)
         return image, tf.gather(labels, index)
 
-    @tf.autograph.experimental.do_not_convert
     def draw(number):
         # Stateful, so that tf.data requests the batches in order: any other order is slow.
         indices = tf.numpy_function(sampler.batch, [number], tf.int64, stateful=True)
         return tf.ensure_shape(indices, (batch_size,))
 
     # Not from_generator: it makes the process return freed memory at once, which is slow.
-    indices = tf.data.Dataset.counter(first_batch).map(draw)
+    indices = tf.data.Dataset.counter(first_batch).map(
+        tf.autograph.experimental.do_not_convert(draw)
+    )
     counted = indices.unbatch().enumerate(start=first_batch * batch_size)
-    dataset = counted.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = counted.map(_without_autograph(prepare, images), num_parallel_calls=tf.data.AUTOTUNE)
     return _with_options(dataset.batch(batch_size, drop_remainder=True))
 
 
@@ -144,7 +144,6 @@ def evaluation_dataset(
         return evaluation_batches(images, image_size, batch_size, indices, resize)
     labels = _label_tensor(images)
 
-    @tf.autograph.experimental.do_not_convert
     def prepare(index):
         seed = tf.stack([tf.constant(0, tf.int64), index])
 
@@ -158,8 +157,14 @@ def evaluation_dataset(
         chosen = tf.data.Dataset.range(len(images))
     else:
         chosen = tf.data.Dataset.from_tensor_slices(np.asarray(indices, "int64"))
-    dataset = chosen.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = chosen.map(_without_autograph(prepare, images), num_parallel_calls=tf.data.AUTOTUNE)
     return _with_options(dataset.batch(batch_size))
+
+
+def _without_autograph(function, images: ImageSet):
+    """The function without AutoGraph, which takes long; sets that are not ours may need it."""
+    is_own = type(images).__module__.startswith("gsp_tf.")
+    return tf.autograph.experimental.do_not_convert(function) if is_own else function
 
 
 def _check_sizes(image_size: int, resize: int | None) -> None:

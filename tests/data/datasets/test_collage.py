@@ -70,10 +70,8 @@ def test_int32_and_int64_seeds_agree():
 
 def test_places_and_background_are_uniform():
     collages = CollageImages(flat([100]), flat(range(5)), 2)
-    draws = [
-        tiles_of(collages.load(tf.constant(0), tf.constant([1, i])).numpy(), 2)[:, 0]
-        for i in range(800)
-    ]
+    load = tf.function(lambda i: collages.load(tf.constant(0), tf.stack([1, i])))
+    draws = [tiles_of(load(tf.constant(i)).numpy(), 2)[:, 0] for i in range(800)]
     places = np.bincount([np.flatnonzero(tiles == 100)[0] for tiles in draws], minlength=4)
     clutter = np.bincount(
         [value for tiles in draws for value in tiles if value != 100], minlength=5

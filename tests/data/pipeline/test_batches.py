@@ -255,3 +255,20 @@ def test_batches_are_drawn_one_after_the_other(monkeypatch):
     for _ in training_dataset(noise(), 8, 2, 2, seed=0, first_batch=5).take(200):
         pass
     assert asked == list(range(5, 5 + len(asked))) and len(asked) >= 200
+
+
+class DarkFirst(ArrayImages):
+    """An image set of a user, with a Python condition on a tensor."""
+
+    def load(self, index, seed):
+        image = super().load(index, seed)
+        if index == 0:
+            image = tf.zeros_like(image)
+        return image
+
+
+def test_sets_of_users_may_have_python_conditions():
+    images = DarkFirst(np.full((4, 8, 8, 1), 9, "uint8"), [0, 0, 1, 1], ["a", "b"])
+    ((batch, _),) = evaluation_dataset(images, 8, batch_size=4)
+    assert batch.numpy().mean(axis=(1, 2, 3)).tolist() == [0, 9, 9, 9]
+    assert training_dataset(images, 8, 2, 2, seed=0).element_spec[0].shape == (4, 8, 8, 1)

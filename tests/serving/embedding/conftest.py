@@ -1,15 +1,13 @@
 """A collection that Ray embeds, in processes, while other tests of this folder run."""
 
 import os
-import signal
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ray_jobs import WITHOUT_RAY, command_of, processes_of, start_driver, wait_until, written
+from ray_jobs import WITHOUT_RAY, command_of, start_driver, written
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -48,19 +46,7 @@ def interrupted(finished_run, collection, tmp_path_factory, kill_command):
 @pytest.fixture(scope="package")
 def job(interrupted, finished_run, collection, tmp_path_factory):
     """A second call on a cluster of Ray, whose only worker is killed on the way."""
-    out, folder = interrupted.out, tmp_path_factory.mktemp("job")
-    driver = start_driver(finished_run, collection, out, folder)
-    job = SimpleNamespace(out=out, folder=folder, driver=driver, killed=[])
-
-    def kill():
-        wait_until(lambda: len(written(out)) > len(interrupted.written) or not driver.is_alive())
-        for process, line in processes_of(folder).items():
-            if b"ray::MapWorker" in line:
-                os.kill(process, signal.SIGKILL)
-                job.killed.append(len(written(out)))
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    yield job
+    folder = tmp_path_factory.mktemp("job")
+    driver = start_driver(finished_run, collection, interrupted.out, folder)
+    yield SimpleNamespace(out=interrupted.out, folder=folder, driver=driver)
     driver.kill()
-    killer.join()

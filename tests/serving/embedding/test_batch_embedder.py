@@ -8,7 +8,7 @@ import tensorflow as tf
 from encoded_images import encoded
 from PIL import Image
 
-from gsp_tf.serving import BatchEmbedder, embed_images
+from gsp_tf.serving import BatchEmbedder, RunModel, embed_images
 
 NO_IMAGE = "not an image of an accepted format"
 
@@ -75,19 +75,15 @@ def test_what_pillow_decodes_and_tensorflow_does_not_is_left_out(
     marker = b"\xff\xe3\xff\xff"  # of a segment that is longer than the rest of the file
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(content[:1000] + marker + content[1000:])
-    run, rows = shutil.copytree(run.path, tmp_path / "run"), [*embedded[0][:3], str(broken)]
+    run = shutil.copytree(run.path, tmp_path / "run")
     recipe = (run / "recipe.yaml").read_text("utf-8")
     assert "resize: 20" in recipe
     (run / "recipe.yaml").write_text(recipe.replace("resize: 20", "resize: null"), "utf-8")
-    result = BatchEmbedder(run)({"path": [rows[0], rows[3], *rows[1:3]]})
-    assert result["problem"].tolist() == ["", "TensorFlow cannot decode it", "", ""]
-    with pytest.warns(UserWarning, match="1 of 4 files cannot be read"):
-        folder = embed_images(run, rows, tmp_path / "out")
-    assert folder.corrupt() == [(str(broken), "TensorFlow cannot decode it")]
-    [shard] = folder.shards()
-    assert shard.paths == rows[:3]
-    np.testing.assert_allclose(shard.embeddings, result["embedding"][[0, 2, 3]], atol=1e-6)
-    assert np.isnan(result["embedding"][1]).all()
+    model, paths = RunModel(run), embedded[0][:2]
+    embeddings, problems = model.embed_images([paths[0], str(broken), paths[1]])
+    assert problems == ["", "TensorFlow cannot decode it", ""]
+    np.testing.assert_allclose(embeddings[[0, 2]], model.embed_images(paths)[0], atol=1e-6)
+    assert np.isnan(embeddings[1]).all()
 
 
 def test_can_be_pickled_by_its_arguments(embedder, embedded):

@@ -54,8 +54,8 @@ def own(finished, tmp_path):
 
 
 def test_what_killed_processes_wrote_is_not_computed_again(interrupted, job, finished):
-    (written_by_killed,) = job.killed  # one worker, so Ray has started another
-    assert 2 == len(interrupted.written) < written_by_killed < NUM_SHARDS
+    assert (job.folder / "killed").exists()  # the only worker, so Ray has started another
+    assert len(interrupted.written) == 2
     assert interrupted.written.items() <= written(finished.path).items()
     wait_until(lambda: not processes_of(job.folder))
 

@@ -3,24 +3,42 @@
 import keras
 import numpy as np
 from keras import ops
+from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 BACKEND = keras.backend.backend()
 
 
-def compiled(function, jit_compile=True):
+def compiled(function, jit_compile=True, states=()):
     """A function as a graph of TensorFlow or, with `jit_compile`, by XLA; eager if that is `None`.
 
-    JAX compiles it in both cases, and PyTorch runs it as it is.
+    JAX compiles it in both cases, and PyTorch runs it as it is. The function may assign the
+    variables of `states`.
     """
     if jit_compile is not None and BACKEND == "tensorflow":
         import tensorflow as tf
 
         return tf.function(function, jit_compile=jit_compile, autograph=False)
     if jit_compile is not None and BACKEND == "jax":
-        import jax
-
-        return jax.jit(function)
+        return _compiled_by_jax(function, states)
     return function
+
+
+def _compiled_by_jax(function, states):
+    import jax
+
+    @jax.jit
+    def run(values, *arguments):
+        with keras.StatelessScope(zip(states, values, strict=True)) as scope:
+            outputs = function(*arguments)
+        return outputs, [scope.get_current_value(state) for state in states]
+
+    def call(*arguments):
+        outputs, assigned = run([state.value for state in states], *arguments)
+        for state, value in zip(states, assigned, strict=True):
+            state.assign(value)
+        return outputs
+
+    return call if states else jax.jit(function)
 
 
 def gradients(function, *points, weights=(), states=(), upstream=None):
@@ -68,7 +86,8 @@ def _by_jax(function, points, weights, states, upstream):
     values = [weight.value for weight in weights]
     outputs, pull_back, assigned = jax.vjp(run, points, values, has_aux=True)
     for state, value in zip(states, assigned, strict=True):
-        if not isinstance(value, jax.core.Tracer):  # a compiled function does not assign
+        # Within a compiled function only a scope may assign.
+        if in_stateless_scope() or not isinstance(value, jax.core.Tracer):
             state.assign(value)
     given = keras.tree.map_structure(ops.ones_like, outputs) if upstream is None else upstream
     as_given = keras.tree.map_structure(lambda y, g: ops.cast(g, y.dtype), outputs, given)
@@ -84,8 +103,10 @@ def _by_torch(function, points, weights, upstream):
     given = map(ops.ones_like, flat) if upstream is None else keras.tree.flatten(upstream)
     pairs = [(y, ops.cast(g, y.dtype)) for y, g in zip(flat, given, strict=True) if y.requires_grad]
     sources = [*points, *(weight.value for weight in weights)]
-    followed, given = zip(*pairs, strict=True)
-    found = torch.autograd.grad(followed, sources, given, allow_unused=True)
+    found = [None] * len(sources)
+    if pairs:
+        followed, given = zip(*pairs, strict=True)
+        found = torch.autograd.grad(followed, sources, given, allow_unused=True)
     found = [ops.zeros_like(x) if g is None else g for x, g in zip(sources, found, strict=True)]
     return keras.tree.map_structure(lambda y: y.detach(), outputs), found
 
@@ -126,6 +147,8 @@ def value_and_gradients(loss, labels, embeddings, jit_compile=False, **arguments
 
 def recorded(loss, labels, embeddings, **arguments):
     """Value of a loss, and its gradients of the embeddings and of its own weights, as tensors."""
+    if not getattr(loss, "built", True):
+        loss.build((None,), tuple(embeddings.shape))
     value, found = gradients(
         lambda embeddings: loss(labels, embeddings, **arguments),
         embeddings,

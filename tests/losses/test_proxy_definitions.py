@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 from gradients import value_and_gradients
@@ -121,8 +122,9 @@ def test_a_class_may_be_left_out(loss, definition, arguments, rows, is_class, se
     kept = np.flatnonzero(is_class)
     labels_among_kept = rng.integers(0, len(kept), rows)
     cosines = rng.uniform(-1, 1, (rows, len(is_class) * k))
+    given = kept[labels_among_kept].astype("int32"), cosines, np.array(is_class)
     value = make(loss, len(is_class), arguments).similarity_loss(
-        kept[labels_among_kept].astype("int32"), cosines, np.array(is_class)
+        *map(keras.ops.convert_to_tensor, given)
     )
     expected = definition(labels_among_kept, cosines[:, np.repeat(is_class, k)], **arguments)
     assert float(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)

@@ -70,6 +70,17 @@ def available(dtype: str) -> str:
     return dtype
 
 
+def matmul(x: Tensor, y: Tensor) -> Tensor:
+    """Product of matrices of one type and that type, where Keras makes float32 of float64."""
+    # https://github.com/keras-team/keras/issues/23704
+    return x @ y if keras.backend.backend() == "torch" else ops.matmul(x, y)
+
+
+def absolute(x: Tensor) -> Tensor:
+    """Absolute values with a gradient of 0 at 0, which JAX gives 1."""
+    return x * ops.sign(x) if keras.backend.backend() == "jax" else ops.abs(x)
+
+
 def checked(tensor: Tensor, rules: Sequence[tuple[Tensor, str, Tensor]]) -> Tensor:
     """The tensor, unless a rule `(is it met, message, value to show)` is known to be broken."""
     # TensorFlow raises the error when its graph runs. XLA and other graphs cannot raise errors.

@@ -8,6 +8,11 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 BACKEND = keras.backend.backend()
 
 
+def examples(number):
+    """Examples for a test of Hypothesis: fewer on JAX, which compiles for every shape."""
+    return number if BACKEND != "jax" else number // 6
+
+
 def compiled(function, jit_compile=True, states=()):
     """A function as a graph of TensorFlow or, with `jit_compile`, by XLA; eager if that is `None`.
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import available
+from gsp_tf._backend import available, matmul
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._reductions import weighted_mean
@@ -66,9 +66,10 @@ class AngularLoss(PairLoss):
         of_positive, positive_shift = _exponentials(
             scale * reference_similarities, ops.ones_like(counted[:1])
         )
-        total = ops.matmul(negatives * of_anchor, ops.transpose(of_positive))
+        total = matmul(negatives * of_anchor, ops.transpose(of_positive))
+        smallest = ops.full_like(total, float(np.finfo(wide).tiny))
         exponents = (
-            ops.log(ops.maximum(total, np.finfo(wide).tiny))
+            ops.log(ops.where(total < smallest, smallest, total))
             + anchor_shift
             + ops.transpose(positive_shift)
             - 2.0 * (1.0 + square_tangent) * similarities

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import available
+from gsp_tf._backend import available, matmul
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -78,7 +78,7 @@ def _expanded(x, y):
     square_norms = ops.expand_dims(ops.sum(ops.square(x), axis=-1), -1) + ops.expand_dims(
         ops.sum(ops.square(y), axis=-1), -2
     )
-    square_distances = square_norms - 2.0 * ops.matmul(x, ops.swapaxes(y, -1, -2))
+    square_distances = square_norms - 2.0 * matmul(x, ops.swapaxes(y, -1, -2))
     coincident = square_distances <= relative_rounding(x) * square_norms
     return ops.where(coincident, 0.0, square_distances), square_norms
 

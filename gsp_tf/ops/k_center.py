@@ -69,7 +69,7 @@ def _choices(pool, centers, k):
         nearest = ops.scatter_update(
             ops.reshape(nearest, (-1,)),
             ops.reshape(row, (-1, 1)),
-            ops.full((ops.size(row),), float("-inf"), nearest.dtype),
+            ops.full_like(ops.reshape(norm, (-1,)), float("-inf")),
         )
         nearest = ops.reshape(nearest, ops.shape(norms))
         chosen = ops.where(ops.arange(k, dtype="int32") == step, index[..., None], chosen)

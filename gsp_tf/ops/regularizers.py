@@ -4,6 +4,7 @@ from typing import Literal
 
 from keras import ops
 
+from gsp_tf._backend import absolute
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32, l2_normalize
 
@@ -29,7 +30,7 @@ def prototype_diversity(prototypes: Tensor) -> Tensor:
     """
     unit = l2_normalize(prototypes)
     num_prototypes = unit.shape[0]
-    similarities = ops.abs(ops.matmul(unit, ops.transpose(unit)))
+    similarities = absolute(ops.matmul(unit, ops.transpose(unit)))
     different = 1.0 - ops.eye(num_prototypes, dtype=similarities.dtype)
     return ops.sum(similarities * different) / max(num_prototypes * (num_prototypes - 1), 1)
 
@@ -72,4 +73,4 @@ def similarity_consistency(
         )
     a, b = l2_normalize(a), l2_normalize(b)
     differences = ops.matmul(a, ops.transpose(a)) - ops.matmul(b, ops.transpose(b))
-    return {"mean": ops.mean, "sum": ops.sum}[reduction](ops.abs(differences))
+    return {"mean": ops.mean, "sum": ops.sum}[reduction](absolute(differences))

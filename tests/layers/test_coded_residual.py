@@ -4,7 +4,6 @@ from math import erf, sqrt
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from local_maps import features_like, randomized
 
 from gsp_tf.layers import CodedResidualTransform
@@ -37,7 +36,10 @@ def test_equals_the_equations_for_any_number_of_positions(shared_network):
         np.testing.assert_allclose(layer(features), expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.tensorflow
 def test_no_tensor_of_value_and_gradient_holds_every_residual():
+    import tensorflow as tf
+
     batch, n, k, channels = 2, 50, 40, 30
     layer = CodedResidualTransform(k, 4, 5, shared_network=True)
     layer.build((batch, n, channels))

@@ -1,7 +1,8 @@
+import itertools
+
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from local_maps import features_like
 
 from gsp_tf.layers import CodedResidualBranches, CodedResidualTransform
@@ -121,7 +122,7 @@ def test_learner_trains_and_loads_and_infers_with_the_first_branch(tmp_path):
     images, labels = data()
     learner = MetricLearner(embedder(), branch_losses())
     learner.compile(keras.optimizers.Adam(0.003), jit_compile=False)
-    batches = tf.data.Dataset.from_tensors((images, labels)).repeat()
+    batches = ((images, labels) for _ in itertools.count())
     history = learner.fit(batches, steps_per_epoch=10, epochs=10, verbose=0).history
     for name in ("loss", "first_loss", "second_loss"):
         assert history[name][-1] < 0.8 * history[name][0], name
@@ -140,6 +141,6 @@ def test_mask_dtype_and_data_format_reach_the_branches(data_format):
     features = features_like((2, 4, 5))
     outputs = layer(features, mask=np.array([[1, 1, 0, 0]] * 2, bool))
     for output, expected in zip(outputs, layer(features[:, :2]), strict=True):
-        assert output.dtype == "bfloat16"
+        assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
         np.testing.assert_array_equal(output, expected)
     assert layer.first.data_format == data_format and layer.first.prototypes.dtype == "float32"

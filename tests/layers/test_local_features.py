@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import processes
 import pytest
-import tensorflow as tf
+from gradients import BACKEND, compiled, gradients
+from keras import ops
 from local_maps import randomized
 
 from gsp_tf import layers
@@ -62,31 +63,39 @@ def features_like(shape, seed=0, dtype="float32"):
     return np.abs(np.random.default_rng(seed).normal(size=shape)).astype(dtype)
 
 
-def value_and_gradients(layer, features, **kwargs):
-    """Value, and gradients of its product with fixed numbers w.r.t. features and weights."""
-    features = tf.convert_to_tensor(features)
-    with tf.GradientTape() as tape:
-        tape.watch(features)
-        value = layer(features, **kwargs)
-        upstream = np.random.default_rng(9).normal(size=value.shape)
-        target = tf.reduce_sum(value * tf.cast(upstream, value.dtype))
-    weights = [weight.value for weight in layer.trainable_weights]
-    return value, *tape.gradient(target, [features, *weights])
+def value_and_gradients(layer, features, jit_compile=None, **kwargs):
+    """Arrays: value, and gradients of it times fixed numbers w.r.t. features and weights."""
+    if not layer.built:
+        layer.build(features.shape)
+    shape = layer.compute_output_shape(features.shape)
+    upstream = np.random.default_rng(9).normal(size=shape).astype(layer.compute_dtype)
+
+    def run(features):
+        value, found = gradients(
+            lambda features: layer(features, **kwargs),
+            features,
+            weights=layer.trainable_weights,
+            upstream=ops.convert_to_tensor(upstream),
+        )
+        return value, *found
+
+    found = compiled(run, jit_compile)(ops.convert_to_tensor(features))
+    return [ops.convert_to_numpy(x) for x in found]
 
 
-def assert_finite(tensors):
-    assert all(np.isfinite(tensor).all() for tensor in tensors)
+def assert_finite(arrays):
+    assert all(np.isfinite(array).all() for array in arrays)
 
 
 @each
 def test_data_formats_give_the_same(name):
     features = features_like((2, 3, 4, 5))
     layer = randomized(LAYERS[name](), MAP)
-    output = layer(features).numpy()
+    output = np.asarray(layer(features))
     assert layer.compute_output_shape((2, 3, 4, 5)) == output.shape
     keras.config.set_image_data_format("channels_first")
     first = randomized(LAYERS[name](), (None, 5, None, None))
-    transposed = first(features.transpose(0, 3, 1, 2)).numpy()
+    transposed = np.asarray(first(features.transpose(0, 3, 1, 2)))
     assert first.compute_output_shape((2, 5, 3, 4)) == transposed.shape
     is_map = name == "attention"
     transposed = transposed.transpose(0, 2, 3, 1) if is_map else transposed
@@ -96,12 +105,12 @@ def test_data_formats_give_the_same(name):
 @each
 def test_dtype_policies(name):
     features = features_like((2, 4, 4, 5))
-    expected = randomized(LAYERS[name](), MAP)(features).numpy()
+    expected = np.asarray(randomized(LAYERS[name](), MAP)(features))
     for policy in ("mixed_float16", "mixed_bfloat16", "float16", "float64"):
         layer = randomized(LAYERS[name](dtype=policy), MAP)
         output = layer(features)
-        assert output.dtype == layer.compute_dtype
-        error = np.abs(tf.cast(output, "float64") - expected).max() / np.abs(expected).max()
+        assert keras.backend.standardize_dtype(output.dtype) == layer.compute_dtype
+        error = np.abs(np.asarray(output, "float64") - expected).max() / np.abs(expected).max()
         assert error < {"float64": 1e-5, "mixed_bfloat16": 5e-2}.get(policy, 1e-2), policy
         if policy.startswith("mixed"):
             assert {weight.dtype for weight in layer.weights} <= {"float32"}
@@ -124,23 +133,24 @@ def test_xla_gives_the_same(name):
     layer = randomized(LAYERS[name](), MAP)
     expected = value_and_gradients(layer, features)
     assert_finite(expected)
-    compiled = tf.function(partial(value_and_gradients, layer), jit_compile=True)
-    compiled = compiled(tf.constant(features))
-    for value, eager in zip(compiled, expected, strict=True):
+    found = value_and_gradients(layer, features, jit_compile=True)
+    for value, eager in zip(found, expected, strict=True):
         largest = np.abs(eager).max()
         np.testing.assert_allclose(value, eager, rtol=1e-4, atol=1e-5 * max(largest, 1.0))
 
 
-@each_but("smk")  # in whose gradient the weights are held fixed by definition
+# In the gradient of SMK the weights are held fixed by definition. PyTorch has none of convolutions
+# with kernels of float64 as Keras lays them out; that of float32 is held against the equations.
+@each_but("smk", *["cbam"] * (BACKEND == "torch"))
 def test_gradients_equal_finite_differences_in_float64(name):
     features = features_like((2, 3, 4, 5), seed=3, dtype="float64")
     layer = randomized(LAYERS[name](dtype="float64"), MAP)
-    _, *gradients = value_and_gradients(layer, features)
-    upstream = np.random.default_rng(9).normal(size=layer(features).shape)
+    _, *found = value_and_gradients(layer, features)
+    upstream = np.random.default_rng(9).normal(size=layer.compute_output_shape(features.shape))
     weights = [weight.numpy() for weight in layer.trainable_weights]
     rng = np.random.default_rng(1)
 
-    for index, gradient in enumerate(gradients):
+    for index, gradient in enumerate(found):
         direction = rng.normal(size=gradient.shape)
         values = []
         for step in (1e-6, -1e-6):
@@ -148,7 +158,7 @@ def test_gradients_equal_finite_differences_in_float64(name):
             moved[index] = moved[index] + step * direction
             for weight, value in zip(layer.trainable_weights, moved[1:], strict=True):
                 weight.assign(value)
-            values.append(np.sum(layer(moved[0]) * upstream))
+            values.append(np.sum(np.asarray(layer(moved[0])) * upstream))
         numeric = (values[0] - values[1]) / 2e-6
         assert np.sum(gradient * direction) == pytest.approx(numeric, rel=2e-6, abs=1e-7)
 
@@ -171,7 +181,7 @@ def test_a_set_equals_a_map_in_any_order(name):
     order = np.random.default_rng(0).permutation(12)
     output = layer(features.reshape(2, 12, 5)[:, order])
     if name == "attention":
-        expected = tf.gather(tf.reshape(expected, (2, 12, 5)), order, axis=1)
+        expected = np.reshape(expected, (2, 12, 5))[:, order]
     np.testing.assert_allclose(output, expected, 1e-4, 1e-5)
 
 
@@ -181,23 +191,22 @@ def test_a_masked_set_equals_the_shorter_set(name):
     mask = np.array([[1, 1, 0, 1, 0, 1], [0, 1, 0, 0, 0, 0]], bool)
     features[~mask] = np.nan
     layer = randomized(LAYERS[name](), MAP)
-    output, gradient, *_ = value_and_gradients(layer, features, mask=tf.constant(mask))
-    assert (gradient.numpy()[~mask] == 0).all() and np.abs(gradient.numpy()[mask]).sum() > 0
+    output, gradient, *_ = value_and_gradients(layer, features, mask=mask)
+    assert (gradient[~mask] == 0).all() and np.abs(gradient[mask]).sum() > 0
     for row in range(2):
         alone = layer(features[row : row + 1, mask[row]])
-        found = output.numpy()[row]
-        found = found[mask[row]] if name == "attention" else found
+        found = output[row][mask[row]] if name == "attention" else output[row]
         np.testing.assert_allclose(found, alone[0], rtol=1e-4, atol=1e-5)
 
 
 @each_on_sets
 def test_a_set_that_is_masked_altogether_is_finite(name):
     layer = randomized(LAYERS[name](), MAP)
-    value, *gradients = value_and_gradients(
-        layer, features_like((1, 4, 5)), mask=tf.zeros((1, 4), bool)
+    value, *found = value_and_gradients(
+        layer, features_like((1, 4, 5)), mask=np.zeros((1, 4), bool)
     )
-    assert name in BIASED or (value.numpy() == 0).all()
-    assert_finite([value, *gradients])
+    assert name in BIASED or (value == 0).all()
+    assert_finite([value, *found])
 
 
 @each_but("attention", *GRID_ONLY)
@@ -215,12 +224,12 @@ def test_pooling_weights_are_a_distribution_over_positions(name, scale):
     features = scale * features_like((2, 3, 4, 5))
     mask = np.ones((2, 3, 4), bool)
     mask[:, 1:, 2] = False
-    weights = LAYERS[name]().pooling_weights(features, mask=mask).numpy()
+    weights = np.asarray(LAYERS[name]().pooling_weights(features, mask=mask))
     assert weights.shape == (2, 3, 4)
     assert (weights >= 0).all() and (weights[~mask] == 0).all()
     np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
     first = LAYERS[name](data_format="channels_first")
-    unmasked = first.pooling_weights(features.transpose(0, 3, 1, 2)).numpy()
+    unmasked = np.asarray(first.pooling_weights(features.transpose(0, 3, 1, 2)))
     assert unmasked.shape == (2, 3, 4)
     assert scale > 1 or (unmasked[~mask] > 0).all()
 
@@ -268,6 +277,7 @@ for size, batch, outputs in zip(sys.argv[1:], batches, served):
 """
 
 
+@pytest.mark.tensorflow
 def test_all_load_in_another_process_and_serve_without_the_library(tmp_path):
     """Maps of any height and width, also of one position."""
     images = keras.Input((None, None, 3))

@@ -1,20 +1,16 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from gradients import differentiated
 
 from gsp_tf.layers import L2Normalization, LipschitzNormalization
 
 
 def test_lipschitz_equals_the_authors_layer(oracle):
     case = oracle("lipschitz_normalization")
-    x = tf.constant(case["x"])
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        y = LipschitzNormalization()(x)
-        target = tf.reduce_sum(y * case["up"])
+    y, (gradient,) = differentiated(LipschitzNormalization(), case["x"], upstream=case["up"])
     np.testing.assert_allclose(y, case["y"], rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(tape.gradient(target, x), case["grad"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(gradient, case["grad"], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("layer", [L2Normalization, LipschitzNormalization])
@@ -23,7 +19,7 @@ def test_save_and_load_under_mixed_precision(tmp_path, layer):
     inputs = keras.Input((None, 4))
     model = keras.Model(inputs, layer()(inputs))
     x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32") * 300
-    assert model(x).dtype == tf.float16
+    assert keras.backend.standardize_dtype(model(x).dtype) == "float16"
     assert np.isfinite(model(x)).all()
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")

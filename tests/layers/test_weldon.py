@@ -15,18 +15,18 @@ def test_adds_the_largest_and_the_smallest(k_max, k_min):
 
 
 def test_equal_values_count_once_each():
-    assert WeldonPooling(2, 1)(np.full((1, 5, 1), 2.0)).numpy() == [[6.0]]
+    assert np.asarray(WeldonPooling(2, 1)(np.full((1, 5, 1), 2.0))) == [[6.0]]
 
 
 def test_nan_is_not_hidden():
     features = np.random.default_rng(1).normal(size=(3, 20, 4)).astype("float32")
     for k_max, k_min in [(3, 3), (1, 0), (30, 30)]:
         features[1, 7, 2] = np.nan
-        pooled = WeldonPooling(k_max, k_min)(features).numpy()
+        pooled = np.asarray(WeldonPooling(k_max, k_min)(features))
         np.testing.assert_array_equal(np.argwhere(np.isnan(pooled)), [[1, 2]])
         mask = np.arange(20) != 7
-        there = WeldonPooling(k_max, k_min)(features, mask=np.tile(mask, (3, 1))).numpy()
-        assert np.isfinite(there).all()
+        there = WeldonPooling(k_max, k_min)(features, mask=np.tile(mask, (3, 1)))
+        assert np.isfinite(np.asarray(there)).all()
 
 
 def test_infinity_is_not_hidden():

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, compiled, value_and_gradient
+from gradients import BACKEND, compiled, examples, value_and_gradient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
@@ -62,7 +62,7 @@ many_batches = given(
 )
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @many_batches
 def test_hard_negatives_are_the_nearest_as_many_as_positives(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
@@ -82,7 +82,7 @@ def test_equally_hard_negatives_are_kept_together():
     np.testing.assert_array_equal(negatives[0], [0, 0, 1, 1, 0])
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @many_batches
 def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
@@ -98,7 +98,7 @@ def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, cl
     np.testing.assert_array_equal(positives, pairs.positives)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @many_batches
 def test_multi_similarity_equals_equations_11_and_12(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
@@ -148,7 +148,7 @@ def test_distance_weighted_probabilities_are_the_paper_s(dim, cutoffs, dtype):
         )
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @many_batches
 def test_distance_weighted_draws_as_many_as_there_are_positives(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed, "float32")
@@ -256,7 +256,7 @@ def test_weights_have_no_gradient():
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-6, atol=1e-12)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(rows=st.integers(8, 14), seed=st.integers(0, 1000))
 def test_a_common_count_is_that_of_the_anchor_with_most_positives(rows, seed):
     labels = np.arange(rows) % 4

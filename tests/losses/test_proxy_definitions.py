@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import value_and_gradients
+from gradients import examples, value_and_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_examples import with_weights
@@ -93,7 +93,7 @@ def random_batch(rows, num_classes, columns, proxies_per_class, seed):
 
 
 @pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     rows=st.integers(1, 7),
     num_classes=st.integers(1, 9),
@@ -110,7 +110,7 @@ def test_equals_the_definition(loss, definition, arguments, rows, num_classes, c
 
 
 @pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     rows=st.integers(1, 7),
     is_class=st.lists(st.booleans(), min_size=1, max_size=6).filter(any),

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import compiled
+from gradients import compiled, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_examples import for_any_size, with_weights
@@ -41,7 +41,7 @@ def extended(labels, embeddings, proxies, rate, num_mixed):
 
 
 @pytest.mark.parametrize(("inner", "k", "arguments"), INNER)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     labels=st.lists(st.integers(0, 3), min_size=1, max_size=9),
     rate=st.floats(0.01, 0.99),
@@ -65,7 +65,7 @@ def test_is_the_proxy_loss_with_the_mixtures_as_samples_and_proxies(
     assert float(value) == pytest.approx(float(expected), rel=1e-9)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(labels=st.lists(st.integers(0, 4), min_size=1, max_size=12))
 def test_mixtures_of_the_same_classes_share_a_class(labels):
     found = _synthetic_classes(keras.ops.convert_to_tensor(labels), 5)

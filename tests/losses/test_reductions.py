@@ -2,7 +2,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from gradients import compiled, value_and_gradient
+from gradients import compiled, examples, value_and_gradient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from gsp_tf.losses import log1p_sum_exp, log_sum_exp, mean_of_nonzero, weighted_mean
 
 REDUCTIONS = [weighted_mean, mean_of_nonzero, log_sum_exp, log1p_sum_exp]
-few = settings(max_examples=15)
+few = settings(max_examples=examples(15))
 shapes = st.sampled_from([(6,), (1,), (4, 5), (3, 1), (1, 3)])
 
 

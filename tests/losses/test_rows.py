@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, compiled, gradients
+from gradients import BACKEND, compiled, examples, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_examples import for_any_size
@@ -26,7 +26,7 @@ def random_rows(rows=3, columns=7, seed=0, dtype="float64"):
     return values, rng.random((rows, columns)) < 0.5, thresholds, weights
 
 
-few = settings(max_examples=15)
+few = settings(max_examples=examples(15))
 random_sizes = given(rows=st.integers(1, 4), columns=st.integers(1, 8), seed=st.integers(0, 1000))
 
 
@@ -112,7 +112,7 @@ def visits(marked):
     return fold_marked(marked, visit, (0, keras.ops.zeros_like(marked, "int32"), 0))
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(rows=st.integers(1, 4), columns=st.integers(1, 8), seed=st.integers(0, 1000))
 def test_every_mark_is_visited_once_from_the_left(rows, columns, seed):
     marked = np.random.default_rng(seed).random((rows, columns)) < 0.4

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from gradients import compiled
+from gradients import compiled, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
@@ -18,7 +18,7 @@ def test_equals_the_authors_selection(oracle, k, jit_compile):
     np.testing.assert_array_equal(np.take_along_axis(pool, indices[..., None], 1), selected)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     pool_size=st.integers(1, 12),
     centers=st.integers(0, 4),

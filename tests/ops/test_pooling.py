@@ -1,8 +1,7 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from gradients import differentiated
+from gradients import differentiated, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
@@ -49,7 +48,7 @@ def problem(batch, n, channels, m, scale, seed):
     return features, prototypes, upstream
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     sizes=st.tuples(*[st.integers(1, 7)] * 4),
     scale=st.sampled_from([0.01, 0.4, 3.0]),
@@ -127,7 +126,10 @@ def test_a_feature_at_a_prototype_is_not_pushed():
         assert abs(cross) < 1e-7 and np.abs(gradient[0, 0]).max() > 1e-5
 
 
+@pytest.mark.tensorflow
 def test_unknown_sizes():
+    import tensorflow as tf
+
     spec = tf.TensorSpec((None, None, 4), "float32")
     prototypes = np.ones((3, 4), "float32")
 

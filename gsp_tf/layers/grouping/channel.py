@@ -78,5 +78,8 @@ class ChannelGrouping(LocalFeatureGrouping):
         return self._scales(average(features, mask))[:, None] * features[:, :, None]
 
     def _scales(self, pooled):
-        squeezed = ops.relu(ops.einsum("bc,gch->bgh", pooled, self.squeeze_kernels))
-        return ops.sigmoid(ops.einsum("bgh,ghc->bgc", squeezed, self.excite_kernels))
+        # PyTorch multiplies numbers of one type alone.
+        squeeze = ops.cast(self.squeeze_kernels, pooled.dtype)
+        excite = ops.cast(self.excite_kernels, pooled.dtype)
+        squeezed = ops.relu(ops.einsum("bc,gch->bgh", pooled, squeeze))
+        return ops.sigmoid(ops.einsum("bgh,ghc->bgc", squeezed, excite))

@@ -76,7 +76,7 @@ class GateGrouping(LocalFeatureGrouping):
     def pool_groups(self, features: Tensor, mask: Tensor | None) -> Tensor:
         weighted = average_weights(features, mask)[..., None] * self._hidden(features)
         products = ops.einsum("bnh,bnc->bhc", weighted, features)
-        gated = ops.einsum("bhc,ghc->bgc", products, self.group_kernels)
+        gated = ops.einsum("bhc,ghc->bgc", products, self._kernels(products.dtype))
         gated = gated + ops.multiply(average(features, mask)[:, None], self.group_biases)
         return ops.matmul(gated, self.kernel)
 
@@ -90,8 +90,13 @@ class GateGrouping(LocalFeatureGrouping):
         return magnitudes / ops.where(total > 0, total, 1.0)
 
     def _gates(self, features):
-        gates = ops.einsum("bnh,ghc->bngc", self._hidden(features), self.group_kernels)
+        hidden = self._hidden(features)
+        gates = ops.einsum("bnh,ghc->bngc", hidden, self._kernels(hidden.dtype))
         return ops.add(gates, self.group_biases)
+
+    def _kernels(self, dtype):
+        # PyTorch multiplies numbers of one type alone.
+        return ops.cast(self.group_kernels, dtype)
 
     def _hidden(self, features):
         return ops.add(ops.matmul(features, self.shared_kernel), self.shared_bias)

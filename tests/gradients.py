@@ -136,24 +136,30 @@ def differentiated(function, *arguments, upstream=None, jit_compile=None):
 
 def value_and_gradient(loss, labels, embeddings):
     """Value of a loss, and its gradient of the embeddings, as tensors."""
-    return recorded(loss, labels, embeddings)[:2]
+    return _at_once(loss, labels, ops.convert_to_tensor(embeddings))[:2]
 
 
-def value_and_gradients(loss, labels, embeddings, jit_compile=False, **arguments):
+def value_and_gradients(loss, labels, embeddings, jit_compile=None, **arguments):
     """Numbers: value of a loss, its gradient of the embeddings, and those of its own weights."""
+    embeddings = ops.convert_to_tensor(embeddings)
+    value, *found = _at_once(loss, labels, embeddings, jit_compile or None, **arguments)
+    return float(value), *(np.asarray(ops.convert_to_numpy(g), "float64") for g in found)
+
+
+def _at_once(loss, labels, embeddings, jit_compile=None, **arguments):
+    """What `recorded` gives; JAX would compile one operation after the other."""
+    _build(loss, embeddings)
 
     def run(embeddings):
         return recorded(loss, labels, embeddings, **arguments)
 
-    run = compiled(run) if jit_compile else run
-    value, *found = run(ops.convert_to_tensor(embeddings))
-    return float(value), *(np.asarray(ops.convert_to_numpy(g), "float64") for g in found)
+    jit_compile = True if BACKEND == "jax" else jit_compile
+    return compiled(run, jit_compile, getattr(loss, "variables", ()))(embeddings)
 
 
 def recorded(loss, labels, embeddings, **arguments):
     """Value of a loss, and its gradients of the embeddings and of its own weights, as tensors."""
-    if not getattr(loss, "built", True):
-        loss.build((None,), tuple(embeddings.shape))
+    _build(loss, embeddings)
     value, found = gradients(
         lambda embeddings: loss(labels, embeddings, **arguments),
         embeddings,
@@ -161,6 +167,11 @@ def recorded(loss, labels, embeddings, **arguments):
         states=getattr(loss, "non_trainable_variables", ()),
     )
     return value, *found
+
+
+def _build(loss, embeddings):
+    if not getattr(loss, "built", True):
+        loss.build((None,), tuple(embeddings.shape))
 
 
 def finite_differences(function, *points, step=1e-6):

@@ -6,6 +6,7 @@ from keras import ops
 from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 BACKEND = keras.backend.backend()
+EAGERLY = BACKEND != "jax"  # where few steps are faster as they are than compiled
 
 
 def examples(number):
@@ -155,6 +156,18 @@ def _at_once(loss, labels, embeddings, jit_compile=None, **arguments):
 
     jit_compile = True if BACKEND == "jax" else jit_compile
     return compiled(run, jit_compile, getattr(loss, "variables", ()))(embeddings)
+
+
+def value_of(loss, labels, embeddings, **arguments):
+    """Value of a loss, a number."""
+
+    def run(labels, embeddings):
+        return loss(labels, embeddings, **arguments)
+
+    tensors = [ops.convert_to_tensor(x) for x in (labels, embeddings)]
+    _build(loss, tensors[1])
+    run = compiled(run, None if EAGERLY else True, getattr(loss, "variables", ()))
+    return float(run(*tensors))
 
 
 def recorded(loss, labels, embeddings, **arguments):

@@ -3,7 +3,7 @@ from functools import partial
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, compiled, examples, recorded, value_and_gradients
+from gradients import BACKEND, EAGERLY, compiled, examples, recorded, value_and_gradients, value_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_examples import PAIR_LOSSES
@@ -108,9 +108,9 @@ def test_may_start_as_the_authors_program_does(start_at):
     for pointer, (labels, embeddings) in enumerate(batches([size] * 8), start=1):
         ring.write(labels, embeddings)
         is_ready = pointer >= start_at + batches_in_memory
-        within = float(loss.loss(labels, embeddings))
-        expected = within + float(ring.loss_of(labels, embeddings)) * is_ready
-        assert float(loss(labels, embeddings)) == pytest.approx(expected, rel=1e-9)
+        within = value_of(loss.loss, labels, embeddings)
+        expected = within + value_of(ring.loss_of, labels, embeddings) * is_ready
+        assert value_of(loss, labels, embeddings) == pytest.approx(expected, rel=1e-9)
         assert is_ready == (expected != within)
     assert losses.CrossBatchMemory.from_config(loss.get_config()).start_full
 
@@ -141,7 +141,7 @@ def test_evaluation_neither_reads_nor_writes_the_memory(warmup_steps):
         losses.ContrastiveLoss(0.1, 1.5), 12, warmup_steps, batch_weight=0.7, dtype="float64"
     )
     for labels, embeddings in steps[:2]:
-        loss(labels, embeddings)
+        value_of(loss, labels, embeddings)
     before = [w.numpy() for w in loss.weights]
     labels, embeddings = steps[2]
     value, gradient = value_and_gradients(loss, labels, embeddings, training=False)
@@ -170,7 +170,7 @@ def learner_with_memory(**arguments):
 def test_saved_and_restored_midway(tmp_path):
     (labels, features), *_ = batches([24])
     learner = learner_with_memory(warmup_steps=1, batch_weight=1.0)
-    learner.compile("adam", run_eagerly=True)
+    learner.compile("adam", run_eagerly=EAGERLY)
     learner.fit(features, labels, batch_size=6, verbose=0, shuffle=False)
     learner.save(tmp_path / "learner.keras")
     loaded = keras.models.load_model(tmp_path / "learner.keras")
@@ -200,7 +200,7 @@ def test_fit_compiled_with_xla():
     values = []
     for start in (0, 8, 16, 0, 8, 16):
         rows = slice(start, start + 8)
-        values.append(float(twin(labels[rows], embeddings[rows])))
+        values.append(value_of(twin, labels[rows], embeddings[rows]))
     for actual, steps in zip(history.history["loss"], (values[:3], values[3:]), strict=True):
         assert actual == pytest.approx(np.mean(steps), rel=1e-3)
     np.testing.assert_allclose(memory.memory, twin.memory, rtol=1e-3, atol=1e-3)

@@ -8,7 +8,7 @@ from functools import partial
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, compiled, value_and_gradient
+from gradients import BACKEND, EAGERLY, compiled, value_and_gradient
 
 from gsp_tf import losses
 from gsp_tf.losses._inputs import largest_norm
@@ -81,7 +81,7 @@ def test_every_loss_is_found():
 def test_in_a_plain_model_weights_train_or_are_named(make):
     loss = make()
     model = plain_model(loss)
-    model.compile("sgd", loss=loss, run_eagerly=True)
+    model.compile("sgd", loss=loss, run_eagerly=EAGERLY)
     message = None
     try:
         assert np.isfinite(model.train_on_batch(EMBEDDINGS, LABELS))
@@ -101,7 +101,7 @@ def test_in_a_plain_model_weights_train_or_are_named(make):
 def test_weights_train_in_a_metric_learner(name):
     loss = MAKERS[name]()
     learner = MetricLearner(plain_model(loss), loss)
-    learner.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    learner.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGERLY)
     weights = loss.trainable_weights or loss.weights
     before = [weight.numpy() for weight in weights]
     learner.train_on_batch(EMBEDDINGS, LABELS)

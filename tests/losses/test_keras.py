@@ -5,7 +5,7 @@ from functools import partial
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND
+from gradients import BACKEND, EAGERLY
 from loss_examples import LAYERS, PAIR_LOSSES
 from scipy.spatial.distance import cdist
 
@@ -115,7 +115,7 @@ def test_is_saved_with_the_model(tmp_path, make_loss, miner):
     loss = make_loss(miner=miner)
     labels, features = batch(12)
     model = embedding_model(5)
-    model.compile(optimizer="adam", loss=loss, run_eagerly=True)
+    model.compile(optimizer="adam", loss=loss, run_eagerly=EAGERLY)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert type(loaded.loss) is type(loss) and type(loaded.loss.miner) is type(loss.miner)

@@ -47,6 +47,14 @@ def _compiled_by_jax(function, states):
     return call if states else jax.jit(function)
 
 
+def at_once(function):
+    """A function that JAX compiles as a whole, sooner than each operation; others run it as it is.
+
+    Nothing is kept of what it assigns or raises, or warns of, for the values that it gets.
+    """
+    return compiled(function) if BACKEND == "jax" else function
+
+
 def gradients(function, *points, weights=(), states=(), upstream=None):
     """Outputs of a function of tensors, and its gradients, as tensors.
 
@@ -131,7 +139,8 @@ def differentiated(function, *arguments, upstream=None, jit_compile=None):
         return gradients(function, *tensors, upstream=upstream)
 
     tensors = [ops.convert_to_tensor(argument) for argument in arguments]
-    found = compiled(run, jit_compile)(*tensors)
+    run = at_once(run) if jit_compile is None else compiled(run, jit_compile)
+    found = run(*tensors)
     return keras.tree.map_structure(ops.convert_to_numpy, found)
 
 

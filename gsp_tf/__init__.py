@@ -1,4 +1,4 @@
-"""Deep metric learning for Keras 3 on TensorFlow.
+"""Deep metric learning for Keras 3, on TensorFlow, JAX and PyTorch.
 
 Subpackages are imported on first use, so `import gsp_tf` is cheap and
 `gsp_tf.layers.GeneralizedSumPooling` works after it. Only `keras.saving.load_model` needs

@@ -61,6 +61,35 @@ def compiled(function: Callable) -> Callable:
     return function
 
 
+def jit_compile(wanted: bool) -> bool:
+    """`jit_compile` of a model; without it, JAX would run every operation of a step by itself."""
+    return wanted or keras.backend.backend() == "jax"
+
+
+def make_deterministic() -> None:
+    """Make operations give the same numbers each time; those of JAX do on a CPU."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.experimental.enable_op_determinism()
+    elif keras.backend.backend() == "torch":
+        import torch
+
+        torch.use_deterministic_algorithms(True)
+
+
+def limit_threads(count: int) -> None:
+    """Limit the threads of TensorFlow, which reads the images, and of PyTorch."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(count)
+    tf.config.threading.set_inter_op_parallelism_threads(count)
+    if keras.backend.backend() == "torch":
+        import torch
+
+        torch.set_num_threads(count)
+
+
 def available(dtype: str) -> str:
     """A type of 64 bits, or its half where JAX has none."""
     if keras.backend.backend() == "jax":

@@ -1,6 +1,7 @@
-"""Packages that import their names on first use."""
+"""Packages that import their names on first use, and TensorFlow in the same way."""
 
 import ast
+import contextlib
 import importlib
 import sys
 import types
@@ -21,7 +22,8 @@ class _LazyPackage(types.ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if origin == self.__name__:
             return importlib.import_module(f"{origin}.{name}")
-        value = getattr(importlib.import_module(origin), name)
+        with _explaining(f"{self.__name__}.{name}"):
+            value = getattr(importlib.import_module(origin), name)
         setattr(self, name, value)
         return value
 
@@ -42,3 +44,38 @@ def _origins(package):
             for alias in statement.names
         }
     return vars(package)["_imports"]
+
+
+@contextlib.contextmanager
+def _explaining(what):
+    """Says what needs TensorFlow if it is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "tensorflow":
+            raise
+        raise ImportError(
+            f"{what} needs TensorFlow, whatever the backend of Keras is, and TensorFlow is not "
+            "installed: pip install tensorflow."
+        ) from error
+
+
+class _TensorFlow(types.ModuleType):
+    """TensorFlow, imported on first use."""
+
+    def __getattr__(self, name):
+        with _explaining("This function of gsp_tf"):
+            module = importlib.import_module("tensorflow")
+        return getattr(module, name)
+
+
+tensorflow = _TensorFlow("tensorflow")
+
+
+def has_tensorflow() -> bool:
+    """Whether TensorFlow can be imported; if so, it is."""
+    try:
+        importlib.import_module("tensorflow")
+    except ImportError:
+        return False
+    return True

@@ -31,6 +31,7 @@ class QuietTensorFlow:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
+        sys.meta_path.insert(0, self)  # Keras looks for TensorFlow before anything imports it
         if spec is not None:
             load = spec.loader.exec_module
 

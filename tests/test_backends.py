@@ -1,4 +1,4 @@
-"""The kernel gives the same numbers on every backend of Keras."""
+"""The backends of Keras give the same numbers, run the same programs and exchange models."""
 
 import os
 import subprocess
@@ -8,8 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 from on_backends import outcomes
+from runs import run_command
 
-SCRIPT = Path(__file__).parent / "on_backends.py"
+from gsp_tf.experiment import RunFolder
+from gsp_tf.serving import RunModel
+
+FOLDER = Path(__file__).parent
+BACKENDS = pytest.mark.parametrize("backend", ["torch"])
+
+
+def run_script(backend, name, *arguments, folder=None):
+    """Run a script of this folder on a backend; what it printed."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": paths}
+    command = [sys.executable, FOLDER / name, *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.run(command, env=environment, cwd=folder, check=False, **pipes)
+    assert process.returncode == 0, process.stdout
+    return process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -17,15 +33,29 @@ def on_tensorflow():
     return outcomes()
 
 
-@pytest.mark.parametrize("backend", ["torch"])
+@BACKENDS
 def test_values_and_gradients_are_those_of_tensorflow(on_tensorflow, backend, tmp_path):
-    paths = os.pathsep.join(filter(None, sys.path))
-    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": paths}
     path = tmp_path / "outcomes.npz"
-    subprocess.run([sys.executable, SCRIPT, path], check=True, env=environment)
+    run_script(backend, "on_backends.py", path)
     found = dict(np.load(path))
     assert not found.pop("uses_tensorflow")
     assert set(found) == set(on_tensorflow)
     for name, expected in on_tensorflow.items():
         tolerance = 1e-5 * max(1.0, np.abs(expected).max())
         np.testing.assert_allclose(found[name], expected, 1e-4, tolerance, err_msg=name)
+
+
+@BACKENDS
+def test_runs_move_between_backends(backend, trained, digits, tmp_path):
+    run, out = tmp_path / "run", tmp_path / "embeddings.npz"
+    images = sorted(map(str, digits.rglob("*.png")))[::20]
+    arguments = trained.recipe, run, trained.path, out, *images
+    said = run_script(backend, "runs_on_backends.py", *arguments, folder=tmp_path)
+    assert f"onnx runs on the TensorFlow backend; Keras runs on {backend} here" in said
+    assert set(RunFolder(run).metrics()["versions"]) == {"gsp_tf", "keras", backend, "python"}
+    found = np.load(out)
+    for name, path in {"here": run, "there": trained.path}.items():
+        expected = RunModel(path).embed_images(images).embeddings
+        np.testing.assert_allclose(found[name], expected, rtol=0, atol=1e-5)
+    assert run_command("train", "--resume", run, "--training.epochs", "3") == 0
+    assert len(RunFolder(run).history()["loss"]) == 3

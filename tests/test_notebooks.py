@@ -14,6 +14,8 @@ RESULTS = sorted((ROOT / "experiments/results/studies").glob("*.csv"))
 A_MACHINES_PATH = re.compile(r"(?<![\w.])/(home|mnt|opt|private|root|tmp|usr|Users|var|work)/|C:\\")
 # Notebooks with a layer, gradients or steps of their own; the others do without tracing.
 TRACED = ("01_new_pooling", "14_backward_cost", "15_sensitivity")
+# What they show is tested with their studies.
+LONGEST = ("15_sensitivity", "17_ccp")
 RUN = """
 import json
 import os
@@ -45,7 +47,14 @@ def texts(path):
             yield from ("".join(text) for kind, text in data.items() if kind.startswith("text/"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.evidence] if path.stem in LONGEST else [])
+        for path in NOTEBOOKS
+    ],
+    ids=lambda path: path.stem,
+)
 def test_the_short_form_runs_and_shows_its_pictures(path):
     mode = "traced" if path.stem in TRACED else "eager"
     sources = json.dumps(["".join(cell["source"]) for cell in code_cells(path)])

@@ -1,4 +1,4 @@
-"""Labelled image sets, class-disjoint splits, samplers and `tf.data` pipelines."""
+"""Labelled image sets, class-disjoint splits, samplers and pipelines of batches."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         decode_image,
         read_image,
     )
-    from gsp_tf.data.images.image_set import ArrayImages, EncodedImages, FileImages, ImageSet
+    from gsp_tf.data.images.encoded_images import EncodedImages, FileImages
+    from gsp_tf.data.images.image_set import ArrayImages, ImageSet
     from gsp_tf.data.images.jpeg import decode_jpeg_window, is_upright_jpeg, to_grey
     from gsp_tf.data.images.left_out import LeftOut, find_unreadable
     from gsp_tf.data.images.reduced import ReducedImages, reduce_images

@@ -4,12 +4,13 @@ import functools
 import math
 import platform
 import sys
+from importlib.metadata import version
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 import gsp_tf
+from gsp_tf._backend import make_deterministic
 from gsp_tf.data import training_dataset
 from gsp_tf.experiment._callbacks import Clock, HistoryFile, LogState
 from gsp_tf.experiment._embeddings import fingerprint
@@ -38,7 +39,7 @@ class Training:
         self.recipe, self.folder, self.splits = run.recipe, run.folder, run.splits
         recipe, train = self.recipe, self.splits.train
         if recipe.training.deterministic:
-            tf.config.experimental.enable_op_determinism()
+            make_deterministic()
         keras.utils.set_random_seed(recipe.seed)
         check_splits(recipe, self.splits)
         self.first_batches = training_batches(recipe, train)  # may refuse: before the model
@@ -79,8 +80,8 @@ class Training:
             num_parameters=int(self.learner.embedder.count_params()),
             versions={
                 "gsp_tf": gsp_tf.__version__,
-                "tensorflow": tf.__version__,
                 "keras": keras.__version__,
+                keras.backend.backend(): version(keras.backend.backend()),
                 "python": platform.python_version(),
             },
         )

@@ -4,6 +4,7 @@ import contextlib
 
 import keras
 
+from gsp_tf._backend import jit_compile
 from gsp_tf.experiment._optimizer import build_warmup_optimizer
 
 
@@ -25,11 +26,11 @@ def warm_up(recipe, learner, best):
     try:
         learner.compile(
             build_warmup_optimizer(recipe, learner.trainable_variables),
-            jit_compile=recipe.jit_compile,
+            jit_compile=jit_compile(recipe.jit_compile),
         )
         yield keras.callbacks.LambdaCallback(
             on_epoch_begin=save_if_due, on_epoch_end=best.on_epoch_end, on_train_end=save_if_due
         )
     finally:
         backbone.trainable = True
-        learner.compile(optimizer, jit_compile=recipe.jit_compile)
+        learner.compile(optimizer, jit_compile=jit_compile(recipe.jit_compile))

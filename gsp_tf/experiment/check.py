@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import keras
 import tensorflow as tf
+from keras import ops
 
 from gsp_tf import backbones
 from gsp_tf._typing import PathLike
@@ -198,7 +199,8 @@ def _weights(recipe, learner):
 def _loss(learner, batches):
     images, labels = next(iter(batches))
     outputs = learner(images, training=True)
-    loss = float(learner.compute_loss(x=images, y=labels, y_pred=outputs))
+    loss = learner.compute_loss(x=images, y=labels, y_pred=outputs)
+    loss = float(ops.convert_to_numpy(loss))
     if not math.isfinite(loss):
         raise ValueError(f"The loss of the first batch is not finite but {loss}.")
     return loss

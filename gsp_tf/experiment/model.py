@@ -3,6 +3,7 @@
 import keras
 
 from gsp_tf import backbones
+from gsp_tf._backend import jit_compile
 from gsp_tf.experiment._losses import build_losses
 from gsp_tf.experiment._optimizer import build_optimizer, regularize
 from gsp_tf.experiment.heads import build_head
@@ -78,7 +79,8 @@ def build_learner(recipe: Recipe, num_classes: int, channels: int) -> MetricLear
     finally:
         keras.config.set_dtype_policy("float32")
     learner = MetricLearner(embedder, **build_losses(recipe, num_classes))
-    learner.compile(build_optimizer(recipe.training), jit_compile=recipe.training.jit_compile)
+    training = recipe.training
+    learner.compile(build_optimizer(training), jit_compile=jit_compile(training.jit_compile))
     learner.optimizer.build(learner.trainable_variables)
     regularize(recipe.training, learner.trainable_variables)
     return learner

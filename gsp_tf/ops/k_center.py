@@ -66,11 +66,9 @@ def _choices(pool, centers, k):
         row = starts + index
         norm = ops.take(flat_norms, row, axis=0)[..., None]
         nearest = ops.minimum(nearest, norms - products_with(row) + norm)
-        nearest = ops.scatter_update(
-            ops.reshape(nearest, (-1,)),
-            ops.reshape(row, (-1, 1)),
-            ops.full_like(ops.reshape(norm, (-1,)), float("-inf")),
-        )
+        rows = ops.reshape(row, (-1,))
+        never = ops.full_like(rows, float("-inf"), dtype=nearest.dtype)
+        nearest = ops.scatter_update(ops.reshape(nearest, (-1,)), rows[:, None], never)
         nearest = ops.reshape(nearest, ops.shape(norms))
         chosen = ops.where(ops.arange(k, dtype="int32") == step, index[..., None], chosen)
         return nearest, chosen

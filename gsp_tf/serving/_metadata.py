@@ -16,7 +16,6 @@ import gsp_tf
 from gsp_tf._files import read_json, replace_text
 from gsp_tf._typing import PathLike
 
-_MAKERS = ("tensorflow", "keras", "numpy", "faiss-cpu", "pyarrow")  # for embeddings and indexes
 _BLOCK = 1 << 20
 
 
@@ -105,10 +104,10 @@ def parsed(kind: Any, value: Any, name: str) -> Any:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Versions of this library, Python and some packages, by default those of serving."""
+    """Versions of this library, Python and some packages."""
     return {
         "gsp_tf": gsp_tf.__version__,
-        **{name: version(name) for name in packages or _MAKERS},
+        **{name: version(name) for name in packages},
         "python": platform.python_version(),
     }
 

@@ -22,7 +22,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
     data set, and all log the metrics of the first.
 
     Args:
-        dataset: finite `tf.data.Dataset` of `(images, labels)`, or a pair of arrays; its classes
+        dataset: finite batches of `(images, labels)`, or a pair of arrays; its classes
             should not be training classes.
         recall_at: the values of K in Recall@K.
         metric: distance between embeddings.

@@ -128,7 +128,7 @@ class ChanceConstrainedTrainer:
         """Train the embedder and leave it with its best weights.
 
         Args:
-            batches: endless `tf.data.Dataset` of `(images, labels)`.
+            batches: endless batches of `(images, labels)`.
             pool: pool of the training images.
             callbacks: Keras callbacks; one must be a `RetrievalEvaluation` of the validation
                 images. They run before a problem ends. The logs contain the number of the

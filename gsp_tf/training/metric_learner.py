@@ -164,8 +164,8 @@ class MetricLearner(DistributedModel, keras.Model):
 
     def compile_from_config(self, config):
         """Compile like the saved learner; Keras skips this for a model that overrides `compile`."""
-        if keras.backend.backend() == "torch":
-            config = {**config, "jit_compile": "auto"}  # what other backends compile, it may not
+        if keras.backend.backend() != "tensorflow":
+            config = {**config, "jit_compile": "auto"}  # it was chosen for another backend
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.optimizer.build(self.trainable_variables)

@@ -15,8 +15,8 @@ class ProxyPool:
 
     Args:
         labels: integers `(N,)`, the class of every image, 0 to C - 1, each at least once.
-        load: function from image indices, an integer array `(n,)`, to a `tf.data.Dataset` of
-            batches `(images, labels)` of exactly these images, in this order.
+        load: function from image indices, an integer array `(n,)`, to batches
+            `(images, labels)` of exactly these images, in this order.
         seed: seed of the draws.
 
     Raises:

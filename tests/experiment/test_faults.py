@@ -130,5 +130,5 @@ def test_reduced_copies_in_a_run(run, images, tmp_path, monkeypatch):
     assert not folder.path.exists()
     broken.write_bytes(whole)
     code, said, folder = run("--data.cache", tmp_path / "copies", "--training.epochs", 1)
-    assert code == 0 and len(list((tmp_path / "copies").glob("*/*.tensor"))) == 200
+    assert code == 0 and len(list((tmp_path / "copies").glob("*/*.npy"))) == 200
     assert folder.metrics()["test"]["num_queries"] == 60

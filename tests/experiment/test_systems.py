@@ -46,7 +46,11 @@ def some_of_each_class(images, number):
     return ArrayImages(images.images[kept], images.labels[kept], images.class_names)
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+# Their heads train in the tests of heads and layers.
+LONGEST = [pytest.param(name, marks=pytest.mark.evidence) for name in ("agrouping", "multihead")]
+
+
+@pytest.mark.parametrize("name", ["gsp", "crt", *LONGEST])
 def test_a_system_learns_classes_that_it_has_not_seen(name, tmp_path, monkeypatch):
     monkeypatch.setattr("gsp_tf.visual.plane.FEWEST_FOR_TSNE", np.inf)
     path = tmp_path / "recipe.yaml"

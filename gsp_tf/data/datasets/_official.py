@@ -8,7 +8,8 @@ from typing import NamedTuple
 from gsp_tf._console import bulleted, counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data.datasets._download import Remote, download_file
-from gsp_tf.data.images.image_set import FileImages, ImageSet
+from gsp_tf.data.images.encoded_images import FileImages
+from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.images.left_out import LeftOut
 
 Counts = Mapping[str, tuple[int, int]]

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import Tensor
+from gsp_tf.data._philox import draw
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.splits import split_classes
 
@@ -63,8 +65,16 @@ class CollageImages(ImageSet):
         self.background = background
         self.grid = grid
 
-    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        place, chosen = self._draw(seed)
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        place, *chosen = self._draw(seed)
+        clutter = self.background.images[chosen]
+        tiles = np.insert(clutter, place, self.foreground.images[index], axis=0)
+        height, width, channels = tiles.shape[1:]
+        tiles = tiles.reshape(self.grid, self.grid, height, width, channels)
+        return tiles.swapaxes(1, 2).reshape(self.grid * height, self.grid * width, channels)
+
+    def load(self, index: Tensor, seed: Tensor) -> Tensor:
+        place, chosen = self._draw_in_graph(seed)
         clutter = tf.gather(self.background.tensor, chosen)
         labelled = tf.gather(self.foreground.tensor, index)[tf.newaxis]
         tiles = tf.concat([clutter[:place], labelled, clutter[place:]], axis=0)
@@ -100,14 +110,18 @@ class CollageImages(ImageSet):
         unknown = indices[(indices < 0) | (indices >= len(self))]
         if len(unknown):
             raise IndexError(f"indices must lie in [0, {len(self)}); received {unknown.tolist()}.")
-        with tf.device("CPU"):
-            places = [int(self._draw(tf.constant([0, i], tf.int64))[0]) for i in indices]
+        places = [self._draw((0, i))[0] for i in indices]
         masks = np.zeros((len(indices), self.grid**2), bool)
         masks[np.arange(len(indices)), places] = True
         return masks.reshape(-1, self.grid, self.grid)
 
-    def _draw(self, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _draw(self, seed: Sequence[int]) -> list[int]:
         """The place of the labelled tile, and the background images of the other tiles."""
+        place, *chosen = draw(seed, self.grid**2)
+        return [place % self.grid**2, *(word % len(self.background) for word in chosen)]
+
+    def _draw_in_graph(self, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """Like `_draw`, with the same generator."""
         tiles = self.grid**2
         draws = tf.random.stateless_uniform((tiles,), seed, None, None, tf.uint32)
         place = tf.cast(draws[0] % tiles, tf.int32)

@@ -7,7 +7,7 @@ from typing import Literal
 from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
-from gsp_tf.data.images.image_set import FileImages
+from gsp_tf.data.images.encoded_images import FileImages
 from gsp_tf.data.images.left_out import LeftOut
 
 _NO_PHOTOGRAPHS = ("__MACOSX", "@eaDir")  # folders that operating systems add

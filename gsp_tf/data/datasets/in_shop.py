@@ -6,7 +6,7 @@ from typing import Literal
 from gsp_tf._console import bulleted
 from gsp_tf._typing import PathLike
 from gsp_tf.data.datasets._official import Counts, Source, labelled_files, read_table
-from gsp_tf.data.images.image_set import FileImages
+from gsp_tf.data.images.encoded_images import FileImages
 
 _LIST = "Eval/list_eval_partition.txt"
 _SOURCE = Source(

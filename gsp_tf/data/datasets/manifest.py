@@ -10,7 +10,8 @@ import numpy as np
 
 from gsp_tf._console import bulleted, counted
 from gsp_tf._typing import PathLike
-from gsp_tf.data.images.image_set import FileImages, ImageSet
+from gsp_tf.data.images.encoded_images import FileImages
+from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.images.left_out import LeftOut
 
 _SPLITS = ("train", "validation", "test", "query", "gallery")

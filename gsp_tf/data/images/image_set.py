@@ -1,20 +1,21 @@
-"""Labelled sets of images, read one at a time inside a `tf.data` graph."""
+"""Labelled sets of images, read one at a time, by NumPy or inside a `tf.data` graph."""
 
 import abc
-import os
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
-from gsp_tf._typing import PathLike
-from gsp_tf.data.images.decode import decode_image, read_image
-from gsp_tf.data.images.jpeg import Window, decode_jpeg_window, is_upright_jpeg
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import Tensor
+from gsp_tf.data.images.jpeg import Window
 
 
 class ImageSet(abc.ABC):
     """Images with integer labels, class names and groups (super-classes).
+
+    A set of your own defines `subset`, and either `read` or, for TensorFlow alone, `load`.
 
     Args:
         labels: The class of each image, `(N,)`, in `[0, len(class_names))`.
@@ -63,24 +64,60 @@ class ImageSet(abc.ABC):
         self.groups = tuple(groups) if groups is not None else ("",) * len(class_names)
         self.channels = channels
 
+    def __init_subclass__(cls, **kwargs):
+        """Makes a class with its own `load`, but not `read`, read through TensorFlow."""
+        super().__init_subclass__(**kwargs)
+        if "load" in vars(cls) and "read" not in vars(cls):
+            cls.read = _read_by_loading
+
     def __len__(self) -> int:
         return len(self.labels)
 
     @abc.abstractmethod
-    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """Reads one image inside a `tf.data` graph.
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        """Reads one image, without TensorFlow.
 
         Args:
-            index: Scalar int64, the index of the image.
-            seed: Integers `(2,)`, for sets that draw their images (collages); others ignore it.
+            index: The index of the image.
+            seed: Two integers, for sets that draw their images (collages); others ignore them.
 
         Returns:
             uint8 `(H, W, channels)`.
         """
 
-    def load_window(
-        self, index: tf.Tensor, seed: tf.Tensor, choose: Window, min_side: int
-    ) -> tf.Tensor:
+    def read_window(
+        self, index: int, seed: Sequence[int], choose: Window, min_side: int
+    ) -> np.ndarray:
+        """Reads a part of one image, without TensorFlow.
+
+        Args:
+            index: As for `read`.
+            seed: As for `read`.
+            choose: Maps the size of the image, `(height, width)`, to four integers: top, left,
+                height and width of the part.
+            min_side: As for `load_window`.
+
+        Returns:
+            uint8 `(height, width, channels)`, or a reduction of it.
+        """
+        image = self.read(index, seed)
+        top, left, height, width = choose(image.shape[:2])
+        return image[top : top + height, left : left + width]
+
+    def load(self, index: Tensor, seed: Tensor) -> Tensor:
+        """Reads one image inside a `tf.data` graph; by default with `read`.
+
+        Args:
+            index: Scalar int64, the index of the image.
+            seed: int64 `(2,)`, as for `read`.
+
+        Returns:
+            uint8 `(H, W, channels)`.
+        """
+        image = tf.numpy_function(self.read, [index, seed], tf.uint8, stateful=False)
+        return tf.ensure_shape(image, (None, None, self.channels))
+
+    def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
         """Reads a part of one image inside a `tf.data` graph.
 
         Args:
@@ -116,9 +153,7 @@ class ImageSet(abc.ABC):
         """One image as evaluation sees it, with seed `(0, index)`: uint8 `(H, W, channels)`."""
         if not 0 <= index < len(self):
             raise IndexError(f"index must lie in [0, {len(self)}); received {index}.")
-        with tf.device("CPU"):
-            seed = tf.constant([0, index], tf.int64)
-            return self.load(seed[1], seed).numpy()
+        return self.read(index, (0, index))
 
     def _select(self, classes: Sequence[int]) -> tuple[np.ndarray, dict]:
         """The indices of the images of `classes`, and the arguments that describe them."""
@@ -140,7 +175,14 @@ class ImageSet(abc.ABC):
         }
 
 
-def _check_count(name: str, count: int, labels: np.ndarray) -> None:
+def _read_by_loading(images: ImageSet, index: int, seed: Sequence[int]) -> np.ndarray:
+    """One image as its set's `load` gives it."""
+    with tf.device("CPU"):
+        return images.load(tf.constant(index, tf.int64), tf.constant(seed, tf.int64)).numpy()
+
+
+def check_count(name: str, count: int, labels: np.ndarray) -> None:
+    """Requires one item per label."""
     if count != len(labels):
         raise ValueError(
             f"there must be as many {name} as labels; received {count} {name} and "
@@ -148,12 +190,10 @@ def _check_count(name: str, count: int, labels: np.ndarray) -> None:
         )
 
 
-def _strings(name: str, values: Iterable[bytes], labels: np.ndarray) -> tf.Tensor:
-    """Paths or contents of files as a tensor, one per label."""
-    values = tuple(values)
-    _check_count(name, len(values), labels)
-    with tf.device("CPU"):
-        return tf.constant(values, tf.string, (len(values),))
+def constant(values: np.ndarray | Sequence[bytes]) -> Tensor:
+    """A tensor in the memory of the CPU, also while a graph is traced."""
+    with tf.init_scope(), tf.device("CPU"):
+        return tf.constant(values, None if len(values) else tf.string)
 
 
 class ArrayImages(ImageSet):
@@ -186,12 +226,18 @@ class ArrayImages(ImageSet):
                 f"{images.dtype} of shape {images.shape}."
             )
         super().__init__(labels, class_names, groups, channels=images.shape[-1])
-        _check_count("images", len(images), self.labels)
+        check_count("images", len(images), self.labels)
         self.images = images
-        with tf.device("CPU"):
-            self.tensor = tf.constant(images)
 
-    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    @functools.cached_property
+    def tensor(self) -> Tensor:
+        """The images as a tensor."""
+        return constant(self.images)
+
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        return self.images[index].copy()
+
+    def load(self, index: Tensor, seed: Tensor) -> Tensor:
         return tf.gather(self.tensor, index)
 
     def subset(self, classes: Sequence[int]) -> "ArrayImages":
@@ -219,113 +265,3 @@ class ArrayImages(ImageSet):
                 f"labels by super-class need two super-classes or more; received {names.tolist()}."
             )
         return ArrayImages(self.images, labels[self.labels], names.tolist(), names.tolist())
-
-
-class _CompressedImages(ImageSet):
-    """Encoded images; only the needed part of a JPEG is decoded."""
-
-    @abc.abstractmethod
-    def _contents(self, index: tf.Tensor) -> tf.Tensor:
-        """The bytes of a file, in a `tf.data` graph."""
-
-    @abc.abstractmethod
-    def _read(self, index: np.ndarray) -> np.ndarray:
-        """All pixels of an image."""
-
-    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        image = tf.numpy_function(self._read, [index], tf.uint8, stateful=False)
-        return tf.ensure_shape(image, (None, None, self.channels))
-
-    def load_window(
-        self, index: tf.Tensor, seed: tf.Tensor, choose: Window, min_side: int
-    ) -> tf.Tensor:
-        contents = self._contents(index)
-        load_window = super().load_window
-        return tf.cond(
-            is_upright_jpeg(contents),
-            lambda: decode_jpeg_window(contents, choose, min_side, self.channels),
-            lambda: load_window(index, seed, choose, min_side),
-        )
-
-
-class FileImages(_CompressedImages):
-    """Images in files, decoded when needed; their sizes may differ.
-
-    Only the needed part of a JPEG is decoded.
-
-    Args:
-        paths: `N` file names.
-        labels, class_names, groups: As for `ImageSet`.
-        channels: Channels to convert to: 1 for grey or 3 for RGB.
-
-    Raises:
-        ValueError: If the arguments do not fit together.
-
-    Example:
-        >>> images = FileImages(["a.png", "b.png"], [0, 1], ["cat", "dog"])
-        >>> images.subset([1]).paths
-        ('b.png',)
-    """
-
-    def __init__(
-        self,
-        paths: Sequence[PathLike],
-        labels: Sequence[int] | np.ndarray,
-        class_names: Sequence[str],
-        groups: Sequence[str] | None = None,
-        channels: Literal[1, 3] = 3,
-    ):
-        super().__init__(labels, class_names, groups, channels)
-        self.paths = tuple(os.fspath(path) for path in paths)
-        self._strings = _strings("paths", map(os.fsencode, self.paths), self.labels)
-
-    def subset(self, classes: Sequence[int]) -> "FileImages":
-        kept, description = self._select(classes)
-        return type(self)([self.paths[i] for i in kept], **description, channels=self.channels)
-
-    def _contents(self, index):
-        return tf.io.read_file(tf.gather(self._strings, index))
-
-    def _read(self, index):
-        return read_image(self.paths[int(index)], self.channels)
-
-
-class EncodedImages(_CompressedImages):
-    """Image files held in memory as bytes, decoded when needed.
-
-    Args:
-        contents: Bytes of `N` files, as for `decode_image`.
-        labels, class_names, groups: As for `ImageSet`.
-        channels: Channels to convert to: 1 for grey or 3 for RGB.
-
-    Raises:
-        ValueError: If the arguments do not fit together.
-
-    Example:
-        >>> red = tf.io.encode_png(np.full((4, 6, 3), [255, 0, 0], "uint8")).numpy()
-        >>> EncodedImages([red], [0], ["red"]).image(0).shape
-        (4, 6, 3)
-    """
-
-    def __init__(
-        self,
-        contents: Sequence[bytes],
-        labels: Sequence[int] | np.ndarray,
-        class_names: Sequence[str],
-        groups: Sequence[str] | None = None,
-        channels: Literal[1, 3] = 3,
-    ):
-        super().__init__(labels, class_names, groups, channels)
-        self.contents = tuple(contents)
-        self._strings = _strings("contents", self.contents, self.labels)
-
-    def subset(self, classes: Sequence[int]) -> "EncodedImages":
-        kept, description = self._select(classes)
-        contents = [self.contents[i] for i in kept]
-        return EncodedImages(contents, **description, channels=self.channels)
-
-    def _contents(self, index):
-        return tf.gather(self._strings, index)
-
-    def _read(self, index):
-        return decode_image(self.contents[int(index)], self.channels, f"image {index}")

@@ -1,30 +1,36 @@
-"""Decodes parts of JPEG files inside a `tf.data` graph."""
+"""Decodes parts of JPEG files, by Pillow or inside a `tf.data` graph."""
 
+import contextlib
 import functools
+import io
+import re
 from collections.abc import Callable
 from typing import Literal
 
-import tensorflow as tf
+import numpy as np
+from PIL.JpegImagePlugin import JpegImageFile
 
-from gsp_tf.data.images.decode import MAX_PIXELS
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import Tensor
+from gsp_tf.data.images.decode import MAX_PIXELS, decode_image
 
-Window = Callable[[tf.Tensor], tf.Tensor]
+Window = Callable[[Tensor], Tensor]
 """Maps the size `(2,)` of an image to int32 `(4,)`: top, left, height and width of a part."""
 
 # An orientation other than upright: the EXIF entry 0x0112, short or long, in either byte order,
-# with a value from 2 to 8; or any orientation in XMP. \\C is a byte.
+# with a value from 2 to 8; or any orientation in XMP.
 _TURNED = (
-    r"\C*(?:\x12\x01[\x03\x04]\x00\x01\x00\x00\x00[\x02-\x08]"
+    r"(?:\x12\x01[\x03\x04]\x00\x01\x00\x00\x00[\x02-\x08]"
     r"|\x01\x12\x00\x03\x00\x00\x00\x01\x00[\x02-\x08]"
     r"|\x01\x12\x00\x04\x00\x00\x00\x01\x00\x00\x00[\x02-\x08]"
-    r"|tiff:Orientation)\C*"
+    r"|tiff:Orientation)"
 )
 _HEADER = 2**14  # bytes; EXIF is at the start of a file
 _RATIOS = (1, 2, 4, 8)
 _LUMA = (19595, 38470, 7471)  # weights, times 2**16
 
 
-def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
+def is_upright_jpeg(contents: Tensor) -> Tensor:
     """Whether a file is a complete grey or RGB JPEG that needs no rotation or mirroring.
 
     Args:
@@ -43,7 +49,8 @@ def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
     starts = tf.strings.substr(contents, 0, 3) == b"\xff\xd8\xff"
     ends = tf.strings.substr(contents, tf.maximum(0, tf.strings.length(contents) - 2), 2)
     is_whole = starts & (ends == b"\xff\xd9")
-    is_turned = tf.strings.regex_full_match(tf.strings.substr(contents, 0, _HEADER), _TURNED)
+    header = tf.strings.substr(contents, 0, _HEADER)
+    is_turned = tf.strings.regex_full_match(header, rf"\C*{_TURNED}\C*")  # \C is a byte
 
     def is_usual():
         height, width, channels = tf.unstack(tf.io.extract_jpeg_shape(contents, tf.int64))
@@ -53,8 +60,8 @@ def is_upright_jpeg(contents: tf.Tensor) -> tf.Tensor:
 
 
 def decode_jpeg_window(
-    contents: tf.Tensor, choose: Window, min_side: int, channels: Literal[1, 3]
-) -> tf.Tensor:
+    contents: Tensor, choose: Window, min_side: int, channels: Literal[1, 3]
+) -> Tensor:
     """Decodes only a part of a JPEG.
 
     The part is reduced by 2, 4 or 8 as long as both sides keep `min_side` pixels. Decoding at a
@@ -89,7 +96,29 @@ def decode_jpeg_window(
     return pixels if channels == 3 else to_grey(pixels)
 
 
-def to_grey(pixels: tf.Tensor) -> tf.Tensor:
+def read_jpeg_window(
+    contents: bytes, name: str, choose: Window, min_side: int, channels: Literal[1, 3]
+) -> np.ndarray | None:
+    """`decode_jpeg_window` by Pillow; `None` for a file that `is_upright_jpeg` refuses."""
+    if contents[:3] != b"\xff\xd8\xff" or contents[-2:] != b"\xff\xd9":
+        return None
+    if re.search(_TURNED.encode(), contents[:_HEADER]):
+        return None
+    size = None
+    with contextlib.suppress(Exception):  # `decode_image` says what is wrong with a broken header
+        image = JpegImageFile(io.BytesIO(contents))
+        size = None if image.mode == "CMYK" else (image.height, image.width)
+    if size is None or size[0] * size[1] > MAX_PIXELS:
+        return None
+    window = np.asarray(choose(size))
+    side = window[2:].min()
+    ratio = max(ratio for ratio in _RATIOS if ratio == 1 or side >= ratio * min_side)
+    pixels = decode_image(contents, channels, name, max(1, min(size) // ratio))
+    top, left, height, width = window // ratio
+    return pixels[top : top + height, left : left + width]
+
+
+def to_grey(pixels: Tensor) -> Tensor:
     """Converts RGB to ITU-R 601 luma in Pillow's integer arithmetic.
 
     Args:

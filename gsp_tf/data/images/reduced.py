@@ -7,20 +7,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 from PIL import Image
 
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
-from gsp_tf._typing import PathLike
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.decode import UnreadableImageError, read_image
-from gsp_tf.data.images.image_set import FileImages, ImageSet
+from gsp_tf.data.images.encoded_images import FileImages
+from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.images.jpeg import Window
 from gsp_tf.data.images.left_out import refusal
 
+_HEADER = 128  # bytes before the pixels in a `.npy` file of an image
+
 
 class ReducedImages(FileImages):
-    """Images in files of decoded pixels, as `reduce_images` writes them.
+    """Images in `.npy` files of decoded pixels, as `reduce_images` writes them.
 
     Args:
         paths: `N` file names.
@@ -30,19 +33,28 @@ class ReducedImages(FileImages):
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     pixels = tf.io.serialize_tensor(tf.zeros((8, 16, 3), tf.uint8))
-        ...     tf.io.write_file(f"{folder}/black.tensor", pixels)
-        ...     ReducedImages([f"{folder}/black.tensor"], [0], ["black"]).image(0).shape
+        ...     np.save(f"{folder}/black.npy", np.zeros((8, 16, 3), "uint8"))
+        ...     ReducedImages([f"{folder}/black.npy"], [0], ["black"]).image(0).shape
         (8, 16, 3)
     """
 
-    def load(self, index: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        contents = self._contents(index)
-        return tf.ensure_shape(tf.io.parse_tensor(contents, tf.uint8), (None, None, self.channels))
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        return np.load(self.paths[index], mmap_mode="r")
 
-    def load_window(
-        self, index: tf.Tensor, seed: tf.Tensor, choose: Window, min_side: int
-    ) -> tf.Tensor:
+    def read_window(
+        self, index: int, seed: Sequence[int], choose: Window, min_side: int
+    ) -> np.ndarray:
+        return ImageSet.read_window(self, index, seed, choose, min_side)
+
+    def load(self, index: Tensor, seed: Tensor) -> Tensor:
+        contents = self._contents(index)
+        header = tf.strings.substr(contents, 0, _HEADER)
+        sides = tf.strings.regex_replace(header, r"\C*\((\d+), (\d+)\C*", r"\1 \2")
+        sides = tf.ensure_shape(tf.strings.to_number(tf.strings.split(sides), tf.int32), (2,))
+        pixels = tf.io.decode_raw(contents, tf.uint8)[_HEADER:]
+        return tf.reshape(pixels, (sides[0], sides[1], self.channels))
+
+    def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
         return ImageSet.load_window(self, index, seed, choose, min_side)
 
 
@@ -96,7 +108,7 @@ def _copy_path(folder: Path, path: str, channels: int, shorter_side: int) -> Pat
         raise UnreadableImageError(path, error.strerror) from error
     key = f"{os.path.abspath(path)}\n{state.st_size} {state.st_mtime_ns} {channels} {shorter_side}"
     name = hashlib.sha256(os.fsencode(key)).hexdigest()
-    return folder / name[:2] / f"{name}.tensor"
+    return folder / name[:2] / f"{name}.npy"
 
 
 def _present(copies: Iterable[Path]) -> set[Path]:
@@ -116,7 +128,7 @@ def _make(missing: Sequence[tuple[str, Path]], folder: Path, channels: int, shor
             return error
         copy.parent.mkdir(parents=True, exist_ok=True)
         with replacing(copy) as temporary:
-            temporary.write_bytes(tf.io.serialize_tensor(pixels).numpy())
+            np.save(temporary, pixels)
         return pixels.nbytes
 
     sizes, unreadable = [], []

@@ -1,1 +1,1 @@
-"""From image sets to batches: the sampler, image windows and `tf.data` pipelines."""
+"""From image sets to batches: the sampler, image windows and pipelines."""

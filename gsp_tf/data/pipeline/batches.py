@@ -1,14 +1,21 @@
-"""`tf.data` pipelines from image sets to batches."""
+"""Pipelines from image sets to batches, by `tf.data` where TensorFlow is installed."""
 
 import numbers
 from collections.abc import Sequence
+from typing import TypeAlias
 
+import keras
 import numpy as np
-import tensorflow as tf
 
+from gsp_tf._lazy import has_tensorflow
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
+from gsp_tf.data.pipeline._py_dataset import evaluation_batches, training_batches
 from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
 from gsp_tf.data.pipeline.windows import central_window, random_window, resize_window
+
+_Batches: TypeAlias = "tf.data.Dataset | keras.utils.PyDataset"
 
 
 def training_dataset(
@@ -21,7 +28,7 @@ def training_dataset(
     min_crop_area: float = 1.0,
     resize: int | None = None,
     first_batch: int = 0,
-) -> tf.data.Dataset:
+) -> _Batches:
     """Makes endless class-balanced batches with random crops and flips, fixed by the seed.
 
     Args:
@@ -40,6 +47,9 @@ def training_dataset(
 
     Returns:
         Batches `(images, labels)`: float32 `(P*K, S, S, channels)` in [0, 255] and int32 `(P*K,)`.
+        They are a `tf.data.Dataset` where TensorFlow is installed, else a `keras.utils.PyDataset`
+        of arrays, for `fit(..., shuffle=False)`. Both show the same images, crops, flips and
+        collages for a seed; only the last digits of their pixels differ.
 
     Raises:
         ValueError: If a size, `min_crop_area` or `first_batch` is out of range, or the set cannot
@@ -60,6 +70,10 @@ def training_dataset(
     sampler = ClassBalancedSampler(
         images.labels, classes_per_batch, images_per_class, seed, images.class_names
     )
+    if not has_tensorflow():
+        return training_batches(
+            images, sampler, image_size, horizontal_flip, min_crop_area, resize, first_batch
+        )
     batch_size = classes_per_batch * images_per_class
     labels = _label_tensor(images)
 
@@ -98,7 +112,7 @@ def evaluation_dataset(
     batch_size: int,
     indices: Sequence[int] | None = None,
     resize: int | None = None,
-) -> tf.data.Dataset:
+) -> _Batches:
     """Makes batches of the resized centres of all images, or of those in `indices`, in order.
 
     Args:
@@ -110,7 +124,8 @@ def evaluation_dataset(
             cropped; `None` is S, the whole central square. Only that part of the files is read.
 
     Returns:
-        Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`.
+        Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`, of
+        the same kinds as those of `training_dataset`.
 
     Raises:
         ValueError: If `image_size` or `batch_size` is below 1, or `resize` below `image_size`.
@@ -124,6 +139,9 @@ def evaluation_dataset(
     _check_sizes(image_size, resize)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; received {batch_size}.")
+    if not has_tensorflow():
+        indices = range(len(images)) if indices is None else np.asarray(indices, "int64")
+        return evaluation_batches(images, image_size, batch_size, indices, resize)
     labels = _label_tensor(images)
 
     def prepare(index):
@@ -161,12 +179,12 @@ def _check_sizes(image_size: int, resize: int | None) -> None:
         )
 
 
-def _label_tensor(images: ImageSet) -> tf.Tensor:
+def _label_tensor(images: ImageSet) -> Tensor:
     with tf.device("CPU"):
         return tf.constant(images.labels, tf.int32)
 
 
-def _with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _with_options(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     options = tf.data.Options()
     options.deterministic = True
     options.threading.max_intra_op_parallelism = 1
@@ -190,6 +208,6 @@ def as_arrays(images: ImageSet, size: int) -> ArrayImages:
         >>> as_arrays(small, size=4).images.shape
         (4, 4, 4, 1)
     """
-    batches = [batch.numpy() for batch, _ in evaluation_dataset(images, size, batch_size=64)]
+    batches = [batch for batch, _ in evaluation_dataset(images, size, batch_size=64)]
     pixels = np.clip(np.rint(np.concatenate(batches)), 0, 255).astype(np.uint8)
     return ArrayImages(pixels, images.labels, images.class_names, images.groups)

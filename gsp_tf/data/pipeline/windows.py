@@ -1,18 +1,19 @@
 """The part of an image that a model sees, and its size."""
 
-import tensorflow as tf
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import Tensor
 
-_ASPECT_RATIOS = (3 / 4, 4 / 3)
+ASPECT_RATIOS = (3 / 4, 4 / 3)
 
 
-def random_window(size: tf.Tensor, min_area: float, draws: tf.Tensor) -> tf.Tensor:
+def random_window(size: Tensor, min_area: float, draws: Tensor) -> Tensor:
     """A random part of an image; four draws from [0, 1) fix its area, aspect ratio and place."""
     size = tf.cast(size, tf.float32)
     area, aspect, place = tf.split(draws, (1, 1, 2))
     area = (min_area + (1 - min_area) * area) * tf.reduce_min(size) ** 2
     # A crop of this area fits the image only between these ratios of width to height.
     fits = area / size[0] ** 2, size[1] ** 2 / area
-    narrowest, widest = (tf.clip_by_value([ratio], *fits) for ratio in _ASPECT_RATIOS)
+    narrowest, widest = (tf.clip_by_value([ratio], *fits) for ratio in ASPECT_RATIOS)
     aspect = narrowest * (widest / narrowest) ** aspect
     wanted = tf.sqrt(tf.concat([area / aspect, area * aspect], axis=0))
     crop = tf.clip_by_value(tf.round(wanted), 1, size)
@@ -20,7 +21,7 @@ def random_window(size: tf.Tensor, min_area: float, draws: tf.Tensor) -> tf.Tens
     return tf.cast(tf.concat([start, crop], axis=0), tf.int32)
 
 
-def central_window(size: tf.Tensor, image_size: int, resize: int | None) -> tf.Tensor:
+def central_window(size: Tensor, image_size: int, resize: int | None) -> Tensor:
     """The central square that becomes S x S when the shorter side of the image is resized to R.
 
     Args:
@@ -41,7 +42,7 @@ def central_window(size: tf.Tensor, image_size: int, resize: int | None) -> tf.T
     return tf.concat([(size - side) // 2, [side, side]], axis=0)
 
 
-def resize_window(image: tf.Tensor, image_size: int, channels: int) -> tf.Tensor:
+def resize_window(image: Tensor, image_size: int, channels: int) -> Tensor:
     """Resizes a part of an image to a square by bilinear interpolation.
 
     Antialiasing is on if more than two pixels become one; otherwise pixels would be skipped.

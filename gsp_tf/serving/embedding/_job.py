@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+import keras
 import pyarrow as pa
 
 from gsp_tf._console import bulleted, counted
@@ -39,7 +40,7 @@ def begin(
         dim=model.dim,
         metric="euclidean",
         shard_size=shard_size,
-        versions=versions(),
+        versions=versions("keras", keras.backend.backend(), "numpy", "pyarrow"),
     )
     metadata.write(folder.metadata_path)
     return metadata

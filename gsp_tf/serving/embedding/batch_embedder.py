@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from gsp_tf._backend import limit_threads
 from gsp_tf._typing import PathLike
 from gsp_tf.serving.embedding.run_model import RunModel
 
@@ -55,8 +55,7 @@ class BatchEmbedder:
     def model(self) -> RunModel:
         """The model, loaded on first use."""
         if self.threads is not None:
-            tf.config.threading.set_intra_op_parallelism_threads(self.threads)
-            tf.config.threading.set_inter_op_parallelism_threads(self.threads)
+            limit_threads(self.threads)
         return RunModel(self.run)
 
     def __call__(self, batch: Mapping[str, Sequence]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import Self
 
+import keras
+
 from gsp_tf._files import read_json, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.data import MAX_PIXELS
@@ -125,7 +127,7 @@ def describe(folder, format, served, recipe, metrics, train_classes, packages):
         train_classes=train_classes,
         metrics=metrics,
         recipe=_without_folders(recipe),
-        versions=versions("keras", "tensorflow", *packages),
+        versions=versions("keras", keras.backend.backend(), *packages),
         sha256=_checksums(folder),
     )
 

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import keras
 import numpy as np
+from keras import ops
 
 from gsp_tf._files import new_folder, refuse_existing
 from gsp_tf._typing import PathLike
@@ -34,7 +35,7 @@ def export_run(
     The exported model is loaded again and compared with the original on random images, in batches
     of different sizes. The folder appears only after this check. The names of the training classes
     come from the run's images. If the images are missing, the names are left out; nothing is
-    downloaded.
+    downloaded. SavedModel and ONNX are written on the TensorFlow backend, from runs of any.
 
     Args:
         path: run folder.
@@ -52,7 +53,8 @@ def export_run(
         FileNotFoundError: if `path` is not a run folder.
         ImportError: if a package for ONNX is missing.
         ValueError: if the format is unknown, the run is an ensemble, its files do not match, a
-            requested output is not available, or the outputs deviate by more than 1e-5.
+            requested output is not available, the backend of Keras cannot write the format, or the
+            outputs deviate by more than 1e-5.
 
     Example:
         >>> export_run("no/such/run", "onnx")
@@ -66,6 +68,12 @@ def export_run(
         raise ValueError(
             "Attributes and pooling weights are outputs of saved_model and onnx; a .keras file "
             "holds the layers themselves, whose methods give them."
+        )
+    backend = keras.backend.backend()
+    if format != "keras" and backend != "tensorflow":
+        raise ValueError(
+            f"Export as {format} runs on the TensorFlow backend; Keras runs on {backend} here. Set "
+            "KERAS_BACKEND=tensorflow: it loads the models of runs from every backend."
         )
     model = RunModel(path)
     out = Path(model.folder.path / format if out is None else out)
@@ -89,7 +97,7 @@ def _write_keras(served, recipe, folder):
 def _read_keras(folder):
     """A function from images to the embedding; Keras' safe mode runs no code in the file."""
     embedder = keras.models.load_model(folder / _KERAS_NAME, compile=False)
-    return lambda images: {"embedding": first_output(embedder(np.asarray(images), training=False))}
+    return lambda images: {"embedding": first_output(embedder(images, training=False))}
 
 
 class _Format(NamedTuple):
@@ -126,7 +134,7 @@ def _compare(served, read):
         images = random.uniform(0, 255, shape).astype("float32")
         expected = served(images)
         for name, output in read(images).items():
-            difference = np.asarray(output) - keras.ops.convert_to_numpy(expected[name])
+            difference = ops.convert_to_numpy(output) - ops.convert_to_numpy(expected[name])
             deviation = np.abs(difference).max()
             if not deviation <= _TOLERANCE:
                 raise ValueError(

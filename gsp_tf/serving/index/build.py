@@ -96,7 +96,7 @@ def _built(source, kind, metric, rng):
         space=Space.pack(space),
         model=described.model,
         recall=recall,
-        versions=versions(),
+        versions=versions("numpy", "faiss-cpu", "pyarrow"),
         segments=(),
     )
     return metadata, [Segment(index, items)]

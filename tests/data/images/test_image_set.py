@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from gsp_tf.data import ArrayImages, FileImages, UnreadableImageError
+from gsp_tf.data import ArrayImages, FileImages, ImageSet, UnreadableImageError, evaluation_dataset
 
 
 @pytest.fixture
@@ -100,3 +100,35 @@ def test_a_file_that_vanished_is_named(tmp_path):
     dataset = tf.data.Dataset.range(1).map(lambda i: images.load(i, tf.stack([0, i])))
     with pytest.raises(tf.errors.OpError, match=r"gone\.png: there is no such file"):
         next(iter(dataset))
+
+
+class Read(ImageSet):
+    """A set of a user, which reads by NumPy."""
+
+    def read(self, index, seed):
+        return np.full((4, 4, 1), 10 + index, np.uint8)
+
+    def subset(self, classes):
+        raise NotImplementedError
+
+
+class Loaded(ImageSet):
+    """A set of a user, which reads in a graph."""
+
+    def load(self, index, seed):
+        return tf.fill((4, 4, 1), tf.cast(10 + index, tf.uint8))
+
+    subset = Read.subset
+
+
+@pytest.mark.parametrize("kind", [Read, Loaded])
+def test_sets_of_users_define_one_way_to_read(kind):
+    images = kind([0, 1], ["a", "b"], channels=1)
+    assert (images.image(1) == 11).all()
+    ((batch, _),) = evaluation_dataset(images, 4, batch_size=2)
+    assert batch.numpy()[:, 0, 0, 0].tolist() == [10, 11]
+
+
+def test_a_set_needs_a_way_to_read():
+    with pytest.raises(TypeError, match="abstract"):
+        type("Unreadable", (ImageSet,), {"subset": None})([0], ["a"])

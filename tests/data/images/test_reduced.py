@@ -95,12 +95,12 @@ def test_a_full_disk_is_an_error_and_what_is_written_stays(files, tmp_path, monk
 
     monkeypatch.setattr(os, "replace", replace)
     with pytest.raises(
-        OSError, match=r"copies.*tensor cannot be written: the disk is full.* of 5 copies"
+        OSError, match=r"copies.*npy cannot be written: the disk is full.* of 5 copies"
     ):
         reduce_images(files, folder, 16)
     monkeypatch.undo()
     written = copies(folder)
-    assert len(written) == 2 and all(path.suffix == ".tensor" for path in written)
+    assert len(written) == 2 and all(path.suffix == ".npy" for path in written)
     reduced = reduce_images(files, folder, 16)
     assert len(copies(folder)) == 5
     assert [reduced.image(index).shape[2] for index in range(5)] == [3] * 5

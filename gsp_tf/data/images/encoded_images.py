@@ -1,0 +1,149 @@
+"""Sets of image files, which are decoded one at a time, and of them only the needed part."""
+
+import abc
+import contextlib
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import PathLike, Tensor
+from gsp_tf.data.images.decode import decode_image, read_image
+from gsp_tf.data.images.image_set import ImageSet, check_count, constant
+from gsp_tf.data.images.jpeg import (
+    Window,
+    decode_jpeg_window,
+    is_upright_jpeg,
+    read_jpeg_window,
+)
+
+
+class _CompressedImages(ImageSet):
+    """Encoded images; only the needed part of a JPEG is decoded."""
+
+    @abc.abstractmethod
+    def _file(self, index: int) -> tuple[bytes, str]:
+        """The bytes of a file and its name."""
+
+    @abc.abstractmethod
+    def _contents(self, index: Tensor) -> Tensor:
+        """The bytes of a file, in a `tf.data` graph."""
+
+    def read_window(
+        self, index: int, seed: Sequence[int], choose: Window, min_side: int
+    ) -> np.ndarray:
+        window = read_jpeg_window(*self._file(index), choose, min_side, self.channels)
+        return super().read_window(index, seed, choose, min_side) if window is None else window
+
+    def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
+        contents = self._contents(index)
+        load_window = super().load_window
+        return tf.cond(
+            is_upright_jpeg(contents),
+            lambda: decode_jpeg_window(contents, choose, min_side, self.channels),
+            lambda: load_window(index, seed, choose, min_side),
+        )
+
+
+class FileImages(_CompressedImages):
+    """Images in files, decoded when needed; their sizes may differ.
+
+    Only the needed part of a JPEG is decoded.
+
+    Args:
+        paths: `N` file names.
+        labels, class_names, groups: As for `ImageSet`.
+        channels: Channels to convert to: 1 for grey or 3 for RGB.
+
+    Raises:
+        ValueError: If the arguments do not fit together.
+
+    Example:
+        >>> images = FileImages(["a.png", "b.png"], [0, 1], ["cat", "dog"])
+        >>> images.subset([1]).paths
+        ('b.png',)
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[PathLike],
+        labels: Sequence[int] | np.ndarray,
+        class_names: Sequence[str],
+        groups: Sequence[str] | None = None,
+        channels: Literal[1, 3] = 3,
+    ):
+        super().__init__(labels, class_names, groups, channels)
+        self.paths = tuple(os.fspath(path) for path in paths)
+        check_count("paths", len(self.paths), self.labels)
+
+    @functools.cached_property
+    def _tensor(self):
+        return constant([os.fsencode(path) for path in self.paths])
+
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        return read_image(self.paths[index], self.channels)
+
+    def subset(self, classes: Sequence[int]) -> "FileImages":
+        kept, description = self._select(classes)
+        return type(self)([self.paths[i] for i in kept], **description, channels=self.channels)
+
+    def _contents(self, index):
+        return tf.io.read_file(tf.gather(self._tensor, index))
+
+    def _file(self, index):
+        contents = b""
+        with contextlib.suppress(OSError):  # `read` says what is wrong
+            contents = Path(self.paths[index]).read_bytes()
+        return contents, self.paths[index]
+
+
+class EncodedImages(_CompressedImages):
+    """Image files held in memory as bytes, decoded when needed.
+
+    Args:
+        contents: Bytes of `N` files, as for `decode_image`.
+        labels, class_names, groups: As for `ImageSet`.
+        channels: Channels to convert to: 1 for grey or 3 for RGB.
+
+    Raises:
+        ValueError: If the arguments do not fit together.
+
+    Example:
+        >>> red = tf.io.encode_png(np.full((4, 6, 3), [255, 0, 0], "uint8")).numpy()
+        >>> EncodedImages([red], [0], ["red"]).image(0).shape
+        (4, 6, 3)
+    """
+
+    def __init__(
+        self,
+        contents: Sequence[bytes],
+        labels: Sequence[int] | np.ndarray,
+        class_names: Sequence[str],
+        groups: Sequence[str] | None = None,
+        channels: Literal[1, 3] = 3,
+    ):
+        super().__init__(labels, class_names, groups, channels)
+        self.contents = tuple(contents)
+        check_count("contents", len(self.contents), self.labels)
+
+    @functools.cached_property
+    def _tensor(self):
+        return constant(self.contents)
+
+    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
+        return decode_image(self.contents[index], self.channels, f"image {index}")
+
+    def subset(self, classes: Sequence[int]) -> "EncodedImages":
+        kept, description = self._select(classes)
+        contents = [self.contents[i] for i in kept]
+        return EncodedImages(contents, **description, channels=self.channels)
+
+    def _contents(self, index):
+        return tf.gather(self._tensor, index)
+
+    def _file(self, index):
+        return self.contents[index], f"image {index}"

@@ -1,0 +1,142 @@
+"""The batches of `batches.py` without TensorFlow, by NumPy and Pillow."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import keras
+import numpy as np
+from PIL import Image
+
+from gsp_tf.data._philox import as_fraction, draw, fold_in
+from gsp_tf.data.images.image_set import ImageSet
+from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+from gsp_tf.data.pipeline.windows import ASPECT_RATIOS
+
+_AHEAD = 2  # batches that are prepared while the model trains
+
+
+class _PyBatches(keras.utils.PyDataset):
+    """Batches of images that threads prepare in order, some ahead; `None` batches are endless."""
+
+    def __init__(
+        self,
+        prepare: Callable[..., np.ndarray],
+        labels: np.ndarray,
+        examples: Callable[[int], Sequence[tuple]],
+        num_batches: int | None,
+    ):
+        super().__init__()
+        self._prepare, self._labels, self._examples = prepare, labels, examples
+        self._num_batches = num_batches
+        self._pool = ThreadPoolExecutor()
+        self._started: dict[int, Any] = {}
+
+    @property
+    def num_batches(self) -> int | None:
+        return self._num_batches
+
+    def __getitem__(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        end = number + 1 + _AHEAD
+        if self._num_batches is not None:
+            end = min(end, self._num_batches)
+        kept = {n: self._started.get(n) or self._start(n) for n in range(number, end)}
+        examples, images = kept.pop(number)
+        self._started = kept
+        labels = self._labels[[index for index, *_ in examples]]
+        return np.stack(list(images)), labels.astype(np.int32)
+
+    def _start(self, number):
+        examples = self._examples(number)
+        return examples, self._pool.map(self._prepare, *zip(*examples, strict=True))
+
+
+def training_batches(
+    images: ImageSet,
+    sampler: ClassBalancedSampler,
+    image_size: int,
+    horizontal_flip: bool,
+    min_crop_area: float,
+    resize: int | None,
+    first_batch: int,
+) -> keras.utils.PyDataset:
+    """The batches of `training_dataset`."""
+
+    def examples(number):
+        indices = sampler.batch(first_batch + number)
+        first = (first_batch + number) * len(indices)
+        return [(index, (sampler.seed, first + i)) for i, index in enumerate(indices)]
+
+    def prepare(index, seed):
+        draws = [as_fraction(word) for word in draw(fold_in(seed, 1), 5)]
+
+        def choose(size):
+            if min_crop_area < 1:
+                return random_window(size, min_crop_area, draws[:4])
+            return central_window(size, image_size, resize)
+
+        window = images.read_window(index, seed, choose, image_size)
+        image = resize_window(window, image_size)
+        return image[:, ::-1] if horizontal_flip and draws[4] < 0.5 else image
+
+    return _PyBatches(prepare, images.labels, examples, None)
+
+
+def evaluation_batches(
+    images: ImageSet,
+    image_size: int,
+    batch_size: int,
+    indices: Sequence[int],
+    resize: int | None,
+) -> keras.utils.PyDataset:
+    """The batches of `evaluation_dataset`."""
+
+    def examples(number):
+        chosen = indices[number * batch_size : (number + 1) * batch_size]
+        return [(index, (0, index)) for index in chosen]
+
+    def prepare(index, seed):
+        def choose(size):
+            return central_window(size, image_size, resize)
+
+        return resize_window(images.read_window(index, seed, choose, image_size), image_size)
+
+    return _PyBatches(prepare, images.labels, examples, -(-len(indices) // batch_size))
+
+
+def random_window(size: tuple[int, int], min_area: float, draws: Sequence[float]) -> np.ndarray:
+    """`windows.random_window` in NumPy, in the same float32 arithmetic."""
+    size = np.asarray(size, np.float32)
+    area, aspect, *place = np.asarray(draws, np.float32)
+    area = (min_area + (1 - min_area) * area) * size.min() ** 2
+    fits = area / size[0] ** 2, size[1] ** 2 / area
+    narrowest, widest = (np.clip(np.float32(ratio), *fits) for ratio in ASPECT_RATIOS)
+    aspect = narrowest * (widest / narrowest) ** aspect
+    crop = np.clip(np.round(np.sqrt([area / aspect, area * aspect])), 1, size)
+    start = np.floor(place * (size - crop + 1))
+    return np.concatenate([start, crop]).astype(int)
+
+
+def central_window(size: tuple[int, int], image_size: int, resize: int | None) -> np.ndarray:
+    """`windows.central_window` in NumPy."""
+    fraction = np.float32(image_size / (resize or image_size))
+    side = max(int(np.round(fraction * np.float32(min(size)))), 1)
+    height, width = size
+    return np.array([(height - side) // 2, (width - side) // 2, side, side])
+
+
+def resize_window(image: np.ndarray, image_size: int) -> np.ndarray:
+    """`windows.resize_window` by Pillow, within 0.01 of its values."""
+    height, width, channels = image.shape
+    size = (image_size, image_size)
+    resized = np.empty((*size, channels), np.float32)
+    for channel in range(channels):
+        # In mode F, Pillow does not round to integers.
+        plane = Image.fromarray(image[..., channel]).convert("F")
+        if max(height, width) > 2 * image_size:
+            plane = plane.resize(size, Image.Resampling.BILINEAR)
+        else:  # `resize` would antialias
+            scales = (width / image_size, 0, 0, 0, height / image_size, 0)
+            plane = plane.transform(size, Image.Transform.AFFINE, scales, Image.Resampling.BILINEAR)
+        resized[..., channel] = plane
+    return resized

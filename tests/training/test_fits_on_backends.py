@@ -38,7 +38,8 @@ def learner_of(embedding_loss, attribute_loss=None):
     outputs = [L2Normalization()(keras.layers.Dense(4)(pooled)), *attributes]
     embedder = keras.Model(inputs, outputs if attributes else outputs[0])
     learner = MetricLearner(embedder, embedding_loss, attribute_loss)
-    learner.compile(keras.optimizers.Adam(0.01))
+    # Without XLA a few steps of TensorFlow take less time; JAX compiles them always.
+    learner.compile(keras.optimizers.Adam(0.01), jit_compile=BACKEND == "jax")
     return learner
 
 

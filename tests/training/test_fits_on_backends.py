@@ -16,7 +16,6 @@ from gsp_tf.training import (
     MetricLearner,
     ProxyPool,
     RetrievalEvaluation,
-    embed,
 )
 
 LABELS = np.arange(48) // 2 % 4
@@ -44,7 +43,8 @@ def learner_of(embedding_loss, attribute_loss=None):
 
 
 def embeddings_of(learner):
-    return embed(learner.embedder, (coloured_images(), LABELS))[0]
+    outputs = learner.embedder.predict(coloured_images(), batch_size=48, verbose=0)
+    return outputs[0] if isinstance(outputs, list) else outputs
 
 
 def fit(learner, epochs=1):
@@ -148,6 +148,7 @@ def parallel_outcomes():
 
 if BACKEND == "jax":
 
+    @pytest.mark.evidence  # two minutes, most of which compile
     def test_data_parallelism_changes_nothing(tmp_path):
         flags = "--xla_force_host_platform_device_count=2"
         in_fresh_process(ON_TWO_DEVICES, tmp_path, XLA_FLAGS=flags)

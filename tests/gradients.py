@@ -3,8 +3,10 @@
 import keras
 import numpy as np
 from keras import ops
+from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 BACKEND = keras.backend.backend()
+EAGERLY = BACKEND != "jax"  # where few steps are faster as they are than compiled
 
 
 def examples(number):
@@ -12,20 +14,37 @@ def examples(number):
     return number if BACKEND != "jax" else number // 6
 
 
-def compiled(function, jit_compile=True):
+def compiled(function, jit_compile=True, states=()):
     """A function as a graph of TensorFlow or, with `jit_compile`, by XLA; eager if that is `None`.
 
-    JAX compiles it in both cases, and PyTorch runs it as it is.
+    JAX compiles it in both cases, and PyTorch runs it as it is. The function may assign the
+    variables of `states`.
     """
     if jit_compile is not None and BACKEND == "tensorflow":
         import tensorflow as tf
 
         return tf.function(function, jit_compile=jit_compile, autograph=False)
     if jit_compile is not None and BACKEND == "jax":
-        import jax
-
-        return jax.jit(function)
+        return _compiled_by_jax(function, states)
     return function
+
+
+def _compiled_by_jax(function, states):
+    import jax
+
+    @jax.jit
+    def run(values, *arguments):
+        with keras.StatelessScope(zip(states, values, strict=True)) as scope:
+            outputs = function(*arguments)
+        return outputs, [scope.get_current_value(state) for state in states]
+
+    def call(*arguments):
+        outputs, assigned = run([state.value for state in states], *arguments)
+        for state, value in zip(states, assigned, strict=True):
+            state.assign(value)
+        return outputs
+
+    return call if states else jax.jit(function)
 
 
 def at_once(function):
@@ -81,7 +100,8 @@ def _by_jax(function, points, weights, states, upstream):
     values = [weight.value for weight in weights]
     outputs, pull_back, assigned = jax.vjp(run, points, values, has_aux=True)
     for state, value in zip(states, assigned, strict=True):
-        if not isinstance(value, jax.core.Tracer):  # a compiled function does not assign
+        # Within a compiled function only a scope may assign.
+        if in_stateless_scope() or not isinstance(value, jax.core.Tracer):
             state.assign(value)
     given = keras.tree.map_structure(ops.ones_like, outputs) if upstream is None else upstream
     as_given = keras.tree.map_structure(lambda y, g: ops.cast(g, y.dtype), outputs, given)
@@ -97,8 +117,10 @@ def _by_torch(function, points, weights, upstream):
     given = map(ops.ones_like, flat) if upstream is None else keras.tree.flatten(upstream)
     pairs = [(y, ops.cast(g, y.dtype)) for y, g in zip(flat, given, strict=True) if y.requires_grad]
     sources = [*points, *(weight.value for weight in weights)]
-    followed, given = zip(*pairs, strict=True)
-    found = torch.autograd.grad(followed, sources, given, allow_unused=True)
+    found = [None] * len(sources)
+    if pairs:
+        followed, given = zip(*pairs, strict=True)
+        found = torch.autograd.grad(followed, sources, given, allow_unused=True)
     found = [ops.zeros_like(x) if g is None else g for x, g in zip(sources, found, strict=True)]
     return keras.tree.map_structure(lambda y: y.detach(), outputs), found
 
@@ -124,22 +146,42 @@ def differentiated(function, *arguments, upstream=None, jit_compile=None):
 
 def value_and_gradient(loss, labels, embeddings):
     """Value of a loss, and its gradient of the embeddings, as tensors."""
-    return recorded(loss, labels, embeddings)[:2]
+    return _at_once(loss, labels, ops.convert_to_tensor(embeddings))[:2]
 
 
-def value_and_gradients(loss, labels, embeddings, jit_compile=False, **arguments):
+def value_and_gradients(loss, labels, embeddings, jit_compile=None, **arguments):
     """Numbers: value of a loss, its gradient of the embeddings, and those of its own weights."""
+    embeddings = ops.convert_to_tensor(embeddings)
+    value, *found = _at_once(loss, labels, embeddings, jit_compile or None, **arguments)
+    return float(value), *(np.asarray(ops.convert_to_numpy(g), "float64") for g in found)
+
+
+def _at_once(loss, labels, embeddings, jit_compile=None, **arguments):
+    """What `recorded` gives; JAX would compile one operation after the other."""
+    _build(loss, embeddings)
 
     def run(embeddings):
         return recorded(loss, labels, embeddings, **arguments)
 
-    run = compiled(run) if jit_compile else run
-    value, *found = run(ops.convert_to_tensor(embeddings))
-    return float(value), *(np.asarray(ops.convert_to_numpy(g), "float64") for g in found)
+    jit_compile = True if BACKEND == "jax" else jit_compile
+    return compiled(run, jit_compile, getattr(loss, "variables", ()))(embeddings)
+
+
+def value_of(loss, labels, embeddings, **arguments):
+    """Value of a loss, a number."""
+
+    def run(labels, embeddings):
+        return loss(labels, embeddings, **arguments)
+
+    tensors = [ops.convert_to_tensor(x) for x in (labels, embeddings)]
+    _build(loss, tensors[1])
+    run = compiled(run, None if EAGERLY else True, getattr(loss, "variables", ()))
+    return float(run(*tensors))
 
 
 def recorded(loss, labels, embeddings, **arguments):
     """Value of a loss, and its gradients of the embeddings and of its own weights, as tensors."""
+    _build(loss, embeddings)
     value, found = gradients(
         lambda embeddings: loss(labels, embeddings, **arguments),
         embeddings,
@@ -147,6 +189,11 @@ def recorded(loss, labels, embeddings, **arguments):
         states=getattr(loss, "non_trainable_variables", ()),
     )
     return value, *found
+
+
+def _build(loss, embeddings):
+    if not getattr(loss, "built", True):
+        loss.build((None,), tuple(embeddings.shape))
 
 
 def finite_differences(function, *points, step=1e-6):

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+from gradients import BACKEND, compiled
 
 from gsp_tf import losses
 
@@ -52,6 +53,16 @@ OVER_PAIRS = {
     "margin_over_pairs": partial(losses.MarginLoss, 0.3, 1.1, mean_over_pairs=True),
 }
 EVERY_PAIR_LOSS = PAIR_LOSSES | OVER_PAIRS
+
+
+def for_any_size(function, *signature, jit_compile=False, states=()):
+    """A compiled function of tensors of some shapes and types; TensorFlow leaves `None` open."""
+    if BACKEND != "tensorflow":
+        return compiled(function, jit_compile, states)
+    import tensorflow as tf
+
+    specs = [tf.TensorSpec(shape, dtype) for shape, dtype in signature]
+    return tf.function(function, input_signature=specs, jit_compile=jit_compile)
 
 
 def with_weights(loss, *weights, columns=None, seed=0):

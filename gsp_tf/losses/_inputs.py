@@ -54,8 +54,13 @@ def as_float_tensor(embeddings: Tensor) -> Tensor:
 
 
 def _numeric_tensor(values, message):
+    if isinstance(values, np.ndarray) and values.dtype == np.uint64:
+        values = values.astype("int64")  # PyTorch has no uint64
     try:
-        tensor = ops.convert_to_tensor(values)
+        try:
+            tensor = ops.convert_to_tensor(values)
+        except RuntimeError:  # PyTorch reads lists as int32
+            tensor = ops.convert_to_tensor(np.asarray(values))
     except (TypeError, ValueError):
         received = "None" if values is None else type(values).__name__
         raise ValueError(f"{message}, received {received}.") from None

@@ -72,8 +72,13 @@ class DistanceWeightedMiner(Miner):
             tensor `(A, R)`. Its rows sum to 1, or to 0 where the anchor has no negative.
         """
         dim = float(pairs.anchors.shape[-1])
-        distances = ops.clip(pairs.distances, self.cutoff, self.nonzero_loss_cutoff)
-        inside = 1.0 - 0.25 * ops.square(ops.minimum(distances, 1.99))
+        # PyTorch would round numbers to float32.
+        nearest, farthest, most = (
+            ops.convert_to_tensor(x, pairs.distances.dtype)
+            for x in (self.cutoff, self.nonzero_loss_cutoff, 1.99)
+        )
+        distances = ops.clip(pairs.distances, nearest, farthest)
+        inside = 1.0 - 0.25 * ops.square(ops.minimum(distances, most))
         log_weights = (2.0 - dim) * ops.log(distances) - 0.5 * (dim - 3.0) * ops.log(inside)
         near = pairs.negatives * ops.cast(
             pairs.distances < self.nonzero_loss_cutoff, pairs.negatives.dtype

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from gsp_tf._backend import available
@@ -84,6 +85,9 @@ class MultiLevelDistanceRegularization(PairWrapper):
         num_pairs = ops.maximum(ops.sum(others), 1.0)
         mean = ops.sum(others * distances) / num_pairs
         variance = ops.sum(others * ops.square(distances - mean)) / num_pairs
+        # Smaller numbers have few digits; TensorFlow and JAX take them for 0.
+        is_normal = variance >= np.finfo(keras.backend.standardize_dtype(variance.dtype)).tiny
+        variance = ops.where(is_normal, variance, 0.0)
         if training:
             self._update(ops.stop_gradient(mean), ops.stop_gradient(ops.sqrt(variance)))
         running_mean, deviation = map(ops.convert_to_tensor, (self.mean, self.deviation))

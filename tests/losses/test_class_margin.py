@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import assert_equals_differences, value_and_gradient, value_and_gradients
+from gradients import EAGERLY, assert_equals_differences, value_and_gradient, value_and_gradients
 from loss_examples import with_weights
 
 from gsp_tf.losses import ClassMarginLoss, DistanceWeightedMiner, MarginLoss
@@ -109,7 +109,7 @@ def test_boundaries_have_a_learning_rate_of_their_own():
         embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
         learner = MetricLearner(embedder, ClassMarginLoss(3))
         optimizer = with_learning_rate_multipliers(keras.optimizers.SGD(0.01), {"betas": factor})
-        learner.compile(optimizer, run_eagerly=True)
+        learner.compile(optimizer, run_eagerly=EAGERLY)
         learner.train_on_batch(embeddings, labels)
         moved.append(np.asarray(learner.embedding_loss.betas) - np.float32(1.2))
     np.testing.assert_allclose(moved[1], 5 * moved[0], rtol=1e-3)

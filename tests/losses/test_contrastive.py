@@ -1,6 +1,6 @@
+import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from gradients import value_and_gradient
 
 from gsp_tf.losses import ContrastiveLoss
@@ -9,7 +9,7 @@ from gsp_tf.losses import ContrastiveLoss
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("coordinate", [0.0, 1.0, 6e4, 6e-8])
 def test_coincident_negatives_cost_the_margin_and_have_no_direction(coordinate, dtype):
-    embeddings = tf.fill((4, 3), tf.cast(coordinate, dtype))
+    embeddings = keras.ops.full((4, 3), coordinate, dtype)
     loss = ContrastiveLoss(negative_margin=0.5)
     value, gradient = value_and_gradient(loss, np.arange(4), embeddings)
     assert value == 0.5

@@ -3,7 +3,7 @@ import json
 import keras
 import numpy as np
 import pytest
-from gradients import value_and_gradient, value_and_gradients
+from gradients import EAGERLY, value_and_gradient, value_and_gradients
 from loss_examples import PAIR_LOSSES, with_weights
 
 from gsp_tf.losses import (
@@ -82,7 +82,7 @@ def test_evaluation_leaves_the_memories():
     labels, features = batch()
     loss = GroupedLoss(CrossBatchMemory(CosineContrastiveLoss(), 30), 3)
     learner = MetricLearner(keras.Sequential([keras.Input((12,)), keras.layers.Dense(12)]), loss)
-    learner.compile("adam", run_eagerly=True)
+    learner.compile("adam", run_eagerly=EAGERLY)
     learner.fit(features, labels, verbose=0)
     learner.evaluate(features, labels, verbose=0)
     assert [int(memory.num_enqueued) for memory in loss.group_losses] == [8, 8, 8]

@@ -1,6 +1,6 @@
+import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from gradients import assert_equals_differences, value_and_gradients
 from scipy.spatial.distance import cdist
 
@@ -8,6 +8,10 @@ from gsp_tf import losses
 
 MARGIN = 0.8
 MINERS = [losses.MultiSimilarityMiner, losses.SemiHardNegativeMiner, losses.HardNegativeMiner]
+
+
+def tensors(*arrays):
+    return map(keras.ops.convert_to_tensor, arrays)
 
 
 def equation_4(distances, positives, negatives, negatives_of_references):
@@ -27,12 +31,8 @@ def equation_4(distances, positives, negatives, negatives_of_references):
 def test_mined_negatives_are_those_of_the_rows_of_both_samples(make_miner):
     rng = np.random.default_rng(0)
     x, labels = rng.normal(size=(15, 3)), rng.integers(0, 4, 15)
-    positives, negatives = (
-        weights.numpy()
-        for weights in make_miner()(
-            losses.Pairs(tf.constant(x), tf.constant(x), labels, labels, True)
-        )
-    )
+    pairs = losses.Pairs(*tensors(x, x, labels, labels), True)
+    positives, negatives = map(np.asarray, make_miner()(pairs))
     assert not np.array_equal(negatives, negatives.T)
 
     def expected(x):
@@ -53,8 +53,8 @@ def test_negatives_of_a_reference_are_the_anchors_that_have_it_among_theirs():
     rng = np.random.default_rng(1)
     anchors, references = rng.normal(size=(6, 3)), rng.normal(size=(9, 3))
     labels, others = rng.integers(0, 3, 6), rng.integers(0, 3, 9)
-    pairs = losses.Pairs(tf.constant(anchors), tf.constant(references), labels, others)
-    positives, negatives = (weights.numpy() for weights in losses.MultiSimilarityMiner()(pairs))
+    pairs = losses.Pairs(*tensors(anchors, references, labels, others))
+    positives, negatives = map(np.asarray, losses.MultiSimilarityMiner()(pairs))
     assert negatives.any()
 
     def expected(anchors):

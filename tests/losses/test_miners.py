@@ -1,7 +1,7 @@
+import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from gradients import value_and_gradient
+from gradients import BACKEND, compiled, examples, value_and_gradient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
@@ -30,17 +30,27 @@ def unit(rng, rows, columns):
 def batch(rows, columns, classes, seed, dtype="float64"):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, rows)
-    x = tf.constant(unit(rng, rows, columns), dtype)
+    return pairs_of(unit(rng, rows, columns).astype(dtype), labels)
+
+
+def pairs_of(x, labels):
+    """All pairs of a batch."""
+    x, labels = keras.ops.convert_to_tensor(x), keras.ops.convert_to_tensor(labels)
     return losses.Pairs(x, x, labels, labels, exclude_self=True)
 
 
 def mined(miner, pairs):
-    return [weights.numpy() for weights in miner(pairs)]
+    return [np.asarray(weights) for weights in miner(pairs)]
+
+
+def seeds_of(miner):
+    """Variables with the random state of a miner."""
+    return [miner.seed_generator.state] if hasattr(miner, "seed_generator") else []
 
 
 def positives_and_negatives(pairs):
     """For each anchor the indices of its positives, and of its negatives."""
-    rows = zip(pairs.positives.numpy(), pairs.negatives.numpy(), strict=True)
+    rows = zip(np.asarray(pairs.positives), np.asarray(pairs.negatives), strict=True)
     return [(np.flatnonzero(p), np.flatnonzero(n)) for p, n in rows]
 
 
@@ -52,14 +62,15 @@ many_batches = given(
 )
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @many_batches
 def test_hard_negatives_are_the_nearest_as_many_as_positives(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
     positives, negatives = mined(losses.HardNegativeMiner(), pairs)
+    distances = np.asarray(pairs.distances)
     expected = np.zeros_like(negatives)
     for i, (own, others) in enumerate(positives_and_negatives(pairs)):
-        nearest = sorted(others, key=lambda j, i=i: pairs.distances[i, j])
+        nearest = sorted(others, key=lambda j, i=i: distances[i, j])
         expected[i, nearest[: max(1, len(own))]] = 1
     np.testing.assert_array_equal(negatives, expected)
     np.testing.assert_array_equal(positives, pairs.positives)
@@ -67,35 +78,34 @@ def test_hard_negatives_are_the_nearest_as_many_as_positives(rows, columns, clas
 
 def test_equally_hard_negatives_are_kept_together():
     x, labels = np.array([[0.0], [1], [-2], [2], [3]]), np.array([0, 0, 1, 2, 3])
-    _, negatives = mined(
-        losses.HardNegativeMiner(), losses.Pairs(x, x, labels, labels, exclude_self=True)
-    )
+    _, negatives = mined(losses.HardNegativeMiner(), pairs_of(x, labels))
     np.testing.assert_array_equal(negatives[0], [0, 0, 1, 1, 0])
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @many_batches
 def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
     positives, negatives = mined(losses.SemiHardNegativeMiner(), pairs)
+    distances = np.asarray(pairs.distances)
     expected = np.zeros_like(negatives)
     for a, (own, others) in enumerate(positives_and_negatives(pairs)):
         for p in own:
-            beyond = [n for n in others if pairs.distances[a, n] > pairs.distances[a, p]]
+            beyond = [n for n in others if distances[a, n] > distances[a, p]]
             if beyond:
-                expected[a, min(beyond, key=lambda n, a=a: pairs.distances[a, n])] += 1
+                expected[a, min(beyond, key=lambda n, a=a: distances[a, n])] += 1
     np.testing.assert_array_equal(negatives, expected)
     np.testing.assert_array_equal(positives, pairs.positives)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @many_batches
 def test_multi_similarity_equals_equations_11_and_12(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
     positives, negatives = mined(losses.MultiSimilarityMiner(0.2), pairs)
     expected = np.zeros_like(positives), np.zeros_like(negatives)
     for i, (own, others) in enumerate(positives_and_negatives(pairs)):
-        similarities = pairs.similarities[i].numpy()
+        similarities = np.asarray(pairs.similarities)[i]
         for p in own:
             if others.size:
                 expected[0][i, p] = similarities[p] < similarities[others].max() + 0.2
@@ -127,9 +137,8 @@ def test_distance_weighted_probabilities_are_the_paper_s(dim, cutoffs, dtype):
     # Some are near, some far: in many dimensions all random points are 1.4 apart.
     x = unit(rng, 20, dim) + np.linspace(0, 3, 20)[:, None] * unit(rng, 1, dim)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    tensor = tf.constant(x, dtype)
-    pairs = losses.Pairs(tensor, tensor, labels, labels, exclude_self=True)
-    probabilities = losses.DistanceWeightedMiner(*cutoffs).probabilities(pairs).numpy()
+    pairs = pairs_of(x.astype(dtype), labels)
+    probabilities = np.asarray(losses.DistanceWeightedMiner(*cutoffs).probabilities(pairs))
     distances, tolerance = cdist(x, x), 1e-9 if dtype == "float64" else 1e-3
     for i, (_, others) in enumerate(positives_and_negatives(pairs)):
         expected = np.zeros(20)
@@ -139,7 +148,7 @@ def test_distance_weighted_probabilities_are_the_paper_s(dim, cutoffs, dtype):
         )
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @many_batches
 def test_distance_weighted_draws_as_many_as_there_are_positives(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed, "float32")
@@ -147,26 +156,28 @@ def test_distance_weighted_draws_as_many_as_there_are_positives(rows, columns, c
     positives, negatives = mined(miner, pairs)
     np.testing.assert_array_equal(positives, pairs.positives)
     assert (negatives == np.round(negatives)).all() and (negatives >= 0).all()
-    assert (negatives[miner.probabilities(pairs).numpy() == 0] == 0).all()
+    assert (negatives[np.asarray(miner.probabilities(pairs)) == 0] == 0).all()
     for drawn, (own, others) in zip(negatives, positives_and_negatives(pairs), strict=True):
         assert drawn.sum() == (len(own) if others.size else 0)
 
 
-@pytest.mark.parametrize("mode", ["eager", "xla"])
-def test_distance_weighted_draws_follow_the_probabilities(mode):
+@pytest.mark.parametrize("jit_compile", [None, True])
+def test_distance_weighted_draws_follow_the_probabilities(jit_compile):
     rng = np.random.default_rng(0)
     # One anchor with 4000 positives draws as many times among its twelve negatives.
     anchor, near, far = unit(rng, 1, 3), unit(rng, 12, 3), unit(rng, 4000, 3)
-    references = tf.constant(np.concatenate([near, far]), "float32")
-    labels = np.repeat([1, 0], [12, 4000])
+    references = keras.ops.convert_to_tensor(np.concatenate([near, far]), "float32")
+    labels = keras.ops.convert_to_tensor(np.repeat([1, 0], [12, 4000]))
     miner = losses.DistanceWeightedMiner(0.3, 1.6, seed=1)
 
     def draw(anchor):
-        pairs = losses.Pairs(anchor, references, tf.constant([0], "int64"), labels)
+        pairs = losses.Pairs(anchor, references, 0 * labels[:1], labels)
         return miner(pairs)[1], miner.probabilities(pairs)
 
-    draw = tf.function(draw, jit_compile=True) if mode == "xla" else draw
-    counts, probabilities = (x.numpy()[0, :12] for x in draw(tf.constant(anchor, "float32")))
+    drawn = compiled(draw, jit_compile, seeds_of(miner))(
+        keras.ops.convert_to_tensor(anchor, "float32")
+    )
+    counts, probabilities = (np.asarray(x)[0, :12] for x in drawn)
     possible = probabilities > 0
     expected = 4000 * probabilities[possible]
     assert counts.sum() == 4000 and 6 <= possible.sum() < 12 and (expected > 5).all()
@@ -185,42 +196,43 @@ def test_a_seed_repeats_the_draws_and_each_call_draws_anew():
     assert not (unseeded[0] == unseeded[1]).all()
 
 
-def test_compiled_miners_give_static_shapes_and_the_same_weights(make_miner):
+def test_compiled_miners_give_the_same_weights(make_miner):
     pairs, miner = batch(10, 3, 3, 0), make_miner()
     labels = pairs.anchor_labels
-    run = tf.function(lambda x: miner(losses.Pairs(x, x, labels, labels, True)), jit_compile=True)
-    assert [x.shape for x in run.get_concrete_function(pairs.anchors).outputs] == [(10, 10)] * 2
+    states = seeds_of(miner)
+    run = compiled(lambda x: miner(losses.Pairs(x, x, labels, labels, True)), states=states)
+    if BACKEND == "tensorflow":
+        assert [x.shape for x in run.get_concrete_function(pairs.anchors).outputs] == [(10, 10)] * 2
     for actual, weights in zip(run(pairs.anchors), mined(make_miner(), pairs), strict=True):
         if isinstance(miner, losses.DistanceWeightedMiner):
             # Other random numbers, but as many.
-            actual, weights = np.sum(actual, axis=1), np.sum(weights, axis=1)
+            actual, weights = np.sum(np.asarray(actual), axis=1), np.sum(weights, axis=1)
         np.testing.assert_array_equal(actual, weights)
 
 
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_degenerate_batches(make_miner, rows, spread):
-    x = tf.constant(spread * np.eye(4)[:rows], "float32")
+    x = (spread * np.eye(4)[:rows]).astype("float32")
     for labels in (np.zeros(rows, int), np.arange(rows)):
-        pairs = losses.Pairs(x, x, labels, labels, exclude_self=True)
+        pairs = pairs_of(x, labels)
         for weights, all_pairs in zip(
             mined(make_miner(), pairs), (pairs.positives, pairs.negatives), strict=True
         ):
-            assert (weights[all_pairs.numpy() == 0] == 0).all()
+            assert (weights[np.asarray(all_pairs) == 0] == 0).all()
             assert np.isfinite(weights).all() and (weights >= 0).all()
 
 
 @pytest.mark.parametrize(
     ("make_miner", "jit_compile"),
-    [*((name, False) for name in MINERS), ("semi_hard", True)],
+    [*((name, None) for name in MINERS), ("semi_hard", True)],
     indirect=["make_miner"],
 )
 def test_embeddings_that_are_not_finite_show_in_a_mined_loss(make_miner, jit_compile):
     labels, x = np.array([0, 0, 1, 1, 2]), np.random.default_rng(0).normal(size=(5, 3))
     x[4, 0] = np.nan
     loss = losses.MarginLoss(miner=make_miner())
-    run = tf.function(loss, jit_compile=True) if jit_compile else loss
-    assert np.isnan(run(labels, x))
+    assert np.isnan(float(compiled(loss, jit_compile)(labels, x)))
 
 
 class Near(losses.Miner):
@@ -230,7 +242,7 @@ class Near(losses.Miner):
         self.weights = weights
 
     def __call__(self, pairs):
-        weights = tf.exp(-pairs.distances) if self.weights is None else self.weights
+        weights = keras.ops.exp(-pairs.distances) if self.weights is None else self.weights
         return pairs.positives * weights, pairs.negatives * weights
 
 
@@ -244,13 +256,13 @@ def test_weights_have_no_gradient():
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-6, atol=1e-12)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(rows=st.integers(8, 14), seed=st.integers(0, 1000))
 def test_a_common_count_is_that_of_the_anchor_with_most_positives(rows, seed):
     labels = np.arange(rows) % 4
     labels[:2] = 0  # classes of unequal size
-    x = tf.constant(unit(np.random.default_rng(seed), rows, 3))
-    pairs = losses.Pairs(x, x, labels, labels, exclude_self=True)
+    x = unit(np.random.default_rng(seed), rows, 3)
+    pairs = pairs_of(x, labels)
     distances = cdist(x, x)
     most = max(np.bincount(labels)) - 1
     expected = np.zeros((rows, rows))

@@ -1,7 +1,7 @@
+import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from gradients import assert_equals_differences, recorded, value_and_gradients
+from gradients import assert_equals_differences, compiled, recorded, value_and_gradients, value_of
 from scipy.spatial.distance import pdist
 
 from gsp_tf.losses import ContrastiveLoss, MultiLevelDistanceRegularization, TripletLoss
@@ -55,9 +55,9 @@ def test_equals_the_definition_over_several_steps(pair_loss):
 def test_evaluation_uses_the_running_statistics_and_leaves_them():
     loss = MultiLevelDistanceRegularization(ContrastiveLoss(), levels=LEVELS, dtype="float64")
     (labels, embeddings), (other_labels, other) = batches([6, 5])
-    loss(labels, embeddings)
+    value_of(loss, labels, embeddings)
     before = [w.numpy() for w in loss.weights]
-    value = float(loss(other_labels, other, training=False))
+    value = value_of(loss, other_labels, other, training=False)
     statistics = pdist(embeddings).mean(), pdist(embeddings).std()
     expected = value_at(ContrastiveLoss(), other_labels, other, LEVELS, *statistics, 1.0)
     assert value == pytest.approx(expected, rel=1e-9)
@@ -94,10 +94,13 @@ def test_training_moves_the_distances_to_the_levels():
         ContrastiveLoss(negative_margin=0.0), levels=[-1.0, 1.0], dtype="float64"
     )
     _, embeddings = batches([12], columns=8)[0]
-    run = tf.function(lambda embeddings: recorded(loss, np.arange(12), embeddings))
+    embeddings = keras.ops.convert_to_tensor(embeddings)
+    loss.build((None,), (None, 8))
+    states = loss.non_trainable_variables
+    run = compiled(lambda x: recorded(loss, np.arange(12), x), False, states)
     values = []
     for _ in range(100):
         value, gradient, _ = run(embeddings)
         embeddings = embeddings - 4.0 * gradient
-        values.append(value)
+        values.append(float(value))
     assert np.mean(values[-10:]) < 0.5 * values[0]

@@ -1,6 +1,7 @@
+import keras
 import numpy as np
 import pytest
-from gradients import value_and_gradients
+from gradients import examples, value_and_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_examples import with_weights
@@ -92,7 +93,7 @@ def random_batch(rows, num_classes, columns, proxies_per_class, seed):
 
 
 @pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     rows=st.integers(1, 7),
     num_classes=st.integers(1, 9),
@@ -109,7 +110,7 @@ def test_equals_the_definition(loss, definition, arguments, rows, num_classes, c
 
 
 @pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     rows=st.integers(1, 7),
     is_class=st.lists(st.booleans(), min_size=1, max_size=6).filter(any),
@@ -121,8 +122,9 @@ def test_a_class_may_be_left_out(loss, definition, arguments, rows, is_class, se
     kept = np.flatnonzero(is_class)
     labels_among_kept = rng.integers(0, len(kept), rows)
     cosines = rng.uniform(-1, 1, (rows, len(is_class) * k))
+    given = kept[labels_among_kept].astype("int32"), cosines, np.array(is_class)
     value = make(loss, len(is_class), arguments).similarity_loss(
-        kept[labels_among_kept].astype("int32"), cosines, np.array(is_class)
+        *map(keras.ops.convert_to_tensor, given)
     )
     expected = definition(labels_among_kept, cosines[:, np.repeat(is_class, k)], **arguments)
     assert float(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)

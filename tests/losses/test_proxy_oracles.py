@@ -1,7 +1,9 @@
+from functools import partial
+
+import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from gradients import value_and_gradients
+from gradients import compiled, recorded, value_and_gradients
 from loss_examples import with_weights
 
 from gsp_tf import losses
@@ -69,16 +71,10 @@ def test_memory_equals_pytorch_metric_learning(oracle, jit_compile):
     loss = losses.CrossBatchMemory(losses.ContrastiveLoss(0, 0.5), capacity)
     loss.build((None,), (None, 16))
 
-    @tf.function(jit_compile=jit_compile)
-    def step(labels, embeddings):
-        with tf.GradientTape() as tape:
-            tape.watch(embeddings)
-            value = loss(labels, embeddings)
-        return value, tape.gradient(value, embeddings)
-
+    step = compiled(partial(recorded, loss), jit_compile, loss.variables)
     batches = case["xbm_embeddings"]
     for k, (labels, embeddings) in enumerate(zip(case["xbm_labels"], batches, strict=True)):
-        value, gradient = step(tf.constant(labels), tf.constant(embeddings))
+        value, gradient = step(*map(keras.ops.convert_to_tensor, (labels, embeddings)))
         assert float(value) == pytest.approx(case["xbm_losses"][k], rel=2e-4)
         np.testing.assert_allclose(gradient, case["xbm_grads"][k], rtol=2e-3, atol=1e-6)
     rows = np.concatenate(batches)

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from gradients import EAGERLY
 from loss_examples import LAYERS
 from processes import run
 
@@ -56,7 +57,7 @@ import gsp_tf.training
 data = np.load("data.npz")
 for name in sys.argv[1:]:
     learner = keras.models.load_model(f"{name}.keras")
-    learner.run_eagerly = True
+    learner.run_eagerly = keras.backend.backend() != "jax"
     weights = [np.asarray(w) for w in (*learner.weights, *learner.optimizer.variables)]
     value = learner.test_on_batch(data["x"], data["y"])
     losses = [learner.train_on_batch(data["x"], data["y"]) for _ in range(2)]
@@ -69,12 +70,12 @@ def test_saved_losses_continue_in_a_fresh_process(tmp_path):
     x, labels = rng.normal(size=(8, 5)).astype("float32"), np.arange(8) % 4
     np.savez(tmp_path / "data.npz", x=x, y=labels)
     plain = embedder(5)
-    plain.compile("adam", ContrastiveLoss(0.1, 1.5, miner=HardNegativeMiner()), run_eagerly=True)
+    plain.compile("adam", ContrastiveLoss(0.1, 1.5, miner=HardNegativeMiner()), run_eagerly=EAGERLY)
     learners = {"plain": plain}
     # A loss within a loss, a random one, and those that keep a state.
     for name in ("hybrid", "proxy_synthesis", "memory", "levels"):
         learners[name] = MetricLearner(embedder(5), LAYERS[name]())
-        learners[name].compile(keras.optimizers.Adam(0.01), run_eagerly=True)
+        learners[name].compile(keras.optimizers.Adam(0.01), run_eagerly=EAGERLY)
     for name, learner in learners.items():
         for _ in range(2):
             learner.train_on_batch(x, labels)

@@ -1,6 +1,7 @@
+import keras
 import numpy as np
 import pytest
-from gradients import assert_equals_differences, value_and_gradients
+from gradients import assert_equals_differences, examples, value_and_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
@@ -56,7 +57,7 @@ def test_equals_the_authors_equations(oracle, k, jit_compile):
         np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5 * np.abs(theirs).max())
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     labels=st.lists(st.integers(0, 5), min_size=1, max_size=15),
     ridge=st.sampled_from([1e-3, 0.05, 10.0]),
@@ -72,13 +73,13 @@ def test_equals_the_definition(labels, ridge, scale, reduction, seed):
     assert float(loss(labels, attributes)) == pytest.approx(expected, rel=1e-7, abs=1e-12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(labels=st.lists(st.integers(-3, 9), min_size=1, max_size=20))
 def test_halves_alternate_and_share_no_class(labels):
-    in_second, count = _alternate_classes(np.array(labels))
+    in_second, count = _alternate_classes(keras.ops.convert_to_tensor(labels))
     order = list(dict.fromkeys(labels))
     assert int(count) == len(order)
-    assert in_second.numpy().tolist() == [order.index(label) % 2 == 1 for label in labels]
+    assert np.asarray(in_second).tolist() == [order.index(label) % 2 == 1 for label in labels]
     first, second = (
         {label for label, s in zip(labels, in_second, strict=True) if bool(s) is half}
         for half in (False, True)

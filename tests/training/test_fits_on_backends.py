@@ -1,0 +1,163 @@
+"""Whole trainings on the backend of the tests, saved, continued, and read by another one."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from gradients import BACKEND
+
+from gsp_tf import losses
+from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
+from gsp_tf.training import (
+    ChanceConstrainedTrainer,
+    MetricLearner,
+    ProxyPool,
+    RetrievalEvaluation,
+)
+
+LABELS = np.arange(48) // 2 % 4
+
+
+def coloured_images():
+    """Noise in colours that belong to the classes."""
+    rng = np.random.default_rng(0)
+    colours = rng.normal(size=(4, 3))[LABELS][:, None, None]
+    return (colours + rng.normal(size=(48, 8, 8, 3))).astype("float32")
+
+
+def learner_of(embedding_loss, attribute_loss=None):
+    inputs = keras.Input((8, 8, 3))
+    features = keras.layers.Conv2D(8, 3, activation="relu")(inputs)
+    features = keras.layers.BatchNormalization()(features)
+    pooled = GeneralizedSumPooling(4, return_attributes=attribute_loss is not None)(features)
+    pooled, *attributes = pooled if attribute_loss else (pooled,)
+    outputs = [L2Normalization()(keras.layers.Dense(4)(pooled)), *attributes]
+    embedder = keras.Model(inputs, outputs if attributes else outputs[0])
+    learner = MetricLearner(embedder, embedding_loss, attribute_loss)
+    # Without XLA a few steps of TensorFlow take less time; JAX compiles them always.
+    learner.compile(keras.optimizers.Adam(0.01), jit_compile=BACKEND == "jax")
+    return learner
+
+
+def embeddings_of(learner):
+    outputs = learner.embedder.predict(coloured_images(), batch_size=48, verbose=0)
+    return outputs[0] if isinstance(outputs, list) else outputs
+
+
+def fit(learner, epochs=1):
+    arguments = {"batch_size": 16, "shuffle": False, "verbose": 0}
+    return learner.fit(coloured_images(), LABELS, epochs=epochs, **arguments).history["loss"]
+
+
+@pytest.mark.parametrize(
+    ("embedding_loss", "attribute_loss"),
+    [
+        (losses.ContrastiveLoss, lambda: losses.ZeroShotLoss(4, 3)),
+        (lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(), 32), lambda: None),
+    ],
+    ids=["GSP and zero-shot", "XBM"],
+)
+def test_losses_fall_and_a_saved_learner_continues(embedding_loss, attribute_loss, tmp_path):
+    learner = learner_of(embedding_loss(), attribute_loss())
+    history = fit(learner, epochs=6)
+    assert np.isfinite(history).all() and history[-1] < 0.9 * history[1]
+    embeddings = embeddings_of(learner)
+    assert np.isfinite(embeddings).all()
+    learner.save(tmp_path / "learner.keras")
+    loaded = keras.models.load_model(tmp_path / "learner.keras")
+    np.testing.assert_array_equal(embeddings_of(loaded), embeddings)
+    np.testing.assert_allclose(fit(loaded), fit(learner), rtol=1e-5)
+
+
+def test_proxy_problems_lower_the_loss(tmp_path):
+    images = coloured_images()
+
+    def batches():
+        while True:
+            for start in range(0, 48, 16):
+                yield images[start : start + 16], LABELS[start : start + 16]
+
+    learner = learner_of(losses.ContrastiveLoss())
+    trainer = ChanceConstrainedTrainer(learner, 2, 3, patience=2, max_projections=2)
+    pool = ProxyPool(LABELS, lambda indices: (images[indices], LABELS[indices]))
+    validation = [RetrievalEvaluation((images, LABELS))]
+    history = trainer.fit(
+        batches(), pool, validation, steps_per_epoch=3, epochs=6, verbose=0
+    ).history
+    assert np.isfinite(history["loss"]).all() and history["loss"][-1] < history["loss"][0]
+    assert trainer.projections and np.isfinite(embeddings_of(learner)).all()
+    learner.save(tmp_path / "learner.keras")
+    loaded = keras.models.load_model(tmp_path / "learner.keras")
+    np.testing.assert_array_equal(embeddings_of(loaded), embeddings_of(learner))
+
+
+EXCHANGE = """
+import keras, numpy as np
+from test_fits_on_backends import embeddings_of, fit, learner_of
+from gsp_tf import losses
+there = embeddings_of(keras.models.load_model("first.keras"))
+learner = learner_of(losses.ContrastiveLoss(), losses.ZeroShotLoss(4, 3))
+fit(learner)
+learner.save("second.keras")
+np.savez("embeddings.npz", there=there, second=embeddings_of(learner))
+"""
+
+
+if BACKEND != "tensorflow":  # the reference, which reads and writes for both others
+
+    def test_saved_models_give_the_same_embeddings_on_tensorflow(tmp_path):
+        learner = learner_of(losses.ContrastiveLoss(), losses.ZeroShotLoss(4, 3))
+        fit(learner)
+        learner.save(tmp_path / "first.keras")
+        in_fresh_process(EXCHANGE, tmp_path, KERAS_BACKEND="tensorflow")
+        found = np.load(tmp_path / "embeddings.npz")
+        np.testing.assert_allclose(found["there"], embeddings_of(learner), rtol=0, atol=1e-5)
+        second = keras.models.load_model(tmp_path / "second.keras")
+        np.testing.assert_allclose(embeddings_of(second), found["second"], rtol=0, atol=1e-5)
+
+
+ON_TWO_DEVICES = """
+import keras, numpy as np
+from test_fits_on_backends import parallel_outcomes
+devices = keras.distribution.list_devices()
+assert len(devices) == 2
+keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices))
+np.savez("outcomes.npz", **parallel_outcomes())
+"""
+
+PARALLEL = {
+    "pairs": losses.MultiSimilarityLoss,
+    "proxies": lambda: losses.ProxyAnchorLoss(4),
+    "memory": lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(), 32),
+}
+
+
+def parallel_outcomes():
+    """Losses and embeddings of trainings, to be equal on one device and on two."""
+    outcomes = {}
+    for name, make in PARALLEL.items():
+        keras.utils.set_random_seed(1)
+        learner = learner_of(make())
+        outcomes[f"{name}: losses"] = fit(learner, epochs=3)
+        outcomes[f"{name}: embeddings"] = embeddings_of(learner)
+    return outcomes
+
+
+if BACKEND == "jax":
+
+    @pytest.mark.evidence  # two minutes, most of which compile
+    def test_data_parallelism_changes_nothing(tmp_path):
+        flags = "--xla_force_host_platform_device_count=2"
+        in_fresh_process(ON_TWO_DEVICES, tmp_path, XLA_FLAGS=flags)
+        found = np.load(tmp_path / "outcomes.npz")
+        for name, expected in parallel_outcomes().items():
+            np.testing.assert_allclose(found[name], expected, rtol=0, atol=1e-5, err_msg=name)
+
+
+def in_fresh_process(code, folder, **environment):
+    paths = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": paths, **environment}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=folder)

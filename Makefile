@@ -1,5 +1,5 @@
 # `make demo` trains and compares GAP and GSP; `make test` runs all tests, and those of operations,
-# layers and losses on JAX and PyTorch too; `make bench` runs all benchmarks; `make docs` builds the
+# layers and losses on PyTorch too; `make bench` runs all benchmarks; `make docs` builds the
 # documentation in site/. All set up .venv first.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
@@ -7,7 +7,8 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist worksteal
-ON_EVERY_BACKEND := tests/ops tests/layers tests/losses
+ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
+	tests/training/test_fits_on_backends.py
 
 ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 	$$python --version >/dev/null 2>&1 && echo $$python && exit; done; echo python3)
@@ -22,7 +23,6 @@ test: $(INSTALLED)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PYTEST)
-	KERAS_BACKEND=jax $(PYTEST) $(ON_EVERY_BACKEND)
 	KERAS_BACKEND=torch $(PYTEST) $(ON_EVERY_BACKEND)
 
 bench: $(INSTALLED)

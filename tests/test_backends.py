@@ -14,7 +14,6 @@ from gsp_tf.experiment import RunFolder
 from gsp_tf.serving import RunModel
 
 FOLDER = Path(__file__).parent
-BACKENDS = pytest.mark.parametrize("backend", ["torch"])
 
 
 def run_script(backend, name, *arguments, folder=None):
@@ -33,7 +32,7 @@ def on_tensorflow():
     return outcomes()
 
 
-@BACKENDS
+@pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_values_and_gradients_are_those_of_tensorflow(on_tensorflow, backend, tmp_path):
     path = tmp_path / "outcomes.npz"
     run_script(backend, "on_backends.py", path)
@@ -45,8 +44,7 @@ def test_values_and_gradients_are_those_of_tensorflow(on_tensorflow, backend, tm
         np.testing.assert_allclose(found[name], expected, 1e-4, tolerance, err_msg=name)
 
 
-@BACKENDS
-def test_runs_move_between_backends(backend, trained, digits, tmp_path):
+def test_runs_move_between_backends(trained, digits, tmp_path, backend="torch"):
     run, out = tmp_path / "run", tmp_path / "embeddings.npz"
     images = sorted(map(str, digits.rglob("*.png")))[::20]
     arguments = trained.recipe, run, trained.path, out, *images

@@ -87,7 +87,10 @@ def moved(weights, before):
     return {path for path, value in values(weights).items() if (value != before[path]).any()}
 
 
-@pytest.mark.parametrize("settings", [{}, {"jit_compile": True, "precision": "mixed_float16"}])
+COMPILED = {"jit_compile": True, "precision": "mixed_float16"}
+
+
+@pytest.mark.parametrize("settings", [{}, pytest.param(COMPILED, marks=pytest.mark.evidence)])
 def test_the_backbone_is_frozen(tmp_path, settings):
     """In the warm-up; then the whole learner trains, and so does the model that it saved."""
     path = tmp_path / "best.keras"

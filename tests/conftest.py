@@ -28,6 +28,9 @@ ORACLES = Path(__file__).parent / "oracles"
 # JAX takes this when it is imported. Finite differences need float64.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 
+# As in commands. JAX would set a lower level, and TensorFlow imports JAX where it is installed.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
 
 def pytest_collection_modifyitems(config, items):
     """Leave out the tests of TensorFlow alone where Keras runs on another backend."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
+    from gsp_tf.data.datasets.canvas import CanvasImages
     from gsp_tf.data.datasets.cars196 import load_cars196
     from gsp_tf.data.datasets.cifar import load_cifar10, load_cifar100
     from gsp_tf.data.datasets.cifar_collage import load_cifar_collage
@@ -40,6 +41,7 @@ __all__ = [
     "IMAGE_EXTENSIONS",
     "MAX_PIXELS",
     "ArrayImages",
+    "CanvasImages",
     "ClassBalancedSampler",
     "CollageImages",
     "EncodedImages",

@@ -82,7 +82,9 @@ def _view(data):
     centre = "" if data.resize is None else f" of a shorter side of {data.resize}"
     crops = "" if data.min_crop_area == 1 else f", random crops from {data.min_crop_area} of it on"
     copies = "" if data.cache is None else f", copies in {data.cache}"
-    return f"central {side} x {side}{centre}{crops}{copies}"
+    canvas = data.canvas
+    place = "" if canvas.name is None else f" on {canvas.share:.0%} of a canvas of {canvas.name}"
+    return f"central {side} x {side}{centre}{place}{crops}{copies}"
 
 
 def _counted(images):

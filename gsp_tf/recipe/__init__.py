@@ -1,7 +1,7 @@
 """The typed description of one experiment, and its form on disk (YAML)."""
 
 from gsp_tf.recipe._classes import BRANCHES, has_branches, num_groups, parameters, resolved
-from gsp_tf.recipe._data import CanvasRecipe, CollageRecipe, DataRecipe
+from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe
 from gsp_tf.recipe._files import (
     add_recipe_arguments,
     compose,
@@ -14,6 +14,7 @@ from gsp_tf.recipe._files import (
 from gsp_tf.recipe._sections import (
     BackboneRecipe,
     ClassRecipe,
+    DataRecipe,
     EmbeddingRecipe,
     ProtocolRecipe,
     Recipe,

@@ -12,7 +12,7 @@ WHOLE = (OWN / "cars.yaml",)
 CARS = (OWN / "cars.yaml", OWN / "features.yaml")
 CANVAS = (*CARS, OWN / "canvas.yaml")
 COLLAGE = (HERE / "benchmarks/cifar_collage.yaml", OWN / "collage.yaml")
-ZERO_SHOT = OWN / "zero_shot.yaml"
+CLASSIFIER = HERE / "resnet20_cifar100.yaml"
 SEEDS = (0, 1, 2)
 
 POOLINGS = (

@@ -10,6 +10,7 @@ from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
 )
 from gsp_tf.backbones.conversion import Conversion, convert_weights
 from gsp_tf.backbones.freezing import freeze_batch_normalization
+from gsp_tf.backbones.parts import cut_layers, split
 from gsp_tf.backbones.registry import (
     create,
     keras_cache,
@@ -23,10 +24,12 @@ __all__ = [
     "Conversion",
     "convert_weights",
     "create",
+    "cut_layers",
     "freeze_batch_normalization",
     "keras_cache",
     "names",
     "pretrained",
     "register",
+    "split",
     "weights_path",
 ]

@@ -22,11 +22,12 @@ from gsp_tf.experiment._facts import (
     training_facts,
 )
 from gsp_tf.experiment._initial import start_from
-from gsp_tf.experiment._training import ccp_trainer, check_splits, training_batches
+from gsp_tf.experiment._inputs import ImageInputs
+from gsp_tf.experiment._training import ccp_trainer, check_splits
 from gsp_tf.experiment.data import load_folds, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.model import build_learner
+from gsp_tf.experiment.model import build_backbone, build_learner
 from gsp_tf.recipe import Recipe, resolved
 
 _HOST = "storage.googleapis.com"  # serves the weights of keras.applications
@@ -131,7 +132,7 @@ def _batches(recipe, folds):
     """The batches of the first model; refuses images that any of the models cannot use."""
     for splits in folds:
         check_splits(recipe, splits)
-    return [training_batches(recipe, splits.train) for splits in folds][0]
+    return [ImageInputs(recipe).training_batches(splits.train) for splits in folds][0]
 
 
 def _learner(recipe, folds, obstacles):
@@ -155,9 +156,7 @@ def _fresh_learner(recipe, folds, obstacles):
         try:
             return _build(recipe, *size)
         except (ValueError, OSError, ImportError):  # from the backbone, the rest, or both
-            obstacles.attempt(
-                backbones.create, backbone.name, (side, side, size[1]), backbone.weights
-            )
+            obstacles.attempt(build_backbone, recipe, (side, side, size[1]))
     return obstacles.attempt(_build, with_random_weights, *size)
 
 

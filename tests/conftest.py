@@ -121,6 +121,15 @@ def coarse_maps():
 
 
 @pytest.fixture
+def without_tracing():
+    """For a model of few steps, whose graph costs more than it saves."""
+    from runs import eagerly
+
+    with eagerly():
+        yield
+
+
+@pytest.fixture
 def published(monkeypatch):
     """Function that makes a loader expect the counts of a miniature."""
 

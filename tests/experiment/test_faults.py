@@ -88,7 +88,7 @@ def test_files_that_break_while_training_are_named_and_the_run_continues_when_me
     assert len(folder.history()["loss"]) == 2
 
 
-def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(run, monkeypatch):
+def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(run, without_tracing, monkeypatch):
     def save(self, epoch, original=Checkpoint._save):
         with largest_file(3000 if epoch == 1 else 10**9):
             original(self, epoch)
@@ -110,7 +110,7 @@ def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(run, monkeypatch
     assert [path.name for path in folder.path.rglob(".*")] == [".lock"]
 
 
-def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images):
+def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images, without_tracing):
     broken = sorted(images.glob("*/*.jpg"))[::70]
     for path in broken:
         truncate(path)

@@ -118,7 +118,7 @@ def test_the_backbone_is_frozen(tmp_path, settings):
     assert moved(learner.weights, before) == set(before)
 
 
-def test_one_history(train):
+def test_one_history(train, without_tracing):
     options = ["--training.schedule.name", "plateau", "--training.patience", "3"]
     options += ["--training.optimizer", "sgd", "--training.precision", "mixed_float16"]
     folder = train(*options).folder
@@ -144,7 +144,7 @@ def test_one_history(train):
     assert steps == [0, 1, 2]
 
 
-def test_a_stop_in_the_warmup(train, monkeypatch):
+def test_a_stop_in_the_warmup(train, without_tracing, monkeypatch):
     def stop(callback, epoch, logs, original=RetrievalEvaluation.on_epoch_end):
         if epoch == 1:
             raise KeyboardInterrupt
@@ -158,7 +158,7 @@ def test_a_stop_in_the_warmup(train, monkeypatch):
     assert all(layer.trainable for layer in folder.learner().embedder.layers)
 
 
-def test_patience_counts_from_the_end_of_the_warmup(train, monkeypatch):
+def test_patience_counts_from_the_end_of_the_warmup(train, without_tracing, monkeypatch):
     monkeypatch.setattr(RetrievalEvaluation, "evaluate", lambda callback: {"val_map_at_r": 0.5})
     run = train("--training.epochs", "9", "--training.patience", "1")
     # Two epochs of warm-up, one to compare with, one without a rise.

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import processes
 import pytest
+from runs import eagerly
 from runs import run_command as run
 from tensorflow.python.framework.config import disable_op_determinism
 
@@ -209,11 +210,13 @@ def interrupted(recipe, tmp_path_factory):
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gsp_tf.training.SaveBest.save", _fail)
-        failed = run("train", recipe(QUICK), "--run", folder.path)
+        with eagerly():
+            failed = run("train", recipe(QUICK), "--run", folder.path)
     files = sorted(path.name for path in folder.path.iterdir())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gsp_tf.training.StopOnNaN.on_train_batch_end", _interrupt_in(1))
-        assert run("train", "--resume", folder.path) == 130
+        with eagerly():
+            assert run("train", "--resume", folder.path) == 130
     return SimpleNamespace(path=folder.path, after_failure=(failed, files))
 
 
@@ -228,7 +231,7 @@ def test_a_run_that_fails_before_its_first_epoch_starts_again(interrupted, stopp
     assert stopped.metrics()["epochs"] == 1 and len(stopped.history()["loss"]) == 1
 
 
-def test_ctrl_c_and_on(stopped, monkeypatch):
+def test_ctrl_c_and_on(stopped, monkeypatch, without_tracing):
     assert stopped.metrics()["status"] == "interrupted" and stopped.checkpoint_path.exists()
     assert stopped.metrics()["test"]["num_queries"] == 60
     assert "interrupted after 1 epoch" in stopped.report_path.read_text("utf-8")
@@ -322,7 +325,9 @@ def test_options_beside_resume_are_refused(tmp_path, capsys):
     assert "it has no recipe.yaml" in capsys.readouterr().err
 
 
-def test_more_epochs_that_change_nothing_are_refused(trained, tmp_path, capsys, monkeypatch):
+def test_more_epochs_that_change_nothing_are_refused(
+    trained, tmp_path, capsys, monkeypatch, without_tracing
+):
     monkeypatch.setattr(Run, "show", lambda self: None)
     folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
     recipe, epochs = folder.recipe(), folder.metrics()["epochs"]

@@ -24,12 +24,14 @@ training:
   epochs: 5
   steps_per_epoch: 3
   warmup_epochs: 2
-  adapt_batches: 1
   deterministic: true
   patience: 3
   schedule: {name: plateau, patience: 1, min_delta: 0.5, cooldown: 0}
-pooling: {name: gsp, num_prototypes: 4}
 """
+GSP = (
+    WARM_UP.replace("epochs: 2", "epochs: 2\n  adapt_batches: 1")
+    + "pooling: {name: gsp, num_prototypes: 4}\n"
+)
 MEMORY = """
 loss: {name: contrastive}
 loss_wrapper: {name: cross_batch_memory, capacity: 48, warmup_steps: 6}
@@ -127,7 +129,12 @@ def results(folder):
     ("sections", "place", "count", "continues_from"),
     [
         pytest.param(
-            WARM_UP, "checkpoint.npz", 5, 3, id="plateau, writing the checkpoint", marks=EVIDENCE
+            GSP,
+            "checkpoint.npz",
+            5,
+            3,
+            id="gsp and plateau, writing the checkpoint",
+            marks=EVIDENCE,
         ),
         pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch", marks=EVIDENCE),
         pytest.param(CCP, "model.keras", 3, None, id="ccp, writing the best model"),

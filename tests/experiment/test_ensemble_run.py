@@ -60,7 +60,8 @@ def folder(failed, tmp_path_factory):
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "mlrc")
     shutil.copytree(failed.path, folder.path)
     (folder.path / "fold-1-repeat-1").mkdir()  # as a process that was killed may leave it
-    with eagerly():
+    with pytest.MonkeyPatch.context() as patch, eagerly():
+        patch.setattr(Ensemble, "show", lambda self: None)
         assert run("train", "--resume", folder.path) == 0
     return folder
 

@@ -7,7 +7,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND
+from gradients import BACKEND, EAGERLY
 
 from gsp_tf import losses
 from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
@@ -37,12 +37,15 @@ def learner_of(embedding_loss, attribute_loss=None):
     outputs = [L2Normalization()(keras.layers.Dense(4)(pooled)), *attributes]
     embedder = keras.Model(inputs, outputs if attributes else outputs[0])
     learner = MetricLearner(embedder, embedding_loss, attribute_loss)
-    # Without XLA a few steps of TensorFlow take less time; JAX compiles them always.
-    learner.compile(keras.optimizers.Adam(0.01), jit_compile=BACKEND == "jax")
+    # A few steps of TensorFlow take less time without a graph; JAX compiles them always.
+    learner.compile(
+        keras.optimizers.Adam(0.01), run_eagerly=EAGERLY, jit_compile=BACKEND == "jax"
+    )
     return learner
 
 
 def embeddings_of(learner):
+    learner.embedder.run_eagerly = EAGERLY
     outputs = learner.embedder.predict(coloured_images(), batch_size=48, verbose=0)
     return outputs[0] if isinstance(outputs, list) else outputs
 

@@ -38,9 +38,7 @@ def learner_of(embedding_loss, attribute_loss=None):
     embedder = keras.Model(inputs, outputs if attributes else outputs[0])
     learner = MetricLearner(embedder, embedding_loss, attribute_loss)
     # A few steps of TensorFlow take less time without a graph; JAX compiles them always.
-    learner.compile(
-        keras.optimizers.Adam(0.01), run_eagerly=EAGERLY, jit_compile=BACKEND == "jax"
-    )
+    learner.compile(keras.optimizers.Adam(0.01), run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
     return learner
 
 

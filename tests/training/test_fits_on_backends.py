@@ -83,11 +83,11 @@ def test_proxy_problems_lower_the_loss(tmp_path):
                 yield images[start : start + 16], LABELS[start : start + 16]
 
     learner = learner_of(losses.ContrastiveLoss())
-    trainer = ChanceConstrainedTrainer(learner, 2, 3, patience=2, max_projections=2)
+    trainer = ChanceConstrainedTrainer(learner, 2, 3, patience=1, max_projections=2)
     pool = ProxyPool(LABELS, lambda indices: (images[indices], LABELS[indices]))
     validation = [RetrievalEvaluation((images, LABELS))]
     history = trainer.fit(
-        batches(), pool, validation, steps_per_epoch=3, epochs=6, verbose=0
+        batches(), pool, validation, steps_per_epoch=3, epochs=4, verbose=0
     ).history
     assert np.isfinite(history["loss"]).all() and history["loss"][-1] < history["loss"][0]
     assert trainer.projections and np.isfinite(embeddings_of(learner)).all()

@@ -8,7 +8,9 @@ INSTALLED := $(VENV)/.installed
 
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist worksteal
 ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
-	tests/training/test_fits_on_backends.py
+	tests/training/test_fits_on_backends.py \
+	"tests/docs/test_pages.py::test_python_blocks_run[README.md]" \
+	"tests/docs/test_pages.py::test_python_blocks_run[docs/backends.md]"
 
 ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 	$$python --version >/dev/null 2>&1 && echo $$python && exit; done; echo python3)

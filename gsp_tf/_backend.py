@@ -1,5 +1,6 @@
 """What differs between the backends of Keras."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 import keras
@@ -13,7 +14,7 @@ def custom_gradient(function: Callable) -> Callable:
     """Decorate `f(*tensors) -> outputs, gradient(*upstreams) -> gradients`, all of them tuples."""
     # keras.ops.custom_gradient passes on the gradients of several outputs in three forms.
     if keras.backend.backend() == "torch":
-        return _torch_function(function)
+        return functools.partial(_torch_function(), function)
     if keras.backend.backend() == "jax":
         return ops.custom_gradient(_with_gradient_of_one_tuple(function))
     return ops.custom_gradient(function)
@@ -27,21 +28,23 @@ def _with_gradient_of_one_tuple(function):
     return wrapped
 
 
-def _torch_function(function):
+@functools.cache
+def _torch_function():
     import torch
 
     class Function(torch.autograd.Function):
         @staticmethod
-        def forward(context, *tensors):
+        def forward(context, function, *tensors):
             outputs, context.gradient = function(*tensors)
             # The gradient may hold outputs; other tensors are returned, so that no cycle arises.
             return tuple(output.detach() for output in outputs)
 
         @staticmethod
         def backward(context, *upstreams):
-            return context.gradient(*upstreams)
+            return None, *context.gradient(*upstreams)
 
-    return Function.apply
+    # torch.compile would take every call for a new function and compile it again.
+    return torch.compiler.disable(Function.apply)
 
 
 def concrete(tensor: Tensor) -> np.ndarray | None:
@@ -53,11 +56,15 @@ def concrete(tensor: Tensor) -> np.ndarray | None:
 
 
 def compiled(function: Callable) -> Callable:
-    """A function that TensorFlow runs as a graph; others run it as it is."""
+    """A function of tensors and, last, a number that TensorFlow and JAX compile."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         return tf.function(function, autograph=False)
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(function, static_argnums=function.__code__.co_argcount - 1)
     return function
 
 

@@ -31,6 +31,9 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 # As in commands. JAX would set a lower level, and TensorFlow imports JAX where it is installed.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# XLA rewrites graphs as for users. LLVM, whose optimizations take most of the time, adds none.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 
 def pytest_collection_modifyitems(config, items):
     """Leave out the tests of TensorFlow alone where Keras runs on another backend."""

@@ -1,5 +1,7 @@
 """`gsp-tf export`: the model of a run for other programs."""
 
+import os
+import sys
 from typing import Literal
 
 from gsp_tf.commands._recipes import require_run
@@ -21,12 +23,15 @@ def command(
     Args:
         run: Run folder.
         format: saved_model needs no gsp_tf and also serves image files; onnx needs no TensorFlow;
-            keras holds the layers themselves and needs gsp_tf.
+            keras holds the layers themselves and needs gsp_tf. TensorFlow writes the first two,
+            whatever KERAS_BACKEND is.
         out: Folder to create; null is the name of the format, in the run.
         attributes: Also output the attributes of gsp.
         pooling_weights: Also output the weights of places, if the pooling has them.
     """
     require_run(run)
+    if format != "keras" and "keras" not in sys.modules:
+        os.environ["KERAS_BACKEND"] = "tensorflow"  # loads the models of every backend
     from gsp_tf.serving import export_run
 
     print(f"Exported: {export_run(run, format, out, attributes, pooling_weights)}")

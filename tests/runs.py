@@ -4,7 +4,6 @@ import contextlib
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 from sklearn.datasets import load_digits
 
@@ -52,6 +51,8 @@ def recipe_of_digits(digits, sections=""):
 @contextlib.contextmanager
 def eagerly():
     """Functions of TensorFlow are not traced here: few steps cost less than a graph."""
+    import tensorflow as tf
+
     tf.config.run_functions_eagerly(True)
     try:
         yield

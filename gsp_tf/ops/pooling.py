@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import custom_gradient
+from gsp_tf._backend import after, custom_gradient
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.distances import relative_rounding
 from gsp_tf.ops.normalization import at_least_float32, lipschitz_normalize
@@ -173,7 +173,8 @@ def generalized_sum_pooling(
             on_sphere = 0.5 * (on_sphere - _row_sums(g_cost * cost))
             own = scale * ops.where(square_norms < 1.0, total, on_sphere)
             g_features = own[..., None] * features + weights[..., None] * g_pooled[:, None]
-            g_features = g_features + ops.tensordot(pull, -prototypes, 1)
+            # Started earlier, the product would hold one more array of the size of the features.
+            g_features += after(g_features, lambda: ops.tensordot(pull, -prototypes, 1))
             g_prototypes = ops.tensordot(1.0 / scale, pull, 2)[:, None] * prototypes
             g_prototypes -= ops.matmul(ops.transpose(_rows(pull)), _rows(features))
             return g_features, g_prototypes

@@ -117,8 +117,10 @@ def rounded(x: Tensor) -> Tensor:
     """
     if keras.backend.backend() != "jax":
         return x
-    largest = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).max)
-    return ops.clip(x, -largest, largest)
+    import jax.numpy as jnp
+
+    # XLA sees that this could change -inf, and so computes it.
+    return jnp.maximum(x, jnp.finfo(x.dtype).min)
 
 
 def checked(tensor: Tensor, rules: Sequence[tuple[Tensor, str, Tensor]]) -> Tensor:

@@ -136,6 +136,19 @@ def absolute(x: Tensor) -> Tensor:
     return x * ops.sign(x) if keras.backend.backend() == "jax" else ops.abs(x)
 
 
+def rounded(x: Tensor) -> Tensor:
+    """A product, rounded before something is added to it, where JAX would round the sum alone.
+
+    A score minus the largest one is then at most 0, so that large scores have a softmax.
+    """
+    if keras.backend.backend() != "jax":
+        return x
+    import jax.numpy as jnp
+
+    # XLA sees that this could change -inf, and so computes it.
+    return jnp.maximum(x, jnp.finfo(x.dtype).min)
+
+
 def checked(tensor: Tensor, rules: Sequence[tuple[Tensor, str, Tensor]]) -> Tensor:
     """The tensor, unless a rule `(is it met, message, value to show)` is known to be broken."""
     # TensorFlow raises the error when its graph runs. XLA and other graphs cannot raise errors.

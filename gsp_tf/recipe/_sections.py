@@ -165,8 +165,9 @@ class BackboneRecipe(Section, path="backbone"):
     Args:
         name: registered name, such as conv4, resnet20, bn_inception, googlenet or resnet50.
         weights: initial weights: the path of a .weights.h5 file, such as gsp-tf convert-weights
-            writes, or the name of weights to download (imagenet for the networks of
-            keras.applications); null starts from random weights.
+            writes, or the name of weights that Keras downloads (imagenet for the networks of
+            keras.applications) or a package holds (imagenet for efficientnet_lite0, with the extra
+            [pretrained]); gsp-tf backbones lists them. null starts from random weights.
         freeze_batch_normalization: keep initial batch normalisation statistics, scales and offsets.
 
     Example:

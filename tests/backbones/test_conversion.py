@@ -208,7 +208,7 @@ def test_other_forms_of_the_same_tensors(tmp_path, state, stem):
             np.testing.assert_allclose(value.reshape(array.shape), array, atol=tolerance)
     stem.set_weights([0 * weight for weight in stem.get_weights()])
     convert_weights(path, "bn_inception", tmp_path / "a.weights.h5")
-    for key, variable in conversion._variables(stem, ".").items():
+    for key, (variable, _) in conversion._variables(stem, str).items():
         expected = state[key]
         if expected.ndim == 4:
             expected = expected.transpose(2, 3, 1, 0)
@@ -423,7 +423,7 @@ def test_files_of_other_formats(tmp_path):
 
 def test_arguments(tmp_path):
     out = tmp_path / "a.weights.h5"
-    with pytest.raises(ValueError, match="'vgg', known are bn_inception, googlenet"):
+    with pytest.raises(ValueError, match="'vgg', known are bn_inception, googlenet, effi"):
         convert_weights("a.pth", "vgg", out)
     with pytest.raises(ValueError, match="must end in .weights.h5, received a.h5"):
         convert_weights("a.pth", "googlenet", "a.h5")

@@ -107,7 +107,7 @@ def test_no_arguments(command, tmp_path, monkeypatch, capsys):
 SHORT = ["--training.epochs", "1", "--training.steps_per_epoch", "1", "--pooling.name", "gap"]
 
 
-def test_a_messy_folder_trains(photographs, tmp_path, capsys, monkeypatch):
+def test_a_messy_folder_trains(photographs, tmp_path, capsys, monkeypatch, without_tracing):
     monkeypatch.setattr(Run, "show", lambda self: None)
     folder = photographs(7, 4)
     (folder / "__MACOSX").mkdir()

@@ -178,14 +178,12 @@ class BackboneRecipe(Section, path="backbone"):
         name: registered name, such as conv4, resnet20, bn_inception, googlenet or resnet50.
         weights: initial weights: the path of a .weights.h5 file, such as gsp-tf convert-weights
             writes; a run folder, or its model.keras, with the same backbone, such as one of
-            trainer=classification; or the name of weights that Keras downloads (imagenet for the
-            networks of keras.applications) or a package holds (imagenet for efficientnet_lite0,
-            with the extra [pretrained]); gsp-tf backbones lists them. null starts from random
-            weights.
+            trainer=classification; or the name of weights that Keras downloads (imagenet for
+            keras.applications) or a package holds (imagenet for efficientnet_lite0, with the extra
+            [pretrained]); gsp-tf backbones lists them. null starts from random weights.
         freeze_batch_normalization: keep initial batch normalisation statistics, scales and offsets.
-        frozen_to: name of the last layer of the frozen part, such as conv4_block6_out of resnet50
-            or stage_2 of resnet20. The layers up to it keep their weights, with batch normalisation
-            in inference mode; null freezes none. data.feature_cache computes them once.
+        frozen_to: last layer of the frozen part, such as conv4_block6_out of resnet50. Layers up to
+            it keep their weights, with batch normalisation in inference mode; null freezes none.
 
     Example:
         >>> BackboneRecipe("resnet50", weights="imagenet").name

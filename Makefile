@@ -1,6 +1,7 @@
 # `make demo` trains and compares GAP and GSP; `make test` runs all tests, `make bench` all
 # benchmarks, `make docs` builds the documentation in site/. All set up .venv first.
-# `make test-torch` runs the tests of operations, layers, losses and trainings on PyTorch.
+# `make test-torch` runs the tests of operations, layers, losses and trainings on PyTorch, and
+# `make test-jax` on JAX.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
 VENV := .venv
@@ -8,13 +9,15 @@ INSTALLED := $(VENV)/.installed
 
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist worksteal
 ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
-	tests/training/test_fits_on_backends.py
+	tests/training/test_fits_on_backends.py \
+	"tests/docs/test_pages.py::test_python_blocks_run[README.md]" \
+	"tests/docs/test_pages.py::test_python_blocks_run[docs/backends.md]"
 
 ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 	$$python --version >/dev/null 2>&1 && echo $$python && exit; done; echo python3)
 ADDONS := .venv-addons
 
-.PHONY: demo test test-torch bench docs check-addons clean
+.PHONY: demo test test-torch test-jax bench docs check-addons clean
 
 demo: $(INSTALLED)
 	$(VENV)/bin/gsp-tf demo
@@ -24,8 +27,8 @@ test: $(INSTALLED)
 	$(VENV)/bin/ruff format --check .
 	$(PYTEST)
 
-test-torch: $(INSTALLED)
-	KERAS_BACKEND=torch $(PYTEST) $(ON_EVERY_BACKEND)
+test-torch test-jax: test-%: $(INSTALLED)
+	KERAS_BACKEND=$* $(PYTEST) $(ON_EVERY_BACKEND)
 
 bench: $(INSTALLED)
 	$(VENV)/bin/gsp-tf bench

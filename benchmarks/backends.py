@@ -274,7 +274,8 @@ def run(quick=False):
             row = [group, f"{name} / {least}"]
             for mode in modes:
                 taken = found[mode][group]
-                row.append(Ratio(taken[name] / taken[least], name == "GSP" and AT_MOST.get(mode)))
+                at_most = AT_MOST.get(mode) if name == "GSP" else None
+                row.append(Ratio(taken[name] / taken[least], at_most))
             ratios.append(row)
     return [
         Table("Ratios on every backend", ["sizes", "what", *modes], ratios),

@@ -112,9 +112,41 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     return x @ y if keras.backend.backend() == "torch" else ops.matmul(x, y)
 
 
+def argmax(x: Tensor) -> Tensor:
+    """int32 index of the largest entry along the last axis, the first of equal ones."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.argmax(x, axis=-1, output_type="int32")  # Keras first looks for -0.0
+    return ops.cast(ops.argmax(x, axis=-1), "int32")
+
+
+def after(tensor: Tensor, compute: Callable[[], Tensor]) -> Tensor:
+    """What `compute` gives, which a graph of TensorFlow starts only when it has the tensor."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with tf.control_dependencies([tensor]):
+            return compute()
+    return compute()
+
+
 def absolute(x: Tensor) -> Tensor:
     """Absolute values with a gradient of 0 at 0, which JAX gives 1."""
     return x * ops.sign(x) if keras.backend.backend() == "jax" else ops.abs(x)
+
+
+def rounded(x: Tensor) -> Tensor:
+    """A product, rounded before something is added to it, where JAX would round the sum alone.
+
+    A score minus the largest one is then at most 0, so that large scores have a softmax.
+    """
+    if keras.backend.backend() != "jax":
+        return x
+    import jax.numpy as jnp
+
+    # XLA sees that this could change -inf, and so computes it.
+    return jnp.maximum(x, jnp.finfo(x.dtype).min)
 
 
 def checked(tensor: Tensor, rules: Sequence[tuple[Tensor, str, Tensor]]) -> Tensor:

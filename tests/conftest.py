@@ -28,8 +28,19 @@ ORACLES = Path(__file__).parent / "oracles"
 # JAX takes this when it is imported. Finite differences need float64.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 
+if os.environ.get("KERAS_BACKEND") == "jax":
+    # Most of the time is that of compilers, for operations on a few numbers that run once.
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    os.environ.setdefault(
+        "XLA_FLAGS",
+        "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+    )
+
 # As in commands. JAX would set a lower level, and TensorFlow imports JAX where it is installed.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+# XLA rewrites graphs as for users. LLVM, whose optimizations take most of the time, adds none.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -117,6 +128,15 @@ def coarse_maps():
     """The maps of reports take few iterations of t-SNE; the tests of t-SNE take all of them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gsp_tf.visual.plane._ITERATIONS", 250)
+        yield
+
+
+@pytest.fixture
+def without_tracing():
+    """For a model of few steps, whose graph costs more than it saves."""
+    from runs import eagerly
+
+    with eagerly():
         yield
 
 

@@ -54,6 +54,12 @@ def write_run(path):
     folder.update_metrics(status="finished", train_classes=fingerprint(train))
 
 
+def small_network(include_top, weights):
+    """What the networks of `keras.applications` make, by one convolution."""
+    assert not include_top and weights in (None, "imagenet")
+    return keras.Sequential([keras.layers.Conv2D(8, 32, strides=32, activation="relu")])
+
+
 def small_embedder():
     """A model of the images; its layer "pooling" is GSP with four prototypes."""
     inputs = keras.Input((SIZE, SIZE, 3))

@@ -1,5 +1,7 @@
 """Small runs on handwritten digits: their images, recipes and commands."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -44,6 +46,18 @@ def recipe_of_digits(digits, sections=""):
         drop = line.split(":")[0] in names if line[:1].isalpha() else drop
         kept += [] if drop else [line]
     return "\n".join([*kept, sections])
+
+
+@contextlib.contextmanager
+def eagerly():
+    """Functions of TensorFlow are not traced here: few steps cost less than a graph."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 def run_command(*arguments):

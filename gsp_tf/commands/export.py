@@ -23,7 +23,8 @@ def command(
     Args:
         run: Run folder.
         format: saved_model needs no gsp_tf and also serves image files; onnx needs no TensorFlow;
-            TensorFlow writes both, whatever KERAS_BACKEND is. keras holds the layers themselves and needs gsp_tf.
+            keras holds the layers themselves and needs gsp_tf. TensorFlow writes the first two,
+            whatever KERAS_BACKEND is.
         out: Folder to create; null is the name of the format, in the run.
         attributes: Also output the attributes of gsp.
         pooling_weights: Also output the weights of places, if the pooling has them.

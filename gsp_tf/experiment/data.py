@@ -49,6 +49,8 @@ class Splits(NamedTuple):
 def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
     """Load the images of a recipe, with disjoint classes for training and test.
 
+    With trainer=classification, training and test have the same classes and disjoint images.
+
     Args:
         recipe: The recipe; with protocol mlrc it must name its fold.
         images: Images of all classes, if they are loaded already.
@@ -67,12 +69,15 @@ def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
 
 def _plain_splits(recipe, images):
     """The images of a recipe as they are, without canvases."""
+    is_classification = recipe.trainer == "classification"
     protocol, recipe = recipe.protocol, recipe.data
     if protocol.is_ensemble:
         raise ValueError(
             "protocol.name=mlrc trains a model for each fold; the images of one of them need "
             "protocol.fold."
         )
+    if is_classification:
+        return _classification_splits(recipe, images)
     if protocol.name != "fractions":
         return _protocol_splits(protocol, *_halves(protocol, recipe))
     if _division(recipe.name) == "halves":
@@ -95,6 +100,17 @@ def _plain_splits(recipe, images):
             )
         )
     return Splits(*data.split_classes(images, recipe.split_fractions, seed=recipe.split_seed))
+
+
+def _classification_splits(recipe, images):
+    """Images of the same classes that train, choose the model and test."""
+    images, listed = (images, None) if images is not None else load_images(recipe)
+    if listed:
+        raise ValueError(
+            f"trainer=classification divides the images of each class by data.split_fractions, and "
+            f"data.name={recipe.name} lists its own splits; received {', '.join(listed)}."
+        )
+    return Splits(*data.split_images(images, recipe.split_fractions, seed=recipe.split_seed))
 
 
 def load_folds(recipe: Recipe) -> list[Splits]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from keras import ops
 
+from gsp_tf._backend import rounded
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.ops import l2_normalize
@@ -74,6 +75,7 @@ def cross_entropy(labels: Tensor, logits: Tensor, is_class: Tensor | None = None
     """Mean softmax cross-entropy of logits `(B, C)` over the classes of `is_class`, or over all."""
     if is_class is not None:
         logits = ops.where(is_class, logits, -1e9)
+    logits = rounded(logits)
     return ops.mean(ops.sparse_categorical_crossentropy(labels, logits, from_logits=True))
 
 

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from gsp_tf._backend import rounded
 from gsp_tf._typing import Tensor
 
 
@@ -88,6 +89,7 @@ def log1p_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
 def _scaled_sum(exponents, weights, axis, at_least=None):
     """`Σ w exp(e - m)`, the constant m that keeps it from overflowing, and which e count."""
     exponents, weights = ops.convert_to_tensor(exponents), ops.convert_to_tensor(weights)
+    exponents = rounded(exponents)
     counted = weights > 0
     lowest = ops.min(ops.where(counted, exponents, 0.0), axis=axis, keepdims=True)
     largest = ops.max(ops.where(counted, exponents, lowest), axis=axis, keepdims=True)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._backend import rounded
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
 from gsp_tf.ops import l2_normalize, pairwise_distances
@@ -72,7 +73,7 @@ class SoftTripleLoss(ProxyLoss):
         if self.proxies_per_class == 1:
             relaxed = similarities[:, :, 0]
         else:
-            shares = ops.softmax(similarities / self.gamma, axis=-1)
+            shares = ops.softmax(rounded(similarities / self.gamma), axis=-1)
             relaxed = ops.sum(shares * similarities, axis=-1)
         own = own_class_mask(labels, num_classes)
         logits = self.scale * ops.where(own, relaxed - self.margin, relaxed)

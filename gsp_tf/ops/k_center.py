@@ -5,7 +5,7 @@ from functools import partial
 
 from keras import ops
 
-from gsp_tf._backend import compiled
+from gsp_tf._backend import argmax, compiled
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -62,7 +62,7 @@ def _choices(pool, centers, k):
 
     def choose(step, state):
         nearest, chosen = state
-        index = ops.cast(ops.argmax(nearest, axis=-1), "int32")
+        index = argmax(nearest)
         row = starts + index
         norm = ops.take(flat_norms, row, axis=0)[..., None]
         nearest = ops.minimum(nearest, norms - products_with(row) + norm)

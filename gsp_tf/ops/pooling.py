@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import custom_gradient
+from gsp_tf._backend import after, custom_gradient, rounded
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.distances import relative_rounding
 from gsp_tf.ops.normalization import at_least_float32, lipschitz_normalize
@@ -56,7 +56,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
         >>> masked_softmax([0.0, 0.0, 9.0], [True, True, False]).numpy().tolist()
         [0.5, 0.5, 0.0]
     """
-    scores = at_least_float32(scores)
+    scores = rounded(at_least_float32(scores))
     if mask is None:
         return ops.exp(ops.log_softmax(scores, axis=-1))
     mask = ops.cast(mask, "bool")
@@ -145,9 +145,9 @@ def generalized_sum_pooling(
         square_norms, scale, prototype_squares, square_costs = _squares(features, prototypes)
         feature_squares = square_norms * scale * scale
         cost = ops.sqrt(square_costs)
-        assignment = softmax(-entropy_smoothing * cost)
+        assignment = softmax(rounded(-entropy_smoothing * cost))
         # log s is computed from the nearest prototype, which has a_ij = exp(-ε c_ij) / s_j.
-        log_s = -entropy_smoothing * ops.min(cost, axis=-1)
+        log_s = rounded(-entropy_smoothing * ops.min(cost, axis=-1))
         log_s -= ops.log(ops.max(assignment, axis=-1))
         taken, left = taken_and_left(log_s, present, n, transport_ratio, solver)
         mass = n * transport_ratio
@@ -173,7 +173,8 @@ def generalized_sum_pooling(
             on_sphere = 0.5 * (on_sphere - _row_sums(g_cost * cost))
             own = scale * ops.where(square_norms < 1.0, total, on_sphere)
             g_features = own[..., None] * features + weights[..., None] * g_pooled[:, None]
-            g_features = g_features + ops.tensordot(pull, -prototypes, 1)
+            # Started earlier, the product would hold one more array of the size of the features.
+            g_features += after(g_features, lambda: ops.tensordot(pull, -prototypes, 1))
             g_prototypes = ops.tensordot(1.0 / scale, pull, 2)[:, None] * prototypes
             g_prototypes -= ops.matmul(ops.transpose(_rows(pull)), _rows(features))
             return g_features, g_prototypes
@@ -217,7 +218,7 @@ def attribute_maps(
     square_costs = _squares(features, lipschitz_normalize(prototypes))[-1]
     coincident = square_costs == 0
     cost = ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_costs)))
-    return weights[..., None] * softmax(-entropy_smoothing * cost)
+    return weights[..., None] * softmax(rounded(-entropy_smoothing * cost))
 
 
 def _squares(features, prototypes):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import concrete, custom_gradient
+from gsp_tf._backend import concrete, custom_gradient, rounded
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -74,7 +74,7 @@ def partial_transport(
 
     @custom_gradient
     def transport(cost):
-        logits = -entropy_smoothing * cost
+        logits = rounded(-entropy_smoothing * cost)
         assignment = softmax(logits, axis=-2)
         log_s = ops.logsumexp(logits, axis=-2)
         taken, left = taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations)
@@ -258,7 +258,7 @@ def balanced_transport(
     is_empty = ops.logical_not(ops.any(weights > 0, axis=-1, keepdims=True))
     has_mass = ops.logical_or(weights > 0, is_empty)
     log_mass = ops.log(ops.where(weights > 0, weights, 1.0))
-    logits = -entropy_smoothing * cost
+    logits = rounded(-entropy_smoothing * cost)
     potential = ops.zeros_like(logits[..., :1])
     for _ in range(num_iterations):
         log_plan = ops.where(

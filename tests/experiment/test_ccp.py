@@ -18,7 +18,7 @@ training: {epochs: 5, steps_per_epoch: 2, warmup_epochs: 1}
 """
 
 
-def test_a_run_trains_by_ccp_and_reports_its_problems(write_recipe, tmp_path):
+def test_a_run_trains_by_ccp_and_reports_its_problems(write_recipe, tmp_path, without_tracing):
     run = Run(tmp_path / "run", load_recipe(write_recipe(CCP)))
     run.splits = run.splits._replace(test=run.splits.test.subset(range(4)))
     run.train()

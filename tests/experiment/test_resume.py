@@ -1,6 +1,5 @@
 """Runs that are stopped in every way, and end as if they had not been."""
 
-import contextlib
 import functools
 import shutil
 import signal
@@ -10,7 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import processes
 import pytest
+from runs import eagerly
 from runs import run_command as run
+from tensorflow.python.framework.config import disable_op_determinism
 
 from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.recipe import save_recipe
@@ -23,12 +24,14 @@ training:
   epochs: 5
   steps_per_epoch: 3
   warmup_epochs: 2
-  adapt_batches: 1
   deterministic: true
   patience: 3
   schedule: {name: plateau, patience: 1, min_delta: 0.5, cooldown: 0}
-pooling: {name: gsp, num_prototypes: 4}
 """
+GSP = (
+    WARM_UP.replace("epochs: 2", "epochs: 2\n  adapt_batches: 1")
+    + "pooling: {name: gsp, num_prototypes: 4}\n"
+)
 MEMORY = """
 loss: {name: contrastive}
 loss_wrapper: {name: cross_batch_memory, capacity: 48, warmup_steps: 6}
@@ -40,16 +43,18 @@ loss: {name: contrastive}
 ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
 training: {epochs: 8, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
 """
-# Runs commands; at the N-th time at a place it sends itself a signal, or finds the disk full.
-WORKER = """
-import contextlib, io, os, resource, signal
-import keras, numpy as np
+# Trains; at the N-th time at a place it sends itself a signal, or finds the disk full.
+STOPPED = """
+import os, resource, signal, sys
+import numpy as np
 from gsp_tf import _files as files
 from gsp_tf.cli import main
 from gsp_tf.experiment import Run
 from gsp_tf.training import StopOnNaN
 
-unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+Run.show = lambda self: None
+place, left, name, *arguments = sys.argv[1:]
+left = int(left)
 
 def arrive(at):
     global left
@@ -59,7 +64,7 @@ def arrive(at):
     if name:
         os.kill(os.getpid(), getattr(signal, name))
     else:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, unlimited[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 
 def on_train_batch_end(self, batch, logs=None, original=StopOnNaN.on_train_batch_end):
     arrive("step")
@@ -74,55 +79,27 @@ def savez(path, original=np.savez, **arrays):
     original(path, **arrays)
 
 StopOnNaN.on_train_batch_end, files.os.replace, np.savez = on_train_batch_end, replace, savez
-Run.show = lambda self: None
-
-while True:
-    arguments, place, left, name = connection.recv()
-    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(printed):
-        try:
-            main(arguments)
-        except SystemExit as exit:
-            code = exit.code
-    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-    keras.backend.clear_session()
-    connection.send((code, printed.getvalue()))
+main(["train", *arguments])
 """
 
 EVIDENCE = pytest.mark.evidence
 
 
-class Trainer:
-    """Trains in another process, where operations may be deterministic."""
+def train_and_stop(*arguments, stop, expected):
+    """Train in another process until a stop: a place, a count and a signal's name."""
+    process = processes.run(STOPPED, *stop, *arguments)
+    assert process.returncode == expected, process.output
+    return process.output
 
-    def __init__(self):
-        self.process = None
 
-    def __call__(self, *arguments, stop=(None, 0, None), expected=0):
-        """Train, in a new process after a kill; `stop` is a place, a count and a signal's name."""
-        if self.process is None:
-            self.connection, theirs = processes.pipe()
-            self.process = processes.start(WORKER, connection=theirs)
-            theirs.close()
-        self.connection.send((["train", *map(str, arguments)], *stop))
+def train(*arguments):
+    """Train in this process, where operations are deterministic if the run says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "show", lambda self: None)
         try:
-            code, printed = self.connection.recv()
-        except EOFError:
-            self.process.join()
-            code, printed, self.process = self.process.exitcode, "", None
-        assert code == expected, printed
-        return printed
-
-    def close(self):
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-            self.process = None
-
-
-@pytest.fixture(scope="module")
-def train():
-    with contextlib.closing(Trainer()) as trainer:
-        yield trainer
+            assert run("train", *arguments) == 0
+        finally:
+            disable_op_determinism()
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +108,7 @@ def recipe(write_recipe):
 
 
 @pytest.fixture(scope="module")
-def whole_run(recipe, train, tmp_path_factory):
+def whole_run(recipe, tmp_path_factory):
     """Function that gives the run of a recipe that is not stopped, trained once."""
 
     @functools.cache
@@ -154,7 +131,12 @@ def results(folder):
     ("sections", "place", "count", "continues_from"),
     [
         pytest.param(
-            WARM_UP, "checkpoint.npz", 5, 3, id="plateau, writing the checkpoint", marks=EVIDENCE
+            GSP,
+            "checkpoint.npz",
+            5,
+            3,
+            id="gsp and plateau, writing the checkpoint",
+            marks=EVIDENCE,
         ),
         pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch", marks=EVIDENCE),
         pytest.param(CCP, "model.keras", 3, None, id="ccp, writing the best model"),
@@ -163,16 +145,17 @@ def results(folder):
     ],
 )
 def test_a_killed_run_continues_and_ends_as_if_it_had_not_been(
-    recipe, whole_run, train, tmp_path, sections, place, count, continues_from
+    recipe, whole_run, tmp_path, sections, place, count, continues_from
 ):
     path, whole = recipe(sections), whole_run(sections)
     stopped = RunFolder(tmp_path / "stopped")
     command = (path, "--run", stopped.path)
     if place == "savez":
-        output = train(*command, stop=(place, count, None), expected=1)
+        output = train_and_stop(*command, stop=(place, count, ""), expected=1)
         assert "gsp-tf: error:" in output and "Traceback" not in output
     else:
-        train(*command, stop=(place, count, "SIGKILL"), expected=-signal.SIGKILL)
+        stop = (place, count, "SIGKILL")
+        train_and_stop(*command, stop=stop, expected=-signal.SIGKILL)
     check_stopped(stopped, continues_from)
     train("--resume", stopped.path)
     check_same(stopped, whole)
@@ -199,25 +182,26 @@ def check_same(folder, whole):
     )
 
 
+@pytest.mark.parametrize("again", [False, pytest.param(True, marks=EVIDENCE)])
 def test_a_killed_run_takes_more_epochs_and_ends_as_if_it_had_had_them_from_the_start(
-    recipe, whole_run, train, tmp_path
+    recipe, whole_run, tmp_path, again
 ):
-    """It is killed in its warm-up; later it finishes, takes more epochs and is stopped in them."""
-    train.close()  # the flag alone makes the operations of a new process deterministic
-    path, folder = (
-        recipe(WARM_UP.replace("  deterministic: true\n", "")),
-        RunFolder(tmp_path / "run"),
-    )
+    """It is killed in its warm-up, finishes and takes more epochs, with a stop in them or not."""
+    path = recipe(WARM_UP.replace("  deterministic: true\n", ""))
+    folder = RunFolder(tmp_path / "run")
     start = (path, "--run", folder.path, "--deterministic", "--training.epochs", "3")
-    train(*start, stop=("step", 5, "SIGKILL"), expected=-signal.SIGKILL)
+    train_and_stop(*start, stop=("step", 5, "SIGKILL"), expected=-signal.SIGKILL)
     check_stopped(folder, continues_from=1)
     assert folder.recipe().training.deterministic
     resume = ("--resume", folder.path)
     train(*resume)
     assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 3
-    train(*resume, "--training.epochs", "5", stop=("step", 8, "SIGTERM"), expected=143)
-    assert folder.metrics()["status"] == "interrupted" and folder.metrics()["epochs"] == 4
-    train(*resume)
+    more = (*resume, "--training.epochs", "5")
+    if again:
+        train_and_stop(*more, stop=("step", 8, "SIGTERM"), expected=143)
+        assert folder.metrics()["status"] == "interrupted" and folder.metrics()["epochs"] == 4
+        more = resume
+    train(*more)
     whole = whole_run(WARM_UP)
     check_same(folder, whole)
     assert folder.recipe() == whole.recipe()
@@ -235,11 +219,13 @@ def interrupted(recipe, tmp_path_factory):
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gsp_tf.training.SaveBest.save", _fail)
-        failed = run("train", recipe(QUICK), "--run", folder.path)
+        with eagerly():
+            failed = run("train", recipe(QUICK), "--run", folder.path)
     files = sorted(path.name for path in folder.path.iterdir())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gsp_tf.training.StopOnNaN.on_train_batch_end", _interrupt_in(1))
-        assert run("train", "--resume", folder.path) == 130
+        with eagerly():
+            assert run("train", "--resume", folder.path) == 130
     return SimpleNamespace(path=folder.path, after_failure=(failed, files))
 
 
@@ -254,7 +240,7 @@ def test_a_run_that_fails_before_its_first_epoch_starts_again(interrupted, stopp
     assert stopped.metrics()["epochs"] == 1 and len(stopped.history()["loss"]) == 1
 
 
-def test_ctrl_c_and_on(stopped, monkeypatch):
+def test_ctrl_c_and_on(stopped, monkeypatch, without_tracing):
     assert stopped.metrics()["status"] == "interrupted" and stopped.checkpoint_path.exists()
     assert stopped.metrics()["test"]["num_queries"] == 60
     assert "interrupted after 1 epoch" in stopped.report_path.read_text("utf-8")
@@ -348,7 +334,9 @@ def test_options_beside_resume_are_refused(tmp_path, capsys):
     assert "it has no recipe.yaml" in capsys.readouterr().err
 
 
-def test_more_epochs_that_change_nothing_are_refused(trained, tmp_path, capsys, monkeypatch):
+def test_more_epochs_that_change_nothing_are_refused(
+    trained, tmp_path, capsys, monkeypatch, without_tracing
+):
     monkeypatch.setattr(Run, "show", lambda self: None)
     folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
     recipe, epochs = folder.recipe(), folder.metrics()["epochs"]

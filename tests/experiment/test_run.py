@@ -188,7 +188,7 @@ def test_the_seed_decides_the_initial_weights_and_the_batches(trained, tmp_path)
         assert not np.array_equal(first, third)
 
 
-def test_a_variant(trained, tmp_path):
+def test_a_variant(trained, without_tracing, tmp_path):
     """Without attributes, and with settings of the optimizer that the other runs leave out."""
     options = [
         *("--pooling.name", "gap", "--embedding.position", "after_pooling"),
@@ -204,7 +204,9 @@ def test_a_variant(trained, tmp_path):
 
 
 @pytest.mark.parametrize("protocol", ["conventional", "ablation"])
-def test_queries_search_a_gallery(manifest, write_recipe, tmp_path, protocol, monkeypatch):
+def test_queries_search_a_gallery(
+    manifest, write_recipe, tmp_path, protocol, monkeypatch, without_tracing
+):
     if protocol == "ablation":  # which validates like a run without a gallery
         monkeypatch.setattr("keras.Model.fit", lambda *arguments, **keywords: None)
     parts = ("query", "gallery")
@@ -368,7 +370,7 @@ def test_a_class_with_a_single_image_is_named(write_recipe, tmp_path, digits):
 
 @pytest.mark.parametrize("warmup", ["0", "2"])
 def test_a_loss_that_is_not_finite_keeps_the_last_good_model(
-    write_recipe, tmp_path, capsys, warmup
+    write_recipe, tmp_path, capsys, warmup, without_tracing
 ):
     recipe, folder = write_recipe(), RunFolder(tmp_path / "run")
     options = ["--training.learning_rate", "1e30", "--loss.temperature", "1e-30"]
@@ -404,7 +406,7 @@ def short_demo(monkeypatch):
     monkeypatch.setattr("gsp_tf.experiment.run.load_splits", fewer)
 
 
-def test_the_demo(short_demo, tmp_path, capsys):
+def test_the_demo(short_demo, without_tracing, tmp_path, capsys):
     assert run_command("demo", "--runs", tmp_path, "--epochs", "1") == 0
     output = capsys.readouterr().out
     (folder,) = tmp_path.iterdir()

@@ -110,6 +110,7 @@ def test_the_backbone_is_frozen(tmp_path, settings):
     assert len(loaded.trainable_weights) == len(learner.trainable_weights)
     assert dict(loaded.optimizer.learning_rate_multipliers) == MULTIPLIERS
     before = values(loaded.trainable_weights)
+    loaded.run_eagerly = True
     loaded.fit(dataset(), steps_per_epoch=1, verbose=0)
     assert int(loaded.optimizer.iterations) == 1
     assert moved(loaded.trainable_weights, before) == set(before)
@@ -118,7 +119,8 @@ def test_the_backbone_is_frozen(tmp_path, settings):
     assert moved(learner.weights, before) == set(before)
 
 
-def test_one_history(train):
+def test_one_history(train, without_tracing, monkeypatch):
+    monkeypatch.setattr(Run, "evaluate", lambda run: None)
     options = ["--training.schedule.name", "plateau", "--training.patience", "3"]
     options += ["--training.optimizer", "sgd", "--training.precision", "mixed_float16"]
     folder = train(*options).folder
@@ -144,7 +146,7 @@ def test_one_history(train):
     assert steps == [0, 1, 2]
 
 
-def test_a_stop_in_the_warmup(train, monkeypatch):
+def test_a_stop_in_the_warmup(train, without_tracing, monkeypatch):
     def stop(callback, epoch, logs, original=RetrievalEvaluation.on_epoch_end):
         if epoch == 1:
             raise KeyboardInterrupt
@@ -158,8 +160,9 @@ def test_a_stop_in_the_warmup(train, monkeypatch):
     assert all(layer.trainable for layer in folder.learner().embedder.layers)
 
 
-def test_patience_counts_from_the_end_of_the_warmup(train, monkeypatch):
+def test_patience_counts_from_the_end_of_the_warmup(train, without_tracing, monkeypatch):
     monkeypatch.setattr(RetrievalEvaluation, "evaluate", lambda callback: {"val_map_at_r": 0.5})
+    monkeypatch.setattr(Run, "evaluate", lambda run: None)
     run = train("--training.epochs", "9", "--training.patience", "1")
     # Two epochs of warm-up, one to compare with, one without a rise.
     assert run.folder.metrics()["epochs"] == 4

@@ -3,7 +3,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND
+from gradients import EAGERLY
 from local_maps import features_like
 
 from gsp_tf.layers import CodedResidualBranches, CodedResidualTransform
@@ -105,7 +105,7 @@ def test_total_loss_in_keras_and_in_a_metric_learner():
     metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
     assert added > 0
     losses = [MultiSimilarityLoss(), MultiSimilarityLoss()]
-    model.compile("sgd", loss=losses, run_eagerly=BACKEND != "jax")
+    model.compile("sgd", loss=losses, run_eagerly=EAGERLY)
     plain = model.fit(images, (labels, labels), batch_size=24, verbose=0).history["loss"][0]
     assert plain == pytest.approx(sum(metric) + added, rel=1e-4)
     for weight, value in zip(model.weights, embedder().weights, strict=True):
@@ -114,7 +114,7 @@ def test_total_loss_in_keras_and_in_a_metric_learner():
     added = float(sum(model.losses))
     metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
     learner = MetricLearner(model, branch_losses(), loss_weights={"first": 0.9, "second": 0.1})
-    learner.compile("sgd", run_eagerly=BACKEND != "jax")
+    learner.compile("sgd", run_eagerly=EAGERLY)
     total = learner.fit(images, labels, batch_size=24, verbose=0).history["loss"][0]
     assert total == pytest.approx(0.9 * metric[0] + 0.1 * metric[1] + added, rel=1e-4)
 
@@ -122,7 +122,7 @@ def test_total_loss_in_keras_and_in_a_metric_learner():
 def test_learner_trains_and_loads_and_infers_with_the_first_branch(tmp_path):
     images, labels = data()
     learner = MetricLearner(embedder(), branch_losses())
-    learner.compile(keras.optimizers.Adam(0.003), jit_compile=False)
+    learner.compile(keras.optimizers.Adam(0.003), jit_compile=not EAGERLY)
     batches = ((images, labels) for _ in itertools.count())
     history = learner.fit(batches, steps_per_epoch=10, epochs=10, verbose=0).history
     for name in ("loss", "first_loss", "second_loss"):

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from gradients import EAGERLY
 from local_maps import features_like
 
 from gsp_tf.layers import DenseBranches
@@ -26,7 +27,7 @@ def test_training_makes_the_branches_agree():
     model = keras.Model(inputs, DenseBranches((3, 5))(inputs))
     features = features_like((16, 4))
     before = float(similarity_consistency(*model(features)))
-    model.compile(keras.optimizers.Adam(0.05), jit_compile=False)
+    model.compile(keras.optimizers.Adam(0.05), jit_compile=not EAGERLY)
     model.fit(np.tile(features, (60, 1)), batch_size=16, shuffle=False, verbose=0)
     assert float(similarity_consistency(*model(features))) < 0.3 * before
 

@@ -2,6 +2,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from gradients import at_once, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
@@ -57,7 +58,7 @@ def test_attention_maps_move_with_the_features(make):
     np.testing.assert_array_equal(as_map, maps.reshape(2, 3, 4, 3))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     name=st.sampled_from([*LAYERS]),
     height=st.integers(1, 4),
@@ -70,8 +71,8 @@ def test_attention_maps_move_with_the_features(make):
 def test_attention_maps_are_distributions(name, height, width, channels, groups, scale, seed):
     features = features_like((2, height, width, channels), seed, scale)
     layer = randomized(LAYERS[name](groups, 3), features.shape, seed)
-    maps = np.asarray(layer.attention_maps(features))
-    assert layer(features).shape == (2, groups, 3)
+    maps = np.asarray(at_once(layer.attention_maps)(features))
+    assert at_once(layer)(features).shape == (2, groups, 3)
     assert maps.shape == (2, height, width, groups) and (maps >= 0).all()
     np.testing.assert_allclose(maps.sum((1, 2)), 1, rtol=1e-5)
 

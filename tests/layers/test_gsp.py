@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import compiled, differentiated, examples, gradients
+from gradients import EAGERLY, at_once, compiled, differentiated, examples, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
@@ -70,9 +70,12 @@ def test_weights_and_attributes_are_distributions(
 ):
     features = features_like((2, height, width, channels), seed, scale)
     layer = GeneralizedSumPooling(m, transport_ratio, entropy_smoothing, return_attributes=True)
-    pooled, attributes = layer(features)
-    weights = np.asarray(layer.pooling_weights(features))
-    maps = np.asarray(layer.attribute_maps(features))
+    layer.build(features.shape)
+
+    def outputs(features):
+        return *layer(features), layer.pooling_weights(features), layer.attribute_maps(features)
+
+    pooled, attributes, weights, maps = map(np.asarray, at_once(outputs)(features))
     assert weights.shape == (2, height, width)
     assert maps.shape == (2, height, width, m)
     n = height * width
@@ -122,14 +125,18 @@ def test_gradients_equal_finite_differences_in_float64():
     layer.build(features.shape)
     up_pooled, up_attributes = rng.normal(size=(2, 4)), rng.normal(size=(2, 3))
 
+    embed = compiled(layer, None if EAGERLY else True, [layer.prototypes])
+
     def target(features):
-        pooled, attributes = layer(features)
+        pooled, attributes = embed(ops.convert_to_tensor(features))
         return np.sum(np.asarray(pooled) * up_pooled) + np.sum(
             np.asarray(attributes) * up_attributes
         )
 
     upstream = tuple(ops.convert_to_tensor(up) for up in (up_pooled, up_attributes))
-    _, found = gradients(layer, features, weights=[layer.prototypes], upstream=upstream)
+    _, found = at_once(
+        lambda features: gradients(layer, features, weights=[layer.prototypes], upstream=upstream)
+    )(features)
     prototypes = layer.prototypes.numpy()
     for _ in range(5):
         directions = [1e-6 * rng.normal(size=x.shape) for x in (features, prototypes)]

@@ -285,7 +285,7 @@ def refusal():
 
 def test_fit_does_not_train_on_labels_outside_the_classes():
     learner = MetricLearner(plain_model(None), MAKERS["ProxyAnchorLoss"]())
-    learner.compile("sgd", jit_compile=False)
+    learner.compile("sgd", jit_compile=not EAGERLY)
     before = [weight.numpy() for weight in learner.trainable_weights]
     if BACKEND == "jax":  # A compiled step of JAX cannot raise an error.
         history = learner.fit(EMBEDDINGS, LABELS + 26, verbose=0).history

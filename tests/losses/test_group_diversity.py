@@ -3,7 +3,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from gradients import assert_equals_differences, value_and_gradient
+from gradients import EAGERLY, assert_equals_differences, value_and_gradient
 from loss_examples import for_any_size
 
 from gsp_tf.losses import GroupDiversityLoss
@@ -72,7 +72,7 @@ def test_training_drives_the_groups_apart():
     model = keras.Sequential(
         [keras.Input((6,)), keras.layers.Dense(12), keras.layers.Reshape((3, 4))]
     )
-    model.compile(keras.optimizers.Adam(0.02), loss=GroupDiversityLoss(), jit_compile=False)
+    model.compile(keras.optimizers.Adam(0.02), loss=GroupDiversityLoss(), jit_compile=not EAGERLY)
     features = np.random.default_rng(0).normal(size=(32, 6))
     history = [model.train_on_batch(features, np.zeros(32, int)) for _ in range(30)]
     assert history[-1] < 0.2 * history[0]

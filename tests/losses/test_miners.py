@@ -139,7 +139,9 @@ def test_distance_weighted_probabilities_are_the_paper_s(dim, cutoffs, dtype):
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     pairs = pairs_of(x.astype(dtype), labels)
     probabilities = np.asarray(losses.DistanceWeightedMiner(*cutoffs).probabilities(pairs))
-    distances, tolerance = cdist(x, x), 1e-9 if dtype == "float64" else 1e-3
+    # JAX adds the 512 products of a cosine one by one.
+    single = 2e-3 if BACKEND == "jax" else 1e-3
+    distances, tolerance = cdist(x, x), 1e-9 if dtype == "float64" else single
     for i, (_, others) in enumerate(positives_and_negatives(pairs)):
         expected = np.zeros(20)
         expected[others] = sampling_probabilities(distances[i, others], dim, *cutoffs)

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import examples, value_and_gradients
+from gradients import examples, value_and_gradients, value_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_examples import with_weights
@@ -103,10 +103,10 @@ def random_batch(rows, num_classes, columns, proxies_per_class, seed):
 def test_equals_the_definition(loss, definition, arguments, rows, num_classes, columns, seed):
     k = arguments.get("centers_per_class", 1)
     labels, embeddings, proxies = random_batch(rows, num_classes, columns, k, seed)
-    value = with_weights(make(loss, num_classes, arguments), proxies)(labels, embeddings)
+    value = value_of(with_weights(make(loss, num_classes, arguments), proxies), labels, embeddings)
     cosines = np.clip(1 - cdist(embeddings, proxies, "cosine"), -1, 1)
     expected = definition(labels, cosines, **arguments)
-    assert float(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+    assert value == pytest.approx(expected, rel=1e-7, abs=1e-9)
 
 
 @pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
@@ -145,7 +145,7 @@ def test_one_class_costs_nothing(loss, arguments):
 def test_soft_triple_adds_the_distances_between_the_centres_of_a_class(centers_per_class):
     labels, embeddings, proxies = random_batch(6, 3, 4, centers_per_class, seed=0)
     values = [
-        float(with_weights(loss, proxies)(labels, embeddings))
+        value_of(with_weights(loss, proxies), labels, embeddings)
         for loss in (
             losses.SoftTripleLoss(3, centers_per_class, tau=tau, dtype="float64")
             for tau in (0.0, 0.7)

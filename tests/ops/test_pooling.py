@@ -108,6 +108,14 @@ def test_is_finite_everywhere(transport_ratio, entropy_smoothing, scale):
     np.testing.assert_allclose(np.sum(values[2], axis=1), 1, rtol=1e-2)
 
 
+def test_huge_logits_are_finite():
+    # JAX would subtract a maximum that was rounded from a product that was not.
+    features, prototypes, upstream = problem(2, 9, 5, 3, 1.0, seed=1)
+    case = *single([features, prototypes]), single(upstream)
+    values = outputs_and_gradients(generalized_sum_pooling, *case, 0.3, 1e30)
+    assert all(np.isfinite(value).all() for value in values)
+
+
 def test_a_feature_at_a_prototype_is_not_pushed():
     prototypes = np.array([[3.0, 4.0], [-1.0, 0.5]], "float32")
     features = np.array([[[3.0, 4.0], [0.2, 0.1]]], "float32")

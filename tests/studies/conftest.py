@@ -3,7 +3,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 
 STUDIES = Path(__file__).parent.parent.parent / "experiments/studies"
 
@@ -20,11 +19,3 @@ def scripts_import_each_other(monkeypatch):
 def script(request):
     """The study that the test file is named after."""
     return importlib.import_module(request.path.stem.removeprefix("test_"))
-
-
-@pytest.fixture
-def without_tracing():
-    """For a model of few steps, whose graph costs more than it saves."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)

@@ -261,7 +261,7 @@ def test_a_huge_projection_weight_holds_the_embedder_and_not_the_proxies():
     [
         (ContrastiveLoss(0.0, 0.8), True),
         (TripletLoss(0.2), False),
-        (MultiSimilarityLoss(2.0, 20.0), False),
+        pytest.param(MultiSimilarityLoss(2.0, 20.0), False, marks=pytest.mark.evidence),
     ],
 )
 def test_training_finds_the_classes(loss, jit_compile):

@@ -190,7 +190,7 @@ def test_learner_that_was_not_compiled_is_saved_too(tmp_path):
 def test_subclassed_embedder(tmp_path):
     learner = learner_with_every_loss(embedder=SubclassedEmbedder(with_attributes=True))
     assert not learner.built
-    learner.compile(keras.optimizers.Adam(0.02), jit_compile=False)
+    learner.compile(keras.optimizers.Adam(0.02), run_eagerly=True)
     history = learner.fit(dataset(), epochs=5, verbose=0).history["loss"]
     assert history[-1] < history[0]
     assert learner.embedding_loss.proxies.shape == (CLASSES, 5)
@@ -200,7 +200,6 @@ def test_subclassed_embedder(tmp_path):
     np.testing.assert_array_equal(loaded.embedding_loss.proxies, learner.embedding_loss.proxies)
     for value, original in zip(*(embed(m, dataset()) for m in (loaded, learner)), strict=True):
         np.testing.assert_array_equal(value, original)
-    loaded.run_eagerly = True
     assert loaded.fit(dataset(), verbose=0).history["loss"][0] < history[0]
 
 

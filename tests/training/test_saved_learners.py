@@ -46,7 +46,7 @@ def gsp_learner():
     pooled, attributes = GeneralizedSumPooling(4, return_attributes=True)(x)
     embedder = keras.Model(images, [keras.layers.Dense(5)(pooled), attributes])
     learner = MetricLearner(embedder, ProxyNCALoss(4), ZeroShotLoss(4, 3), 0.3)
-    learner.compile(optimizer_with_path_rules(), jit_compile=False)
+    learner.compile(optimizer_with_path_rules(), run_eagerly=True)
     return learner, (6, 6, 1)
 
 

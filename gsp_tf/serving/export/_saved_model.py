@@ -15,14 +15,14 @@ def write_saved_model(served, recipe, folder):
     """Writes a SavedModel with one signature for encoded images and one for pixels."""
     shape = served.embedder.input_shape
     prepare = _preparation(shape[1], shape[3], recipe.data.resize)
-    image_bytes = tf.function(
-        lambda image_bytes: served(prepare(image_bytes)),
-        input_signature=[tf.TensorSpec((None,), tf.string, name="image_bytes")],
-        autograph=False,
-    )
     images = tf.function(
         lambda images: served(images),
         input_signature=[tf.TensorSpec(shape, name="images")],
+        autograph=False,
+    )
+    image_bytes = tf.function(
+        lambda image_bytes: images(prepare(image_bytes)),
+        input_signature=[tf.TensorSpec((None,), tf.string, name="image_bytes")],
         autograph=False,
     )
     module = tf.Module()

@@ -172,6 +172,10 @@ SCRIPT = """
 import importlib, itertools, json, sys
 from importlib.machinery import PathFinder
 
+# Keras imports them where they are installed, and needs none.
+for name in ("jax", "orbax", "pandas"):
+    sys.modules[name] = None
+
 import keras
 import numpy as np
 

@@ -1,0 +1,141 @@
+"""A backbone that is trained as a classifier, and recipes that start from it."""
+
+import keras
+import numpy as np
+import pytest
+from runs import run_command
+
+from gsp_tf import data
+from gsp_tf.experiment import Run, build_learner, load_splits
+from gsp_tf.recipe import load_recipe
+from gsp_tf.training import SoftmaxClassifier
+
+CLASSIFIER = """
+trainer: classification
+training: {epochs: 2, steps_per_epoch: 12, learning_rate: 0.01}
+"""
+
+
+@pytest.fixture(scope="module")
+def classifier(write_recipe, tmp_path_factory):
+    """A finished run that classifies the digits."""
+    path = tmp_path_factory.mktemp("classifiers") / "run"
+    recipe = write_recipe(CLASSIFIER)
+    assert run_command("train", recipe, "--run", path) == 0
+    return Run(path)
+
+
+def test_the_loss_is_the_cross_entropy_of_keras():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(6, 5)).astype("float32")
+    labels = rng.integers(0, 4, 6)
+    classifier = SoftmaxClassifier(4)
+    value = float(classifier(labels, features))
+    probabilities = keras.ops.softmax(features @ classifier.kernel.numpy())
+    expected = keras.losses.SparseCategoricalCrossentropy()(labels, probabilities)
+    assert value == pytest.approx(float(expected), rel=1e-5)
+    assert len(classifier.trainable_weights) == 2
+    again = SoftmaxClassifier.from_config(classifier.get_config())
+    assert again.num_classes == 4
+    with pytest.raises(ValueError, match="num_classes must be at least 1, received 0"):
+        SoftmaxClassifier(0)
+
+
+def test_its_parts_have_the_same_classes_and_other_images(classifier):
+    splits = classifier.splits
+    assert splits.train.class_names == splits.validation.class_names == splits.test.class_names
+    paths = [set(part.paths) for part in splits[:3]]
+    assert [len(part) for part in paths] == [80, 60, 60]
+    assert len(set.union(*paths)) == 200
+    for part in splits[:3]:
+        assert (np.bincount(part.labels) == len(part) // 10).all()
+        assert all(
+            part.class_names[label] in path
+            for path, label in zip(part.paths, part.labels, strict=True)
+        )
+
+
+def test_a_classifier_is_evaluated_by_its_accuracy(classifier):
+    metrics, learner = classifier.folder.metrics(), classifier.learner
+    assert metrics["status"] == "finished" and metrics["num_classes"]["test"] == 10
+    correct = []
+    for images, labels in data.evaluation_dataset(classifier.splits.test, 16, 20):
+        logits = learner.embedding_loss.logits(learner.embedder(images, training=False))
+        correct += (np.argmax(logits, axis=1) == labels.numpy()).tolist()
+    assert metrics["test"]["accuracy"] == pytest.approx(np.mean(correct)) and np.mean(correct) > 0.3
+    history = classifier.folder.history()
+    best = max(metrics["untrained"]["val_accuracy"], *history["val_accuracy"])
+    assert metrics["best_val_accuracy"] == pytest.approx(best)
+    assert learner.embedder.output_shape == (None, 64)
+    page = classifier.folder.report_path.read_text("utf-8")
+    assert "60 images of the 10 classes of training" in page and "accuracy" in page
+
+
+def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tmp_path, capsys):
+    recipe = write_recipe()
+    for weights in (classifier.folder.path, classifier.folder.model_path):
+        chosen = load_recipe(recipe, ["--backbone.weights", str(weights)])
+        learner = build_learner(chosen, num_classes=4, channels=1)
+        ours, theirs = (
+            next(x for x in embedder.layers if isinstance(x, keras.Model)).get_weights()
+            for embedder in (learner.embedder, classifier.learner.embedder)
+        )
+        for our, their in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(our, their)
+    frozen = load_recipe(
+        recipe, ["--backbone.weights", str(weights), "--backbone.frozen_to", "block_1"]
+    )
+    lower = build_learner(frozen, 4, 1).embedder.get_layer("frozen")
+    np.testing.assert_array_equal(lower.get_weights()[0], theirs[0])
+    command = ["check", recipe, "--run", tmp_path / "run", "--backbone.weights", weights]
+    assert run_command(*command) == 0
+    capsys.readouterr()
+    for options, message in (
+        (
+            ["--backbone.name", "resnet20"],
+            "must be a run with backbone.name=resnet20; its backbone is conv4",
+        ),
+        (["--data.channels", "3"], "does not fit: its weights have other shapes"),
+        (["--backbone.weights", tmp_path], "is not a run folder: it has no recipe.yaml"),
+    ):
+        assert run_command(*command, *options) == 1
+        assert message in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--protocol.name", "ablation"], "protocol.name must be fractions with trainer=class"),
+        (["--head.name", "linear_grouping"], "head must be null with trainer=classification"),
+        (["--zero_shot.weight", "0.1", "--pooling.name", "gsp"], "zero_shot.weight must be 0"),
+        (["--training.adapt_batches", "1", "--pooling.name", "gsp"], "adapt_batches must be 0"),
+        (["--data.collage.grid", "2"], "trainer must be fit or ccp with collages"),
+    ],
+)
+def test_what_a_classifier_has_not_is_refused(write_recipe, options, message):
+    if "linear_grouping" in options:
+        options = [*options, "--head.num_groups", "2", "--loss_wrapper.name", "grouped"]
+    with pytest.raises(ValueError, match=message):
+        load_recipe(write_recipe(CLASSIFIER), options)
+
+
+def test_a_class_with_too_few_images_is_named(write_recipe):
+    shares = ["--data.split_fractions", "[0.98, 0.01, 0.01]"]
+    recipe = load_recipe(write_recipe(CLASSIFIER), shares)
+    with pytest.raises(
+        ValueError, match=r"class Ziffer 0 é has 20 images, which give \[20, 0, 0\]"
+    ):
+        load_splits(recipe)
+
+
+def test_selected_images_are_those_of_the_set():
+    pixels = np.arange(6 * 16, dtype="uint8").reshape(6, 4, 4, 1)
+    images = data.ArrayImages(pixels, [0, 1, 2, 0, 1, 2], ["a", "b", "c"])
+    selected = data.SelectedImages(images, [5, 3, 1, 2])
+    ((batch, labels),) = data.evaluation_dataset(selected, 4, 8)
+    np.testing.assert_array_equal(batch, pixels[[5, 3, 1, 2]])
+    assert labels.numpy().tolist() == [2, 0, 1, 2]
+    part = selected.subset([2, 0])
+    ((batch, labels),) = data.evaluation_dataset(part, 4, 8)
+    np.testing.assert_array_equal(batch, pixels[[5, 3, 2]])
+    assert labels.numpy().tolist() == [0, 1, 0] and part.class_names == ("c", "a")

@@ -83,7 +83,7 @@ def _of_photographs(path, epochs):
         raise ImportError(f"The demo on photographs takes the weights {source.text}.")
     images, _ = load_images(DataRecipe("folder", str(path), skip_unreadable=True))
     chosen = choose_recipe(path, images, _NETWORK, "imagenet")
-    training = replace(chosen.training, epochs=epochs or _EPOCHS, patience=None)
+    training = replace(chosen.training, epochs=_EPOCHS if epochs is None else epochs, patience=None)
     gap = replace(
         chosen,
         name="GAP",

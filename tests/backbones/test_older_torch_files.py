@@ -12,8 +12,7 @@ from gsp_tf.backbones._torch_file import TorchFile
 MAGIC = 0x1950A86A20F9469CFC6C
 
 
-@pytest.fixture
-def content():
+def written(in_zip):
     """The bytes of a file as PyTorch writes it; two of its tensors share a storage."""
     shared = torch.arange(6, dtype=torch.float32)
     stream = io.BytesIO()
@@ -24,8 +23,13 @@ def content():
         "d": torch.tensor(7),
         "e": torch.ones(2, 3).to(memory_format=torch.contiguous_format).T,
     }
-    torch.save(state, stream, _use_new_zipfile_serialization=False)
+    torch.save(state, stream, _use_new_zipfile_serialization=in_zip)
     return stream.getvalue()
+
+
+@pytest.fixture
+def content():
+    return written(in_zip=False)
 
 
 def opened(tmp_path, content):
@@ -34,7 +38,9 @@ def opened(tmp_path, content):
     return TorchFile(path)
 
 
-def test_every_tensor_is_read(tmp_path, content):
+@pytest.mark.parametrize("in_zip", [False, True])
+def test_every_tensor_is_read(tmp_path, in_zip):
+    content = written(in_zip)
     expected = torch.load(io.BytesIO(content), weights_only=True)
     with opened(tmp_path, content) as file:
         assert set(file.shapes) == set(expected)
@@ -134,4 +140,4 @@ def test_nested_lists_take_no_time(tmp_path):
 def test_a_large_pickle_is_not_read(tmp_path):
     header = b"".join(pickle.dumps(value, 2) for value in (MAGIC, 1001, {}))
     with pytest.raises(ValueError, match="a pickle has more than 1,048,576 bytes"):
-        opened(tmp_path, header + b"\x80\x02" + b"}" * 2_000_000 + b".")
+        opened(tmp_path, header + b"\x80\x02X\x80\x84\x1e\x00" + b"a" * 2_000_000 + b".")

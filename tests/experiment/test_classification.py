@@ -91,11 +91,11 @@ def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tm
         (["--backbone.name", "resnet20"], "backbone.name=resnet20; its backbone is conv4"),
         (["--data.channels", "3"], "does not fit: its weights have other shapes"),
         (["--backbone.weights", str(tmp_path)], "is not a run folder: it has no recipe.yaml"),
-        (["--backbone.weights", "no/run"], "no/run"),
+        (["--backbone.weights", "no/run"], "no/run is not a run folder"),
+        (["--backbone.weights", "imagenet"], "must be None or the path of a .weights.h5 file"),
     ):
-        with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
             started(recipe, classifier.folder.path, *options)
-        print(error.value)
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,8 @@ def test_a_layer_that_does_not_split_the_network_is_named(write_recipe, tmp_path
     assert "there are block_1, block_2, received 'conv2d'" in capsys.readouterr().out
     assert run_command(*command, "--data.feature_cache", tmp_path / "maps") == 0
     printed = capsys.readouterr().out
-    assert "frozen up to block_2" in printed and "maps" in printed
+    assert "frozen up to block_2" in printed and f"features in {tmp_path / 'maps'}" in printed
+    assert "4 x 4 x 64, 2,048 bytes in float16" in printed
     assert not (tmp_path / "maps").exists()
 
 

@@ -130,6 +130,12 @@ def learner_facts(learner):
     """The sizes of a model."""
     network = _network(learner)
     facts = {"last map": _map(network)}
+    for layer in learner.embedder.layers:
+        if layer.name == FROZEN:
+            size = 2 * math.prod(layer.output.shape[1:])
+            facts = {
+                "frozen map": f"{_times(layer.output.shape[1:])}, {size:,} bytes in float16"
+            } | facts
     of_backbone = _backbone_weights(learner), network.trainable_weights
     of_embedder = learner.embedder.weights, learner.embedder.trainable_weights
     for name, (weights, trainable) in (("backbone", of_backbone), ("embedder", of_embedder)):

@@ -8,6 +8,7 @@ from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.layers import FrozenNetwork
 from gsp_tf.recipe import recipe_values
 
+_MODEL = "model.keras"
 _PARTS = ("data.channels", "backbone.name", "embedding", "head", "pooling")
 
 
@@ -29,13 +30,15 @@ def start_from(recipe, embedder):
 
 def is_run(weights):
     """Whether initial weights are those of a run: its folder, or the model in it."""
-    return Path(weights).is_dir() or Path(weights).name == "model.keras"
+    path = Path(weights)
+    is_file = path.is_file() or path.suffix == ".h5"
+    return path.name == _MODEL or path.is_dir() or (len(path.parts) > 1 and not is_file)
 
 
 def weights_of_run(weights, backbone):
     """The weights of the backbone in a run, if it is the same network as `backbone`."""
     path = Path(weights)
-    folder = RunFolder.open(path if path.is_dir() else path.parent)
+    folder = RunFolder.open(path.parent if path.name == _MODEL else path)
     name = folder.recipe().backbone.name
     if name != backbone.name:
         raise ValueError(

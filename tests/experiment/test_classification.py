@@ -3,16 +3,17 @@
 import keras
 import numpy as np
 import pytest
-from runs import run_command
 
 from gsp_tf import data
-from gsp_tf.experiment import Run, build_learner, load_splits
+from gsp_tf.experiment import Run, build_embedder, load_splits
+from gsp_tf.experiment.report import _notes
+from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import load_recipe
 from gsp_tf.training import SoftmaxClassifier
 
 CLASSIFIER = """
 trainer: classification
-training: {epochs: 2, steps_per_epoch: 12, learning_rate: 0.01}
+training: {epochs: 2, steps_per_epoch: 8, learning_rate: 0.01}
 """
 
 
@@ -20,9 +21,7 @@ training: {epochs: 2, steps_per_epoch: 12, learning_rate: 0.01}
 def classifier(write_recipe, tmp_path_factory):
     """A finished run that classifies the digits."""
     path = tmp_path_factory.mktemp("classifiers") / "run"
-    recipe = write_recipe(CLASSIFIER)
-    assert run_command("train", recipe, "--run", path) == 0
-    return Run(path)
+    return Run(path, load_recipe(write_recipe(CLASSIFIER))).train()
 
 
 def test_the_loss_is_the_cross_entropy_of_keras():
@@ -55,7 +54,7 @@ def test_its_parts_have_the_same_classes_and_other_images(classifier):
         )
 
 
-def test_a_classifier_is_evaluated_by_its_accuracy(classifier):
+def test_a_classifier_is_evaluated_by_its_accuracy(classifier, capsys):
     metrics, learner = classifier.folder.metrics(), classifier.learner
     assert metrics["status"] == "finished" and metrics["num_classes"]["test"] == 10
     correct = []
@@ -67,39 +66,36 @@ def test_a_classifier_is_evaluated_by_its_accuracy(classifier):
     best = max(metrics["untrained"]["val_accuracy"], *history["val_accuracy"])
     assert metrics["best_val_accuracy"] == pytest.approx(best)
     assert learner.embedder.output_shape == (None, 64)
-    page = classifier.folder.report_path.read_text("utf-8")
-    assert "60 images of the 10 classes of training" in page and "accuracy" in page
+    print_results([classifier])
+    printed = capsys.readouterr().out
+    assert "60 images of 10 classes, in percent" in printed and "accuracy" in printed
+    notes = _notes(classifier.recipe, metrics, classifier.splits.test)
+    assert "60 images of the 10 classes of training" in notes[0]
 
 
-def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tmp_path, capsys):
-    recipe = write_recipe()
-    for weights in (classifier.folder.path, classifier.folder.model_path):
-        chosen = load_recipe(recipe, ["--backbone.weights", str(weights)])
-        learner = build_learner(chosen, num_classes=4, channels=1)
-        ours, theirs = (
-            next(x for x in embedder.layers if isinstance(x, keras.Model)).get_weights()
-            for embedder in (learner.embedder, classifier.learner.embedder)
-        )
-        for our, their in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(our, their)
-    frozen = load_recipe(
-        recipe, ["--backbone.weights", str(weights), "--backbone.frozen_to", "block_1"]
-    )
-    lower = build_learner(frozen, 4, 1).embedder.get_layer("frozen")
-    np.testing.assert_array_equal(lower.get_weights()[0], theirs[0])
-    command = ["check", recipe, "--run", tmp_path / "run", "--backbone.weights", weights]
-    assert run_command(*command) == 0
-    capsys.readouterr()
+def started(recipe, weights, *options):
+    """The embedder of a recipe that starts from weights."""
+    recipe = load_recipe(recipe, ["--backbone.weights", str(weights), *options])
+    return build_embedder(recipe, channels=recipe.data.channels)
+
+
+def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tmp_path):
+    recipe, backbone = write_recipe(), classifier.learner.embedder.get_layer("conv4")
+    whole = started(recipe, classifier.folder.path).get_layer("conv4").get_weights()
+    halved = started(recipe, classifier.folder.model_path, "--backbone.frozen_to", "block_1")
+    lower, upper = (halved.get_layer(name).get_weights() for name in ("frozen", "conv4"))
+    for values in (whole, [*lower, *upper]):
+        for ours, theirs in zip(values, backbone.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
     for options, message in (
-        (
-            ["--backbone.name", "resnet20"],
-            "must be a run with backbone.name=resnet20; its backbone is conv4",
-        ),
+        (["--backbone.name", "resnet20"], "backbone.name=resnet20; its backbone is conv4"),
         (["--data.channels", "3"], "does not fit: its weights have other shapes"),
-        (["--backbone.weights", tmp_path], "is not a run folder: it has no recipe.yaml"),
+        (["--backbone.weights", str(tmp_path)], "is not a run folder: it has no recipe.yaml"),
+        (["--backbone.weights", "no/run"], "no/run is not a run folder"),
+        (["--backbone.weights", "imagenet"], "must be None or the path of a .weights.h5 file"),
     ):
-        assert run_command(*command, *options) == 1
-        assert message in capsys.readouterr().out.replace("\n", " ")
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            started(recipe, classifier.folder.path, *options)
 
 
 @pytest.mark.parametrize(

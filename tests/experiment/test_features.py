@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from runs import run_command
+from runs import eagerly, run_command
 
 from gsp_tf import data
 from gsp_tf.experiment import Run, _inputs, _training, build_embedder
@@ -12,28 +12,31 @@ from gsp_tf.recipe import load_recipe
 
 SECTIONS = """
 backbone: {name: conv4, frozen_to: block_2}
-training: {epochs: 2, steps_per_epoch: 3, learning_rate: 0.003}
-"""
-XBM = """
-loss: {name: contrastive}
-loss_wrapper: {name: cross_batch_memory, capacity: 24, warmup_steps: 2}
-pooling: {name: gsp, num_prototypes: 4}
-zero_shot: {weight: 0.1, embedding_dim: 8}
-training: {epochs: 2, steps_per_epoch: 3, learning_rate: 0.0001, warmup_epochs: 1, adapt_batches: 1}
 """
 CCP = """
+backbone: {name: conv4, frozen_to: block_2}
 trainer: ccp
 loss: {name: contrastive}
+pooling: {name: gsp, num_prototypes: 4}
+zero_shot: {weight: 0.1, embedding_dim: 8}
 ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
-training: {epochs: 2, steps_per_epoch: 2, learning_rate: 0.0001}
+training: {epochs: 2, steps_per_epoch: 2, learning_rate: 0.0001, warmup_epochs: 1, adapt_batches: 1}
 """
 FLIPS = ["--data.horizontal_flip", "true"]
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """One folder of features for all runs: a frozen network of seed 0 is the same in all."""
-    return tmp_path_factory.mktemp("features")
+def recipes(write_recipe, tmp_path_factory):
+    """The same recipe from images and from features."""
+    path, cache = write_recipe(CCP), str(tmp_path_factory.mktemp("features"))
+    return [load_recipe(path, FLIPS), load_recipe(path, [*FLIPS, "--data.feature_cache", cache])]
+
+
+@pytest.fixture(scope="module")
+def whole(recipes, tmp_path_factory):
+    """A finished run from features."""
+    with eagerly():
+        return Run(tmp_path_factory.mktemp("runs") / "run", recipes[1]).train()
 
 
 def embeddings(run):
@@ -51,47 +54,46 @@ def embeddings(run):
     ]
 
 
-@pytest.mark.parametrize("sections", [XBM, CCP], ids=["xbm", "ccp"])
-def test_a_run_from_features_is_that_from_images(write_recipe, tmp_path, cache, sections):
-    path = write_recipe("backbone: {name: conv4, frozen_to: block_2}\n" + sections)
-    from_images = Run(tmp_path / "images", load_recipe(path, FLIPS)).train()
-    options = [*FLIPS, "--data.feature_cache", str(cache)]
-    from_features = Run(tmp_path / "features", load_recipe(path, options)).train()
-    ours, theirs = from_features.folder.history(), from_images.folder.history()
+def test_a_run_from_features_is_that_from_images(
+    whole, recipes, tmp_path, monkeypatch, without_tracing
+):
+    monkeypatch.setattr(Run, "evaluate", lambda self: None)
+    from_images = Run(tmp_path / "images", recipes[0]).train()
+    ours, theirs = whole.folder.history(), from_images.folder.history()
     assert ours.keys() == theirs.keys()
     for name, tolerance in (("loss", 2e-3), ("val_map_at_r", 0.03)):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=tolerance, err_msg=name)
-    learners = [run.folder.learner() for run in (from_features, from_images)]
-    whole, expected = (learner.embedder for learner in learners)
-    assert whole.input_shape == expected.input_shape == (None, 16, 16, 1)
+    learners = [run.folder.learner() for run in (whole, from_images)]
+    joined, expected = (learner.embedder for learner in learners)
+    assert joined.input_shape == expected.input_shape == (None, 16, 16, 1)
     shapes = [[weight.shape for weight in learner.embedder.weights] for learner in learners]
     assert shapes[0] == shapes[1]
     assert [w.shape for w in learners[0].trainable_weights] == [
         w.shape for w in learners[0].optimizer._trainable_variables
     ]
     for our, their in zip(
-        *(model.get_layer("frozen").get_weights() for model in (whole, expected)), strict=True
+        *(model.get_layer("frozen").get_weights() for model in (joined, expected)), strict=True
     ):
         np.testing.assert_array_equal(our, their)
-    from_pixels, from_maps = embeddings(from_features)
+    from_pixels, from_maps = embeddings(whole)
     np.testing.assert_allclose(from_pixels, from_maps, atol=2e-3)
-    assert from_features.folder.metrics()["test"]["num_queries"] == 60
+    assert whole.folder.metrics()["test"]["num_queries"] == 60
 
 
-def test_a_stopped_run_continues_as_if_it_had_not_been(write_recipe, tmp_path, cache, monkeypatch):
-    path = write_recipe(SECTIONS)
-    options = [*FLIPS, "--data.feature_cache", str(cache), "--training.epochs", "3"]
-    whole = Run(tmp_path / "whole", load_recipe(path, options)).train()
+def test_a_stopped_run_continues_as_if_it_had_not_been(
+    whole, recipes, tmp_path, monkeypatch, without_tracing
+):
+    monkeypatch.setattr(Run, "evaluate", lambda self: None)
 
     def stop(callback, epoch, logs, original=_training.RetrievalEvaluation.on_epoch_end):
-        if epoch == 2:
+        if epoch == 1:
             raise KeyboardInterrupt
         original(callback, epoch, logs)
 
     with monkeypatch.context() as patch:
         patch.setattr(_training.RetrievalEvaluation, "on_epoch_end", stop)
-        stopped = Run(tmp_path / "stopped", load_recipe(path, options)).train()
-    assert stopped.status == "interrupted" and stopped.folder.metrics()["epochs"] == 2
+        stopped = Run(tmp_path / "stopped", recipes[1]).train()
+    assert stopped.status == "interrupted" and stopped.folder.metrics()["epochs"] == 1
     monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing is computed again
     resumed = Run(stopped.folder.path).resume()
     assert resumed.status == "finished"
@@ -179,7 +181,7 @@ def test_bad_maps_are_refused(tmp_path):
         with pytest.raises(ValueError, match=r"npy is damaged .* Remove it to compute it again"):
             computed(tmp_path)
     np.save(file, np.zeros((3, 4, 4, 1), "float16"))
-    with pytest.raises(ValueError, match="holds 3 maps of float16, expected 4"):
+    with pytest.raises(ValueError, match=r"holds float16 of shape \(3, 4, 4, 1\), expected 4 maps"):
         computed(tmp_path)
 
 
@@ -202,7 +204,8 @@ def test_a_layer_that_does_not_split_the_network_is_named(write_recipe, tmp_path
     assert "there are block_1, block_2, received 'conv2d'" in capsys.readouterr().out
     assert run_command(*command, "--data.feature_cache", tmp_path / "maps") == 0
     printed = capsys.readouterr().out
-    assert "frozen up to block_2" in printed and "maps" in printed
+    assert "frozen up to block_2" in printed and f"features in {tmp_path / 'maps'}" in printed
+    assert "4 x 4 x 64, 2,048 bytes in float16" in printed
     assert not (tmp_path / "maps").exists()
 
 

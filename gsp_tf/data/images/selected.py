@@ -51,6 +51,9 @@ class SelectedImages(ImageSet):
     def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
         return self.images.load_window(tf.gather(self._tensor, index), seed, choose, min_side)
 
+    def identity(self, index: int) -> bytes:
+        return self.images.identity(self.indices[index])
+
     def subset(self, classes: Sequence[int]) -> "SelectedImages":
         kept, _ = self._select(classes)
         positions = np.cumsum(np.isin(self.images.labels, classes)) - 1

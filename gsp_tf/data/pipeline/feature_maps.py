@@ -1,7 +1,7 @@
 """Feature maps of images on disk, and batches of them: training without the lower layers."""
 
 import hashlib
-import os
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,8 +12,6 @@ from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data._philox import as_fraction, draw, fold_in
-from gsp_tf.data.images.decode import UnreadableImageError
-from gsp_tf.data.images.encoded_images import FileImages
 from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.pipeline.batches import evaluation_dataset
 from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
@@ -45,7 +43,7 @@ class FeatureMaps:
         for label, path in paths.items():
             members = np.flatnonzero(self.labels == label)
             self._rows[members] = np.arange(len(members))
-            self._files[label] = _opened(path, len(members))
+            self._files[label] = _File(path, len(members))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -66,7 +64,7 @@ class FeatureMaps:
         """
         maps = np.empty((len(indices), *self.shape), np.float16)
         for position, index in enumerate(indices):
-            maps[position] = self._files[self.labels[index]][self._rows[index]]
+            maps[position] = self._files[self.labels[index]].row(self._rows[index])
         return maps
 
 
@@ -133,28 +131,16 @@ def _path(folder, view, images, indices):
     """The file of the maps of some images."""
     digest = hashlib.sha256(view.encode())
     for index in indices:
-        digest.update(_identity(images, index))
+        digest.update(images.identity(index))
     name = digest.hexdigest()
     return folder / name[:2] / f"{name}.npy"
-
-
-def _identity(images, index):
-    """Bytes that change with an image."""
-    if not isinstance(images, FileImages):
-        pixels = images.image(index)
-        return f"{pixels.shape}".encode() + np.ascontiguousarray(pixels).tobytes()
-    path = images.paths[index]
-    try:
-        state = os.stat(path)
-    except OSError as error:
-        raise UnreadableImageError(path, error.strerror) from error
-    return os.fsencode(f"{os.path.abspath(path)}\n{state.st_size} {state.st_mtime_ns}\n")
 
 
 def _maps(batches, network, mirrored) -> Iterator[np.ndarray]:
     """The map of each image of some batches, in float16."""
     for images, _ in batches:
-        maps = network(images[:, :, ::-1] if mirrored else images)
+        images = np.asarray(images)
+        maps = network(np.ascontiguousarray(images[:, :, ::-1]) if mirrored else images)
         with np.errstate(over="ignore"):
             maps = keras.ops.convert_to_numpy(maps).astype(np.float16)
         if not np.isfinite(maps).all():
@@ -177,18 +163,26 @@ def _write(path, maps, count):
             file.write(row.astype("<f2").tobytes())
 
 
-def _opened(path, count):
-    """The array in a file, mapped into memory."""
-    try:
-        array = np.load(path, mmap_mode="r")
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is damaged ({error}). Remove it to compute it again.") from error
-    if array.dtype != np.float16 or len(array) != count:
-        raise ValueError(
-            f"{path} holds {len(array)} maps of {array.dtype}, expected {count} of float16. Remove "
-            "it to compute it again."
-        )
-    return array
+class _File:
+    """The array in a file, which is open only while a row is read: a set may have many files."""
+
+    def __init__(self, path, count):
+        try:
+            array = np.load(path, mmap_mode="r")
+        except (ValueError, EOFError) as error:
+            advice = "Remove it to compute it again."
+            raise ValueError(f"{path} is damaged ({error}). {advice}") from error
+        if array.dtype != np.float16 or array.shape[:1] != (count,):
+            raise ValueError(
+                f"{path} holds {array.dtype} of shape {array.shape}, expected {count} maps of "
+                "float16. Remove it to compute it again."
+            )
+        self.path, self.shape, self._start = path, array.shape, array.offset
+
+    def row(self, number):
+        size = math.prod(self.shape[1:])
+        start = self._start + 2 * size * int(number)
+        return np.fromfile(self.path, "<f2", size, offset=start).reshape(self.shape[1:])
 
 
 class _MapBatches(keras.utils.PyDataset):

@@ -29,8 +29,8 @@ def sweep(files, variants, seeds, runs, jobs=1):
     """
     recipes = {
         (name, seed): recipe_of(files, [*options, f"--name={name}", f"--seed={seed}"])
-        for name, options in variants.items()
         for seed in seeds
+        for name, options in variants.items()
     }
     folders = {(name, seed): RunFolder(Path(runs, f"{name}-{seed}")) for name, seed in recipes}
     for key, folder in folders.items():

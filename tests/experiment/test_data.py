@@ -217,8 +217,9 @@ def test_canvases_without_tiles_are_refused(on_canvases, fields, message):
 
 
 def test_tiles_need_two_classes_and_no_splits_of_their_own(on_canvases, manifest, tmp_path):
-    path = manifest([("a", "train", 2), ("b", "test", 2)], ProtocolRecipe()).data.path
-    with pytest.raises(ValueError, match="without splits.*manifest, which has test, train"):
+    rows = [(name, split, 2) for split in ("train", "test") for name in ("a" + split, "b" + split)]
+    path = manifest(rows, ProtocolRecipe()).data.path
+    with pytest.raises(ValueError, match="without splits.*manifest, which has train, test"):
         load_splits(on_canvases(name="manifest", path=path))
     (tmp_path / "tiles/one").mkdir(parents=True)
     Image.new("L", (8, 8)).save(tmp_path / "tiles/one/1.png")

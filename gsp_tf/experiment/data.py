@@ -268,10 +268,7 @@ def _canvas_tiles(recipe):
             "data.canvas.name must be a data set without splits of its own, such as cifar100 or "
             f"folder; received {canvas.name}, which has {', '.join(listed)}."
         )
-    try:
-        halves = data.halve_classes(len(images.class_names))
-    except ValueError as error:
-        raise ValueError(f"tiles of data.canvas: {error}") from error
+    halves = data.halve_classes(len(images.class_names))
     return [data.as_arrays(images.subset(half), canvas.tile_size) for half in halves]
 
 

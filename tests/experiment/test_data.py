@@ -223,7 +223,7 @@ def test_tiles_need_two_classes_and_no_splits_of_their_own(on_canvases, manifest
         load_splits(on_canvases(name="manifest", path=path))
     (tmp_path / "tiles/one").mkdir(parents=True)
     Image.new("L", (8, 8)).save(tmp_path / "tiles/one/1.png")
-    with pytest.raises(ValueError, match="tiles of data.canvas: Two halves need at least two"):
+    with pytest.raises(ValueError, match=r"tiles cannot be used:\n- at least two classes"):
         load_splits(on_canvases(path=str(tmp_path / "tiles")))
 
 

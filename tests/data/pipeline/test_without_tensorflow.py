@@ -129,7 +129,9 @@ def test_batches_are_those_of_tensorflow(
         for batch, other in zip(found, expected, strict=True):
             for ours, theirs in zip(batch, other, strict=True):
                 assert ours.dtype == theirs.dtype.as_numpy_dtype
-                np.testing.assert_allclose(ours, theirs, rtol=0, atol=0.01)
+                # A canvas rounds what it shows, and two roundings may differ by a level.
+                tolerance = 1 if kind == "canvases" else 0.01
+                np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance)
 
 
 def test_colours_differ_only_at_the_border_of_a_part_of_a_jpeg(photographs, without_tensorflow):

@@ -2,13 +2,14 @@
 
 python experiments/studies/evidence.py [--tables "[collage, cars]"] [--runs FOLDER] [--jobs 2]
 
-Every run has its folder; finished ones are left alone and stopped ones continue. Each table becomes
-a CSV file in experiments/results/evidence, and evidence_page.py makes a page of these files. Other
-poolings and the numbers of GSP are chosen by the validation classes of seed 0, not by test classes.
+Each table is a CSV file in experiments/results/evidence, of which evidence_page.py makes a page.
+What a file has is not trained again. Without its lines in the file, a row is measured again from
+its run folder, or trained. Stopped runs continue. Other poolings and the numbers of GSP are chosen
+by the validation classes of seed 0, not by test classes.
 """
 
+import zlib
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import evidence_plan as plan
@@ -17,14 +18,16 @@ import numpy as np
 import records
 from collage import weights_of
 from jsonargparse import auto_cli
-from sweep import recipe_of, retrieval_rows, sweep
+from sweep import recipe_of, sweep
 
 from gsp_tf.evaluation import foreground_share, retrieval_metrics
 from gsp_tf.experiment import build_embedder, evaluation_batches, features_model, load_splits
 from gsp_tf.layers import L2Normalization
-from gsp_tf.recipe import ClassRecipe, ZeroShotRecipe
+from gsp_tf.recipe import ClassRecipe, Recipe, ZeroShotRecipe, recipe_values
 from gsp_tf.training import embed
 
+SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
+VALIDATION, DIGEST = "validation MAP@R", "recipe"
 FROZEN = "frozen"
 WEIGHED = 512  # test images whose pooling weights are looked at
 
@@ -47,54 +50,129 @@ def frozen(recipe):
     return retrieval_metrics(*embed(model, evaluation_batches(recipe, images)))
 
 
-def frozen_rows(name, recipe, runs):
-    """Rows of `records.write` of `frozen`, measured once and kept in a folder.
+class Table:
+    """The numbers of one CSV file. What it lacks is trained, and written as soon as a run ends.
 
     Args:
-        name: prefix of the rows of a table.
-        recipe: recipe of the table.
+        path: CSV file of `records`.
         runs: folder of the run folders.
+        jobs: runs at the same time, each with its share of the cores.
     """
-    variant = f"{name}-{FROZEN}"
-    path = Path(runs, f"{variant}.csv")
-    if not path.exists():
-        metrics = frozen(recipe)
-        names = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
-        records.write(path, [(variant, 0, q, 100 * metrics[key]) for q, key in names.items()])
-    return [(variant, 0, q, v[0]) for q, v in records.read(path)[variant].items()]
+
+    def __init__(self, path, runs, jobs=1):
+        self.path, self.runs, self.jobs = Path(path), runs, jobs
+
+    @property
+    def values(self):
+        """As `records.read` returns; empty before the first run."""
+        return records.read(self.path) if self.path.exists() else {}
+
+    def train(self, files, variants, seeds, more=()):
+        """Train the variants of a recipe with the seeds that the file lacks.
+
+        Args:
+            files: recipe files, as `sweep` takes them.
+            variants: dict from names to options, as `sweep` takes them.
+            seeds: seeds of each variant.
+            more: functions from a variant, its seed and its `RunFolder` to further rows.
+
+        Raises:
+            ValueError: if the file has numbers of another recipe under one of the names.
+        """
+        for seed in seeds:
+            digests = {name: digest(files, options) for name, options in variants.items()}
+            missing = {
+                name: options
+                for name, options in variants.items()
+                if not self._is_measured(name, seed, digests[name])
+            }
+
+            def ended(key, folder):
+                rows = [row for rows in (run_rows, *more) for row in rows(*key, folder)]
+                records.add(self.path, [(*key, DIGEST, digests[key[0]]), *rows])  # noqa: B023
+
+            sweep(files, missing, [seed], self.runs, self.jobs, ended)
+
+    def _is_measured(self, name, seed, wanted):
+        found = self.values.get(name, {}).get(DIGEST, {}).get(seed)
+        if found not in (None, wanted):
+            raise ValueError(
+                f"{self.path} has numbers of another recipe for {name} and seed {seed}: remove "
+                "these lines to measure it again."
+            )
+        return found is not None
+
+    def best(self, names, count=1):
+        """The names with the highest validation MAP@R, whatever stands before them.
+
+        Args:
+            names: ends of names of variants, such as "gap" of "cars_c2-gap".
+            count: how many to return, the best first.
+        """
+        found = {name: [] for name in names}
+        for variant, row in self.values.items():
+            name = variant.partition("-")[2]
+            if name in found:
+                found[name].append(row[VALIDATION][plan.SEEDS[0]])
+        lacking = [name for name in names if not found[name]]
+        if lacking:
+            raise ValueError(f"{self.path} has no numbers of {', '.join(lacking)} to choose from.")
+        return sorted(found, key=lambda name: -np.mean(found[name]))[:count]
+
+    def frozen(self, name, recipe):
+        """Measure the network of a recipe without training, unless the file has it.
+
+        Args:
+            name: prefix of the rows of a table.
+            recipe: recipe of the table.
+        """
+        variant = f"{name}-{FROZEN}"
+        if variant not in self.values:
+            metrics = frozen(recipe)
+            records.add(self.path, [(variant, 0, q, 100 * metrics[k]) for q, k in SHOWN.items()])
 
 
-def run_rows(folders):
+def digest(files, options):
+    """A number that tells recipes apart by what they change of the defaults, but for the place of
+    their data.
+
+    Args:
+        files: recipe files, as `sweep` takes them.
+        options: list of str, as `sweep` takes them.
+    """
+    values = recipe_values(recipe_of(files, options, resolve=False))
+    values["data"].pop("path")
+    changed = sorted(set(_leaves(values)) - set(_leaves(recipe_values(Recipe()))))
+    return zlib.crc32(repr(changed).encode()) % 10**6  # all its digits are in the CSV file
+
+
+def _leaves(value, place=()):
+    """Pairs of the place and the text of each value in nested dicts."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, (*place, name))
+    else:
+        yield place, repr(value)
+
+
+def run_rows(variant, seed, folder):
     """Rows of `records.write`: retrieval, validation MAP@R, steps, spread of pooling weights.
 
     Args:
-        folders: as `sweep` returns.
+        variant: name of the row.
+        seed: its seed.
+        folder: complete `RunFolder`.
     """
-    rows = retrieval_rows(folders)
-    for (variant, seed), folder in folders.items():
-        metrics, steps = folder.metrics(), folder.recipe().training.steps_per_epoch
-        rows.append((variant, seed, "validation MAP@R", 100 * metrics["best_val_map_at_r"]))
-        rows.append((variant, seed, "best step", steps * (metrics["best_epoch"] or 0)))
-        rows.append((variant, seed, "steps", steps * metrics["epochs"]))
-        if metrics.get("pooling_weights"):
-            rows.append((variant, seed, "deviation of weights", metrics["pooling_weights"]["std"]))
-    return rows
-
-
-def best(folders, names, count=1):
-    """The names with the highest validation MAP@R, over all seeds and whatever stands before them.
-
-    Args:
-        folders: as `sweep` returns.
-        names: ends of names of variants, such as "gap" of "cars_c2-gap".
-        count: how many to return, the best first.
-    """
-    found = {name: [] for name in names}
-    for (variant, _), folder in folders.items():
-        name = variant.partition("-")[2]
-        if name in found:
-            found[name].append(folder.metrics()["best_val_map_at_r"])
-    return sorted(found, key=lambda name: -np.mean(found[name]))[:count]
+    metrics, steps = folder.metrics(), folder.recipe().training.steps_per_epoch
+    values = {name: 100 * metrics["test"][key] for name, key in SHOWN.items()}
+    values |= {
+        VALIDATION: 100 * metrics["best_val_map_at_r"],
+        "best step": steps * (metrics["best_epoch"] or 0),
+        "steps": steps * metrics["epochs"],
+    }
+    if metrics.get("pooling_weights"):
+        values["deviation of weights"] = metrics["pooling_weights"]["std"]
+    return [(variant, seed, *item) for item in values.items()]
 
 
 def ending(rows, names):
@@ -102,84 +180,82 @@ def ending(rows, names):
     return {name: options for name, options in rows.items() if name.partition("-")[2] in names}
 
 
-def classifier(train):
-    """The ResNet20 that classifies CIFAR-100, where the recipe of Cifar Collage looks for it."""
-    train(plan.CLASSIFIER, {plan.CLASSIFIER.stem: []}, plan.SEEDS[:1], runs="runs")
+def collage(table):
+    """Tables 1 and 2: Cifar Collage, after the ResNet20 from which its recipe starts."""
+    sweep(plan.CLASSIFIER, {plan.CLASSIFIER.stem: []}, plan.SEEDS[:1], "runs")
+    table.frozen("collage", recipe_of(plan.COLLAGE, []))
+    rows, poolings = plan.collage_rows(), plan.pooling_rows()
+    table.train(plan.COLLAGE, rows | poolings, plan.SEEDS[:1])
+    chosen = ending(poolings, table.best(plan.POOLINGS, 5))
+    table.train(plan.COLLAGE, rows | chosen, plan.SEEDS[1:])
 
 
-def collage(train, runs):
-    """Tables 1 and 2: Cifar Collage."""
-    classifier(train)
-    poolings = plan.pooling_rows()
-    found = train(plan.COLLAGE, plan.collage_rows(), plan.SEEDS)
-    others = train(plan.COLLAGE, poolings, plan.SEEDS[:1])
-    chosen = ending(poolings, best(others, plan.POOLINGS, 5))
-    found |= others | train(plan.COLLAGE, chosen, plan.SEEDS[1:])
-    return frozen_rows("collage", recipe_of(plan.COLLAGE, []), runs) + run_rows(found)
+def causes(table):
+    """What decides on Cifar Collage: more steps, the form and weight of L_ZS, μ, ε, prototypes."""
+    table.train(plan.COLLAGE, plan.cause_rows(), plan.SEEDS[:1])
 
 
-def cars(train, runs):
+def cars(table):
     """Table 3: Cars196. The other poolings are those that are best on Cifar Collage."""
-    classifier(train)
-    others = train(plan.COLLAGE, plan.pooling_rows(), plan.SEEDS[:1])
-    chosen = plan.cars_pooling_rows(best(others, plan.POOLINGS, 3))
-    rows = plan.cars_rows() | chosen | plan.system_rows()
-    found = train(plan.CARS, rows, plan.SEEDS)
-    found |= train(plan.WHOLE, plan.whole_rows(), plan.SEEDS[:1])
-    return frozen_rows("cars", recipe_of(plan.CARS, []), runs) + run_rows(found)
+    table.frozen("cars", recipe_of(plan.CARS, []))
+    table.train(plan.CARS, plan.cars_rows() | plan.system_rows(), plan.SEEDS)
+    table.train(plan.WHOLE, plan.whole_rows(), plan.SEEDS[:1])
+    chosen = Table(table.path.with_name("collage.csv"), table.runs).best(plan.POOLINGS, 3)
+    table.train(plan.CARS, plan.cars_pooling_rows(chosen), plan.SEEDS)
 
 
-def ccp(train, runs):
+def ccp(table):
     """Table 4: CCP on Cars196."""
-    return run_rows(train(plan.CARS, plan.ccp_rows(), plan.SEEDS))
+    table.train(plan.CARS, plan.ccp_rows(), plan.SEEDS)
 
 
-def dose(train, runs):
+def dose(table):
     """Table 6: shares of the picture, then sizes of the picture."""
-    rows = []
     for share in plan.SHARES:
-        rows += _dose(train, runs, share, 160, plan.RIVALS)
+        _dose(table, share, 160, plan.RIVALS)
     for size in plan.SIZES:
         if size != 160:
-            rows += _dose(train, runs, plan.SHARE_OF_SIZES, size, plan.RIVALS[:1])
-    return rows
+            _dose(table, plan.SHARE_OF_SIZES, size, plan.RIVALS[:1])
 
 
-def _dose(train, runs, share, size, rivals):
+def _dose(table, share, size, rivals):
     """Rows of one share and size; μ and ε are chosen for each share, at 160 pixels."""
     grid, prefix = plan.gsp_grid(), plan.dose_name(share, size)
-    searched = train(plan.CANVAS, ending(plan.dose_rows(share), grid), plan.SEEDS[:1])
-    (name,) = best(searched, grid)
-    wanted = ending(plan.dose_rows(share, size), {*rivals, plan.DEFAULT, name})
-    found = train(plan.CANVAS, wanted, plan.SEEDS)
-    rows = run_rows(found) + weight_rows(found)
-    shown = f"{prefix}-{plan.BEST}"
-    rows += [(shown, *row[1:]) for row in rows if row[0] == f"{prefix}-{name}"]
-    rows += [(shown, 0, quantity, v) for quantity, v in zip("με", grid[name], strict=True)]
-    recipe = recipe_of(plan.CANVAS, next(iter(wanted.values())))
-    return frozen_rows(prefix, recipe, runs) + rows
+    rows = plan.dose_rows(share, size)
+    table.frozen(prefix, recipe_of(plan.CANVAS, next(iter(rows.values()))))
+    searched = ending(plan.dose_rows(share), grid)
+    table.train(plan.CANVAS, searched, plan.SEEDS[:1], [weight_rows])
+    found = {name: table.values[name][VALIDATION][plan.SEEDS[0]] for name in searched}
+    name = max(found, key=found.get).partition("-")[2]
+    wanted = ending(rows, {*rivals, plan.DEFAULT, name})
+    table.train(plan.CANVAS, wanted, plan.SEEDS, [weight_rows])
+    values, shown = table.values[f"{prefix}-{name}"], f"{prefix}-{plan.BEST}"
+    values |= {quantity: {0: v} for quantity, v in zip("με", grid[name], strict=True)}
+    records.add(
+        table.path, [(shown, s, q, v) for q, by_seed in values.items() for s, v in by_seed.items()]
+    )
 
 
-def weight_rows(folders):
+def weight_rows(variant, seed, folder):
     """Rows of `records.write`: the share of the pooling weight of GSP that falls on the cars.
 
     Args:
-        folders: as `sweep` returns, of recipes with canvases.
+        variant: name of the row.
+        seed: its seed; the first seed alone is looked at.
+        folder: complete `RunFolder` of a recipe with canvases.
     """
-    rows = []
-    for (variant, seed), folder in folders.items():
-        recipe = folder.recipe()
-        if recipe.pooling.name == "gsp" and seed == plan.SEEDS[0]:
-            images = load_splits(recipe).test
-            chosen = np.linspace(0, len(images) - 1, WEIGHED).astype(int)
-            embedder = folder.learner(compile=False).embedder
-            _, weights = weights_of(embedder, recipe, images, chosen)
-            share = foreground_share(weights, images.foreground_masks(chosen)).mean()
-            rows.append((variant, seed, "weight on the object", share))
-    return rows
+    recipe = folder.recipe()
+    if recipe.pooling.name != "gsp" or seed != plan.SEEDS[0]:
+        return []
+    images = load_splits(recipe).test
+    chosen = np.linspace(0, len(images) - 1, WEIGHED).astype(int)
+    embedder = folder.learner(compile=False).embedder
+    _, weights = weights_of(embedder, recipe, images, chosen)
+    share = foreground_share(weights, images.foreground_masks(chosen)).mean()
+    return [(variant, seed, "weight on the object", share)]
 
 
-TABLES = {"collage": collage, "cars": cars, "ccp": ccp, "dose": dose}
+TABLES = {"collage": collage, "causes": causes, "cars": cars, "ccp": ccp, "dose": dose}
 
 
 def main(
@@ -200,9 +276,9 @@ def main(
     if unknown:
         raise ValueError(f"tables must be among {', '.join(TABLES)}; received {unknown}.")
     for name in tables:
-        path = Path(results, f"{name}.csv")
-        records.write(path, TABLES[name](partial(sweep, runs=runs, jobs=jobs), runs))
-        print(path)
+        table = Table(Path(results, f"{name}.csv"), runs, jobs)
+        TABLES[name](table)
+        print(table.path)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ FIGURE = (
 )
 TITLES = {
     "collage": "Cifar Collage",
+    "causes": "What decides on Cifar Collage",
     "cars": "Cars196 (half)",
     "ccp": "CCP on Cars196 (half)",
     "dose": "Cars on canvases",
@@ -42,7 +43,13 @@ NAMES = {
     "c2": "C2", "ms": "MS", "pnca": "ProxyNCA++", "pa": "Proxy-Anchor", "gap": "GAP",
     "gsp": "GSP", "gsp-zs": "GSP + L_ZS", "tile": "tile alone, GAP", "frozen": "frozen, GAP",
     "agrouping": "A-grouping", "crt": "CRT", "multihead": "two heads", "ccp": "CCP",
-    "single": "single problem", BEST: "GSP, chosen μ and ε",
+    "single": "single problem", BEST: "GSP, chosen μ and ε", "gap-1600": "GAP, 1,600 steps",
+    "gsp-1600": "GSP, 1,600 steps", "gsp-zs-1600": "GSP + L_ZS, 1,600 steps",
+    "gsp-zs-program": "GSP + L_ZS as in the program, λ 0.5", "gsp-zs-0.1": "GSP + L_ZS, λ 0.1",
+    "gsp-zs-program-0.1": "GSP + L_ZS as in the program, λ 0.1", "gsp-0.1-10": "GSP, μ 0.1, ε 10",
+    "gsp-0.5-10": "GSP, μ 0.5, ε 10", "gsp-0.2-2": "GSP, μ 0.2, ε 2",
+    "gsp-0.2-50": "GSP, μ 0.2, ε 50", "gsp-16-prototypes": "GSP, 16 prototypes",
+    "gsp-after": "GSP before the linear map",
 }  # fmt: skip
 BASELINES = {"ccp": "plain"}
 OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap"}

@@ -35,6 +35,27 @@ def write(path, rows):
     replace_text(path, text.getvalue())
 
 
+def add(path, rows):
+    """Put rows into a file of `write`, which is made if it is not there.
+
+    Args:
+        path: file to write.
+        rows: as `write` takes them; a value of the same variant, seed and quantity is replaced.
+    """
+    values = read(path) if Path(path).exists() else {}
+    for variant, seed, quantity, value in rows:
+        values.setdefault(variant, {}).setdefault(quantity, {})[seed] = value
+    write(
+        path,
+        [
+            (variant, seed, quantity, value)
+            for variant, quantities in values.items()
+            for quantity, by_seed in quantities.items()
+            for seed, value in by_seed.items()
+        ],
+    )
+
+
 def read(path):
     """Values of a file.
 

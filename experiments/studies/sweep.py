@@ -2,7 +2,7 @@
 
 import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.recipe import load_recipe
 
 
-def sweep(files, variants, seeds, runs, jobs=1):
+def sweep(files, variants, seeds, runs, jobs=1, ended=lambda key, folder: None):
     """Train what has not been trained yet, and continue what was stopped.
 
     Args:
@@ -20,6 +20,7 @@ def sweep(files, variants, seeds, runs, jobs=1):
         seeds: seeds of each variant.
         runs: folder of the run folders `NAME-SEED`.
         jobs: runs at the same time, each with its share of the cores.
+        ended: called with `(variant, seed)` and the `RunFolder` of each run that is complete.
 
     Returns:
         dict from `(variant, seed)` to the complete `RunFolder`.
@@ -38,26 +39,30 @@ def sweep(files, variants, seeds, runs, jobs=1):
     context = multiprocessing.get_context("forkserver")
     threads = max(1, (os.cpu_count() or 1) // jobs)
     with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool:
-        tasks = [
-            pool.submit(_train, recipes[key], folder, threads)
-            for key, folder in folders.items()
-            if "test" not in folder.metrics()
-        ]
-        for task in tasks:
+        tasks = {}
+        for key, folder in folders.items():
+            if "test" in folder.metrics():
+                ended(key, folder)
+            else:
+                tasks[pool.submit(_train, recipes[key], folder, threads)] = key
+        for task in as_completed(tasks):
             task.result()
+            ended(tasks[task], folders[tasks[task]])
     return folders
 
 
-def recipe_of(files, options):
+def recipe_of(files, options, resolve=True):
     """The recipe of files and options; an option that does not begin with -- is another file.
 
     Args:
         files: recipe files, as `gsp-tf train` takes them.
         options: list of str.
+        resolve: whether defaults of classes are filled in, as in `load_recipe`.
     """
     files = [files] if isinstance(files, (str, Path)) else list(files)
     own = [option for option in options if not option.startswith("--")]
-    return load_recipe([*files, *own], [option for option in options if option not in own])
+    changes = [option for option in options if option not in own]
+    return load_recipe([*files, *own], changes, resolve)
 
 
 def titled(folders, variants):

@@ -16,6 +16,7 @@ def tables(plan):
     dose = [(share, 160) for share in plan.SHARES] + [(0.4, size) for size in (96, 224)]
     return [
         (plan.COLLAGE, plan.collage_rows() | plan.pooling_rows()),
+        (plan.COLLAGE, plan.cause_rows()),
         (plan.CARS, plan.cars_rows() | plan.system_rows() | plan.ccp_rows()),
         (plan.CARS, plan.cars_pooling_rows(plan.POOLINGS)),
         (plan.WHOLE, plan.whole_rows()),
@@ -36,20 +37,23 @@ def test_every_row_is_a_recipe_of_its_own(script, plan):
         assert data.classes_per_batch * data.images_per_class == batch
         assert (data.canvas.name == "cifar100") == group.startswith("dose")
         assert recipe.embedding.dim == 128
-        assert (recipe.backbone.frozen_to is None) == group.startswith(("collage", "whole"))
+        assert (recipe.backbone.frozen_to is None) == group.startswith(
+            ("collage", "causes", "whole")
+        )
 
 
 def test_the_numbers_are_those_of_the_thesis(script, plan):
     def gsp(name, rows, files):
         recipe = script.recipe_of(files, rows[name])
         numbers = ("num_prototypes", "transport_ratio", "entropy_smoothing")
-        return [recipe.pooling.arguments[key] for key in numbers] + [recipe.zero_shot.weight]
+        chosen = [recipe.zero_shot.weight, recipe.zero_shot.scale]
+        return [recipe.pooling.arguments[key] for key in numbers] + chosen
 
     collage, cars = plan.collage_rows(), plan.cars_rows()
-    assert gsp("collage_pnca-gsp-zs", collage, plan.COLLAGE) == [64, 0.2, 10, 0.5]  # 5.3.2
-    assert gsp("collage_c2-gsp", collage, plan.COLLAGE) == [64, 0.2, 10, 0]
+    assert gsp("collage_pnca-gsp-zs", collage, plan.COLLAGE) == [64, 0.2, 10, 0.5, 1]  # 5.3.2, 4.4
+    assert gsp("collage_c2-gsp", collage, plan.COLLAGE)[:4] == [64, 0.2, 10, 0]
     for loss, smoothing in (("c2", 5), ("ms", 5), ("pnca", 0.5), ("pa", 0.5)):  # 5.2.4
-        assert gsp(f"cars_{loss}-gsp-zs", cars, plan.CARS) == [64, 0.3, smoothing, 0.1]
+        assert gsp(f"cars_{loss}-gsp-zs", cars, plan.CARS)[:4] == [64, 0.3, smoothing, 0.1]
     ccp = script.recipe_of(plan.CARS, plan.ccp_rows()["ccp_ms-ccp"])  # 3.3.2.1
     assert (ccp.trainer, ccp.ccp.proxies_per_class, ccp.ccp.patience) == ("ccp", 8, 3)
     assert ccp.training.steps_per_epoch == 25
@@ -57,7 +61,7 @@ def test_the_numbers_are_those_of_the_thesis(script, plan):
 
 
 def test_a_table_has_the_same_steps(script, plan):
-    for files, rows in tables(plan)[:1] + tables(plan)[4:]:
+    for files, rows in tables(plan)[:1] + tables(plan)[5:]:
         recipes = [script.recipe_of(files, options) for options in rows.values()]
         trained = {(r.training.epochs, r.training.steps_per_epoch) for r in recipes}
         assert len(trained) == 1
@@ -66,25 +70,46 @@ def test_a_table_has_the_same_steps(script, plan):
     assert {r.training.epochs * r.training.steps_per_epoch for r in recipes} == {600}
 
 
-class Folder:
-    def __init__(self, validation):
-        self.validation = validation
-
-    def metrics(self):
-        return {"best_val_map_at_r": self.validation}
-
-
-def test_rows_are_chosen_by_their_mean_on_validation_classes(script):
-    folders = {
-        ("collage_c2-max", 0): Folder(0.5),
-        ("collage_pnca-max", 0): Folder(0.1),
-        ("collage_c2-delf", 0): Folder(0.4),
-        ("collage_pnca-delf", 0): Folder(0.4),
-        ("collage_c2-gap", 0): Folder(0.9),
-    }
-    assert script.best(folders, ("max", "delf"), 2) == ["delf", "max"]
+def test_rows_are_chosen_by_their_mean_on_validation_classes(script, tmp_path):
+    table = script.Table(tmp_path / "collage.csv", tmp_path)
+    found = {"c2-max": 5, "pnca-max": 1, "c2-delf": 4, "pnca-delf": 4, "c2-gap": 9}
+    rows = [(f"collage_{name}", 0, script.VALIDATION, value) for name, value in found.items()]
+    script.records.add(table.path, rows)
+    assert table.best(("max", "delf"), 2) == ["delf", "max"]
+    with pytest.raises(ValueError, match="no numbers of solar to choose from"):
+        table.best(("max", "solar"))
     kept = script.ending({"collage_c2-max": 1, "collage_c2-delf": 2}, ["delf"])
     assert kept == {"collage_c2-delf": 2}
+
+
+def test_a_table_trains_what_its_file_lacks(script, tmp_path, monkeypatch):
+    trained = []
+
+    class Run:
+        def metrics(self):
+            test = {"precision_at_1": 0.5, "map_at_r": 0.25}
+            return {"test": test, "best_val_map_at_r": 0.3, "best_epoch": 2, "epochs": 3}
+
+        def recipe(self):
+            return load_recipe([])
+
+    def sweep(files, variants, seeds, runs, jobs, ended):
+        for name in variants:
+            trained.append((name, *seeds))
+            ended((name, *seeds), Run())
+
+    monkeypatch.setattr(script, "sweep", sweep)
+    table = script.Table(tmp_path / "cars.csv", tmp_path)
+    rows = {"cars-a": ["--embedding.dim=8"], "cars-b": []}
+    table.train([], {"cars-a": rows["cars-a"]}, (0,))
+    table.train([], rows, (0, 1), [lambda name, seed, run: [(name, seed, "more", 7)]])
+    assert trained == [("cars-a", 0), ("cars-b", 0), ("cars-a", 1), ("cars-b", 1)]
+    measured = script.records.read(table.path)["cars-a"]
+    assert measured["MAP@R"] == {0: 25.0, 1: 25.0} and measured["more"] == {1: 7.0}
+    table.train([], rows | {"cars-a": ["--data.path=elsewhere", "--embedding.dim=8"]}, (0, 1))
+    assert len(trained) == 4
+    with pytest.raises(ValueError, match="another recipe for cars-a and seed 0"):
+        table.train([], {"cars-a": ["--embedding.dim=16"]}, (0,))
 
 
 @pytest.fixture
@@ -100,11 +125,14 @@ def cluttered(digits, tmp_path):
 
 
 def test_frozen_networks_are_measured_once(script, cluttered, tmp_path, monkeypatch):
-    rows = script.frozen_rows("cars", cluttered, tmp_path)
-    assert [row[:3] for row in rows] == [("cars-frozen", 0, "P@1"), ("cars-frozen", 0, "MAP@R")]
-    assert all(10 < value <= 100 for *_, value in rows[:1])
+    table = script.Table(tmp_path / "cars.csv", tmp_path)
+    table.frozen("cars", cluttered)
+    measured = table.values
+    assert set(measured["cars-frozen"]) == {"P@1", "MAP@R"}
+    assert 10 < measured["cars-frozen"]["P@1"][0] <= 100
     monkeypatch.setattr(script, "frozen", None)
-    assert script.frozen_rows("cars", cluttered, tmp_path) == rows
+    table.frozen("cars", cluttered)
+    assert table.values == measured
 
 
 def test_weights_on_the_objects_are_those_of_gsp(script, cluttered, tmp_path, monkeypatch):
@@ -125,7 +153,8 @@ def test_weights_on_the_objects_are_those_of_gsp(script, cluttered, tmp_path, mo
 
     monkeypatch.setattr(script, "WEIGHED", 5)
     averaged = replace(cluttered, pooling=replace(cluttered.pooling, name="gap", arguments={}))
-    rows = script.weight_rows({("gsp", 0): Run(cluttered), ("gap", 0): Run(averaged)})
-    ((variant, seed, quantity, share),) = rows
+    assert script.weight_rows("gap", 0, Run(averaged)) == []
+    assert script.weight_rows("gsp", 1, Run(cluttered)) == []
+    ((variant, seed, quantity, share),) = script.weight_rows("gsp", 0, Run(cluttered))
     assert (variant, seed, quantity) == ("gsp", 0, "weight on the object")
     np.testing.assert_allclose(share, (17 / 24) ** 2, atol=0.2)

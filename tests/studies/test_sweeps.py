@@ -56,7 +56,11 @@ def complete(tmp_path):
 
 def test_complete_runs_are_not_trained_again(complete, tmp_path):
     script = importlib.import_module("sweep")
-    folders = script.sweep(complete, {"a": []}, (0, 1), tmp_path)
+    ended = []
+    folders = script.sweep(
+        complete, {"a": []}, (0, 1), tmp_path, ended=lambda *run: ended.append(run)
+    )
+    assert ended == list(folders.items())
     assert script.retrieval_rows(folders) == [
         ("a", 0, "P@1", 50.0),
         ("a", 0, "MAP@R", 0.0),

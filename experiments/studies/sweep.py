@@ -1,10 +1,11 @@
 """Variants of a recipe, trained with several seeds, and their results."""
 
 import multiprocessing
-import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
+
+from joblib import cpu_count  # of the cores that the process may use
 
 from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.recipe import load_recipe
@@ -37,7 +38,7 @@ def sweep(files, variants, seeds, runs, jobs=1, ended=lambda key, folder: None):
     for key, folder in folders.items():
         _refuse_another(folder, recipes[key])
     context = multiprocessing.get_context("forkserver")
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = max(1, cpu_count() // jobs)
     with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool:
         tasks = {}
         for key, folder in folders.items():

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.geometry import embedding_density, hull_overlap, spectral_decay
     from gsp_tf.evaluation.identification import open_set_identification
     from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
+    from gsp_tf.evaluation.label_errors import LabelVotes, label_votes
+    from gsp_tf.evaluation.near_duplicates import (
+        DuplicateGroups,
+        joined_groups,
+        near_duplicate_groups,
+    )
     from gsp_tf.evaluation.pair_distances import (
         OperatingPoint,
         PairDistances,
@@ -51,9 +57,11 @@ if TYPE_CHECKING:
 __all__ = [
     "CalibratedThreshold",
     "Calibration",
+    "DuplicateGroups",
     "Estimate",
     "ExactSearch",
     "KReciprocalSearch",
+    "LabelVotes",
     "OperatingPoint",
     "PCAWhitening",
     "PairDistances",
@@ -83,7 +91,10 @@ __all__ = [
     "gallery_metrics",
     "grouped_recall",
     "hull_overlap",
+    "joined_groups",
+    "label_votes",
     "match_tokens",
+    "near_duplicate_groups",
     "nearest_neighbours",
     "open_set_identification",
     "opis",

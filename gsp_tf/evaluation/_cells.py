@@ -7,8 +7,7 @@ import numpy as np
 
 from gsp_tf._console import show_progress
 from gsp_tf.evaluation.exact_search import all_but
-from gsp_tf.evaluation.search_space import Metric, SearchSpace
-from gsp_tf.evaluation.vectors import unit_vectors
+from gsp_tf.evaluation.search_space import Metric, SearchSpace, distances_of_pairs
 
 _FEWEST = 4096  # embeddings that are worth cells
 _TRAINED = 64  # embeddings per cell that k-means sees
@@ -104,7 +103,7 @@ class Cells:
             own = np.repeat(rows[:size], np.diff(ends.astype(np.int64)))
             own, found = own[own != found], found[own != found]
             first, second = np.minimum(own, found), np.maximum(own, found)
-            near = pair_distances(self._embeddings, first, second, self.metric) <= distance
+            near = distances_of_pairs(self._embeddings, first, second, self.metric) <= distance
             yield first[near], second[near]
             rows, cells = rows[size:], cells[size:]
             compared = compared[size:] - compared[size - 1]
@@ -152,18 +151,3 @@ class Cells:
     def _distances(self, squares):
         """The distances of the metric for squared distances of vectors."""
         return squares / 2 if self.metric == "cosine" else self._space.distances(squares)
-
-
-def pair_distances(
-    embeddings: np.ndarray, first: np.ndarray, second: np.ndarray, metric: Metric
-) -> np.ndarray:
-    """The distances of pairs of rows, float64 `(n,)`."""
-    found = np.empty(len(first))
-    for start in range(0, len(first), _BLOCK * 16):
-        part = slice(start, start + _BLOCK * 16)
-        a, b = (embeddings[rows[part]].astype(np.float64) for rows in (first, second))
-        if metric == "cosine":
-            found[part] = np.maximum(1 - np.einsum("nd,nd->n", unit_vectors(a), unit_vectors(b)), 0)
-        else:
-            found[part] = np.linalg.norm(a - b, axis=1)
-    return found

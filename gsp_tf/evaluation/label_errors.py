@@ -75,7 +75,7 @@ def label_votes(
     Example:
         >>> embeddings = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.3]]
         >>> votes = label_votes(embeddings, [0, 0, 1, 0, 1, 1, 1], k=2)
-        >>> votes.suggested[2], votes.scores[2]
+        >>> int(votes.suggested[2]), float(votes.scores[2])
         (0, 1.0)
     """
     embeddings = checked_embeddings(embeddings, "embeddings")

@@ -35,12 +35,12 @@ def _file(image, kind, **options):
     return buffer.getvalue()
 
 
-_MILD = {
+_ENCODED = {
     "JPEG of quality 50": lambda image: _file(image, "JPEG", quality=_QUALITY),
     "half the size": lambda image: _png(image.resize([max(1, side // 2) for side in image.size])),
-    "20 % brighter": lambda image: _png(ImageEnhance.Brightness(image).enhance(_BRIGHTNESS)),
 }
-_ALTERATIONS = _MILD | {
+_ALTERATIONS = _ENCODED | {
+    "20 % brighter": lambda image: _png(ImageEnhance.Brightness(image).enhance(_BRIGHTNESS)),
     "cropped by 5 % on each side": lambda image: _png(
         ImageOps.crop(image, int(_CROP * min(image.size)))
     ),
@@ -80,7 +80,7 @@ def calibrate_on_copies(
     50, reduced to half its size, made 20 % brighter, cropped by 5 % on each side, and mirrored. An
     image and its copies are one class for `calibrate`, so two images match up to the largest
     distance at which at most `false_match_rate` of the pairs of different images match. An image
-    that is nearer to another image than to one of its first three copies counts as a duplicate
+    that is nearer to another image than to one of its first two copies counts as a duplicate
     itself and is left out.
 
     Args:
@@ -110,7 +110,7 @@ def calibrate_on_copies(
     _check_enough(taken, "can be read")
     to_copies = np.linalg.norm(embeddings[:, 1:] - embeddings[:, :1], axis=-1)
     _, nearest = nearest_neighbours(embeddings[:, 0])
-    is_kept = nearest[:, 0] > to_copies[:, : len(_MILD)].max(axis=1)
+    is_kept = nearest[:, 0] > to_copies[:, : len(_ENCODED)].max(axis=1)
     taken = [path for path, kept in zip(taken, is_kept, strict=True) if kept]
     _check_enough(taken, "are nearer to their own copies than to another image")
     versions = embeddings.shape[1]

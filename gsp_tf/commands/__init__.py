@@ -10,7 +10,9 @@ from gsp_tf.commands import (
     bench,
     calibrate,
     check,
+    clean,
     convert_weights,
+    dedup,
     demo,
     embed,
     embed_collection,
@@ -38,5 +40,7 @@ COMMANDS = {
     "index": index,
     "search": search,
     "calibrate": calibrate,
+    "dedup": dedup,
+    "clean": clean,
     "explore": explore,
 }

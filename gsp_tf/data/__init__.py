@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         read_image,
     )
     from gsp_tf.data.images.encoded_images import EncodedImages, FileImages
+    from gsp_tf.data.images.identical import identical_files, identical_images, shared_images
     from gsp_tf.data.images.image_set import ArrayImages, ImageSet
     from gsp_tf.data.images.jpeg import decode_jpeg_window, is_upright_jpeg, to_grey
     from gsp_tf.data.images.left_out import LeftOut, find_unreadable
@@ -71,6 +72,8 @@ __all__ = [
     "find_images",
     "find_unreadable",
     "halve_classes",
+    "identical_files",
+    "identical_images",
     "is_upright_jpeg",
     "load_cars196",
     "load_cifar10",
@@ -89,6 +92,7 @@ __all__ = [
     "read_rows",
     "reduce_images",
     "resize_window",
+    "shared_images",
     "split_classes",
     "split_images",
     "synthetic_token_sets",

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.geometry import embedding_density, hull_overlap, spectral_decay
     from gsp_tf.evaluation.identification import open_set_identification
     from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
+    from gsp_tf.evaluation.label_errors import LabelVotes, label_votes
+    from gsp_tf.evaluation.near_duplicates import (
+        DuplicateGroups,
+        joined_groups,
+        near_duplicate_groups,
+    )
     from gsp_tf.evaluation.pair_distances import (
         OperatingPoint,
         PairDistances,
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.ranking import RankingMetrics, ranking_metrics
     from gsp_tf.evaluation.reranking import RERANKINGS, Reranked, reranking_metrics
     from gsp_tf.evaluation.retrieval import class_wise_map, retrieval_metrics
-    from gsp_tf.evaluation.search_space import SearchSpace
+    from gsp_tf.evaluation.search_space import SearchSpace, distances_of_pairs
     from gsp_tf.evaluation.threshold_consistency import ThresholdConsistency, opis
     from gsp_tf.evaluation.transport_matching import TokenSets, match_tokens, rerank_by_transport
     from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
@@ -51,9 +57,11 @@ if TYPE_CHECKING:
 __all__ = [
     "CalibratedThreshold",
     "Calibration",
+    "DuplicateGroups",
     "Estimate",
     "ExactSearch",
     "KReciprocalSearch",
+    "LabelVotes",
     "OperatingPoint",
     "PCAWhitening",
     "PairDistances",
@@ -76,6 +84,7 @@ __all__ = [
     "clustering_metrics",
     "conformal_threshold",
     "covering_radius_curve",
+    "distances_of_pairs",
     "embedding_density",
     "ensemble_metrics",
     "expand_queries",
@@ -83,7 +92,10 @@ __all__ = [
     "gallery_metrics",
     "grouped_recall",
     "hull_overlap",
+    "joined_groups",
+    "label_votes",
     "match_tokens",
+    "near_duplicate_groups",
     "nearest_neighbours",
     "open_set_identification",
     "opis",

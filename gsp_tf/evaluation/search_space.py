@@ -9,6 +9,7 @@ import numpy as np
 from gsp_tf.evaluation.vectors import unit_vectors
 
 Metric = Literal["euclidean", "cosine"]
+_PAIRS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,36 @@ class SearchSpace:
         if self.metric == "cosine":
             return np.maximum(1 - scores, 0)
         return np.sqrt(np.maximum(scores, 0)) * self.scale
+
+
+def distances_of_pairs(
+    embeddings: np.ndarray, first: np.ndarray, second: np.ndarray, metric: Metric = "euclidean"
+) -> np.ndarray:
+    """The distances of pairs of embeddings, computed in double precision.
+
+    Args:
+        embeddings: floats `(N, D)`.
+        first: integers `(n,)`, rows of embeddings.
+        second: integers `(n,)`, rows of embeddings.
+        metric: the distance.
+
+    Returns:
+        float64 `(n,)`.
+
+    Example:
+        >>> distances_of_pairs(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([0]), np.array([1]))
+        array([5.])
+    """
+    found = np.empty(len(first))
+    for start in range(0, len(first), _PAIRS):
+        part = slice(start, start + _PAIRS)
+        a, b = (embeddings[rows[part]].astype(np.float64) for rows in (first, second))
+        if metric == "cosine":
+            similarities = np.einsum("nd,nd->n", unit_vectors(a), unit_vectors(b))
+            found[part] = np.maximum(1 - similarities, 0)
+        else:
+            found[part] = np.linalg.norm(a - b, axis=1)
+    return found
 
 
 def power_of_two_below(value: np.float32) -> np.float32:

@@ -6,6 +6,8 @@ import warnings
 import keras
 
 from gsp_tf import layers
+from gsp_tf._console import listed
+from gsp_tf.data import identical_images, shared_images
 from gsp_tf.experiment.model import FROZEN
 
 _SMALLEST = 3
@@ -82,6 +84,27 @@ def data_facts(recipe, folds):
         if folds[0].gallery is not None:
             facts["gallery"] = _counted(folds[0].gallery)
     return facts
+
+
+def shared_facts(splits):
+    """The identical images that the sets of `Splits` share, if their contents can be compared."""
+    sets = {id(images): (name, images) for name, images in reversed(splits._asdict().items())}
+    sets = {name: images for name, images in reversed(sets.values()) if images is not None}
+    numbers = identical_images(list(sets.values()))
+    if numbers is None:
+        return {}
+    names = [name for name, images in sets.items() for _ in range(len(images))]
+    places = [
+        images.paths[row] if hasattr(images, "paths") else f"image {row}"
+        for images in sets.values()
+        for row in range(len(images))
+    ]
+    found = [
+        f"{len(in_one):,} of {one} and {len(in_other):,} of {other}, such as {places[in_one[0]]} "
+        f"and {places[in_other[numbers[in_other] == numbers[in_one[0]]][0]]}"
+        for (one, other), (in_one, in_other) in shared_images(numbers, names).items()
+    ]
+    return {"shared images": "; ".join(found) or f"none is in two of {listed(list(sets))}"}
 
 
 def _view(data):

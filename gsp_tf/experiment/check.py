@@ -19,6 +19,7 @@ from gsp_tf.experiment._facts import (
     learner_facts,
     model_facts,
     note_small_map,
+    shared_facts,
     training_facts,
 )
 from gsp_tf.experiment._initial import start_from
@@ -90,6 +91,8 @@ def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None)
     recipe = obstacles.attempt(resolved, recipe) or recipe
     weights = obstacles.attempt(_weights, recipe, learner)
     facts = {"name": recipe.name, **data_facts(recipe, folds), **model_facts(recipe, weights)}
+    if folds:
+        facts |= shared_facts(folds[0])
     if learner:
         facts |= learner_facts(learner)
         note_small_map(recipe, learner)

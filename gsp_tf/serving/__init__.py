@@ -6,6 +6,14 @@ from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
     from gsp_tf.serving.calibration import calibrate
+    from gsp_tf.serving.cleaning import (
+        CopyThresholds,
+        Duplicates,
+        LabelErrors,
+        calibrate_on_copies,
+        find_duplicates,
+        find_label_errors,
+    )
     from gsp_tf.serving.embedding import (
         BatchEmbedder,
         Collection,
@@ -38,10 +46,13 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchEmbedder",
     "Collection",
+    "CopyThresholds",
+    "Duplicates",
     "EmbeddingsFolder",
     "ExportMetadata",
     "ImageTable",
     "Index",
+    "LabelErrors",
     "LabelledEmbeddings",
     "Neighbour",
     "RankedImages",
@@ -50,12 +61,15 @@ __all__ = [
     "Thresholds",
     "build_index",
     "calibrate",
+    "calibrate_on_copies",
     "choose_probes",
     "embed_collection",
     "embed_images",
     "exact_neighbours",
     "explain_neighbours",
     "export_run",
+    "find_duplicates",
+    "find_label_errors",
     "find_thresholds",
     "image_tile",
     "labelled_embeddings",

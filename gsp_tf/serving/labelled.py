@@ -1,34 +1,20 @@
 """Labelled embeddings from runs, indexes, folders and files."""
 
-import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
-from gsp_tf.serving.embedding import EmbeddingsFolder
+from gsp_tf.serving._sources import validation_source, vector_source
 from gsp_tf.serving.image_table import ImageTable
-from gsp_tf.serving.index import Index
-from gsp_tf.serving.thresholds import NAME
 
 MOST_IMAGES = 60_000
-
-
-class _Block(NamedTuple):
-    """Some images; paths and further columns are `None` or empty where the source has none."""
-
-    labels: Sequence[str | None]
-    embeddings: np.ndarray
-    paths: Sequence[str] | None = None
-    columns: dict[str, Sequence] = {}
 
 
 class LabelledEmbeddings(NamedTuple):
@@ -61,16 +47,6 @@ class LabelledEmbeddings(NamedTuple):
     path: Path
     notes: list[str]
     columns: dict[str, np.ndarray] = {}
-
-
-class _Source(NamedTuple):
-    """Blocks of images, which can be read again, and where they come from."""
-
-    blocks: Callable[[], Iterable[_Block]]
-    source: str
-    path: Path
-    metric: str | None = None
-    model: ModelInfo | None = None
 
 
 def labelled_embeddings(
@@ -197,137 +173,17 @@ def _columns_of(source, names, table):
 def _source(path, columns):
     """The source at a path, by what is there, with some further columns."""
     if (path / "recipe.yaml").is_file():
-        return _run(path)
-    if (path / "index.json").is_file():
-        return _index(path)
-    if (path / "embeddings.json").is_file():
-        folder = EmbeddingsFolder.open(path)
-        metadata = folder.metadata()
-
-        def shards():
-            return (
-                _Block(shard.labels, shard.embeddings, shard.paths, shard.columns)
-                for shard in folder.shards()
-                if shard.paths
-            )
-
-        return _Source(shards, str(path), path / NAME, metadata.metric, metadata.model)
-    if path.suffix == ".npz":
-        return _Source(
-            lambda: _npz(path, columns), str(path), path.with_name(f"{path.name}.{NAME}")
-        )
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-    if not files or any(file.suffix != ".parquet" for file in files):
+        return validation_source(path)
+    source = vector_source(path, columns)
+    if source is None:
         raise ValueError(
             f"{path} holds no embeddings that can be read; expected a run folder, an index, a "
             "folder of gsp-tf embed, Parquet files (*.parquet) or a .npz file."
         )
-    own = path / NAME if path.is_dir() else path.with_name(f"{path.name}.{NAME}")
-    return _Source(lambda: (b for file in files for b in _parquet(file, columns)), str(path), own)
-
-
-def _run(path):
-    """The validation images of a run."""
-    from gsp_tf.experiment import evaluation_batches, fingerprint, load_splits
-    from gsp_tf.serving.embedding import RunModel
-
-    model = RunModel(path)
-    recipe = model.recipe
-    if recipe.protocol.name in ("conventional", "tuning"):
-        raise ValueError(
-            f"The run {path} of protocol {recipe.protocol.name} has no validation classes but its "
-            "test classes. Embed images of other classes with gsp-tf embed, and calibrate these."
-        )
-    data = dataclasses.replace(recipe.data, download=False)
-    splits = load_splits(dataclasses.replace(recipe, data=data))
-    trained = model.folder.metrics().get("train_classes")
-    if trained not in (None, fingerprint(splits.train)):
-        raise ValueError(
-            f"The training classes are not those that {path} was trained on: the data or the split "
-            "in its recipe have changed, and the model may have been trained on the others."
-        )
-    images = splits.validation
-    labels = [images.class_names[label] for label in images.labels]
-    batches = evaluation_batches(recipe, images)
-    embeddings = model.embed_batches(batches, "Embedding the validation images")
-    source = f"the validation classes of {path}"
-    block = _Block(labels, embeddings, getattr(images, "paths", None))
-    return _Source(lambda: [block], source, path / NAME, "euclidean", model.info)
-
-
-def _index(path):
-    """The vectors of an exact index."""
-    index = Index(path)
-    if index.metadata.kind != "exact":
-        raise ValueError(
-            f"The index {path} is compressed ({index.metadata.kind}), which changes distances "
-            "between its images. Calibrate the embeddings that it was made of."
-        )
-
-    def blocks():
-        return (
-            _Block(index.labels(ids), embeddings, index.paths(ids))
-            for ids, embeddings in index.embeddings()
-        )
-
-    metadata = index.metadata
-    return _Source(blocks, str(path), path / NAME, metadata.metric, metadata.model)
-
-
-def _npz(path, columns):
-    """The arrays of a file of NumPy."""
-    try:
-        with np.load(path) as arrays:
-            labels, embeddings = (arrays[name] for name in ("labels", "embeddings"))
-            found = {name: arrays[name] for name in columns if name in arrays.files}
-    except (KeyError, ValueError, OSError) as error:
-        raise ValueError(
-            f"{path} cannot be read; expected arrays labels and embeddings: {error}"
-        ) from error
-    for name, array in {"labels": labels, **found}.items():
-        if array.shape != embeddings.shape[:1]:
-            raise ValueError(
-                f"{path} must have one value of {name} per embedding; received {name} "
-                f"{array.shape} and embeddings {embeddings.shape}."
-            )
-    yield _Block([str(label) for label in labels.tolist()], embeddings, None, found)
-
-
-def _parquet(file, columns):
-    """Blocks of a Parquet file."""
-    try:
-        with pq.ParquetFile(file) as opened:
-            names = opened.schema_arrow.names
-            missing = {"label", "embedding"} - set(names)
-            if missing:
-                raise ValueError(
-                    f"{file} lacks the column {', '.join(sorted(missing))}; received "
-                    f"{', '.join(names)}."
-                )
-            texts = sorted({"label", *columns, "path"} & set(names))
-            for batch in opened.iter_batches(columns=[*texts, "embedding"]):
-                if len(batch):
-                    found = {name: batch[name].cast(pa.string()).to_pylist() for name in texts}
-                    embeddings = _rows(batch["embedding"], file)
-                    yield _Block(found["label"], embeddings, found.get("path"), found)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{file} is damaged, or no Parquet file: {error}") from error
+    return source
 
 
 def _texts(values):
     """Values of any type as an array of texts; a missing one is an empty text."""
     values = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else values
     return np.array(["" if value is None else str(value) for value in values])
-
-
-def _rows(column, file):
-    """A column of lists of one length as an array `(n, D)`."""
-    kind = column.type
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not (is_list or pa.types.is_fixed_size_list(kind)) or column.null_count:
-        raise ValueError(f"{file} must hold a list of numbers in every row of embedding.")
-    values = column.flatten()
-    lengths = np.asarray(pc.list_value_length(column))
-    if values.null_count or len(set(lengths.tolist())) != 1:
-        raise ValueError(f"{file} must hold embeddings of one length, without null.")
-    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)

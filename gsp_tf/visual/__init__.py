@@ -7,6 +7,7 @@ from gsp_tf._lazy import import_lazily
 if TYPE_CHECKING:
     from gsp_tf.visual.curves import display_name, training_curves
     from gsp_tf.visual.galleries import group_gallery, neighbour_gallery, strongest_images
+    from gsp_tf.visual.gallery_page import GallerySection, Picture, write_gallery_page
     from gsp_tf.visual.matches import draw_matches
     from gsp_tf.visual.overlays import (
         NEAR_AVERAGE,
@@ -50,10 +51,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLASS_COLORS",
+    "GallerySection",
     "HIT",
     "INK",
     "MISS",
     "NEAR_AVERAGE",
+    "Picture",
     "RUN_COLORS",
     "RUN_MARKERS",
     "RunSummary",
@@ -86,6 +89,7 @@ __all__ = [
     "training_curves",
     "transparent_figure",
     "weight_spread",
+    "write_gallery_page",
     "write_report",
     "write_search_page",
 ]

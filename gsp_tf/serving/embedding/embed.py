@@ -69,7 +69,7 @@ def embed_images(
         for number in missing:
             part = listed[number * metadata.shard_size : (number + 1) * metadata.shard_size]
             description = f"Embedding, part {number + 1} of {metadata.num_shards}"
-            folder.write_shard(number, _embed(model, part, description, tokens))
+            folder.write_shard(number, embed_shard(model, part, description, tokens))
         finish(folder, metadata)
     return folder
 
@@ -94,7 +94,8 @@ def _check_tokens(
             )
 
 
-def _embed(model: RunModel, listed: list[ListedImage], description: str, tokens: int) -> Shard:
+def embed_shard(model: RunModel, listed: list[ListedImage], description: str, tokens: int) -> Shard:
+    """Embeds some images; those that cannot be read are listed in the shard."""
     paths = [image.path for image in listed]
     columns = file_columns(paths)
     if tokens:

@@ -1,0 +1,95 @@
+"""`gsp-tf dedup`: duplicates among images, and those that sets share."""
+
+from typing import Literal
+
+_MOST_NAMED = 5
+
+
+def command(
+    sources: list[str],
+    *,
+    run: str | None = None,
+    distance: float | None = None,
+    thresholds: str | None = None,
+    splits: str | None = None,
+    out: str = "duplicates",
+    table: Literal["csv", "parquet"] = "csv",
+    seed: int = 0,
+):
+    """Find duplicates, and images that training and test share.
+
+    Finds identical files, and near duplicates by their embeddings. Writes groups with a
+    representative as a table and a page with pictures. Never changes, moves or deletes an image.
+    Run it again after images were added: only new ones are embedded.
+
+    Args:
+        sources: Folders of images, image files, .csv files with the columns path and label, run
+            folders, indexes, folders that embed wrote, Parquet files with the column embedding, and
+            .npz files. Of several sources, it also says which images they share.
+        run: Run folder of the model that embeds images; without a model only identical files are
+            found.
+        distance: Distance up to which two images are near duplicates. By default it is measured on
+            altered copies of the images.
+        thresholds: File that calibrate wrote, whose distance of a match is taken.
+        splits: Recipe that divides the images into training, validation and test.
+        out: Folder to write. It keeps the embeddings of image files.
+        table: Format of the table.
+        seed: Seed of the samples.
+    """
+    from gsp_tf._console import counted
+    from gsp_tf.serving import find_duplicates
+
+    recipe = None
+    if splits is not None:
+        from gsp_tf.recipe import load_recipe
+
+        recipe = load_recipe(splits)
+    found = find_duplicates(sources, out, run, distance, thresholds, recipe, table, seed)
+    show_new(found)
+    if found.copies is not None:
+        shares = ", ".join(f"{name} {100 * of:.0f} %" for name, of in found.copies.found.items())
+        print(
+            f"Near duplicates are at most {found.distance:.4f} apart, as altered copies of "
+            f"{counted(found.copies.num_images, 'image')} say. It finds of the copies: {shares}."
+        )
+    elif found.distance is not None:
+        print(f"Near duplicates are at most {found.distance:.4f} apart.")
+    in_groups = found.groups >= 0
+    copies = in_groups & (found.representatives != range(len(found.names)))
+    identical = (copies & found.is_identical).sum()
+    print(
+        f"{counted(len(found.names), 'image')}: {counted(found.count, 'group')} of "
+        f"{counted(int(in_groups.sum()), 'image')}. Besides the representatives, "
+        f"{identical:,} are identical files and {copies.sum() - identical:,} near duplicates."
+    )
+    if found.recall < 1:
+        print(f"The search found {100 * found.recall:.1f} % of the near pairs of 256 images.")
+    _show_shared(found)
+    print(f"Table: {found.table}\nPage: {found.page}")
+
+
+def show_new(found):
+    """Print how many images were embedded, and which cannot be read."""
+    from gsp_tf._console import bulleted, counted
+
+    if found.num_new is not None:
+        print(f"Embedded {counted(found.num_new, 'new image')}.")
+    if found.problems:
+        reasons = [f"{path}: {reason}" for path, reason in found.problems.items()]
+        print(f"{counted(len(reasons), 'file')} cannot be read as images:\n{bulleted(reasons)}")
+
+
+def _show_shared(found):
+    """Print which images two sets share."""
+    from gsp_tf._console import counted
+
+    if found.sets is not None and not found.shared:
+        print("The sets share no image.")
+    for (one, other), (in_one, in_other) in found.shared.items():
+        print(
+            f"{one} and {other} share images: {counted(len(in_one), 'image')} of {one} and "
+            f"{len(in_other):,} of {other} are duplicates of each other, such as"
+        )
+        for row in in_one[:_MOST_NAMED]:
+            same = in_other[found.groups[in_other] == found.groups[row]][0]
+            print(f"  {found.names[row]} and {found.names[same]}")

@@ -1,0 +1,26 @@
+"""Tables of images as CSV or Parquet."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from gsp_tf._files import replacing
+
+
+def write_table(path: Path, columns: dict[str, Any]) -> None:
+    """Writes columns as CSV or Parquet, by the extension of the file."""
+    text = {
+        name: [None if t is None else str(t).encode("utf-8", "replace").decode() for t in of]
+        for name, of in columns.items()
+        if isinstance(of, list)
+    }
+    arrays = {name: pa.array(of, pa.string()) for name, of in text.items()}
+    table = pa.table({name: arrays.get(name, of) for name, of in columns.items()})
+    with replacing(path) as temporary:
+        if path.suffix == ".csv":
+            pa_csv.write_csv(table, temporary)
+        else:
+            pq.write_table(table, temporary)

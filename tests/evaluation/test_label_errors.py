@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from gsp_tf.evaluation import _cells, label_errors, label_votes
+
+
+def by_hand(embeddings, labels, k):
+    """Scores and suggested labels from the definition."""
+    scores, suggested = [], []
+    for row in range(len(embeddings)):
+        distances = np.linalg.norm(embeddings - embeddings[row], axis=1)
+        distances[row] = np.inf
+        order = np.argsort(distances, kind="stable")[: k + 1]
+        weights = 1 - distances[order[:k]] / distances[order[k]]
+        shares = {label: 0.0 for label in np.unique(labels)}
+        for other, weight in zip(order[:k], weights / weights.sum(), strict=True):
+            shares[labels[other]] += weight
+        own = shares.pop(labels[row])
+        best = max(shares, key=shares.get)
+        scores.append(shares[best] - own)
+        suggested.append(best)
+    return np.array(scores), np.array(suggested)
+
+
+def test_votes_are_those_of_the_definition():
+    rng = np.random.default_rng(0)
+    embeddings = rng.normal(size=(80, 3)).astype("float32")
+    labels = rng.choice([2, 5, 9], 80)
+    votes = label_votes(embeddings, labels, k=7)
+    scores, suggested = by_hand(embeddings.astype(float), labels, 7)
+    np.testing.assert_allclose(votes.scores, scores, atol=1e-5)
+    has_other = votes.suggested_shares > 0
+    np.testing.assert_array_equal(votes.suggested[has_other], suggested[has_other])
+    np.testing.assert_allclose(votes.suggested_shares - votes.given_shares, votes.scores)
+    ranked = votes.scores[votes.ranked()]
+    assert (np.diff(ranked) <= 0).all() and len(ranked) == np.count_nonzero(scores > 1e-6)
+
+
+@pytest.mark.parametrize("with_cells", [False, True])
+def test_wrong_labels_of_handwritten_digits_are_found(monkeypatch, with_cells):
+    if with_cells:
+        monkeypatch.setattr(label_errors, "_MOST_EXACT", 1000)
+        monkeypatch.setattr(_cells, "_FEWEST", 1000)
+    embeddings, labels = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    wrong = rng.choice(len(labels), 180, replace=False)  # one in ten
+    given = labels.copy()
+    given[wrong] = (labels[wrong] + rng.integers(1, 10, len(wrong))) % 10
+    votes = label_votes(embeddings, given)
+    ranked = votes.ranked()
+    is_wrong = np.isin(ranked, wrong)
+    assert is_wrong.sum() >= 0.98 * len(wrong)  # recall
+    assert is_wrong.mean() > 0.8 and is_wrong[: len(wrong)].mean() > 0.95  # precision
+    suggested = votes.suggested[ranked[is_wrong]]
+    assert (suggested == labels[ranked[is_wrong]]).mean() > 0.97
+
+
+def test_equal_distances_vote_equally_and_a_class_of_one_is_not_judged():
+    embeddings = np.r_[np.zeros((6, 2)), [[5.0, 5.0]]]
+    votes = label_votes(embeddings, [0, 0, 0, 0, 1, 1, 2], k=3)
+    assert np.isnan(votes.scores[6]) and 6 not in votes.ranked()
+    assert np.isfinite(votes.scores[:6]).all()
+    np.testing.assert_allclose((3 * votes.given_shares) % 1, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[0.0]], [0]), "two classes or more are needed; received 1"),
+        (([[0.0], [1.0], [np.inf]], [0, 1, 1]), "1 of 3 rows hold NaN or infinity"),
+        (([[0.0], [1.0], [2.0]], [0, 1, 1], 2), "k must be between 1 and 1"),
+        (([[0.0], [1.0], [2.0]], [0, 1]), "one label per embedding"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        label_votes(*arguments)

@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
+
+from gsp_tf.evaluation import _cells, distances_of_pairs, joined_groups, near_duplicate_groups
+
+
+def are_together(groups):
+    """Matrix `(N, N)` of pairs in one group; each embedding is with itself."""
+    return (groups[:, None] == groups) & (groups >= 0) | np.eye(len(groups), dtype=bool)
+
+
+def connected(near):
+    """The pairs that a chain of near pairs joins."""
+    return are_together(connected_components(near, directed=False)[1])
+
+
+def use_small_cells(patch):
+    """Few embeddings have cells, and few are compared at once."""
+    patch.setattr(_cells, "_FEWEST", 8)
+    patch.setattr(_cells, "_BLOCK", 16)
+    patch.setattr(_cells, "_MOST_COMPARED", 40)
+
+
+@pytest.fixture
+def small_cells(monkeypatch):
+    use_small_cells(monkeypatch)
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 120),
+    st.integers(1, 6),
+    st.integers(0, 4),
+    st.sampled_from(["euclidean", "cosine"]),
+)
+def test_groups_are_those_of_all_pairs(seed, count, dim, distance, metric):
+    rng = np.random.default_rng(seed)
+    embeddings = rng.integers(-4, 5, (count, dim)).astype("float32")
+    if metric == "euclidean":
+        near = cdist(embeddings, embeddings) <= distance
+        embeddings = 1000 + 0.5 * embeddings  # far from the origin, as many embeddings are
+        distance = 0.5 * distance
+    else:
+        lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
+        units = embeddings / np.where(lengths, lengths, 1)
+        distance = 0.05 * distance + 1e-6
+        near = 1 - units @ units.T.astype("float64") <= distance
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_cells(patch)
+        found = near_duplicate_groups(embeddings, distance, metric, most_cells=1000)
+    assert found.recall == 1
+    np.testing.assert_array_equal(are_together(found.groups), connected(near))
+    first = [np.flatnonzero(found.groups == group)[0] for group in range(found.count)]
+    assert first == sorted(first) and all(np.bincount(found.groups[found.groups >= 0]) > 1)
+
+
+def test_a_search_of_few_cells_is_exact_or_says_what_it_finds(small_cells):
+    rng = np.random.default_rng(0)
+    embeddings = rng.normal(size=(900, 3)).astype("float32")
+    near = cdist(embeddings, embeddings) <= 0.4
+    pairs = [set() for _ in range(2)]
+    for most, found in zip((1, 1000), pairs, strict=True):
+        cells = _cells.Cells(embeddings, "euclidean", most, 0)
+        for first, second in cells.pairs_within(0.4):
+            found |= set(zip(first.tolist(), second.tolist(), strict=True))
+    rows, columns = np.nonzero(np.triu(near, 1))
+    assert pairs[1] == set(zip(rows.tolist(), columns.tolist(), strict=True))
+    assert pairs[0] < pairs[1]
+    share = near_duplicate_groups(embeddings, 0.4, most_cells=1).recall
+    assert share == pytest.approx(len(pairs[0]) / len(pairs[1]), abs=0.1) and share < 0.9
+    # Pairs that are far nearer than their cells are wide need no further cells.
+    assert near_duplicate_groups(embeddings, 1e-4, most_cells=12).recall == 1
+
+
+def test_planted_pairs_are_found_and_nothing_else():
+    rng = np.random.default_rng(1)
+    embeddings = rng.normal(size=(6000, 64))
+    copied = rng.permutation(6000)[:400].reshape(2, 200)
+    noise = rng.normal(size=(200, 64))
+    embeddings[copied[1]] = embeddings[copied[0]] + noise / np.linalg.norm(
+        noise, axis=1, keepdims=True
+    )
+    groups = near_duplicate_groups(embeddings, 1.01).groups
+    assert (groups[copied[0]] == groups[copied[1]]).all()
+    assert set(np.flatnonzero(groups >= 0)) == set(copied.ravel())
+
+
+def test_many_equal_embeddings_are_one_group(small_cells):
+    embeddings = np.zeros((300, 4))
+    embeddings[7] = 1
+    groups = near_duplicate_groups(embeddings, 0).groups
+    assert groups[7] == -1 and (np.delete(groups, 7) == 0).all()
+
+
+def test_joined_groups_are_connected():
+    rng = np.random.default_rng(2)
+    parts = rng.integers(-1, 15, (2, 60))
+    near = are_together(parts[0]) | are_together(parts[1])
+    np.testing.assert_array_equal(are_together(joined_groups(*parts)), connected(near))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_distances_of_pairs(metric):
+    embeddings = np.random.default_rng(3).normal(size=(40, 5)).astype("float32")
+    rows = np.random.default_rng(4).integers(0, 40, (2, 100))
+    expected = cdist(embeddings.astype(float), embeddings.astype(float), metric)[tuple(rows)]
+    found = distances_of_pairs(embeddings, *rows, metric)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[0.0], [np.nan]], 1.0), "1 of 2 rows hold NaN"),
+        (([[0.0], [1.0]], -1.0), "distance must be finite and 0 or more; received -1.0"),
+        (([[0.0], [1.0]], np.inf), "received inf"),
+        (([[0.0], [1.0]], 1.0, "hamming"), "received 'hamming'"),
+        (([[0.0], [1.0]], 1.0, "cosine", 0), "most_cells must be 1 or more; received 0"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        near_duplicate_groups(*arguments)

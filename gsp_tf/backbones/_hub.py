@@ -124,13 +124,13 @@ def _backbone(name, network, pixels, input_shape, tokens):
         return keras.Model(images, x[0], name=name)
     x[0] = keras.layers.Identity(name="network")(x[0])  # so that a recipe can freeze all up to it
     outputs = []
-    if tokens != "class":
-        outputs.append(keras.layers.Cropping1D((extra, 0), name="patch_tokens")(x[0]))
     if tokens != "patch" and pooled is None:  # registers, or the token of distillation, follow it
         others = (0, local.shape[1] - 1)
         outputs.append(keras.layers.Cropping1D(others, name="class_token")(x[0]))
     elif tokens != "patch":
         outputs.append(keras.layers.Reshape((1, -1), name="class_token")(x[-1]))
+    if tokens != "class":
+        outputs.append(keras.layers.Cropping1D((extra, 0), name="patch_tokens")(x[0]))
     return keras.Model(images, outputs if tokens == "both" else outputs[0], name=name)
 
 

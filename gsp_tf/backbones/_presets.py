@@ -141,6 +141,7 @@ def _require_images(preset, kind="network"):
 
 
 def _converter(preset):
+    _builtin(preset)  # refuses unknown names
     converter = _from_preset(import_hub("hub").layers.ImageConverter, preset)
     if converter is None:
         raise ValueError(f"The preset {preset!r} has no image converter, which scales its pixels.")

@@ -121,9 +121,9 @@ def create(
     Returns:
         Model from images `(B, H, W, channels)` with pixels in [0, 255] to features
         `(B, H', W', C)`, or to tokens `(B, n, C)` for a vision transformer. The tokens of the
-        patches are in the order of rows; the class is one token, `(B, 1, C)`; for both, the output
-        is a list of the two. With `intermediate`, it is a list of the earlier and the last
-        features.
+        patches are in the order of rows. The class is one token, `(B, 1, C)`; for both, the output
+        is a list of it and the patch tokens. With `intermediate`, it is a list of the earlier and
+        the last features.
 
     Raises:
         ValueError: if no backbone or preset has that name, if it has no intermediate map, no class

@@ -16,8 +16,8 @@ def build_head(recipe: Recipe, features: Tensor | list[Tensor]) -> Tensor | list
     Args:
         recipe: Resolved recipe, as `load_recipe` gives it.
         features: Symbolic features `(B, H, W, C)` or `(B, n, C)`; a list of the intermediate and
-            the last features for `head.name=global_local`; of the patch tokens `(B, n, C)` and the
-            class token `(B, 1, C)` for `backbone.tokens=both`.
+            the last features for `head.name=global_local`; of the class token `(B, 1, C)` and the
+            patch tokens `(B, n, C)` for `backbone.tokens=both`.
 
     Returns:
         Embeddings `(B, D)` of length 1. With a zero-shot loss, a list of the embeddings and the
@@ -56,7 +56,7 @@ def _build_pooling(recipe: Recipe, is_set: bool) -> keras.layers.Layer:
 
 def _pooled(recipe, x):
     """Linear map of the pooled features; with the class token, that of both vectors together."""
-    x, class_token = x if isinstance(x, list) else (x, None)
+    class_token, x = x if isinstance(x, list) else (None, x)
     is_set, dim = len(x.shape) == 3, recipe.embedding.dim
     before = recipe.embedding.position == "before_pooling"
     if before:

@@ -13,7 +13,6 @@ from gsp_tf.layers import PixelNormalization
 
 _IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
 _MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
-_SMALLEST = 32  # side of an image
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def _backbone(name, network, pixels, input_shape, tokens):
     used = [output for output in used if output is not None] or [local]
     if used != [network.output]:
         network = keras.Model(network.input, used, name=network.name)
-    images, x = rgb_input(input_shape, _SMALLEST)
+    images, x = rgb_input(input_shape, minimum=1)
     x = PixelNormalization(**pixels, name="pixels")(x)
     x = network(dict.fromkeys(network.input, x) if isinstance(network.input, dict) else x)
     x = keras.tree.flatten(x)

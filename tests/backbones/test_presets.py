@@ -10,7 +10,6 @@ import pytest
 from presets import NETWORKS, OFFSET, SCALE, write_preset
 
 from gsp_tf import backbones
-from gsp_tf.backbones import _presets
 
 TOKENS = {"DINOV2": 5, "DINOV3": 4, "ViT": 1, "CLIP": 1, "SigLIP": 0}  # before those of patches
 IMAGES = np.random.default_rng(1).uniform(0, 255, (2, 32, 32, 3)).astype("float32")
@@ -86,8 +85,7 @@ def spline(old, new):
 @pytest.mark.parametrize("side", [64, 16, 32])
 def test_positions_are_interpolated_on_the_grid_of_patches(preset, kind, side):
     old, extra, count = positions(of_keras_hub(preset(kind))), TOKENS[kind], side // 8
-    model = create(preset(kind), max(side, 32)) if side >= 32 else None
-    network = inner(model) if model else _presets.load_network(preset(kind), (16, 16, 3), True)
+    network = inner(create(preset(kind), side))
     matrix = spline(4, count)
     grid = np.einsum("ij,kl,jlc->ikc", matrix, matrix, old[extra:].reshape(4, 4, 16))
     expected = np.concatenate([old[:extra], grid.reshape(-1, 16)])
@@ -127,7 +125,9 @@ def test_sizes_and_tokens_that_a_network_does_not_have(preset):
     for tokens in ("class", "both"):
         with pytest.raises(ValueError, match=f"tokens={tokens} needs .* ResNetBackbone has none"):
             create(preset("ResNet"), tokens=tokens)
-    with pytest.raises(ValueError, match="tokens=class is for the backbones .*; conv4 has no token"):
+    with pytest.raises(
+        ValueError, match="tokens=class is for the backbones .*; conv4 has no token"
+    ):
         backbones.create("conv4", tokens="class")
     with pytest.raises(ValueError, match="multiples of 8, received None x None"):
         backbones.create("hub", preset=preset("ViT"))
@@ -152,9 +152,7 @@ def test_random_weights_and_saved_weights(preset, tmp_path):
     pretrained = inner(create(preset("ViT")))
     assert not np.allclose(inner(fresh).get_weights()[1], pretrained.get_weights()[1])
     fresh.save_weights(tmp_path / "mine.weights.h5")
-    again = backbones.create(
-        "hub", (32, 32, 1), tmp_path / "mine.weights.h5", preset=preset("ViT")
-    )
+    again = backbones.create("hub", (32, 32, 1), tmp_path / "mine.weights.h5", preset=preset("ViT"))
     np.testing.assert_array_equal(again(IMAGES[..., :1]), fresh(IMAGES[..., :1]))
 
 
@@ -165,7 +163,11 @@ def test_names_of_presets(preset, tmp_path, monkeypatch):
         backbones.create("conv4", preset="dinov2_small")
     with pytest.raises(ValueError, match="received 'dinov2_smal'; did you mean dinov2_small?"):
         backbones.create("hub", (28, 28, 3), preset="dinov2_smal")
-    for name, kind in {"gemma3_1b": "Gemma3", "sam3_pcs": "SAM3", "dfine_nano_coco": "DFine"}.items():
+    for name, kind in {
+        "gemma3_1b": "Gemma3",
+        "sam3_pcs": "SAM3",
+        "dfine_nano_coco": "DFine",
+    }.items():
         with pytest.raises(ValueError, match=f"{name}.* is a {kind}.* no map or tokens"):
             backbones.create("hub", (32, 32, 3), preset=name)
     with pytest.raises(ValueError, match="cannot be loaded .*no config.json"):

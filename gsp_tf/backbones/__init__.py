@@ -9,12 +9,14 @@ from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
     _packaged,
     _resnet_cifar,
 )
+from gsp_tf.backbones._presets import image_presets, preset_source
 from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, keras_cache
 from gsp_tf.backbones.conversion import CONVERTIBLE, Conversion, convert_weights
 from gsp_tf.backbones.freezing import freeze_batch_normalization
 from gsp_tf.backbones.parts import cut_layers, split
 from gsp_tf.backbones.registry import (
     create,
+    families,
     names,
     pretrained,
     register,
@@ -30,9 +32,12 @@ __all__ = [
     "convert_weights",
     "create",
     "cut_layers",
+    "families",
     "freeze_batch_normalization",
+    "image_presets",
     "keras_cache",
     "names",
+    "preset_source",
     "pretrained",
     "register",
     "split",

@@ -1,10 +1,12 @@
 """Backbones from keras.applications, which load their own weights."""
 
+import functools
 from dataclasses import dataclass
 
 import keras
 
 from gsp_tf.backbones._layers import rgb_input
+from gsp_tf.backbones.parts import last_map
 from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
@@ -12,69 +14,113 @@ _CAFFE = {"mean": (103.939, 116.779, 123.68), "bgr": True}
 _ZERO_TO_ONE = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
 _MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
 _IN_THE_MODEL = None
-_MOBILENET_SIDES = (96, 128, 160, 192, 224)
-_KERNELS = "_weights_tf_dim_ordering_tf_kernels_notop.h5"
+_KERNELS = "{name}_weights_tf_dim_ordering_tf_kernels_notop.h5"
 
 
 @dataclass(frozen=True)
-class _Application:
-    """A function of keras.applications and the settings of its network."""
+class _Family:
+    """Functions of keras.applications, by our names, whose networks take the same images."""
 
-    function: str
     pixels: dict | None  # arguments of `PixelNormalization`
-    intermediate: str  # layer of the last map at 1/16 of the image sides
-    weights: str  # file of its ImageNet weights in the Keras cache, for images of a {side}
+    weights: str  # file of the ImageNet weights in the Keras cache; {size} ends our name
+    functions: dict[str, str]
     minimum: int = 32  # smallest side of an image
+    sides: tuple[int, ...] = ()  # sides with weights of their own; others take 224's
 
-    def weights_file(self, side: int) -> str:
+    def weights_file(self, name: str, side: int) -> str:
         """Name of the weights file that Keras uses for images of a side."""
-        return self.weights.format(side=side if side in _MOBILENET_SIDES else 224)
+        side = side if side in self.sides else 224
+        return self.weights.format(name=name, size=name.rsplit("_", 1)[-1], side=side)
 
 
-_APPLICATIONS = {
-    "convnext_tiny": _Application(
-        "ConvNeXtTiny",
-        _IN_THE_MODEL,
-        "convnext_tiny_stage_2_block_8_identity",
-        "convnext_tiny_notop.h5",
+_FAMILIES = {
+    "ResNet": _Family(
+        _CAFFE,
+        _KERNELS,
+        {"resnet50": "ResNet50", "resnet101": "ResNet101", "resnet152": "ResNet152"},
     ),
-    "densenet121": _Application(
-        "DenseNet121", _ZERO_TO_ONE, "pool4_relu", "densenet121" + _KERNELS
-    ),
-    "inception_v3": _Application(
-        "InceptionV3", _MINUS_ONE_TO_ONE, "mixed7", "inception_v3" + _KERNELS, minimum=75
-    ),
-    "mobilenet_v2": _Application(
-        "MobileNetV2",
+    "ResNetV2": _Family(
         _MINUS_ONE_TO_ONE,
-        "block_13_expand_relu",
+        _KERNELS,
+        {"resnet50v2": "ResNet50V2", "resnet101v2": "ResNet101V2", "resnet152v2": "ResNet152V2"},
+    ),
+    "ConvNeXt": _Family(
+        _IN_THE_MODEL,
+        "{name}_notop.h5",
+        {
+            f"convnext_{size.lower()}": f"ConvNeXt{size}"
+            for size in ("Tiny", "Small", "Base", "Large", "XLarge")
+        },
+    ),
+    "EfficientNet": _Family(
+        _IN_THE_MODEL,
+        "efficientnet{size}_notop.h5",
+        {f"efficientnet_b{number}": f"EfficientNetB{number}" for number in range(8)},
+    ),
+    "EfficientNetV2": _Family(
+        _IN_THE_MODEL,
+        "efficientnetv2-{size}_notop.h5",
+        {
+            f"efficientnet_v2_{size.lower()}": f"EfficientNetV2{size}"
+            for size in ("B0", "B1", "B2", "B3", "S", "M", "L")
+        },
+    ),
+    "DenseNet": _Family(
+        _ZERO_TO_ONE,
+        _KERNELS,
+        {f"densenet{depth}": f"DenseNet{depth}" for depth in (121, 169, 201)},
+    ),
+    "Inception": _Family(
+        _MINUS_ONE_TO_ONE,
+        _KERNELS,
+        {"inception_v3": "InceptionV3", "inception_resnet_v2": "InceptionResNetV2"},
+        minimum=75,
+    ),
+    "Xception": _Family(_MINUS_ONE_TO_ONE, _KERNELS, {"xception": "Xception"}, minimum=71),
+    "MobileNet": _Family(
+        _MINUS_ONE_TO_ONE,
+        "mobilenet_1_0_{side}_tf_no_top.h5",
+        {"mobilenet": "MobileNet"},
+        sides=(128, 160, 192, 224),
+    ),
+    "MobileNetV2": _Family(
+        _MINUS_ONE_TO_ONE,
         "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{side}_no_top.h5",
+        {"mobilenet_v2": "MobileNetV2"},
+        sides=(96, 128, 160, 192, 224),
     ),
-    "resnet50": _Application("ResNet50", _CAFFE, "conv4_block6_out", "resnet50" + _KERNELS),
-    "resnet101": _Application("ResNet101", _CAFFE, "conv4_block23_out", "resnet101" + _KERNELS),
-    "resnet152": _Application("ResNet152", _CAFFE, "conv4_block36_out", "resnet152" + _KERNELS),
-    "resnet50v2": _Application(
-        "ResNet50V2", _MINUS_ONE_TO_ONE, "conv4_block6_preact_relu", "resnet50v2" + _KERNELS
+    "MobileNetV3": _Family(
+        _IN_THE_MODEL,
+        "weights_{name}_224_1.0_float_no_top_v2.h5",
+        {"mobilenet_v3_small": "MobileNetV3Small", "mobilenet_v3_large": "MobileNetV3Large"},
     ),
+    "NASNet": _Family(
+        _MINUS_ONE_TO_ONE,
+        "{name}_no_top.h5",
+        {"nasnet_mobile": "NASNetMobile", "nasnet_large": "NASNetLarge"},
+    ),
+    "VGG": _Family(_CAFFE, _KERNELS, {"vgg16": "VGG16", "vgg19": "VGG19"}),
 }
 
 
-def _register(name, application):
+def _register(name, function, title, family):
     @register(
         name,
-        intermediate=application.intermediate,
+        intermediate=functools.partial(last_map, stride=16),
         pretrained=("imagenet",),
-        weights_file=application.weights_file,
+        weights_file=functools.partial(family.weights_file, name),
+        family=title,
     )
     def build(input_shape: InputShape, weights: str | None = None) -> keras.Model:
-        images, x = rgb_input(input_shape, application.minimum)
-        if application.pixels is not None:
-            x = PixelNormalization(**application.pixels, name="pixels")(x)
-        network = getattr(keras.applications, application.function)(
+        images, x = rgb_input(input_shape, family.minimum)
+        if family.pixels is not None:
+            x = PixelNormalization(**family.pixels, name="pixels")(x)
+        network = getattr(keras.applications, function)(
             include_top=False, weights=weights, input_tensor=x, input_shape=(*input_shape[:2], 3)
         )
         return keras.Model(images, network.output, name=name)
 
 
-for _name, _application in _APPLICATIONS.items():
-    _register(_name, _application)
+for _title, _family in _FAMILIES.items():
+    for _name, _function in _family.functions.items():
+        _register(_name, _function, _title, _family)

@@ -1,12 +1,14 @@
-"""Transformers from keras-hub, which the extra `[hub]` installs."""
+"""Networks from keras-hub, which the extra `[hub]` installs: any image preset, and some by name."""
 
+import math
 from dataclasses import dataclass, field
 
 import keras
 
-from gsp_tf._console import to_install
 from gsp_tf.backbones._layers import rgb_input
-from gsp_tf.backbones.registry import InputShape, register
+from gsp_tf.backbones._presets import import_hub, load_network, load_pixels
+from gsp_tf.backbones._resizing import build, patch_grid, require_multiples
+from gsp_tf.backbones.registry import InputShape, Tokens, register
 from gsp_tf.layers import PixelNormalization
 
 _IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
@@ -14,21 +16,18 @@ _MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
 
 
 @dataclass(frozen=True)
-class _HubModel:
-    """A backbone class of keras_hub.models in one size."""
+class _Model:
+    """A class of keras_hub.models in one size, whose fresh networks need no preset."""
 
     function: str
     arguments: dict
     multiple: int  # image sides must be multiples of it
-    num_extra_tokens: int | None  # tokens before the patch tokens; `None` if the output is a map
-    presets: dict  # keras-hub's names of weights, by their names in `create`
-    pretrained_side: int | None = None  # side of the images that the weights expect
+    presets: dict  # presets of keras-hub, by the names of their weights in `create`
     pixels: dict = field(default_factory=lambda: _IMAGENET)  # arguments of `PixelNormalization`
-    is_square: bool = False  # whether keras-hub accepts only square images
 
 
 def _mit(depths, preset):
-    return _HubModel(
+    return _Model(
         "MiTBackbone",
         {
             "layerwise_depths": depths,
@@ -40,10 +39,8 @@ def _mit(depths, preset):
             "layerwise_strides": (4, 2, 2, 2),
             "max_drop_path_rate": 0.1,
         },
-        multiple=32,
-        num_extra_tokens=None,
-        presets={"ade20k": preset},
-        is_square=True,
+        32,
+        {"ade20k": preset},
     )
 
 
@@ -52,79 +49,101 @@ _BASE = {"num_layers": 12, "num_heads": 12, "hidden_dim": 768, "mlp_dim": 3072}
 _MODELS = {
     "mit_b1": _mit((2, 2, 2, 2), "mit_b1_ade20k_512"),
     "mit_b2": _mit((3, 4, 6, 3), "mit_b2_ade20k_512"),
-    "deit_small": _HubModel(
+    "deit_small": _Model(
         "DeiTBackbone",
         {"patch_size": 16, **_SMALL},
-        multiple=16,
-        num_extra_tokens=2,
-        presets={"imagenet": "deit_small_distilled_patch16_224_imagenet"},
-        pretrained_side=224,
+        16,
+        {"imagenet": "deit_small_distilled_patch16_224_imagenet"},
     ),
-    "vit_base": _HubModel(
+    "vit_base": _Model(
         "ViTBackbone",
         {"patch_size": 16, **_BASE},
-        multiple=16,
-        num_extra_tokens=1,
-        presets={"imagenet": "vit_base_patch16_224_imagenet"},
-        pretrained_side=224,
-        pixels=_MINUS_ONE_TO_ONE,
+        16,
+        {"imagenet": "vit_base_patch16_224_imagenet"},
+        _MINUS_ONE_TO_ONE,
     ),
-    "dinov2_small": _HubModel(
-        "DINOV2Backbone",
-        {"patch_size": 14, **_SMALL},
-        multiple=14,
-        num_extra_tokens=1,
-        presets={"lvd142m": "dinov2_small"},
-        is_square=True,
+    "dinov2_small": _Model(
+        "DINOV2Backbone", {"patch_size": 14, **_SMALL}, 14, {"lvd142m": "dinov2_small"}
     ),
 }
 
 
-def _register(name):
-    @register(name, pretrained=_MODELS[name].presets)
-    def build(input_shape: InputShape, weights: str | None = None) -> keras.Model:
-        model = _MODELS[name]
-        _check_size(name, model, input_shape, weights)
-        images, x = rgb_input(input_shape, minimum=model.multiple)
-        x = PixelNormalization(**model.pixels, name="pixels")(x)
-        network = _network(name, model, (*input_shape[:2], 3), weights)
-        x = network({"images": x} if isinstance(network.input, dict) else x)
-        if model.num_extra_tokens is not None:
-            x = keras.layers.Cropping1D((model.num_extra_tokens, 0), name="patch_tokens")(x)
-        return keras.Model(images, x, name=name)
+def _register(name, model):
+    @register(name, pretrained=model.presets, family="keras-hub")
+    def of_name(
+        input_shape: InputShape, weights: str | None = None, *, tokens: Tokens = "patch"
+    ) -> keras.Model:
+        kind = getattr(import_hub(name).models, model.function)
+        size = input_shape[:2]
+        require_multiples(f"Backbone {name!r}", size, (model.multiple, model.multiple))
+        if weights is None:
+            network = build(kind, model.arguments, (*size, 3))
+        else:
+            network = load_network(model.presets[weights], (*size, 3), load_weights=True)
+        return _backbone(name, network, model.pixels, input_shape, tokens)
 
 
-def _network(name, model, image_shape, weights):
-    try:
-        import keras_hub
-    except ImportError as error:
-        raise ImportError(
-            f"Backbone {name!r} needs keras-hub: {to_install('hub')} ({error})."
-        ) from error
-    kind = getattr(keras_hub.models, model.function)
-    if weights is None:
-        return kind(image_shape=image_shape, **model.arguments)
-    return kind.from_preset(model.presets[weights], image_shape=image_shape)
-
-
-def _check_size(name, model, input_shape, weights):
-    size = input_shape[:2]
-    if any(extent is None or extent % model.multiple for extent in size):
+@register("hub", pretrained=("pretrained",), family="keras-hub")
+def _hub(
+    input_shape: InputShape,
+    weights: str | None = None,
+    *,
+    preset: str | None = None,
+    tokens: Tokens = "patch",
+) -> keras.Model:
+    """Any image preset of keras-hub."""
+    if preset is None:
         raise ValueError(
-            f"Backbone {name!r} takes images whose sides are known multiples of {model.multiple}, "
-            f"received input_shape={input_shape}."
+            "Backbone 'hub' needs a preset, such as dinov2_small; gsp-tf backbones hub lists them."
         )
-    if model.is_square and size[0] != size[1]:
-        raise ValueError(
-            f"Backbone {name!r} takes square images, received input_shape={input_shape}."
-        )
-    side = model.pretrained_side
-    if weights is not None and side is not None and size != (side, side):
-        raise ValueError(
-            f"The weights {weights!r} of backbone {name!r} are for images of {side} x {side}, "
-            f"received input_shape={input_shape}."
-        )
+    pixels = load_pixels(preset)
+    network = load_network(preset, (*input_shape[:2], 3), load_weights=weights is not None)
+    return _backbone("hub", network, pixels, input_shape, tokens)
 
 
-for _name in _MODELS:
-    _register(_name)
+def _backbone(name, network, pixels, input_shape, tokens):
+    """Model from images to the map or the tokens of a network of keras-hub."""
+    local, pooled = _outputs(network)
+    is_map = len(local.shape) == 4
+    extra = 0 if is_map else local.shape[1] - math.prod(patch_grid(network, input_shape[:2]))
+    if tokens != "patch" and pooled is None and not extra:
+        raise ValueError(
+            f"tokens={tokens} needs a network with a class token, and {type(network).__name__} has "
+            "none; it must be patch."
+        )
+    used = {"patch": [local], "class": [pooled], "both": [local, pooled]}[tokens]
+    used = [output for output in used if output is not None] or [local]
+    if used != [network.output]:
+        network = keras.Model(network.input, used, name=network.name)
+    images, x = rgb_input(input_shape, minimum=1)
+    x = PixelNormalization(**pixels, name="pixels")(x)
+    x = network(dict.fromkeys(network.input, x) if isinstance(network.input, dict) else x)
+    x = keras.tree.flatten(x)
+    if is_map:
+        return keras.Model(images, x[0], name=name)
+    x[0] = keras.layers.Identity(name="network")(x[0])  # so that a recipe can freeze all up to it
+    outputs = []
+    if tokens != "patch" and pooled is None:  # registers, or the token of distillation, follow it
+        others = (0, local.shape[1] - 1)
+        outputs.append(keras.layers.Cropping1D(others, name="class_token")(x[0]))
+    elif tokens != "patch":
+        outputs.append(keras.layers.Reshape((1, -1), name="class_token")(x[-1]))
+    if tokens != "class":
+        outputs.append(keras.layers.Cropping1D((extra, 0), name="patch_tokens")(x[0]))
+    return keras.Model(images, outputs if tokens == "both" else outputs[0], name=name)
+
+
+def _outputs(network):
+    """The last map or all tokens of a network, and the vector into which it pools them, if any."""
+    outputs = network.outputs
+    # A network that gives the maps of all stages ends with the last one.
+    last = (
+        outputs[0] if len(outputs) == 1 else keras.tree.flatten(network.operations[-1].output)[-1]
+    )
+    if len(last.shape) == 2:  # SigLIP ends in an attention head, and has no class token
+        return network.layers[-1].input, last
+    return last, None
+
+
+for _name, _model in _MODELS.items():
+    _register(_name, _model)

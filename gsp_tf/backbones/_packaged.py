@@ -24,7 +24,13 @@ def _register(number, sha256):
         sha256,
     )
 
-    @register(name, intermediate=INTERMEDIATE, pretrained=("imagenet",), package=package)
+    @register(
+        name,
+        intermediate=INTERMEDIATE,
+        pretrained=("imagenet",),
+        package=package,
+        family="EfficientNet-Lite",
+    )
     def build(input_shape: InputShape, weights: str | None = None) -> keras.Model:
         model = efficientnet_lite(number, input_shape)
         if weights is not None:

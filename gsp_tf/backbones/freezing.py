@@ -15,6 +15,9 @@ def freeze_batch_normalization(model: keras.Model) -> keras.Model:
     Args:
         model: functional model; its own layers and weights stay unchanged.
 
+    Raises:
+        ValueError: if batch normalisation is inside layers that cannot be copied with another.
+
     Example:
         >>> from gsp_tf.backbones import create
         >>> model = create("resnet20", (32, 32, 3))
@@ -28,6 +31,24 @@ def freeze_batch_normalization(model: keras.Model) -> keras.Model:
         kind = FrozenBatchNormalization if is_normalization else type(layer)
         return kind.from_config(layer.get_config())
 
-    copy = keras.models.clone_model(model, clone_function=frozen_copy, recursive=True)
+    if _has_trainable_normalization(model):
+        copy = keras.models.clone_model(model, clone_function=frozen_copy, recursive=True)
+    else:
+        copy = keras.models.clone_model(model)
+    if _has_trainable_normalization(copy):
+        raise ValueError(
+            f"The batch normalisation of {model.name} cannot be frozen: it is inside layers of "
+            "keras-hub."
+        )
     copy.set_weights(model.get_weights())
     return copy
+
+
+def _has_trainable_normalization(model):
+    """Whether a model has batch normalisation that is not frozen, in layers of any depth."""
+    kinds = [type(layer) for layer in model._flatten_layers()]
+    return any(
+        issubclass(kind, keras.layers.BatchNormalization)
+        and not issubclass(kind, FrozenBatchNormalization)
+        for kind in kinds
+    )

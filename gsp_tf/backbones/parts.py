@@ -5,6 +5,8 @@ import re
 
 import keras
 
+_ACTIVATIONS = (keras.layers.Activation, keras.layers.ReLU)
+
 
 def cut_layers(model: keras.Model) -> list[str]:
     """Names of the layers at which a model can be split, from the image to the last map.
@@ -20,23 +22,8 @@ def cut_layers(model: keras.Model) -> list[str]:
         >>> cut_layers(create("resnet20", (32, 32, 3)))
         ['stage_1', 'stage_2']
     """
-    # Operations are the layers and the functions between them, such as a sum.
-    layers = [x for x in model.operations if not isinstance(x, keras.layers.InputLayer)]
-    last_use = {id(output): math.inf for output in model.outputs}
-    for position, layer in enumerate(layers):
-        for tensor in keras.tree.flatten(layer.input):
-            last_use.setdefault(id(tensor), position)
-            last_use[id(tensor)] = max(last_use[id(tensor)], position)
-    names, still_needed = [], max((last_use[id(image)] for image in model.inputs), default=-1)
-    for position, layer in enumerate(layers):
-        outputs = keras.tree.flatten(layer.output)
-        uses = [last_use.get(id(output), -1) for output in outputs]
-        is_last = len(model.outputs) == 1 and outputs[0] is model.outputs[0]
-        if still_needed <= position and len(outputs) == 1 and not is_last and uses[0] > position:
-            names.append(layer.name)
-        still_needed = max(still_needed, *uses)
-    counters = {layer.name: _counter_name(layer) for layer in layers}
-    return [name for name in names if not re.fullmatch(counters[name], name)]
+    names = [(operation.name, _counter_name(operation)) for operation in _cuts(model)]
+    return [name for name, counter in names if not re.fullmatch(counter, name)]
 
 
 def split(model: keras.Model, layer: str) -> tuple[keras.Model, keras.Model]:
@@ -69,6 +56,74 @@ def split(model: keras.Model, layer: str) -> tuple[keras.Model, keras.Model]:
     cut = model.get_layer(layer).output
     lower = keras.Model(model.input, cut, name=f"{model.name}_lower")
     return lower, keras.Model(cut, model.output, name=model.name)
+
+
+def last_map(model: keras.Model, stride: int) -> keras.KerasTensor:
+    """The last map of a network at a stride: that of its trunk, normalised and activated.
+
+    The trunk of a network are the maps that no branch leads past. Where branches lead past all maps
+    of that stride, as in NASNet, the last of the widest ones is taken.
+
+    Args:
+        model: functional model, as `create` builds.
+        stride: side of the image divided by the side of the map.
+
+    Example:
+        >>> from gsp_tf.backbones import create
+        >>> last_map(create("resnet20", (32, 32, 3)), stride=2).shape
+        (None, 16, 16, 32)
+    """
+    strides = {id(image): 1 for image in model.inputs}
+    for operation in _operations(model):
+        reached = max(strides[id(x)] for x in keras.tree.flatten(operation.input))
+        for output in keras.tree.flatten(operation.output):
+            strides[id(output)] = reached * _stride(operation)
+    maps = [
+        operation
+        for operation in _operations(model)
+        if strides[id(operation.output)] == stride
+        and not isinstance(operation, keras.layers.ZeroPadding2D)
+    ]
+    trunk = [operation for operation in _cuts(model) if operation in maps] or maps
+    width = max(operation.output.shape[-1] for operation in trunk)
+    last = [operation for operation in trunk if operation.output.shape[-1] == width][-1]
+    for operation in maps[maps.index(last) + 1 :]:
+        is_pointwise = isinstance(operation, (*_ACTIVATIONS, keras.layers.BatchNormalization))
+        if is_pointwise and operation.input is last.output:
+            last = operation
+    return last.output
+
+
+def _operations(model):
+    """The layers of a model and the functions between them, such as a sum, from the image on."""
+    return [x for x in model.operations if not isinstance(x, keras.layers.InputLayer)]
+
+
+def _cuts(model):
+    """The operations whose output is all that later ones depend on."""
+    operations = _operations(model)
+    last_use = {id(output): math.inf for output in model.outputs}
+    for position, operation in enumerate(operations):
+        for tensor in keras.tree.flatten(operation.input):
+            last_use.setdefault(id(tensor), position)
+            last_use[id(tensor)] = max(last_use[id(tensor)], position)
+    cuts, still_needed = [], max((last_use[id(image)] for image in model.inputs), default=-1)
+    for position, operation in enumerate(operations):
+        outputs = keras.tree.flatten(operation.output)
+        uses = [last_use.get(id(output), -1) for output in outputs]
+        is_last = len(model.outputs) == 1 and outputs[0] is model.outputs[0]
+        if still_needed <= position and len(outputs) == 1 and not is_last and uses[0] > position:
+            cuts.append(operation)
+        still_needed = max(still_needed, *uses)
+    return cuts
+
+
+def _stride(operation):
+    """How many times smaller the output of a layer is than its input."""
+    if isinstance(operation, keras.Sequential):
+        return math.prod(map(_stride, operation.layers))
+    strides = getattr(operation, "strides", 1)
+    return strides[0] if isinstance(strides, tuple) else strides
 
 
 def _counter_name(layer):

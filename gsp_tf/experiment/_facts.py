@@ -132,8 +132,11 @@ def model_facts(recipe, weights=None):
     frozen = ", batch normalisation frozen" if backbone.freeze_batch_normalization else ""
     if backbone.frozen_to is not None:
         frozen += f", frozen up to {backbone.frozen_to}"
+    network = backbone.name if backbone.preset is None else f"{backbone.name} {backbone.preset}"
+    if backbone.tokens != "patch":
+        network += f", tokens {backbone.tokens}"
     facts = {
-        "backbone": f"{backbone.name}, {weights}{frozen}",
+        "backbone": f"{network}, {weights}{frozen}",
     }
     if recipe.trainer == "classification":
         return facts | {"head": "global average pooling, softmax classifier"}

@@ -9,7 +9,15 @@ from gsp_tf.layers import FrozenNetwork
 from gsp_tf.recipe import recipe_values
 
 _MODEL = "model.keras"
-_PARTS = ("data.channels", "backbone.name", "embedding", "head", "pooling")
+_PARTS = (
+    "data.channels",
+    "backbone.name",
+    "backbone.preset",
+    "backbone.tokens",
+    "embedding",
+    "head",
+    "pooling",
+)
 
 
 def start_from(recipe, embedder):

@@ -63,8 +63,9 @@ class Check(NamedTuple):
 def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None) -> Check:
     """Load the data of a recipe, build its model and compute the loss of its first batch.
 
-    Nothing is trained, written or downloaded. Each obstacle is reported, and all that does not
-    depend on it is still checked.
+    Nothing is trained or written, and nothing is downloaded but the description of a preset of
+    keras-hub (some kilobytes). Each obstacle is reported, and all that does not depend on it is
+    still checked.
 
     Args:
         recipe: the recipe.
@@ -181,9 +182,11 @@ def _weights(recipe, learner):
     backbone = recipe.backbone
     if not _is_named(backbone) or recipe.initial_run is not None:
         return None
-    source = backbones.weights_source(backbone.name, recipe.data.image_size)
+    source = backbones.weights_source(backbone.name, recipe.data.image_size, backbone.preset)
     if source.is_local:
         return f"weights {backbone.weights} {source.text}"
+    if source.path is None and backbone.preset is not None:
+        return f"weights {backbone.weights}: {source.text}"
     if source.path is None:
         return f"weights {backbone.weights} (downloaded unless cached; not looked at here)"
     if source.package is not None:

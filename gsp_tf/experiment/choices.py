@@ -48,6 +48,7 @@ def choose_recipe(
     backbone: str | None = None,
     weights: str | None = None,
     initial_run: PathLike | None = None,
+    preset: str | None = None,
 ) -> Recipe:
     """A recipe that fits a folder of photographs: `gsp-tf train FOLDER`.
 
@@ -67,6 +68,7 @@ def choose_recipe(
             weights if they are on this machine, or random ones.
         initial_run: run folder whose model training starts from; the recipe then takes its
             backbone, head, pooling, embedding and image size.
+        preset: image preset of keras-hub, for backbone "hub".
 
     Returns:
         the recipe, named after the folder.
@@ -101,6 +103,7 @@ def choose_recipe(
     if initial_run is not None:
         initial = RunFolder.open(initial_run).recipe()
         backbone, weights = initial.backbone.name, initial.backbone.weights
+        preset = initial.backbone.preset
     side = _median_side(images)
     network, weights, image_size = _network(backbone, weights, side)
     per_batch, per_class = _batch(np.bincount(train.labels))
@@ -120,7 +123,9 @@ def choose_recipe(
             horizontal_flip=True,
             min_crop_area=0.25,
         ),
-        backbone=BackboneRecipe(network, weights, freeze_batch_normalization=pretrained),
+        backbone=BackboneRecipe(
+            network, weights, freeze_batch_normalization=pretrained, preset=preset
+        ),
         loss=ClassRecipe("proxy_anchor"),
         training=TrainingRecipe(
             epochs=15 if pretrained else 30,
@@ -216,6 +221,8 @@ def _batch(counts):
 def _network(name, weights, side):
     """Backbone, weights and image side for photographs with this median shorter side."""
     wanted = 128 if side < 160 else 224
+    if name == "hub":  # all presets take images of 224 x 224
+        return name, weights or backbones.pretrained(name)[0], 224
     if weights is not None:
         name = name or _PRETRAINED[0]
         return name, weights, _side(name, wanted)

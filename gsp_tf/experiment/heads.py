@@ -16,7 +16,8 @@ def build_head(recipe: Recipe, features: Tensor | list[Tensor]) -> Tensor | list
     Args:
         recipe: Resolved recipe, as `load_recipe` gives it.
         features: Symbolic features `(B, H, W, C)` or `(B, n, C)`; a list of the intermediate and
-            the last features for `head.name=global_local`.
+            the last features for `head.name=global_local`; of the class token `(B, 1, C)` and the
+            patch tokens `(B, n, C)` for `backbone.tokens=both`.
 
     Returns:
         Embeddings `(B, D)` of length 1. With a zero-shot loss, a list of the embeddings and the
@@ -54,6 +55,8 @@ def _build_pooling(recipe: Recipe, is_set: bool) -> keras.layers.Layer:
 
 
 def _pooled(recipe, x):
+    """Linear map of the pooled features; with the class token, that of both vectors together."""
+    class_token, x = x if isinstance(x, list) else (None, x)
     is_set, dim = len(x.shape) == 3, recipe.embedding.dim
     before = recipe.embedding.position == "before_pooling"
     if before:
@@ -69,6 +72,10 @@ def _pooled(recipe, x):
             f"pooling.name={recipe.pooling.name} makes {x.shape[-1]} values of {dim}: it needs "
             "embedding.position=after_pooling."
         )
+    if class_token is not None:
+        token = keras.layers.Flatten()(class_token)
+        token = keras.layers.Dense(dim, use_bias=False, name="class_embedding")(token)
+        x = keras.layers.Add()([x, token])
     embeddings = _unit(x, "normalization")
     return embeddings if attributes is None else [embeddings, attributes]
 

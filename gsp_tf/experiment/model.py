@@ -63,7 +63,12 @@ def build_backbone(recipe, input_shape):
     named = (None, *backbones.pretrained(recipe.name))
     of_run = weights not in named and is_run(weights)
     backbone = backbones.create(
-        recipe.name, input_shape, None if of_run else weights, intermediate=has_two_maps
+        recipe.name,
+        input_shape,
+        None if of_run else weights,
+        intermediate=has_two_maps,
+        preset=recipe.preset,
+        tokens=recipe.tokens,
     )
     if of_run:
         backbone.set_weights(weights_of_run(weights, backbone))

@@ -191,6 +191,8 @@ def _check_model(recipe):
         accepted = f"0 with {section}.name={chosen.name}, which takes nothing from batches"
         recipe.training.refuse("adapt_batches", accepted)
     has_attributes = head is None and hasattr(named("pooling", pooling.name), "attribute_maps")
+    if recipe.backbone.tokens == "both" and head is not None:
+        recipe.backbone.refuse("tokens", f"patch or class with {of_head}")
     if recipe.zero_shot.weight and not has_attributes:
         raise ValueError(
             "zero_shot.weight > 0 needs the attributes of pooling.name="
@@ -232,5 +234,7 @@ def _check_classification(recipe):
     for part, field in ((recipe.zero_shot, "weight"), (recipe.training, "adapt_batches")):
         if getattr(part, field):
             part.refuse(field, "0 with trainer=classification")
+    if recipe.backbone.tokens == "both":
+        recipe.backbone.refuse("tokens", "patch or class with trainer=classification")
     if recipe.data.collage.grid or recipe.data.name == "cifar_collage":
         recipe.refuse("trainer", "fit or ccp with collages")

@@ -1,3 +1,4 @@
+import inspect
 import types
 
 import keras
@@ -5,27 +6,40 @@ import numpy as np
 import pytest
 
 from gsp_tf import backbones
+from gsp_tf.backbones import _applications
+from gsp_tf.layers import PixelNormalization
 
-MAPS = {
-    "convnext_tiny": (384, 768),
-    "densenet121": (1024, 1024),
-    "inception_v3": (768, 2048),
-    "mobilenet_v2": (576, 1280),
-    "resnet50": (1024, 2048),
-    "resnet50v2": (1024, 2048),
+MAPS = {  # the layer of the intermediate map, its channels and those of the last map
+    "convnext_tiny": (None, 384, 768),
+    "densenet121": ("pool4_relu", 1024, 1024),
+    "efficientnet_b0": ("block6a_expand_activation", 672, 1280),
+    "efficientnet_v2_b0": ("block6a_expand_activation", 672, 1280),
+    "inception_v3": ("mixed7", 768, 2048),
+    "mobilenet": ("conv_pw_11_relu", 512, 1024),
+    "mobilenet_v2": ("block_13_expand_relu", 576, 1280),
+    "mobilenet_v3_small": (None, 288, 576),
+    "resnet50": ("conv4_block6_out", 1024, 2048),
+    "resnet50v2": ("conv4_block6_preact_relu", 1024, 2048),
+    "vgg16": ("block5_conv3", 512, 512),
+    "xception": ("block13_sepconv1_act", 728, 2048),
 }
 SIDES = {  # of images of 96 x 80, where they do not round up or pad
     "convnext_tiny": ((6, 5), (3, 2)),
     "densenet121": ((6, 5), (3, 2)),
     "inception_v3": ((4, 3), (1, 1)),
+    "efficientnet_b0": ((6, 5), (3, 3)),
+    "mobilenet": ((6, 5), (3, 2)),
     "mobilenet_v2": ((6, 5), (3, 2)),  # for sizes that are known when it is built: (3, 3)
 }
 PREPROCESSING = {
     "densenet121": keras.applications.densenet,
     "inception_v3": keras.applications.inception_v3,
+    "mobilenet": keras.applications.mobilenet,
     "mobilenet_v2": keras.applications.mobilenet_v2,
     "resnet50": keras.applications.resnet50,
     "resnet50v2": keras.applications.resnet_v2,
+    "vgg16": keras.applications.vgg16,
+    "xception": keras.applications.xception,
 }
 
 
@@ -56,7 +70,10 @@ def created(monkeypatch):
 def test_maps_pixels_and_weights_are_those_of_keras(created, name):
     model, file = created(name)
     assert file == backbones.weights_path(name, 224).name
-    assert [shape[1:] for shape in model.output_shape] == [(None, None, c) for c in MAPS[name]]
+    layer, *channels = MAPS[name]
+    assert [shape[1:] for shape in model.output_shape] == [(None, None, c) for c in channels]
+    if layer is not None:
+        assert model.outputs[0] is model.get_layer(layer).output
     earlier, last = model.compute_output_shape((None, 96, 80, 3))
     assert (earlier[1:3], last[1:3]) == SIDES.get(name, ((6, 5), (3, 3)))
     if name in PREPROCESSING:
@@ -65,12 +82,37 @@ def test_maps_pixels_and_weights_are_those_of_keras(created, name):
         expected = PREPROCESSING[name].preprocess_input(images.copy())
         np.testing.assert_allclose(seen(images), expected, atol=2e-5)
     if name == "resnet50":
-        check_taps_and_a_pixel_by_hand(model, seen)
+        check_a_pixel_by_hand(seen)
 
 
-def check_taps_and_a_pixel_by_hand(resnet50, seen):
-    layers = [resnet50.get_layer(name) for name in ("conv4_block6_out", "conv5_block3_out")]
-    assert all(a is layer.output for a, layer in zip(resnet50.outputs, layers, strict=True))
+def test_every_function_of_keras_is_there():
+    registered = {
+        function: family
+        for family in _applications._FAMILIES.values()
+        for function in family.functions.values()
+    }
+    functions = [getattr(keras.applications, name) for name in dir(keras.applications)]
+    functions = {
+        function.__name__: function for function in functions if inspect.isfunction(function)
+    }
+    assert set(registered) == set(functions) and len(functions) >= 40
+    rng = np.random.default_rng(0)
+    images = rng.uniform(0, 255, (1, 4, 4, 3)).astype("float32")
+    for name, family in registered.items():
+        module = inspect.getmodule(functions[name])
+        expected = module.preprocess_input(images.copy())
+        pixels = PixelNormalization(**family.pixels)(images) if family.pixels else images
+        np.testing.assert_allclose(pixels, expected, atol=2e-5, err_msg=name)
+
+
+def test_the_intermediate_map_holds_the_sum_of_its_block(created):
+    """The last block of stage 3 of a ConvNeXt ends in a sum, which has no name of its own."""
+    model, _ = created("convnext_tiny")
+    branch = model.get_layer("convnext_tiny_stage_2_block_8_identity").output
+    assert any(branch is x for x in model.outputs[0]._keras_history.operation.input)
+
+
+def check_a_pixel_by_hand(seen):
     pixel = seen(np.full((1, 64, 64, 3), (10.0, 20.0, 30.0)))[0, 0, 0]
     np.testing.assert_allclose(pixel, (30 - 103.939, 20 - 116.779, 10 - 123.68), rtol=1e-6)
 

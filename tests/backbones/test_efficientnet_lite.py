@@ -104,9 +104,15 @@ def test_every_backbone_tells_where_its_weights_are(capsys, tmp_path, monkeypatc
     monkeypatch.setenv("GSP_TF_CACHE", str(tmp_path))
     with pytest.raises(SystemExit, match="0"):
         cli.main(["backbones"])
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
-    assert sorted(lines) == backbones.names()
-    assert "* imagenet in the installed package" in lines["efficientnet_lite1"]
-    assert "* " not in lines["resnet50"] and f"put the file at {tmp_path}" in lines["resnet50"]
+    *families, _, _ = capsys.readouterr().out.splitlines()
+    families = dict(line.split(": ") for line in families)
+    listed = [name for names in families.values() for name in names.split(", ")]
+    assert sorted(name.removesuffix("*") for name in listed) == backbones.names()
+    assert "efficientnet_lite1*" in listed and families["VGG"] == "vgg16, vgg19"
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["backbones", "efficientnet_lite1", "resnet50", "bn_inception", "conv4", "mit_b1"])
+    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert "imagenet in the installed package" in lines["efficientnet_lite1*"]
+    assert f"put the file at {tmp_path}" in lines["resnet50"]
     assert "convert-weights" in lines["bn_inception"] and "convert" not in lines["conv4"]
     assert "ade20k keras-hub downloads them" in lines["mit_b1"]

@@ -1,4 +1,5 @@
 import sys
+from types import SimpleNamespace
 
 import keras
 import keras_hub
@@ -16,7 +17,10 @@ def shallow(monkeypatch):
 
     def shorten(function, **depth):
         full = getattr(keras_hub.models, function)
-        monkeypatch.setattr(keras_hub.models, function, lambda **sizes: full(**(sizes | depth)))
+        of_depth = SimpleNamespace(
+            __name__=function, from_config=lambda config: full.from_config(config | depth)
+        )
+        monkeypatch.setattr(keras_hub.models, function, of_depth)
 
     for function in ("DeiTBackbone", "DINOV2Backbone", "ViTBackbone"):
         shorten(function, num_layers=1)
@@ -33,18 +37,14 @@ def test_missing_extra_is_named(monkeypatch, name):
 @pytest.mark.parametrize("size", [(None, None), (None, 224), (100, 224), (224, 17)])
 @pytest.mark.parametrize("name", ["mit_b1", *TOKENS])
 def test_sides_must_be_known_multiples(name, size):
-    with pytest.raises(ValueError, match="known multiples of (32|16|14), received input_shape"):
+    with pytest.raises(ValueError, match="known multiples of (32|16|14), received"):
         backbones.create(name, (*size, 3))
 
 
 def test_other_sizes():
     for name, size in (("dinov2_small", (28, 42)), ("mit_b1", (32, 64))):
-        with pytest.raises(
-            ValueError, match=r"square images, received input_shape=\(\d\d, \d\d, 3\)"
-        ):
+        with pytest.raises(ValueError, match="square images|height and width to be the same"):
             backbones.create(name, (*size, 3))
-    with pytest.raises(ValueError, match="'imagenet' of backbone 'vit_base' are for .* 224 x 224"):
-        backbones.create("vit_base", (32, 32, 3), weights="imagenet")
     with pytest.raises(ValueError, match='must be None or "ade20k" or the path'):
         backbones.create("mit_b1", (32, 32, 3), weights="imagenet")
 

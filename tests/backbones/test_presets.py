@@ -1,0 +1,212 @@
+"""Any preset of keras-hub as a backbone: pixels, tokens, sizes of images, and what is refused."""
+
+import functools
+import shutil
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from presets import NETWORKS, OFFSET, SCALE, write_preset
+
+from gsp_tf import backbones
+
+TOKENS = {"DINOV2": 5, "DINOV3": 4, "ViT": 1, "CLIP": 1, "SigLIP": 0}  # before those of patches
+IMAGES = np.random.default_rng(1).uniform(0, 255, (2, 32, 32, 3)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory):
+    """Function that gives the folder of a tiny preset."""
+    folder = tmp_path_factory.mktemp("presets")
+    return functools.cache(lambda kind: str(write_preset(kind, folder / kind)))
+
+
+def create(preset, side=32, **options):
+    return backbones.create("hub", (side, side, 3), "pretrained", preset=preset, **options)
+
+
+def of_keras_hub(preset, **options):
+    """The network for images that keras-hub itself loads."""
+    network = keras_hub.models.Backbone.from_preset(preset, **options)
+    return getattr(network, "vision_encoder", network)
+
+
+def apply(network, images):
+    images = {next(iter(network.input)): images} if isinstance(network.input, dict) else images
+    return keras.ops.convert_to_numpy(network(images))
+
+
+def positions(network):
+    """The position embeddings `(n, C)` of a network, without those that it does not use."""
+    (weight,) = [
+        weight
+        for weight in network.trainable_weights
+        if "position_embedding" in weight.path and "rope" not in weight.path
+    ]
+    return keras.ops.convert_to_numpy(weight).reshape(-1, 16)
+
+
+def inner(model):
+    return next(layer for layer in model.layers if isinstance(layer, keras.Model))
+
+
+@pytest.mark.parametrize(("kind", "extra"), TOKENS.items())
+def test_patch_and_class_tokens_are_those_of_keras_hub(preset, kind, extra):
+    network, images = of_keras_hub(preset(kind)), IMAGES * np.float32(SCALE) + np.float32(OFFSET)
+    if kind == "SigLIP":  # an attention head pools its patches, in place of a class token
+        of_class = apply(network, images)[:, None]
+        network = keras.Model(network.input, network.get_layer("post_layer_norm").output)
+    everything = apply(network, images)
+    assert everything.shape == (2, extra + 16, 16)
+    if kind != "SigLIP":
+        of_class = everything[:, :1]
+    expected = {"patch": everything[:, extra:], "class": of_class}
+    both = create(preset(kind), tokens="both")(IMAGES)
+    for (tokens, values), of_both in zip(expected.items(), reversed(both), strict=True):
+        model = create(preset(kind), tokens=tokens)
+        np.testing.assert_allclose(model(IMAGES), values, atol=1e-5)
+        np.testing.assert_allclose(of_both, values, atol=1e-5)
+        assert "network" in backbones.cut_layers(model)
+
+
+def spline(old, new):
+    """Matrix `(new, old)` of cubic interpolation (Keys, 1981), widened when it shrinks a grid."""
+    widen = max(old / new, 1.0)
+    places = (np.arange(new) + 0.5) * old / new - 0.5
+    t = np.abs(places[:, None] - np.arange(old)) / widen
+    near, far = 1.5 * t**3 - 2.5 * t**2 + 1, -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2
+    weights = np.where(t < 1, near, np.where(t < 2, far, 0.0))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.tensorflow  # the cubic polynomial of PyTorch is another one
+@pytest.mark.parametrize("kind", ["ViT", "CLIP", "SigLIP"])
+@pytest.mark.parametrize("side", [64, 16, 32])
+def test_positions_are_interpolated_on_the_grid_of_patches(preset, kind, side):
+    old, extra, count = positions(of_keras_hub(preset(kind))), TOKENS[kind], side // 8
+    network = inner(create(preset(kind), side))
+    matrix = spline(4, count)
+    grid = np.einsum("ij,kl,jlc->ikc", matrix, matrix, old[extra:].reshape(4, 4, 16))
+    expected = np.concatenate([old[:extra], grid.reshape(-1, 16)])
+    np.testing.assert_allclose(positions(network), expected, atol=1e-6)
+    if side == 32:
+        np.testing.assert_array_equal(positions(network), old)
+
+
+def test_networks_that_take_other_sizes_themselves(preset):
+    network = inner(create(preset("DINOV2"), 64))
+    itself = of_keras_hub(preset("DINOV2"), image_shape=(64, 64, 3))
+    np.testing.assert_array_equal(positions(network), positions(itself))
+    resized, whole = inner(create(preset("DINOV3"), 64)), of_keras_hub(preset("DINOV3"))
+    for weight, expected in zip(resized.weights, whole.weights, strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    images = np.repeat(np.repeat(IMAGES, 2, axis=1), 3, axis=2)
+    pixels = images * np.float32(SCALE) + np.float32(OFFSET)
+    model = backbones.create("hub", (64, 96, 3), "pretrained", preset=preset("ResNet"))
+    expected = apply(of_keras_hub(preset("ResNet")), pixels)
+    assert expected.shape == (2, 8, 12, 64)
+    np.testing.assert_allclose(model(images), expected, atol=1e-4)
+
+
+def test_swin_transformers(preset):
+    model = create(preset("SwinTransformer"), 32)
+    images = np.tile(IMAGES, (1, 2, 2, 1))
+    tokens = create(preset("SwinTransformer"), 64)(images)
+    pixels = images * np.float32(SCALE) + np.float32(OFFSET)
+    expected = apply(of_keras_hub(preset("SwinTransformer")), pixels)
+    np.testing.assert_allclose(tokens, expected, atol=1e-5)
+    assert model.output_shape == (None, 16, 16)
+    with pytest.raises(ValueError, match="known multiples of 8, received 36 x 36"):
+        create(preset("SwinTransformer"), 36)
+
+
+def test_sizes_and_tokens_that_a_network_does_not_have(preset):
+    for tokens in ("class", "both"):
+        with pytest.raises(ValueError, match=f"tokens={tokens} needs .* ResNetBackbone has none"):
+            create(preset("ResNet"), tokens=tokens)
+    with pytest.raises(
+        ValueError, match="tokens=class is for the backbones .*; conv4 has no token"
+    ):
+        backbones.create("conv4", tokens="class")
+    with pytest.raises(ValueError, match="multiples of 8, received None x None"):
+        backbones.create("hub", preset=preset("ViT"))
+    for kind in ("CLIP", "DINOV3", "DINOV2"):
+        with pytest.raises(ValueError, match="square|height and width to be the same"):
+            backbones.create("hub", (32, 64, 3), preset=preset(kind))
+
+
+def test_weights_of_another_size_that_are_no_positions(preset, tmp_path):
+    """With images of 32 the second stage of this network has smaller windows, and other biases."""
+    network = keras_hub.models.SwinTransformerBackbone(
+        (64, 64, 3), patch_size=4, embed_dim=8, depths=(1, 1), num_heads=(1, 1), window_size=8
+    )
+    network.save_to_preset(tmp_path)
+    shutil.copy(f"{preset('SwinTransformer')}/image_converter.json", tmp_path)
+    with pytest.raises(ValueError, match="relative_position_bias.* are no positions of patches"):
+        create(str(tmp_path), 32)
+
+
+def test_random_weights_and_saved_weights(preset, tmp_path):
+    fresh = backbones.create("hub", (32, 32, 1), preset=preset("ViT"))
+    pretrained = inner(create(preset("ViT")))
+    assert not np.allclose(inner(fresh).get_weights()[1], pretrained.get_weights()[1])
+    fresh.save_weights(tmp_path / "mine.weights.h5")
+    again = backbones.create("hub", (32, 32, 1), tmp_path / "mine.weights.h5", preset=preset("ViT"))
+    np.testing.assert_array_equal(again(IMAGES[..., :1]), fresh(IMAGES[..., :1]))
+
+
+def test_names_of_presets(preset, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="needs a preset, such as dinov2_small"):
+        backbones.create("hub")
+    with pytest.raises(ValueError, match="preset=dinov2_small is for the backbones hub; conv4"):
+        backbones.create("conv4", preset="dinov2_small")
+    with pytest.raises(ValueError, match="received 'dinov2_smal'; did you mean dinov2_small?"):
+        backbones.create("hub", (28, 28, 3), preset="dinov2_smal")
+    for name, kind in {
+        "gemma3_1b": "Gemma3",
+        "sam3_pcs": "SAM3",
+        "dfine_nano_coco": "DFine",
+    }.items():
+        with pytest.raises(ValueError, match=f"{name}.* is a {kind}.* no map or tokens"):
+            backbones.create("hub", (32, 32, 3), preset=name)
+    with pytest.raises(ValueError, match="cannot be loaded .*no config.json"):
+        create(str(tmp_path))
+    shutil.copytree(preset("ViT"), tmp_path / "pixels")
+    (tmp_path / "pixels/image_converter.json").unlink()
+    with pytest.raises(ValueError, match="pixels' cannot be loaded .*image_converter.json"):
+        create(str(tmp_path / "pixels"))
+
+    def offline(*_, **__):
+        raise ConnectionError("api.kaggle.com:\nname not known")
+
+    monkeypatch.setattr("keras_hub.src.utils.preset_utils.kagglehub.model_download", offline)
+    with pytest.raises(OSError, match=r"'dinov2_small' cannot be loaded \(api.*: name not known\)"):
+        backbones.create("hub", (28, 28, 3), preset="dinov2_small")
+
+
+def test_where_the_weights_of_a_preset_are(preset, tmp_path, monkeypatch):
+    source = backbones.weights_source("hub", preset=preset("ViT"))
+    assert source.is_local and source.path.samefile(preset("ViT"))
+    monkeypatch.setattr("kagglehub.config.get_cache_folder", lambda: str(tmp_path))
+    handle = keras_hub.models.Backbone.presets["dinov2_small"]["kaggle_handle"]
+    source = backbones.weights_source("hub", preset="dinov2_small")
+    assert not source.is_local and handle in source.text
+    folder = tmp_path / "models" / handle.removeprefix("kaggle://")
+    folder.mkdir(parents=True)
+    (folder / "model.weights.h5").touch()
+    assert backbones.weights_source("hub", preset="dinov2_small").path == folder
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
+    assert not backbones.weights_source("hub", preset="hf://org/model").is_local
+
+
+def test_every_kind_of_preset_is_listed():
+    kinds = backbones.image_presets()
+    assert {f"{kind}Backbone" for kind in NETWORKS} <= set(kinds) and all(kinds.values())
+    for kind, name in {
+        "DINOV2Backbone": "dinov2_with_registers_base",
+        "DINOV3Backbone": "dinov3_vit_small_lvd1689m",
+        "SigLIPBackbone": "siglip2_base_patch16_256",
+        "EfficientNetBackbone": "efficientnet_b0_ra_imagenet",
+    }.items():
+        assert name in kinds[kind]

@@ -13,11 +13,12 @@ from gsp_tf._typing import PathLike
 from gsp_tf.data import identical_files, shared_images
 from gsp_tf.evaluation import distances_of_pairs, joined_groups, near_duplicate_groups
 from gsp_tf.recipe import Recipe
+from gsp_tf.serving._metadata import check_same_model
 from gsp_tf.serving.cleaning._images import CleanedImages, read_images
 from gsp_tf.serving.cleaning._pages import ordered_rows, write_duplicates_page
 from gsp_tf.serving.cleaning._tables import write_table
-from gsp_tf.serving.cleaning.altered_copies import CopyThresholds, calibrate_on_copies
-from gsp_tf.serving.thresholds import NAME, Thresholds
+from gsp_tf.serving.cleaning.altered_copies import DuplicateDistance, calibrate_on_copies
+from gsp_tf.serving.thresholds import Thresholds
 
 
 class Duplicates(NamedTuple):
@@ -38,7 +39,7 @@ class Duplicates(NamedTuple):
         recall: share of the near pairs that the search found, measured with some images.
         problems: dict from files that cannot be read to the reason.
         num_new: number of images that were embedded; `None` without a model.
-        copies: what altered copies say about the distance; `None` if it was given.
+        measured: the distance as altered copies give it; `None` if it was given.
         table: the CSV or Parquet file.
         page: the HTML file.
 
@@ -58,7 +59,7 @@ class Duplicates(NamedTuple):
     recall: float
     problems: dict[str, str]
     num_new: int | None
-    copies: CopyThresholds | None
+    measured: DuplicateDistance | None
     table: Path
     page: Path
 
@@ -96,8 +97,8 @@ def find_duplicates(
         run: run folder of the model that embeds images; `None` means that of the sources, if one is
             a run.
         distance: distance of near duplicates; `None` takes the thresholds.
-        thresholds: `Thresholds` or their file; `None` takes those of `calibrate_on_copies`, which
-            `out` keeps, and needs a run.
+        thresholds: `Thresholds` or their file; `None` measures the distance with
+            `calibrate_on_copies`, which needs a run, and keeps it in `out`.
         splits: recipe whose splits are the sets.
         table: format of the table.
         seed: seed of the samples.
@@ -126,10 +127,10 @@ def find_duplicates(
         if len(images.names) < 2:
             raise ValueError(f"Two images or more are needed; received {len(images.names)}.")
         numbers = identical_files(images.names)
-        near, recall, copies = np.full(len(numbers), -1), 1.0, None
+        near, recall, measured = np.full(len(numbers), -1), 1.0, None
         rows = images.readable
         if len(rows):
-            distance, copies = _distance(images, distance, thresholds, out, seed)
+            distance, measured = _distance(images, distance, thresholds, out, seed)
             found = near_duplicate_groups(
                 images.embeddings[rows], distance, images.metric, seed=seed
             )
@@ -154,7 +155,7 @@ def find_duplicates(
             recall,
             images.problems,
             images.num_new,
-            copies,
+            measured,
             out / f"duplicates.{table}",
             out / "duplicates.html",
         )
@@ -164,33 +165,49 @@ def find_duplicates(
 
 
 def _distance(images, distance, thresholds, out, seed):
-    """The distance of near duplicates, and the `CopyThresholds` if they were calibrated now."""
+    """The distance of near duplicates, and the `DuplicateDistance` if it was measured."""
     if distance is not None:
         return distance, None
-    kept = out / NAME
-    if thresholds is None and images.run is None:
+    if thresholds is not None:
+        return _distance_of_match(images, thresholds), None
+    if images.run is None:
         raise ValueError(
             "How near are near duplicates? Give a distance (--distance), thresholds of gsp-tf "
             "calibrate (--thresholds FILE), or the run of the model (--run RUN) to measure it on "
             "altered copies of the images."
         )
-    copies = None
-    if thresholds is None and not kept.is_file():
-        files = [name for name in images.names[images.readable] if Path(name).is_file()]
-        copies = calibrate_on_copies(images.run, files, kept, seed=seed)
-    if not isinstance(thresholds, Thresholds):
-        path, thresholds = thresholds or kept, Thresholds.read(thresholds or kept)
+    if images.metric != "euclidean":
+        raise ValueError(
+            f"The distance of near duplicates is measured for Euclidean distances, not for "
+            f"{images.metric} ones. Give it (--distance)."
+        )
+    kept = out / "distance.json"
+    if kept.is_file():
+        measured = DuplicateDistance.read(kept)
+        check_same_model(images.run.info, measured.model, f"{images.run.folder.path} and {kept}")
     else:
+        rows = images.readable
+        files = images.names[rows].tolist()
+        measured = calibrate_on_copies(images.run, files, images.embeddings[rows], seed=seed)
+        measured.write(kept)
+    return measured.distance, measured
+
+
+def _distance_of_match(images, thresholds):
+    """The distance up to which two images match by thresholds of the same model."""
+    path = thresholds
+    if isinstance(thresholds, Thresholds):
         path = "given"
-    whose = "the embeddings"
+    else:
+        thresholds = Thresholds.read(thresholds)
     if images.model is not None:
-        thresholds.check(images.model, images.metric, whose, path)
+        thresholds.check(images.model, images.metric, "the embeddings", path)
     elif thresholds.model is not None:
         raise ValueError(
             f"The thresholds {path} are those of a model, and the embeddings do not say which "
             "model made them. Give the distance (--distance)."
         )
-    return thresholds.match.distance.value, copies
+    return thresholds.match.distance.value
 
 
 def _sizes(names, groups):

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import numpy as np
 import pytest
 from miniatures import write_cars196, write_cifar100, write_cub200, write_in_shop, write_sop
 from runs import run_command
@@ -219,7 +218,7 @@ def test_a_broken_image_and_a_loss_that_is_not_finite(check, miniatures, tmp_pat
 
 def test_identical_images_that_sets_share_are_named(write_recipe, digits, tmp_path):
     folder = shutil.copytree(digits, tmp_path / "digits")
-    recipe = load_recipe(write_recipe(), [f"data.path={folder}"])
+    recipe = load_recipe(write_recipe(), ["--data.path", str(folder)])
     facts = check_recipe(recipe, tmp_path / "run").facts
     assert facts["shared images"] == "none is in two of train, validation, test"
     splits = load_splits(recipe)

@@ -132,7 +132,7 @@ def find_duplicates(
         if len(rows):
             distance, measured = _distance(images, distance, thresholds, out, seed)
             found = near_duplicate_groups(
-                images.embeddings[rows], distance, images.metric, seed=seed
+                images.embeddings_of(rows), distance, images.metric, seed=seed
             )
             near[rows], recall = found.groups, found.recall
         elif distance is not None or thresholds is not None:
@@ -188,7 +188,7 @@ def _distance(images, distance, thresholds, out, seed):
     else:
         rows = images.readable
         files = images.names[rows].tolist()
-        measured = calibrate_on_copies(images.run, files, images.embeddings[rows], seed=seed)
+        measured = calibrate_on_copies(images.run, files, images.embeddings_of(rows), seed=seed)
         measured.write(kept)
     return measured.distance, measured
 

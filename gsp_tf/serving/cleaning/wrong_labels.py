@@ -103,8 +103,7 @@ def find_label_errors(
             )
         class_names, labels = np.unique([images.labels[row] for row in rows], return_inverse=True)
         metric = metric or images.metric
-        every = len(rows) == len(images.names)
-        embeddings = images.embeddings if every else images.embeddings[rows]
+        embeddings = images.embeddings_of(rows)
         votes = label_votes(embeddings, labels, min(k, len(rows) - 2), metric)
         found = LabelErrors(
             images.names[rows],

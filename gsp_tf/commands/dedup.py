@@ -64,6 +64,8 @@ def command(
         f"{counted(int(in_groups.sum()), 'image')}. Besides the representatives, "
         f"{identical:,} are identical files and {copies.sum() - identical:,} near duplicates."
     )
+    if found.num_mixed:
+        print(f"{counted(found.num_mixed, 'group')} with images of different labels.")
     if found.recall < 1:
         print(f"The search found {100 * found.recall:.1f} % of the near pairs of 256 images.")
     _show_shared(found)

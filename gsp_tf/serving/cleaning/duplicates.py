@@ -26,6 +26,7 @@ class Duplicates(NamedTuple):
 
     Args:
         names: texts `(N,)`, absolute paths; names of embeddings without a file.
+        labels: N texts, `None` where unknown.
         groups: integers `(N,)`, the group of each image, -1 for an image without a duplicate.
         representatives: integers `(N,)`, for each image of a group the row of its representative,
             else -1.
@@ -45,10 +46,11 @@ class Duplicates(NamedTuple):
 
     Example:
         >>> Duplicates._fields[:2]
-        ('names', 'groups')
+        ('names', 'labels')
     """
 
     names: np.ndarray
+    labels: list[str | None]
     groups: np.ndarray
     representatives: np.ndarray
     is_identical: np.ndarray
@@ -67,6 +69,15 @@ class Duplicates(NamedTuple):
     def count(self) -> int:
         """Number of groups."""
         return int(self.groups.max(initial=-1)) + 1
+
+    @property
+    def num_mixed(self) -> int:
+        """Number of groups with images of different labels."""
+        labels: dict[int, set[str]] = {}
+        for row in np.flatnonzero(self.groups >= 0):
+            if self.labels[row] is not None:
+                labels.setdefault(int(self.groups[row]), set()).add(self.labels[row])
+        return sum(len(of) > 1 for of in labels.values())
 
 
 def find_duplicates(
@@ -145,6 +156,7 @@ def find_duplicates(
         best = _representatives(images.names, groups, sizes)
         duplicates = Duplicates(
             images.names,
+            images.labels,
             groups,
             best,
             (best >= 0) & (numbers >= 0) & (numbers == numbers[best]),
@@ -159,7 +171,7 @@ def find_duplicates(
             out / f"duplicates.{table}",
             out / "duplicates.html",
         )
-        write_table(duplicates.table, _columns(duplicates, images.labels, sizes))
+        write_table(duplicates.table, _columns(duplicates, sizes))
         write_duplicates_page(duplicates, sizes)
     return duplicates
 
@@ -248,14 +260,14 @@ def _shared(groups, sets):
     return shared_images(np.where(sets == "", -1, groups), sets.tolist())
 
 
-def _columns(found, labels, sizes):
+def _columns(found, sizes):
     """The columns of the table: one row for each image of a group, the representative first."""
     rows = ordered_rows(found)
     columns = {
         "group": found.groups[rows],
         "representative": rows == found.representatives[rows],
         "path": found.names[rows].tolist(),
-        "label": [labels[row] for row in rows],
+        "label": [found.labels[row] for row in rows],
         "kind": np.where(found.is_identical[rows], "identical", "near").tolist(),
         "distance": pa.array(found.distances[rows], from_pandas=True),
         "width": sizes[rows, 0],

@@ -65,6 +65,7 @@ def test_planted_copies_are_found_and_images_stay_as_they_are(colours_run, photo
     near = dict.fromkeys(("quality.jpg", "half.png", "mirrored.png"), "near")
     assert kinds == {second: "identical", **near}
     best = {Path(row["path"]).name for row in rows if row["representative"]}
+    assert found.num_mixed == 0
     assert {"12.png", "mirrored and larger.png"} < best and first in best
     sizes = {Path(row["path"]).name: (row["width"], row["height"]) for row in rows}
     assert sizes["half.png"] == (32, 32) and sizes["mirrored and larger.png"] == (96, 96)

@@ -86,8 +86,8 @@ def test_pages_show_every_picture_and_load_nothing(
     pictures = np.count_nonzero(found.groups >= 0)
     for page, figures, missing in (
         (found.page, pictures, 0),
-        (errors.page, 6 * len(errors.ranked), 0),
-        (of_arrays.page, 6 * len(of_arrays.ranked), 6 * len(of_arrays.ranked)),
+        (errors.page, 5 * len(errors.ranked), 0),
+        (of_arrays.page, 5 * len(of_arrays.ranked), 5 * len(of_arrays.ranked)),
     ):
         requested, complaints = [], []
         tab = browser.new_page()

@@ -5,6 +5,7 @@ from typing import Literal
 from gsp_tf.commands.dedup import show_new
 
 _MOST_NAMED = 10
+_MANY = 0.2
 
 
 def command(
@@ -43,6 +44,11 @@ def command(
         f"The neighbours of {len(found.ranked):,} of {counted(len(found.names), 'image')} disagree "
         "with the label."
     )
+    if len(found.ranked) > _MANY * len(found.names):
+        print(
+            "These are so many that the model does not tell the classes apart well: trust only the "
+            "highest scores, or take another model."
+        )
     for row in found.ranked[:_MOST_NAMED]:
         label, suggested = (
             found.class_names[of[row]] for of in (found.labels, found.votes.suggested)

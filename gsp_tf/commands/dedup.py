@@ -46,11 +46,13 @@ def command(
         recipe = load_recipe(splits)
     found = find_duplicates(sources, out, run, distance, thresholds, recipe, table, seed)
     show_new(found)
-    if found.copies is not None:
-        shares = ", ".join(f"{name} {100 * of:.0f} %" for name, of in found.copies.found.items())
+    if found.measured is not None:
+        shares = [f"{name} {100 * of:.0f} %" for name, of in found.measured.found.items()]
         print(
-            f"Near duplicates are at most {found.distance:.4f} apart, as altered copies of "
-            f"{counted(found.copies.num_images, 'image')} say. It finds of the copies: {shares}."
+            f"Near duplicates are at most {found.distance:.4f} apart: "
+            f"{100 * found.measured.false_share:g} % of the images without a duplicate are as near "
+            f"to another one. It finds these altered copies of "
+            f"{counted(found.measured.images, 'image')}: {', '.join(shares)}."
         )
     elif found.distance is not None:
         print(f"Near duplicates are at most {found.distance:.4f} apart.")
@@ -62,6 +64,8 @@ def command(
         f"{counted(int(in_groups.sum()), 'image')}. Besides the representatives, "
         f"{identical:,} are identical files and {copies.sum() - identical:,} near duplicates."
     )
+    if found.num_mixed:
+        print(f"{counted(found.num_mixed, 'group')} with images of different labels.")
     if found.recall < 1:
         print(f"The search found {100 * found.recall:.1f} % of the near pairs of 256 images.")
     _show_shared(found)

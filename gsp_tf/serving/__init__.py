@@ -7,7 +7,7 @@ from gsp_tf._lazy import import_lazily
 if TYPE_CHECKING:
     from gsp_tf.serving.calibration import calibrate
     from gsp_tf.serving.cleaning import (
-        CopyThresholds,
+        DuplicateDistance,
         Duplicates,
         LabelErrors,
         calibrate_on_copies,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchEmbedder",
     "Collection",
-    "CopyThresholds",
+    "DuplicateDistance",
     "Duplicates",
     "EmbeddingsFolder",
     "ExportMetadata",

@@ -1,4 +1,5 @@
 import functools
+import shutil
 import sys
 from pathlib import Path
 
@@ -8,7 +9,8 @@ from miniatures import write_cars196, write_cifar100, write_cub200, write_in_sho
 from runs import run_command
 
 from gsp_tf import backbones, data
-from gsp_tf.experiment import build_learner
+from gsp_tf.experiment import Splits, build_learner, check_recipe, load_splits
+from gsp_tf.experiment._facts import shared_facts
 from gsp_tf.recipe import load_recipe
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -212,3 +214,28 @@ def test_a_broken_image_and_a_loss_that_is_not_finite(check, miniatures, tmp_pat
     options = [*small("cub200"), "--data.classes_per_batch", "8", "--loss.temperature", "1e-45"]
     code, output = check(*files, options=options)
     assert code == 1 and "The loss of the first batch is not finite" in output
+
+
+def test_identical_images_that_sets_share_are_named(write_recipe, digits, tmp_path):
+    folder = shutil.copytree(digits, tmp_path / "digits")
+    recipe = load_recipe(write_recipe(), ["--data.path", str(folder)])
+    facts = check_recipe(recipe, tmp_path / "run").facts
+    assert facts["shared images"] == "none is in two of train, validation, test"
+    splits = load_splits(recipe)
+    first, second = splits.train.paths[0], splits.test.paths[5]
+    shutil.copy(first, second)
+    facts = check_recipe(recipe, tmp_path / "run").facts
+    expected = f"1 of train and 1 of test, such as {first} and {second}"
+    assert facts["shared images"] == expected
+
+
+def test_identical_arrays_that_sets_share_are_counted():
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 1)).astype("uint8")
+    pixels[4] = pixels[1]
+    train, validation, test = (
+        data.ArrayImages(pixels[part : part + 2], [0, 0], ["a"]) for part in (0, 2, 4)
+    )
+    text = shared_facts(Splits(train, validation, test))["shared images"]
+    assert text == "1 of train and 1 of test, such as image 1 and image 0"
+    text = shared_facts(Splits(train, test, test))["shared images"]  # the two are one set
+    assert text == "1 of train and 1 of validation, such as image 1 and image 0"

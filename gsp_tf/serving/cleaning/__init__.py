@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.serving.cleaning.altered_copies import CopyThresholds, calibrate_on_copies
+    from gsp_tf.serving.cleaning.altered_copies import DuplicateDistance, calibrate_on_copies
     from gsp_tf.serving.cleaning.duplicates import Duplicates, find_duplicates
     from gsp_tf.serving.cleaning.wrong_labels import LabelErrors, find_label_errors
 
 __all__ = [
-    "CopyThresholds",
+    "DuplicateDistance",
     "Duplicates",
     "LabelErrors",
     "calibrate_on_copies",

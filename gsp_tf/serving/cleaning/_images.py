@@ -53,6 +53,10 @@ class CleanedImages(NamedTuple):
             return np.empty(0, np.int64)
         return np.flatnonzero(np.isfinite(self.embeddings[:, 0]))
 
+    def embeddings_of(self, rows: np.ndarray) -> np.ndarray:
+        """The embeddings of some rows in ascending order; of all rows without a copy."""
+        return self.embeddings if len(rows) == len(self.names) else self.embeddings[rows]
+
 
 def read_images(
     sources: Sequence[PathLike],

@@ -9,7 +9,7 @@ from gsp_tf.visual import GallerySection, Picture, write_gallery_page
 _MOST_GROUPS = 200
 _MOST_PICTURES = 24
 _MOST_SHOWN = 200
-_NEIGHBOURS = 5
+_NEIGHBOURS = 4
 
 
 def ordered_rows(found):

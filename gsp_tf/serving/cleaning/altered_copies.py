@@ -1,25 +1,25 @@
 """The distance of near duplicates, measured on altered copies of images."""
 
 import io
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from PIL import Image, ImageEnhance, ImageOps
 
 from gsp_tf._console import show_progress
 from gsp_tf._typing import PathLike
 from gsp_tf.data import UnreadableImageError, read_image
-from gsp_tf.evaluation import nearest_neighbours
-from gsp_tf.serving.calibration import calibrate
+from gsp_tf.evaluation import ExactSearch
+from gsp_tf.serving._metadata import Metadata, ModelInfo
 from gsp_tf.serving.embedding import RunModel
-from gsp_tf.serving.labelled import LabelledEmbeddings
-from gsp_tf.serving.thresholds import Thresholds
 
 _QUALITY = 50
 _CROP = 0.05
 _BRIGHTNESS = 1.2
-_RULE_OF_THREE = 3
+_BELOW = 1e-4
 _FEWEST = 20
 _BLOCK = 32
 
@@ -35,11 +35,9 @@ def _file(image, kind, **options):
     return buffer.getvalue()
 
 
-_ENCODED = {
+_ALTERATIONS = {
     "JPEG of quality 50": lambda image: _file(image, "JPEG", quality=_QUALITY),
     "half the size": lambda image: _png(image.resize([max(1, side // 2) for side in image.size])),
-}
-_ALTERATIONS = _ENCODED | {
     "20 % brighter": lambda image: _png(ImageEnhance.Brightness(image).enhance(_BRIGHTNESS)),
     "cropped by 5 % on each side": lambda image: _png(
         ImageOps.crop(image, int(_CROP * min(image.size)))
@@ -48,117 +46,118 @@ _ALTERATIONS = _ENCODED | {
 }
 
 
-class CopyThresholds(NamedTuple):
-    """Thresholds for near duplicates, and the share of altered copies that they find.
+@dataclass(frozen=True)
+class DuplicateDistance(Metadata):
+    """The distance of near duplicates, and what it finds; the contents of `distance.json`.
 
     Args:
-        thresholds: `Thresholds`, whose distance of match is that of near duplicates.
-        found: the share of the copies up to that distance from their original, by alteration.
-        num_images: number of images whose copies were compared.
+        model: the model of the embeddings.
+        distance: two images up to this Euclidean distance are near duplicates.
+        false_share: the promised share of images without a duplicate that are near another image.
+        images: number of images that it was measured on.
+        found: the share of altered copies up to that distance from their original, by alteration.
 
     Example:
-        >>> CopyThresholds(None, {"mirrored": 0.9}, 512).found["mirrored"]
-        0.9
+        >>> DuplicateDistance.read("no/such/distance.json")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: ...
     """
 
-    thresholds: Thresholds
+    format: ClassVar[str] = "gsp_tf duplicate distance"
+    format_version: ClassVar[int] = 1
+    model: ModelInfo
+    distance: float
+    false_share: float
+    images: int
     found: dict[str, float]
-    num_images: int
 
 
 def calibrate_on_copies(
     run: RunModel | PathLike,
-    images: list[str],
-    out: PathLike,
-    false_match_rate: float = 1e-6,
+    images: Sequence[str],
+    embeddings: ArrayLike,
+    false_share: float = 0.01,
     most_images: int = 512,
     seed: int = 0,
-) -> CopyThresholds:
-    """Calibrates the distance of near duplicates on altered copies of some images.
+) -> DuplicateDistance:
+    """Finds the distance of near duplicates in a collection, with altered copies of some images.
 
-    Each of a random sample of the images is altered in five ways: saved as a JPEG of quality
-    50, reduced to half its size, made 20 % brighter, cropped by 5 % on each side, and mirrored. An
-    image and its copies are one class for `calibrate`, so two images match up to the largest
-    distance at which at most `false_match_rate` of the pairs of different images match. An image
-    that is nearer to another image than to one of its first two copies counts as a duplicate
-    itself and is left out.
+    The distance is the largest at which at most `false_share` of a random sample of the images have
+    another image of the collection up to it. Images with a duplicate must not count here: an image
+    that is nearer to another one than to its own copy saved as a JPEG of quality 50 is left out.
+
+    Each image of the sample is altered in five ways: saved as a JPEG of quality 50, reduced to half
+    its size, made 20 % brighter, cropped by 5 % on each side, and mirrored. The result says how
+    many of these copies the distance finds.
 
     Args:
         run: run folder of the model, or its `RunModel`.
-        images: image files.
-        out: file for the `Thresholds`, replaced in one step.
-        false_match_rate: promised share of false matches; a sample with too few pairs for it gives
-            the smallest rate that they support.
+        images: N image files, the collection.
+        embeddings: floats `(N, D)` of the collection, by the same model.
+        false_share: accepted share of images that are near another one but no duplicate of it.
         most_images: size of the sample.
         seed: seed of the sample.
 
     Returns:
-        `CopyThresholds`.
+        `DuplicateDistance`.
 
     Raises:
-        ValueError: if fewer than 20 images remain, or no distance keeps the rate.
+        ValueError: if fewer than 20 images of the sample have no duplicate, or false_share is not
+            in [0, 1).
 
     Example:
-        >>> calibrate_on_copies("no/such/run", ["a.jpg"], "thresholds.json")
+        >>> calibrate_on_copies("no/such/run", ["a.jpg"], np.ones((1, 8)))
         Traceback (most recent call last):
             ...
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
+    if not 0 <= false_share < 1:
+        raise ValueError(f"false_share must be in [0, 1); received {false_share}.")
     model = run if isinstance(run, RunModel) else RunModel(run)
-    sample = np.random.default_rng(seed).permutation(sorted(set(images)))[:most_images]
-    taken, embeddings = _embedded_copies(model, sample.tolist())
-    _check_enough(taken, "can be read")
-    to_copies = np.linalg.norm(embeddings[:, 1:] - embeddings[:, :1], axis=-1)
-    _, nearest = nearest_neighbours(embeddings[:, 0])
-    is_kept = nearest[:, 0] > to_copies[:, : len(_ENCODED)].max(axis=1)
-    taken = [path for path, kept in zip(taken, is_kept, strict=True) if kept]
-    _check_enough(taken, "are nearer to their own copies than to another image")
-    versions = embeddings.shape[1]
-    negatives = versions**2 * len(taken) * (len(taken) - 1) // 2
-    rate = max(false_match_rate, _RULE_OF_THREE / negatives)
-    thresholds = calibrate(
-        LabelledEmbeddings(
-            embeddings[is_kept].reshape(len(taken) * versions, -1),
-            np.repeat(np.arange(len(taken)), versions),
-            taken,
-            "euclidean",
-            model.info,
-            f"altered copies of {len(taken)} images",
-            Path(out),
-            [],
-        ),
-        rate,
-        seed=seed,
+    rows = np.random.default_rng(seed).permutation(len(images))[:most_images]
+    rows, versions = _embedded_copies(model, images, rows)
+    _check_enough(len(rows), "can be read")
+    to_copies = np.linalg.norm(versions[:, 1:] - versions[:, :1], axis=-1)
+    search = ExactSearch(embeddings)
+    nearest = search(np.asarray(embeddings)[rows], 1, rows)[1][:, 0]
+    alone = np.sort(nearest[nearest > to_copies[:, 0]])
+    _check_enough(len(alone), "are nearer to their own JPEG copy than to another image")
+    distance = alone[int(false_share * len(alone))] * (1 - _BELOW)
+    found = (to_copies <= distance).mean(axis=0)
+    return DuplicateDistance(
+        model.info,
+        float(distance),
+        false_share,
+        len(rows),
+        dict(zip(_ALTERATIONS, map(float, found), strict=True)),
     )
-    shares = (to_copies[is_kept] <= thresholds.match.distance.value).mean(axis=0)
-    found = dict(zip(_ALTERATIONS, map(float, shares), strict=True))
-    return CopyThresholds(thresholds, found, len(taken))
 
 
-def _embedded_copies(model, images):
-    """The readable images, and embeddings `(n, 1 + alterations, D)` of each and its copies."""
+def _embedded_copies(model, images, rows):
+    """The rows of readable images, and embeddings `(n, 1 + alterations, D)` of their versions."""
     side = model.recipe.data.resize or model.recipe.data.image_size
     taken, embeddings = [], []
-    blocks = [images[start : start + _BLOCK] for start in range(0, len(images), _BLOCK)]
+    blocks = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
     for block in show_progress(blocks, "Embedding altered copies", len(blocks)):
         files = []
-        for path in block:
+        for row in block:
             try:
-                image = Image.fromarray(np.squeeze(read_image(path, min_side=2 * side)))
+                image = Image.fromarray(np.squeeze(read_image(images[row], min_side=2 * side)))
             except UnreadableImageError:
                 continue
-            taken.append(path)
+            taken.append(row)
             files += [_png(image), *(alter(image) for alter in _ALTERATIONS.values())]
         if files:
             found = model.embed_images(files).embeddings
             embeddings.append(found.reshape(-1, 1 + len(_ALTERATIONS), model.dim))
-    return taken, np.concatenate(embeddings or [np.empty((0, 1, 1))])
+    return np.array(taken, int), np.concatenate(embeddings or [np.empty((0, 1, 1))])
 
 
-def _check_enough(images, what):
+def _check_enough(count, what):
     """Raises `ValueError` if too few images remain."""
-    if len(images) < _FEWEST:
+    if count < _FEWEST:
         raise ValueError(
-            f"Only {len(images)} images {what}, too few to measure how far near duplicates are "
-            f"apart; {_FEWEST} are needed. Give the distance (--distance)."
+            f"Only {count} images {what}, too few to measure how far near duplicates are apart; "
+            f"{_FEWEST} are needed. Give the distance (--distance)."
         )

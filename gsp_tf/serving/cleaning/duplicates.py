@@ -13,11 +13,12 @@ from gsp_tf._typing import PathLike
 from gsp_tf.data import identical_files, shared_images
 from gsp_tf.evaluation import distances_of_pairs, joined_groups, near_duplicate_groups
 from gsp_tf.recipe import Recipe
+from gsp_tf.serving._metadata import check_same_model
 from gsp_tf.serving.cleaning._images import CleanedImages, read_images
 from gsp_tf.serving.cleaning._pages import ordered_rows, write_duplicates_page
 from gsp_tf.serving.cleaning._tables import write_table
-from gsp_tf.serving.cleaning.altered_copies import CopyThresholds, calibrate_on_copies
-from gsp_tf.serving.thresholds import NAME, Thresholds
+from gsp_tf.serving.cleaning.altered_copies import DuplicateDistance, calibrate_on_copies
+from gsp_tf.serving.thresholds import Thresholds
 
 
 class Duplicates(NamedTuple):
@@ -25,6 +26,7 @@ class Duplicates(NamedTuple):
 
     Args:
         names: texts `(N,)`, absolute paths; names of embeddings without a file.
+        labels: N texts, `None` where unknown.
         groups: integers `(N,)`, the group of each image, -1 for an image without a duplicate.
         representatives: integers `(N,)`, for each image of a group the row of its representative,
             else -1.
@@ -38,16 +40,17 @@ class Duplicates(NamedTuple):
         recall: share of the near pairs that the search found, measured with some images.
         problems: dict from files that cannot be read to the reason.
         num_new: number of images that were embedded; `None` without a model.
-        copies: what altered copies say about the distance; `None` if it was given.
+        measured: the distance as altered copies give it; `None` if it was given.
         table: the CSV or Parquet file.
         page: the HTML file.
 
     Example:
         >>> Duplicates._fields[:2]
-        ('names', 'groups')
+        ('names', 'labels')
     """
 
     names: np.ndarray
+    labels: list[str | None]
     groups: np.ndarray
     representatives: np.ndarray
     is_identical: np.ndarray
@@ -58,7 +61,7 @@ class Duplicates(NamedTuple):
     recall: float
     problems: dict[str, str]
     num_new: int | None
-    copies: CopyThresholds | None
+    measured: DuplicateDistance | None
     table: Path
     page: Path
 
@@ -66,6 +69,15 @@ class Duplicates(NamedTuple):
     def count(self) -> int:
         """Number of groups."""
         return int(self.groups.max(initial=-1)) + 1
+
+    @property
+    def num_mixed(self) -> int:
+        """Number of groups with images of different labels."""
+        labels: dict[int, set[str]] = {}
+        for row in np.flatnonzero(self.groups >= 0):
+            if self.labels[row] is not None:
+                labels.setdefault(int(self.groups[row]), set()).add(self.labels[row])
+        return sum(len(of) > 1 for of in labels.values())
 
 
 def find_duplicates(
@@ -96,8 +108,8 @@ def find_duplicates(
         run: run folder of the model that embeds images; `None` means that of the sources, if one is
             a run.
         distance: distance of near duplicates; `None` takes the thresholds.
-        thresholds: `Thresholds` or their file; `None` takes those of `calibrate_on_copies`, which
-            `out` keeps, and needs a run.
+        thresholds: `Thresholds` or their file; `None` measures the distance with
+            `calibrate_on_copies`, which needs a run, and keeps it in `out`.
         splits: recipe whose splits are the sets.
         table: format of the table.
         seed: seed of the samples.
@@ -126,12 +138,12 @@ def find_duplicates(
         if len(images.names) < 2:
             raise ValueError(f"Two images or more are needed; received {len(images.names)}.")
         numbers = identical_files(images.names)
-        near, recall, copies = np.full(len(numbers), -1), 1.0, None
+        near, recall, measured = np.full(len(numbers), -1), 1.0, None
         rows = images.readable
         if len(rows):
-            distance, copies = _distance(images, distance, thresholds, out, seed)
+            distance, measured = _distance(images, distance, thresholds, out, seed)
             found = near_duplicate_groups(
-                images.embeddings[rows], distance, images.metric, seed=seed
+                images.embeddings_of(rows), distance, images.metric, seed=seed
             )
             near[rows], recall = found.groups, found.recall
         elif distance is not None or thresholds is not None:
@@ -144,6 +156,7 @@ def find_duplicates(
         best = _representatives(images.names, groups, sizes)
         duplicates = Duplicates(
             images.names,
+            images.labels,
             groups,
             best,
             (best >= 0) & (numbers >= 0) & (numbers == numbers[best]),
@@ -154,43 +167,59 @@ def find_duplicates(
             recall,
             images.problems,
             images.num_new,
-            copies,
+            measured,
             out / f"duplicates.{table}",
             out / "duplicates.html",
         )
-        write_table(duplicates.table, _columns(duplicates, images.labels, sizes))
+        write_table(duplicates.table, _columns(duplicates, sizes))
         write_duplicates_page(duplicates, sizes)
     return duplicates
 
 
 def _distance(images, distance, thresholds, out, seed):
-    """The distance of near duplicates, and the `CopyThresholds` if they were calibrated now."""
+    """The distance of near duplicates, and the `DuplicateDistance` if it was measured."""
     if distance is not None:
         return distance, None
-    kept = out / NAME
-    if thresholds is None and images.run is None:
+    if thresholds is not None:
+        return _distance_of_match(images, thresholds), None
+    if images.run is None:
         raise ValueError(
             "How near are near duplicates? Give a distance (--distance), thresholds of gsp-tf "
             "calibrate (--thresholds FILE), or the run of the model (--run RUN) to measure it on "
             "altered copies of the images."
         )
-    copies = None
-    if thresholds is None and not kept.is_file():
-        files = [name for name in images.names[images.readable] if Path(name).is_file()]
-        copies = calibrate_on_copies(images.run, files, kept, seed=seed)
-    if not isinstance(thresholds, Thresholds):
-        path, thresholds = thresholds or kept, Thresholds.read(thresholds or kept)
+    if images.metric != "euclidean":
+        raise ValueError(
+            f"The distance of near duplicates is measured for Euclidean distances, not for "
+            f"{images.metric} ones. Give it (--distance)."
+        )
+    kept = out / "distance.json"
+    if kept.is_file():
+        measured = DuplicateDistance.read(kept)
+        check_same_model(images.run.info, measured.model, f"{images.run.folder.path} and {kept}")
     else:
+        rows = images.readable
+        files = images.names[rows].tolist()
+        measured = calibrate_on_copies(images.run, files, images.embeddings_of(rows), seed=seed)
+        measured.write(kept)
+    return measured.distance, measured
+
+
+def _distance_of_match(images, thresholds):
+    """The distance up to which two images match by thresholds of the same model."""
+    path = thresholds
+    if isinstance(thresholds, Thresholds):
         path = "given"
-    whose = "the embeddings"
+    else:
+        thresholds = Thresholds.read(thresholds)
     if images.model is not None:
-        thresholds.check(images.model, images.metric, whose, path)
+        thresholds.check(images.model, images.metric, "the embeddings", path)
     elif thresholds.model is not None:
         raise ValueError(
             f"The thresholds {path} are those of a model, and the embeddings do not say which "
             "model made them. Give the distance (--distance)."
         )
-    return thresholds.match.distance.value, copies
+    return thresholds.match.distance.value
 
 
 def _sizes(names, groups):
@@ -231,14 +260,14 @@ def _shared(groups, sets):
     return shared_images(np.where(sets == "", -1, groups), sets.tolist())
 
 
-def _columns(found, labels, sizes):
+def _columns(found, sizes):
     """The columns of the table: one row for each image of a group, the representative first."""
     rows = ordered_rows(found)
     columns = {
         "group": found.groups[rows],
         "representative": rows == found.representatives[rows],
         "path": found.names[rows].tolist(),
-        "label": [labels[row] for row in rows],
+        "label": [found.labels[row] for row in rows],
         "kind": np.where(found.is_identical[rows], "identical", "near").tolist(),
         "distance": pa.array(found.distances[rows], from_pandas=True),
         "width": sizes[rows, 0],

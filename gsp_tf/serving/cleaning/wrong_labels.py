@@ -98,13 +98,12 @@ def find_label_errors(
         rows = images.readable[has_label[images.readable]]
         if len(rows) < 3:
             raise ValueError(
-                f"Three images with labels or more are needed; received {counted(len(rows), 'one')}"
-                f" of {counted(len(images.names), 'image')}."
+                f"Three images with labels or more are needed; received {len(rows)} among "
+                f"{counted(len(images.names), 'image')}."
             )
         class_names, labels = np.unique([images.labels[row] for row in rows], return_inverse=True)
         metric = metric or images.metric
-        every = len(rows) == len(images.names)
-        embeddings = images.embeddings if every else images.embeddings[rows]
+        embeddings = images.embeddings_of(rows)
         votes = label_votes(embeddings, labels, min(k, len(rows) - 2), metric)
         found = LabelErrors(
             images.names[rows],

@@ -11,6 +11,7 @@ from PIL import Image
 
 from gsp_tf.recipe import load_recipe
 from gsp_tf.serving import (
+    DuplicateDistance,
     LabelledEmbeddings,
     RunModel,
     build_index,
@@ -64,6 +65,7 @@ def test_planted_copies_are_found_and_images_stay_as_they_are(colours_run, photo
     near = dict.fromkeys(("quality.jpg", "half.png", "mirrored.png"), "near")
     assert kinds == {second: "identical", **near}
     best = {Path(row["path"]).name for row in rows if row["representative"]}
+    assert found.num_mixed == 0
     assert {"12.png", "mirrored and larger.png"} < best and first in best
     sizes = {Path(row["path"]).name: (row["width"], row["height"]) for row in rows}
     assert sizes["half.png"] == (32, 32) and sizes["mirrored and larger.png"] == (96, 96)
@@ -146,31 +148,44 @@ def test_embeddings_from_anywhere_have_the_same_groups(tmp_path):
 
 
 def test_splits_of_a_run_and_of_a_recipe_share_images(colours, colours_run, photos, tmp_path):
-    found = find_duplicates(colours_run, tmp_path / "out", distance=0.06)
+    found = find_duplicates(colours_run, tmp_path / "out", distance=0.2)
     assert set(found.sets) == {"train", "validation", "test"} and len(found.names) == 24
     embedded = RunModel(colours_run).embed_images(found.names.tolist()).embeddings
     path = write_embeddings(tmp_path / "embedded", embedded, found.names.tolist())
     recipe = load_recipe(colours.parent / "recipe.yaml")
-    again = find_duplicates(path, tmp_path / "again", distance=0.06, splits=recipe)
+    again = find_duplicates(path, tmp_path / "again", distance=0.2, splits=recipe)
     assert (again.groups == found.groups).all() and (again.sets == found.sets).all()
     assert found.shared and found.shared.keys() == again.shared.keys()
 
 
-def test_thresholds_are_measured_on_altered_copies_and_kept(
+def test_the_distance_is_measured_on_altered_copies_and_kept(
     colours, colours_run, tmp_path, command
 ):
     arguments = ["dedup", colours, "--run", colours_run, "--out", tmp_path / "out"]
     code, printed, _ = command(*arguments)
-    assert code == 0 and "as altered copies of" in printed
-    assert "JPEG of quality 50 100 %, half the size 100 %" in printed
-    kept = (tmp_path / "out" / "thresholds.json").read_bytes()
-    code, printed, _ = command(*arguments)
-    assert code == 0 and "altered copies" not in printed and "0 groups" in printed
-    assert (tmp_path / "out" / "thresholds.json").read_bytes() == kept
-    files = list(map(str, colours.rglob("*.png")))
-    found = calibrate_on_copies(colours_run, files, tmp_path / "again.json")
-    assert found.thresholds.match.false_match_rate.value <= 1e-3
-    assert found.num_images == 24 and 0.02 < found.thresholds.match.distance.value < 0.06
+    assert code == 0 and "copies of 24 images: JPEG of quality 50 100 %, half the" in printed
+    assert "0 groups" in printed
+    kept = (tmp_path / "out" / "distance.json").read_bytes()
+    assert command(*arguments)[0] == 0
+    assert (tmp_path / "out" / "distance.json").read_bytes() == kept
+    # Images with a duplicate do not count: the distance is that to the nearest other image.
+    files = sorted(map(str, colours.rglob("*.png")))
+    embeddings = RunModel(colours_run).embed_images(files).embeddings
+    between = np.linalg.norm(embeddings[:, None] - embeddings, axis=-1)
+    nearest = (between + np.diag(np.full(24, np.inf))).min(axis=1)
+    assert DuplicateDistance.read(tmp_path / "out" / "distance.json") == calibrate_on_copies(
+        colours_run, files, embeddings
+    )
+    for share, rank in ((0, 0), (0.5, 12)):
+        found = calibrate_on_copies(colours_run, files, embeddings, share)
+        assert found.distance == pytest.approx(np.sort(nearest)[rank], rel=1e-3)
+    doubled = [*files, files[0]]
+    found = calibrate_on_copies(colours_run, doubled, embeddings[[*range(24), 0]], 0)
+    assert found.distance == pytest.approx(
+        np.sort(between[1:, 1:][~np.eye(23, dtype=bool)])[0], rel=1e-3
+    )
+    with pytest.raises(ValueError, match="Only 5 images can be read, too few"):
+        calibrate_on_copies(colours_run, files[:5], embeddings[:5])
 
 
 def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_path, command):
@@ -199,7 +214,7 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
         ([folder, colours, *with_distance], "has no embeddings to compare with the others"),
         ([colours, *with_distance], "A distance is for embeddings, and there are none"),
         ([compressed, *with_distance], "is compressed (ivf_sq8)"),
-        ([tmp_path / "unknown.json"], "cannot be read"),
+        ([tmp_path / "unknown.json"], "Two images or more are needed; received 1."),
     ):
         code, _, errors = command("dedup", *arguments, "--out", tmp_path / "out")
         assert code == 1 and message in errors and "Traceback" not in errors, (arguments, errors)

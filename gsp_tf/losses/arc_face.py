@@ -8,6 +8,7 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
+from gsp_tf.losses._reductions import sines
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -48,13 +49,9 @@ class ArcFaceLoss(ProxyLoss):
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
     ) -> Tensor:
         margin = math.radians(self.margin_degrees)
-        square_sines = 1.0 - ops.square(similarities)
-        # The square root has no finite slope at 0.
-        is_zero = square_sines <= 0
-        sines = ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, square_sines)))
         moved = ops.where(
             similarities > math.cos(math.pi - margin),
-            math.cos(margin) * similarities - math.sin(margin) * sines,
+            math.cos(margin) * similarities - math.sin(margin) * sines(similarities),
             similarities - margin * math.sin(margin),
         )
         own = own_class_mask(labels, ops.shape(similarities)[1])

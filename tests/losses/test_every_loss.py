@@ -150,6 +150,8 @@ def other_value(parameter):
         "distance": "angular",
         "reduction": "sum_of_means",
         "levels": (-1.0, 0.5),
+        "recall_at": (2, 3),
+        "variant": "Iu",
         "name": "another",
         "seed": 7,
     }
@@ -161,6 +163,8 @@ def other_value(parameter):
         return not parameter.default
     if isinstance(parameter.default, int):
         return parameter.default + 1
+    if parameter.default is None:
+        return 3
     return 0.8 * parameter.default or 0.1
 
 

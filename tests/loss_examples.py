@@ -15,6 +15,13 @@ LAYERS = {
     "normalized_softmax": lambda **k: losses.NormalizedSoftmaxLoss(4, **k),
     "arc_face": lambda **k: losses.ArcFaceLoss(4, **k),
     "cos_face": lambda **k: losses.CosFaceLoss(4, **k),
+    "ada_face": lambda **k: losses.AdaFaceLoss(4, momentum=0.8, **k),
+    "anti_collapse": lambda **k: losses.AntiCollapseLoss(losses.ProxyAnchorLoss(4, **k), **k),
+    "label_smoothing": lambda **k: losses.LabelSmoothing(
+        losses.CosFaceLoss(4, **k), 0.2, (0, 0, 1, 1), **k
+    ),
+    "manifold": lambda **k: losses.ManifoldLoss(4, **k),
+    "potential_field": lambda **k: losses.PotentialFieldLoss(4, 2, 1.5, 0.5, **k),
     "class_margin": lambda **k: losses.ClassMarginLoss(4, 0.3, 1.1, nu=0.01, **k),
     "dynamic_soft_margin": lambda **k: losses.DynamicSoftMarginLoss(-2.2, 20, 0.2, **k),
     "hybrid": lambda **k: losses.HybridLoss(4, **k),
@@ -48,6 +55,7 @@ PAIR_LOSSES = {
     "nca": partial(losses.NCALoss, 2.0),
     "nt_xent": partial(losses.NTXentLoss, 0.2),
     "pnp": partial(losses.PNPLoss, "Iu", temperature=0.2),
+    "pn": partial(losses.PNLoss, 0.5, "easy", "semi_hard", "euclidean"),
     "ranked_list": partial(losses.RankedListLoss, 0.3, 4.0, positive_temperature=2.0),
     "recall_at_k": partial(losses.RecallAtKLoss, (1, 3), 0.2, 0.5),
     "signal_to_noise_contrastive": partial(losses.SignalToNoiseContrastiveLoss, 0.1, 1.5),

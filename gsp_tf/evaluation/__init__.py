@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
 __all__ = [
+    "RERANKINGS",
     "CalibratedThreshold",
     "Calibration",
     "Estimate",
@@ -59,7 +60,6 @@ __all__ = [
     "PairDistances",
     "PairsOfClasses",
     "PrototypePartition",
-    "RERANKINGS",
     "RankingMetrics",
     "Reranked",
     "RocCurve",

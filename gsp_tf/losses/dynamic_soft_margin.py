@@ -18,7 +18,7 @@ class DynamicSoftMarginLoss(LossLayer):
     `mean over triplets of CDF(t) t` with `t = d_ap - d_an` for Euclidean distances d between
     L2-normalised embeddings. CDF is the cumulative histogram of t over this batch and, with falling
     weight, the last ones; it is not differentiated. "Learning Local Descriptors with a CDF-Based
-    Dynamic Soft Margin" (ICCV 2019), section 3, over all triplets of the batch.
+    Dynamic Soft Margin" (ICCV 2019), over all triplets of the batch.
 
     As in pytorch-metric-learning, the old histogram sums to 1 and enters with 1 - momentum, and
     each triplet with momentum. Release 2.9 differentiates the histogram, which makes the second

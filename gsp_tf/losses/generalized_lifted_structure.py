@@ -13,7 +13,7 @@ class GeneralizedLiftedStructureLoss(PairLoss):
     """Compares a soft maximum of an anchor's positives with a soft minimum of its negatives.
 
     `mean_i [ log Σ_positives exp(d_ij - m_p) + log Σ_negatives exp(m - d_ij) ]_+` with Euclidean
-    distances d. "In Defense of the Triplet Loss for Person Re-Identification" (2017), eq. 8. An
+    distances d. "In Defense of the Triplet Loss for Person Re-Identification" (2017), section 2. An
     empty sum counts as 0, as in pytorch-metric-learning.
 
     Args:

@@ -13,7 +13,7 @@ class HistogramLoss(PairLoss):
 
     `Σ_r h⁻_r Σ_{q<=r} h⁺_q`, where h⁺ and h⁻ are the histograms of the cosine similarities of all
     positive and of all negative pairs, in triangular bins around R + 1 nodes on [-1, 1]. "Learning
-    Deep Embeddings with Histogram Loss" (NeurIPS 2016), eqs. 2 to 4. It is 0 without a positive or
+    Deep Embeddings with Histogram Loss" (NeurIPS 2016). It is 0 without a positive or
     without a negative pair.
 
     pytorch-metric-learning 2.9 leaves out the negative pairs of two samples that have no positive,

@@ -14,7 +14,7 @@ class IntraPairVarianceLoss(PairLoss):
 
     `mean_p [(1 - ε_p) μ_p - s_p]_+^2 + mean_n [s_n - (1 + ε_n) μ_n]_+^2` over all positive and all
     negative pairs, with cosine similarities s and their means μ. "Deep Metric Learning With Tuplet
-    Margin Loss" (ICCV 2019), eqs. 8 and 9, which adds it to `TupletMarginLoss`; `WeightedSumLoss`
+    Margin Loss" (ICCV 2019), which adds it to `TupletMarginLoss`; `WeightedSumLoss`
     does so.
 
     Args:

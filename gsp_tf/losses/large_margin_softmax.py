@@ -17,7 +17,7 @@ class LargeMarginSoftmaxLoss(LossLayer):
 
     Cross-entropy of the logits `s ||w_c|| ||x|| cos θ_c`, with `ψ(θ) = (-1)^k cos(m θ) - 2k`, `k =
     floor(m θ / π)`, in place of the cosine of the own class. "Large-Margin Softmax Loss for
-    Convolutional Neural Networks" (ICML 2016), eqs. 5 to 7, without its annealing of ψ.
+    Convolutional Neural Networks" (ICML 2016), eqs. 6 and 7, without its annealing of ψ.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.

@@ -15,7 +15,7 @@ class RankedListLoss(PairLoss):
     `mean_i ( (1 - λ) Σ_p w_p (d_ip - (α - m)) / Σ_p w_p + λ Σ_n w_n (α - d_in) / Σ_n w_n )` over
     the positives with `d_ip > α - m`, `w_p = exp(T_p (d_ip - (α - m)))`, and the negatives with
     `d_in < α`, `w_n = exp(T_n (α - d_in))`, for Euclidean distances d. "Ranked List Loss for Deep
-    Metric Learning" (CVPR 2019), eqs. 4 to 9. The weights are differentiated too, as in
+    Metric Learning" (CVPR 2019). The weights are differentiated too, as in
     pytorch-metric-learning.
 
     pytorch-metric-learning 2.9 adds 1e-5 for every sample of the batch to the sums of weights,

@@ -18,7 +18,7 @@ class RecallAtKLoss(PairLoss):
     `1 - mean_i mean_k min(k, Σ_{j in P_i} sigmoid((k - r_ij) / τ_1)) / min(k, |P_i|)` over the
     anchors that have a positive, with the soft rank `r_ij = 1 + Σ_{l≠j} sigmoid((s_il - s_ij) /
     τ_2)` and cosine similarities s. "Recall@k Surrogate Loss with Large Batches and Similarity
-    Mixup" (CVPR 2022), eqs. 5 to 7. The norm `min(k, |P_i|)` and the bound `k` are those of the
+    Mixup" (CVPR 2022). The norm `min(k, |P_i|)` and the bound `k` are those of the
     authors' program. `SimilarityMixup(RecallAtKLoss())` adds the paper's mixed samples.
 
     In the program, the query itself takes part in its own ranking, and comes first. This raises

@@ -16,7 +16,7 @@ class SmoothAPLoss(PairLoss):
     `1 - mean_i (1 / |P_i|) Σ_{j in P_i} R(j, P_i) / R(j, all)` over the anchors that have a
     positive, with the soft rank `R(j, S) = 1 + Σ_{k in S, k≠j} sigmoid((s_ik - s_ij) / τ)` and
     cosine similarities s. "Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval"
-    (ECCV 2020), eqs. 6 and 7. As in the authors' program, the anchor itself is one of its positives
+    (ECCV 2020). As in the authors' program, the anchor itself is one of its positives
     in a batch. It is not with references.
 
     Classes may have any sizes and samples any order. pytorch-metric-learning 2.9 takes the number

@@ -15,7 +15,7 @@ class TupletMarginLoss(PairLoss):
     """Compares every positive pair, given a slack angle, with all negatives of its anchor.
 
     `mean over positive pairs of log(1 + Σ_negatives exp(s (cos θ_in - cos(θ_ip - β))))` with the
-    angles θ between embeddings. "Deep Metric Learning With Tuplet Margin Loss" (ICCV 2019), eq. 4.
+    angles θ between embeddings. "Deep Metric Learning With Tuplet Margin Loss" (ICCV 2019).
     A pair whose anchor has no negative costs 0.
 
     Args:

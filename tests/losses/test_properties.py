@@ -27,6 +27,7 @@ EXTREMES = {
     "nca": partial(losses.NCALoss, 200.0),
     "nt_xent": partial(losses.NTXentLoss, 0.005),
     "pnp": partial(losses.PNPLoss, "Iu", temperature=0.05),
+    "pn": partial(losses.PNLoss, 100.0),
     "ranked_list": partial(losses.RankedListLoss, 0.4, 200.0, positive_temperature=200.0),
     "recall_at_k": partial(losses.RecallAtKLoss, rank_temperature=0.05),
     "signal_to_noise_contrastive": losses.SignalToNoiseContrastiveLoss,

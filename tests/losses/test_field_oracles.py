@@ -4,8 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from gradients import gradients as gradients_of
-from gradients import value_and_gradients
+from gradients import differentiated, value_and_gradients
 from loss_examples import with_weights
 
 from gsp_tf import losses
@@ -85,8 +84,9 @@ OTHER_VALUES = {
     "ranked_list": {"coincident", "zeros"},  # negatives at distance 0
     "smooth_ap": {*BATCHES} - {"square"},
 }
-# Where two distances are equal, rounding decides which has the gradient.
-OTHER_GRADIENTS = {"triplet_swap": {"ties"}, "dynamic": {"ties"}}
+# Where two distances are equal, rounding decides which has the gradient. At a cosine of 0 the
+# slope of its positive part is 0 here and 1 there.
+OTHER_GRADIENTS = {"triplet_swap": {"ties"}, "dynamic": {"ties"}, "manifold": {"ties"}}
 
 
 def same(actual, expected, rtol):
@@ -137,6 +137,8 @@ def test_equals_pytorch_metric_learning(oracle, key):
             unit = weights / norms
             along = np.sum(weights_gradient * unit, axis=1, keepdims=True)
             weights_gradient = (weights_gradient - along * unit) / norms
+        if differs(OTHER_GRADIENTS, key, name):
+            continue
         if weights_gradient is not None and np.isfinite(weights_gradient).all():
             same(gradients[1], weights_gradient, 1e-4)
     assert compared >= (1 if key.startswith(("instance", "smooth_ap")) else 6)
@@ -149,13 +151,13 @@ def test_references_equal_pytorch_metric_learning(oracle, key):
     case, loss = oracle("losses_field"), PAIRS[key]()
     anchors, references = (case[f"{name}/embeddings"] for name in ("square", "zeros"))
     labels, reference_labels = (case[f"{name}/labels"] for name in ("square", "singles"))
-    value, gradients = gradients_of(
+    value, gradients = differentiated(
         lambda x, y: loss.pairwise(labels, x, reference_labels, y), anchors, references
     )
     same(float(value), case[f"{key}/references/values"][0], 1e-5)
     expected = case[f"{key}/references/gradients"]
     is_zero = ~np.concatenate([anchors, references]).any(axis=1)
-    found = np.concatenate([np.asarray(g) for g in gradients])
+    found = np.concatenate(gradients)
     same(found[~is_zero], expected[~is_zero], 1e-4)
 
 
@@ -163,10 +165,10 @@ def test_references_equal_pytorch_metric_learning(oracle, key):
 def test_views_equal_pytorch_metric_learning(oracle, key):
     case, loss = oracle("losses_field"), OF_VIEWS[key](dtype="float64")
     points = [case[f"{name}/embeddings"] for name in ("random", "zeros")]
-    value, gradients = gradients_of(loss.views, *points)
+    value, gradients = differentiated(loss.views, *points)
     same(float(value), case[f"{key}/values"][0], 1e-5)
     is_zero = ~np.concatenate(points).any(axis=1) & key.startswith("self")
-    found = np.concatenate([np.asarray(g) for g in gradients])
+    found = np.concatenate(gradients)
     same(found[~is_zero], case[f"{key}/gradients"][~is_zero], 1e-4)
     # The two views of an image may lie anywhere in a batch.
     order = np.random.default_rng(0).permutation(24)

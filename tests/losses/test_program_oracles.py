@@ -21,8 +21,11 @@ def same(actual, expected, rtol):
 
 @pytest.mark.parametrize(
     ("key", "arguments"),
-    [("recall_at_k", {"recall_at": (1, 2, 4)}), ("soft", {"recall_at": (2,), "rank_temperature": 0.2, "recall_temperature": 3.0})],
-)  # fmt: skip
+    [
+        ("recall_at_k", {"recall_at": (1, 2, 4)}),
+        ("soft", {"recall_at": (2,), "rank_temperature": 0.2, "recall_temperature": 3.0}),
+    ],
+)
 def test_recall_at_k(oracle, key, arguments):
     case = oracle("losses_programs")
     loss = losses.RecallAtKLoss(**arguments, counts_query=True)

@@ -2,6 +2,7 @@
 # benchmarks, `make docs` builds the documentation in site/. All set up .venv first.
 # `make test-torch` runs the tests of operations, layers, losses and trainings on PyTorch, and
 # `make test-jax` on JAX.
+# `make reference-pml` writes what pytorch-metric-learning computes, in .venv-pml, for the tests.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
 VENV := .venv
@@ -16,8 +17,9 @@ ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
 ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 	$$python --version >/dev/null 2>&1 && echo $$python && exit; done; echo python3)
 ADDONS := .venv-addons
+PML := .venv-pml
 
-.PHONY: demo test test-torch test-jax bench docs check-addons clean
+.PHONY: demo test test-torch test-jax bench docs check-addons reference-pml clean
 
 demo: $(INSTALLED)
 	$(VENV)/bin/gsp-tf demo
@@ -42,6 +44,15 @@ check-addons: $(INSTALLED) $(ADDONS)/.installed
 	$(ADDONS)/bin/python tools/addons/reference.py $(ADDONS)/reference.npz
 	$(VENV)/bin/python tools/addons/compare.py $(ADDONS)/reference.npz
 
+reference-pml: $(PML)/.installed
+	$(PML)/bin/python tools/pml/reference.py tests/oracles/losses_field.npz
+
+$(PML)/.installed: requirements-pml.txt
+	$(PYTHON) -m venv $(PML)
+	$(PML)/bin/python -m pip install --upgrade pip
+	$(PML)/bin/python -m pip install -r requirements-pml.txt
+	touch $@
+
 $(INSTALLED): requirements.txt setup.cfg pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
@@ -58,4 +69,4 @@ $(ADDONS)/.installed: requirements-addons.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ADDONS) site
+	rm -rf $(VENV) $(ADDONS) $(PML) site

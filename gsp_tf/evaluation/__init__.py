@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
 __all__ = [
+    "RERANKINGS",
     "CalibratedThreshold",
     "Calibration",
     "DuplicateGroups",
@@ -67,7 +68,6 @@ __all__ = [
     "PairDistances",
     "PairsOfClasses",
     "PrototypePartition",
-    "RERANKINGS",
     "RankingMetrics",
     "Reranked",
     "RocCurve",

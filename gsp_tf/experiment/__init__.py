@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.tokens import TokenModel
 
 __all__ = [
-    "PlaceMaps",
     "Check",
     "Comparison",
     "Ensemble",
+    "PlaceMaps",
     "Run",
     "RunFolder",
     "Splits",

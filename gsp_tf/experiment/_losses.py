@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gsp_tf._names import named
 from gsp_tf.losses import ZeroShotLoss
-from gsp_tf.recipe import BRANCHES, Recipe, has_branches, num_groups, parameters
+from gsp_tf.recipe import BRANCHES, ClassRecipe, Recipe, has_branches, num_groups, parameters
 from gsp_tf.training import SoftmaxClassifier
 
 
@@ -26,13 +26,24 @@ def build_losses(recipe: Recipe, num_classes: int) -> dict:
 
 def build_loss(recipe: Recipe, num_classes: int) -> Callable:
     """The loss on embeddings of a resolved recipe, with its miner and its wrapper."""
-    takes = parameters("loss", recipe.loss)
-    filled_in = {"num_classes": num_classes} if "num_classes" in takes else {}
+    filled_in = {}
     if recipe.miner is not None:
         filled_in["miner"] = named("miner", recipe.miner.name)(**recipe.miner.arguments)
-    loss = named("loss", recipe.loss.name)(**recipe.loss.arguments, **filled_in)
+    loss = _made(recipe.loss, num_classes, **filled_in)
     wrapper, groups = recipe.loss_wrapper, num_groups(recipe)
     if wrapper is None:
         return loss
     filled_in = {} if groups is None else {"num_groups": groups}
     return named("loss_wrapper", wrapper.name)(loss, **filled_in, **wrapper.arguments)
+
+
+def _made(chosen, num_classes, **filled_in):
+    takes, arguments = parameters("loss", chosen), dict(chosen.arguments)
+    if "num_classes" in takes:
+        filled_in["num_classes"] = num_classes
+    if "terms" in takes:
+        terms = [dict(term) for term in arguments["terms"]]
+        arguments["terms"] = [
+            _made(ClassRecipe(term.pop("name"), term), num_classes) for term in terms
+        ]
+    return named("loss", chosen.name)(**arguments, **filled_in)

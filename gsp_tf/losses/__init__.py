@@ -8,8 +8,11 @@ from gsp_tf.losses._reductions import (
     mean_of_nonzero,
     weighted_mean,
 )
+from gsp_tf.losses.ada_face import AdaFaceLoss
 from gsp_tf.losses.angular import AngularLoss
+from gsp_tf.losses.anti_collapse import AntiCollapseLoss
 from gsp_tf.losses.arc_face import ArcFaceLoss
+from gsp_tf.losses.barlow_twins import BarlowTwinsLoss
 from gsp_tf.losses.binomial_deviance import BinomialDevianceLoss
 from gsp_tf.losses.circle import CircleLoss
 from gsp_tf.losses.class_margin import ClassMarginLoss
@@ -17,11 +20,20 @@ from gsp_tf.losses.contrastive import ContrastiveLoss
 from gsp_tf.losses.cos_face import CosFaceLoss
 from gsp_tf.losses.cosine_contrastive import CosineContrastiveLoss
 from gsp_tf.losses.cross_batch_memory import CrossBatchMemory
+from gsp_tf.losses.dynamic_soft_margin import DynamicSoftMarginLoss
 from gsp_tf.losses.fast_ap import FastAPLoss
+from gsp_tf.losses.generalized_lifted_structure import GeneralizedLiftedStructureLoss
 from gsp_tf.losses.group_diversity import GroupDiversityLoss
 from gsp_tf.losses.grouped import GroupedLoss
+from gsp_tf.losses.hier import HIERLoss
+from gsp_tf.losses.histogram import HistogramLoss
 from gsp_tf.losses.hybrid import HybridLoss
+from gsp_tf.losses.instance import InstanceLoss
+from gsp_tf.losses.intra_pair_variance import IntraPairVarianceLoss
+from gsp_tf.losses.label_smoothing import LabelSmoothing
+from gsp_tf.losses.large_margin_softmax import LargeMarginSoftmaxLoss
 from gsp_tf.losses.lifted_structure import LiftedStructureLoss
+from gsp_tf.losses.manifold import ManifoldLoss
 from gsp_tf.losses.margin import MarginLoss
 from gsp_tf.losses.miners import (
     DistanceWeightedMiner,
@@ -32,23 +44,46 @@ from gsp_tf.losses.miners import (
 from gsp_tf.losses.multi_level_distance_regularization import MultiLevelDistanceRegularization
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
 from gsp_tf.losses.n_pairs import NPairsLoss
+from gsp_tf.losses.nca import NCALoss
 from gsp_tf.losses.normalized_softmax import NormalizedSoftmaxLoss
+from gsp_tf.losses.nt_xent import NTXentLoss
+from gsp_tf.losses.p2s_grad import P2SGradLoss
+from gsp_tf.losses.pn import PNLoss
+from gsp_tf.losses.pnp import PNPLoss
+from gsp_tf.losses.potential_field import PotentialFieldLoss
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
 from gsp_tf.losses.proxy_nca import ProxyNCALoss
 from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
 from gsp_tf.losses.proxy_synthesis import ProxySynthesis
+from gsp_tf.losses.ranked_list import RankedListLoss
+from gsp_tf.losses.recall_at_k import RecallAtKLoss
+from gsp_tf.losses.self_supervised import SelfSupervisedLoss
+from gsp_tf.losses.signal_to_noise_contrastive import SignalToNoiseContrastiveLoss
+from gsp_tf.losses.sim_siam import SimSiamLoss
+from gsp_tf.losses.similarity_mixup import SimilarityMixup
+from gsp_tf.losses.smooth_ap import SmoothAPLoss
+from gsp_tf.losses.soft_nearest_neighbor import SoftNearestNeighborLoss
 from gsp_tf.losses.soft_triple import SoftTripleLoss
+from gsp_tf.losses.sphere_face import SphereFaceLoss
+from gsp_tf.losses.sub_center_arc_face import SubCenterArcFaceLoss
 from gsp_tf.losses.supervised_contrastive import SupervisedContrastiveLoss
+from gsp_tf.losses.threshold_consistent_margin import ThresholdConsistentMarginLoss
 from gsp_tf.losses.triplet import TripletLoss
 from gsp_tf.losses.triplet_hard import TripletHardLoss
 from gsp_tf.losses.triplet_semi_hard import TripletSemiHardLoss
+from gsp_tf.losses.tuplet_margin import TupletMarginLoss
+from gsp_tf.losses.vicreg import VICRegLoss
 from gsp_tf.losses.virtual_class import VirtualClass
+from gsp_tf.losses.weighted_sum import WeightedSumLoss
 from gsp_tf.losses.zero_shot import ZeroShotLoss
 from gsp_tf.ops import prototype_diversity, similarity_consistency
 
 __all__ = [
+    "AdaFaceLoss",
     "AngularLoss",
+    "AntiCollapseLoss",
     "ArcFaceLoss",
+    "BarlowTwinsLoss",
     "BinomialDevianceLoss",
     "CircleLoss",
     "ClassMarginLoss",
@@ -57,33 +92,62 @@ __all__ = [
     "CosineContrastiveLoss",
     "CrossBatchMemory",
     "DistanceWeightedMiner",
+    "DynamicSoftMarginLoss",
     "FastAPLoss",
+    "GeneralizedLiftedStructureLoss",
     "GroupDiversityLoss",
     "GroupedLoss",
+    "HIERLoss",
     "HardNegativeMiner",
+    "HistogramLoss",
     "HybridLoss",
+    "InstanceLoss",
+    "IntraPairVarianceLoss",
+    "LabelSmoothing",
+    "LargeMarginSoftmaxLoss",
     "LiftedStructureLoss",
+    "ManifoldLoss",
     "MarginLoss",
     "Miner",
     "MultiLevelDistanceRegularization",
     "MultiSimilarityLoss",
     "MultiSimilarityMiner",
+    "NCALoss",
     "NPairsLoss",
+    "NTXentLoss",
     "NormalizedSoftmaxLoss",
+    "P2SGradLoss",
+    "PNLoss",
+    "PNPLoss",
     "PairLoss",
     "Pairs",
+    "PotentialFieldLoss",
     "ProxyAnchorLoss",
     "ProxyLoss",
     "ProxyNCALoss",
     "ProxyPairsLoss",
     "ProxySynthesis",
+    "RankedListLoss",
+    "RecallAtKLoss",
+    "SelfSupervisedLoss",
     "SemiHardNegativeMiner",
+    "SignalToNoiseContrastiveLoss",
+    "SimSiamLoss",
+    "SimilarityMixup",
+    "SmoothAPLoss",
+    "SoftNearestNeighborLoss",
     "SoftTripleLoss",
+    "SphereFaceLoss",
+    "SubCenterArcFaceLoss",
     "SupervisedContrastiveLoss",
+    "ThresholdConsistentMarginLoss",
     "TripletHardLoss",
     "TripletLoss",
     "TripletSemiHardLoss",
+    "TupletMarginLoss",
+    "VICRegLoss",
     "VirtualClass",
+    "WeightedSumLoss",
     "ZeroShotLoss",
     "log1p_sum_exp",
     "log_sum_exp",

@@ -71,6 +71,9 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
                 "gsp_tf.training.MetricLearner(model, loss), and compile that without a loss."
             )
 
+    def build(self, labels_shape, embeddings_shape):
+        """Add the weights; a loss without any has nothing to add."""
+
     def compute_output_shape(self, *shapes, **named_shapes):
         return ()
 

@@ -99,6 +99,25 @@ class Pairs:
             return self.similarities
         return ops.matmul(self.references, ops.transpose(self.references))
 
+    @cached_property
+    def reference_distances(self) -> Tensor:
+        """Euclidean distances `(R, R)` of the references from each other."""
+        if self.references is self.anchors:
+            return self.distances
+        return pairwise_distances(self.references)
+
+    @cached_property
+    def with_itself(self) -> Tensor:
+        """Weights `(A, R)` of the positives and, in a batch, 1 for each anchor with itself."""
+        if self.references is not self.anchors:
+            return self.positives
+        return ops.maximum(self.positives, ops.eye(ops.shape(self.anchors)[0], dtype=self.dtype))
+
+    @property
+    def dtype(self) -> str:
+        """Name of the type of embeddings and weights."""
+        return keras.backend.standardize_dtype(self.anchors.dtype)
+
 
 def check_distance(name: Distance) -> None:
     """Raise ValueError for a name that is not a `Distance`."""

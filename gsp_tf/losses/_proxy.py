@@ -71,6 +71,22 @@ class ProxyLoss(LossLayer):
         raise NotImplementedError
 
 
+class SoftmaxProxyLoss(ProxyLoss):
+    """Base of the proxy losses that are the softmax cross-entropy of logits.
+
+    A subclass implements `logits(labels, similarities) -> (B, C)`.
+    """
+
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
+        return cross_entropy(labels, self.logits(labels, similarities), is_class)
+
+    def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
+        """Logits `(B, C)` of the classes, of labels `(B,)` and similarities `(B, C * k)`."""
+        raise NotImplementedError
+
+
 def cross_entropy(labels: Tensor, logits: Tensor, is_class: Tensor | None = None) -> Tensor:
     """Mean softmax cross-entropy of logits `(B, C)` over the classes of `is_class`, or over all."""
     if is_class is not None:

@@ -1,4 +1,4 @@
-"""Sums, means and log-sums over the pairs that count."""
+"""Sums, means and log-sums over the pairs that count, and sines of their angles."""
 
 from keras import ops
 
@@ -99,3 +99,10 @@ def _scaled_sum(exponents, weights, axis, at_least=None):
     terms = ops.exp(ops.where(counted, exponents - largest, 0.0))
     total = ops.sum(ops.where(counted, weights * terms, 0.0), axis=axis)
     return total, ops.squeeze(largest, axis=axis), counted
+
+
+def sines(cosines: Tensor) -> Tensor:
+    """`sqrt(1 - c^2)`; 0, with zero gradient, for cosines that rounding leaves at 1 or beyond."""
+    squares = 1.0 - ops.square(cosines)
+    is_zero = squares <= 0
+    return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, squares)))

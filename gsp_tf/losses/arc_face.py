@@ -7,11 +7,12 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
+from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
+from gsp_tf.losses._reductions import sines
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ArcFaceLoss(ProxyLoss):
+class ArcFaceLoss(SoftmaxProxyLoss):
     """Normalised softmax in which the own class must lead by an angular margin.
 
     `L = -mean_i log( exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + Σ_{c≠y} exp(s cos θ_c)) )`.
@@ -44,19 +45,12 @@ class ArcFaceLoss(ProxyLoss):
         self.margin_degrees = margin_degrees
         self.scale = scale
 
-    def similarity_loss(
-        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
-    ) -> Tensor:
+    def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
         margin = math.radians(self.margin_degrees)
-        square_sines = 1.0 - ops.square(similarities)
-        # The square root has no finite slope at 0.
-        is_zero = square_sines <= 0
-        sines = ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, square_sines)))
         moved = ops.where(
             similarities > math.cos(math.pi - margin),
-            math.cos(margin) * similarities - math.sin(margin) * sines,
+            math.cos(margin) * similarities - math.sin(margin) * sines(similarities),
             similarities - margin * math.sin(margin),
         )
         own = own_class_mask(labels, ops.shape(similarities)[1])
-        logits = self.scale * ops.where(own, moved, similarities)
-        return cross_entropy(labels, logits, is_class)
+        return self.scale * ops.where(own, moved, similarities)

@@ -6,11 +6,11 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
+from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class CosFaceLoss(ProxyLoss):
+class CosFaceLoss(SoftmaxProxyLoss):
     """Normalised softmax in which the own class must lead by a cosine margin.
 
     `L = -mean_i log( exp(s (cos θ_y - m)) / (exp(s (cos θ_y - m)) + Σ_{c≠y} exp(s cos θ_c)) )`.
@@ -39,9 +39,7 @@ class CosFaceLoss(ProxyLoss):
         self.margin = margin
         self.scale = scale
 
-    def similarity_loss(
-        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
-    ) -> Tensor:
+    def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
         own = own_class_mask(labels, ops.shape(similarities)[1])
         cosines = ops.where(own, similarities - self.margin, similarities)
-        return cross_entropy(labels, self.scale * cosines, is_class)
+        return self.scale * cosines

@@ -5,11 +5,11 @@ from typing import Any
 import keras
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, cross_entropy
+from gsp_tf.losses._proxy import SoftmaxProxyLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class NormalizedSoftmaxLoss(ProxyLoss):
+class NormalizedSoftmaxLoss(SoftmaxProxyLoss):
     """Cross-entropy of a sample's class under a softmax of cosine similarities to class proxies.
 
     `L = -mean_i log( exp(x̂_iᵀp̂_y / T) / Σ_c exp(x̂_iᵀp̂_c / T) )` with unit vectors x̂, p̂.
@@ -34,7 +34,5 @@ class NormalizedSoftmaxLoss(ProxyLoss):
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def similarity_loss(
-        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
-    ) -> Tensor:
-        return cross_entropy(labels, similarities / self.temperature, is_class)
+    def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
+        return similarities / self.temperature

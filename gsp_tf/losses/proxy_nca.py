@@ -5,11 +5,11 @@ from typing import Any
 import keras
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, cross_entropy
+from gsp_tf.losses._proxy import SoftmaxProxyLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ProxyNCALoss(ProxyLoss):
+class ProxyNCALoss(SoftmaxProxyLoss):
     """Cross-entropy of a sample's class under a softmax of distances to class proxies (ProxyNCA++).
 
     `L = -mean_i log( exp(-||x̂_i - p̂_y||^2 / T) / Σ_c exp(-||x̂_i - p̂_c||^2 / T) )` with unit
@@ -36,7 +36,5 @@ class ProxyNCALoss(ProxyLoss):
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def similarity_loss(
-        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
-    ) -> Tensor:
-        return cross_entropy(labels, 2.0 * similarities / self.temperature, is_class)
+    def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
+        return 2.0 * similarities / self.temperature

@@ -7,12 +7,12 @@ from keras import ops
 
 from gsp_tf._backend import rounded
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
+from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class SoftTripleLoss(ProxyLoss):
+class SoftTripleLoss(SoftmaxProxyLoss):
     """Cross-entropy over classes with several centres each, weighted towards the nearest centre.
 
     `S_ic = Σ_k softmax_k(x̂_iᵀŵ_ck / γ) x̂_iᵀŵ_ck`. The loss is the cross-entropy of
@@ -67,6 +67,9 @@ class SoftTripleLoss(ProxyLoss):
     def similarity_loss(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
     ) -> Tensor:
+        return super().similarity_loss(labels, similarities, is_class) + self.tau * self._spread()
+
+    def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
         batch_size, num_proxies = ops.shape(similarities)
         num_classes = num_proxies // self.proxies_per_class
         similarities = ops.reshape(similarities, (batch_size, num_classes, self.proxies_per_class))
@@ -76,8 +79,7 @@ class SoftTripleLoss(ProxyLoss):
             shares = ops.softmax(rounded(similarities / self.gamma), axis=-1)
             relaxed = ops.sum(shares * similarities, axis=-1)
         own = own_class_mask(labels, num_classes)
-        logits = self.scale * ops.where(own, relaxed - self.margin, relaxed)
-        return cross_entropy(labels, logits, is_class) + self.tau * self._spread()
+        return self.scale * ops.where(own, relaxed - self.margin, relaxed)
 
     def _spread(self):
         """Half the mean distance between two centres of a class."""

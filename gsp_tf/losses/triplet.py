@@ -1,10 +1,11 @@
-"""Triplet margin loss over all triplets (Weinberger and Saul 2009; Schroff et al. 2015)."""
+"""Triplet margin loss (Weinberger and Saul 2009; Schroff et al. 2015)."""
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import mean_of_nonzero
 from gsp_tf.losses._rows import fold_marked
 
 
@@ -17,14 +18,22 @@ class TripletLoss(PairLoss):
     A Unified Embedding for Face Recognition and Clustering" (Schroff, Kalenichenko, Philbin, CVPR
     2015), eq. 3, with distances that are not squared (Musgrave et al. 2020; thesis, eq. 2.1.2).
 
-    The B^3 terms are never held together. A term that is not 0 is linear, so the sum follows from
-    the number of triplets in which each pair is active. The count takes one positive per anchor at
-    a time, and costs B^2 comparisons for each positive of an anchor. With a miner, the weight of a
-    triplet is the product of the weights of its two pairs.
+    The B^3 terms are never held together: one positive of each anchor is compared with all
+    negatives at a time, in B^2 comparisons for each positive of an anchor. With a miner, the weight
+    of a triplet is the product of the weights of its two pairs.
 
     Args:
         margin: m, a distance.
+        swap: the distance of the negative is that to the anchor or to the positive, whichever is
+            smaller (Balntas et al., BMVC 2016). It needs the distances between all references.
+        soft: `log(1 + exp(d_ap - d_an + m))` instead of the hinge (Hermans et al. 2017).
+        triplets_per_anchor: number of triplets to draw for each anchor, with replacement, the
+            weights of a miner as probabilities; `None` takes all triplets.
+        seed: of the draws; a miner that draws brings its own.
         normalize, miner, name: as in `PairLoss`.
+
+    Raises:
+        ValueError: if `triplets_per_anchor` is below 1.
 
     Example:
         >>> import numpy as np
@@ -36,30 +45,99 @@ class TripletLoss(PairLoss):
     def __init__(
         self,
         margin: float = 0.1,
+        swap: bool = False,
+        soft: bool = False,
+        triplets_per_anchor: int | None = None,
+        seed: int | None = None,
         normalize: bool = True,
         miner: Miner | None = None,
         name: str = "triplet_loss",
     ) -> None:
         super().__init__(normalize, miner, name)
         self.margin = margin
+        self.swap = swap
+        self.soft = soft
+        self.triplets_per_anchor = triplets_per_anchor
+        self.seed = seed
+        self._draws = None
+        if triplets_per_anchor is not None:
+            if triplets_per_anchor < 1:
+                raise ValueError(
+                    f"triplets_per_anchor must be at least 1, received {triplets_per_anchor}."
+                )
+            self._draws = super().seed_generator or keras.random.SeedGenerator(seed)
+
+    @property
+    def seed_generator(self) -> keras.random.SeedGenerator | None:
+        """Random state of the draws of triplets, or that of the miner, else `None`."""
+        return self._draws or super().seed_generator
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
-        distances, positives, negatives = pairs.distances, pairs.positives, pairs.negatives
-        fixed, reach = ops.stop_gradient(distances), distances + self.margin
-        fixed_reach = ops.stop_gradient(reach)
+        return self._of_all(pairs) if self.triplets_per_anchor is None else self._of_drawn(pairs)
 
-        def count(columns, is_positive, as_positive, as_negative):
-            limit, weight = (
-                ops.take_along_axis(x, columns, axis=1) for x in (fixed_reach, positives)
+    def _of_drawn(self, pairs):
+        def draw(weights):
+            logits = ops.log(ops.where(weights > 0, weights, 1e-30))
+            return keras.random.categorical(
+                logits, self.triplets_per_anchor, dtype="int32", seed=self._draws
             )
-            active = ops.where(fixed < limit, negatives, 0.0)
-            weight = ops.where(ops.any(is_positive, axis=1, keepdims=True), weight, 0.0)
-            num_active = weight * ops.sum(active, axis=1, keepdims=True)
-            as_positive = ops.where(is_positive, num_active, as_positive)
-            return as_positive, as_negative + weight * active
 
-        none = ops.zeros_like(positives)
-        as_positive, as_negative = fold_marked(positives > 0, count, (none, none))
-        num_active = ops.sum(ops.sum(as_positive, axis=1))
-        total = ops.sum(ops.sum(as_positive * reach - as_negative * distances, axis=1))
-        return total / ops.where(num_active > 0, num_active, 1.0)
+        positives, negatives = draw(pairs.positives), draw(pairs.negatives)
+        near, far = (
+            ops.take_along_axis(pairs.distances, x, axis=1) for x in (positives, negatives)
+        )
+        if self.swap:
+            places = positives * ops.shape(pairs.references)[0] + negatives
+            between = ops.take(ops.reshape(pairs.reference_distances, (-1,)), places)
+            far = ops.minimum(far, between)
+        complete = [ops.any(x > 0, axis=1) for x in (pairs.positives, pairs.negatives)]
+        complete = ops.cast(ops.logical_and(*complete), near.dtype)[:, None]
+        terms = self._terms(near - far)
+        return mean_of_nonzero(terms, complete * ops.ones_like(terms))
+
+    def _of_all(self, pairs):
+        distances, positives, negatives = pairs.distances, pairs.positives, pairs.negatives
+        between = pairs.reference_distances if self.swap else None
+        fixed, fixed_between = (
+            None if x is None else ops.stop_gradient(x) for x in (distances, between)
+        )
+        num_references = ops.shape(distances)[1]
+
+        def add(columns, is_positive, total, count, as_positive, as_negative, *as_between):
+            own, weight = (ops.take_along_axis(x, columns, axis=1) for x in (fixed, positives))
+            weight = ops.where(ops.any(is_positive, axis=1, keepdims=True), weight, 0.0) * negatives
+            far, share = fixed, 1.0
+            if self.swap:
+                others = ops.take(fixed_between, columns[:, 0], axis=0)
+                share = ops.where(fixed == others, 0.5, ops.cast(fixed < others, fixed.dtype))
+                far = ops.minimum(fixed, others)
+            violations = own - far
+            terms = self._terms(violations)
+            costly = ops.where(terms > 0, weight, 0.0)
+            count = count + ops.sum(costly, axis=1)
+            slopes = weight * ops.sigmoid(violations + self.margin) if self.soft else costly
+            total = total + ops.sum(weight * terms, axis=1)
+            pulls = ops.sum(slopes, axis=1, keepdims=True)
+            as_positive = ops.where(is_positive, pulls, as_positive)
+            if self.swap:
+                pushes = (1.0 - share) * slopes
+                pushes = ops.segment_sum(pushes, columns[:, 0], num_references)
+                as_between = (as_between[0] + pushes,)
+            return total, count, as_positive, as_negative + share * slopes, *as_between
+
+        per_anchor, per_pair = ops.zeros_like(positives[:, 0]), ops.zeros_like(positives)
+        state = [per_anchor, per_anchor, per_pair, per_pair]
+        if self.swap:
+            state.append(ops.zeros_like(between))
+        total, count, as_positive, as_negative, *as_between = fold_marked(positives > 0, add, state)
+        # The sums were taken without gradients. A linear function that is 0 here has theirs.
+        linear = ops.sum(ops.sum((as_positive - as_negative) * distances, axis=1))
+        if self.swap:
+            linear = linear - ops.sum(ops.sum(as_between[0] * between, axis=1))
+        total = ops.sum(total) + linear - ops.stop_gradient(linear)
+        count = ops.sum(count)
+        return total / ops.where(count > 0, count, 1.0)
+
+    def _terms(self, violations):
+        violations = violations + self.margin
+        return ops.softplus(violations) if self.soft else ops.relu(violations)

@@ -103,6 +103,32 @@ def num_groups(recipe: Recipe) -> int | None:
 def _complete(section, chosen):
     if chosen is None:
         return None
+    if "terms" in parameters(section, chosen):
+        return _complete_sum(section, chosen)
+    return _complete_plain(section, chosen)
+
+
+def _complete_sum(section, chosen):
+    """A sum of losses with every argument of each."""
+    arguments = dict(chosen.arguments)
+    terms = arguments.pop("terms", None)
+    if not isinstance(terms, list | tuple) or not all(
+        isinstance(term, Mapping) and isinstance(term.get("name"), str) for term in terms
+    ):
+        raise ValueError(
+            f"{section}.terms must be a list of losses, such as [{{name: contrastive}}, {{name: "
+            f"triplet, margin: 0.2}}], received {terms!r:.80}."
+        )
+    completed = []
+    for term in terms:
+        given = {key: value for key, value in term.items() if key != "name"}
+        loss = _complete(section, ClassRecipe(term["name"], given))
+        completed.append({"name": loss.name, **loss.arguments})
+    rest = _complete_plain(section, ClassRecipe(chosen.name, arguments))
+    return ClassRecipe(chosen.name, {"terms": completed, **rest.arguments})
+
+
+def _complete_plain(section, chosen):
     parser, hints, defaults = _arguments(section, chosen.name)
     for argument, value in chosen.arguments.items():
         field = f"{section}.{argument}"

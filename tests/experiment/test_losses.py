@@ -6,7 +6,7 @@ import pytest
 from gsp_tf import losses
 from gsp_tf._names import NAMES, named
 from gsp_tf.experiment._losses import build_loss
-from gsp_tf.recipe import ClassRecipe, Recipe, load_recipe, resolved
+from gsp_tf.recipe import ClassRecipe, Recipe, load_recipe, recipe_text, resolved
 
 
 def loss_of(num_classes=4, **sections):
@@ -14,7 +14,7 @@ def loss_of(num_classes=4, **sections):
 
 
 def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
-    bases = {"PairLoss", "ProxyLoss", "LossLayer", "Miner", "Pairs"}
+    bases = {"PairLoss", "ProxyLoss", "LossLayer", "TwoViewLoss", "Miner", "Pairs"}
     others = bases | {"ZeroShotLoss", "GroupDiversityLoss", "ProxyPairsLoss"}
     public = {
         name
@@ -27,11 +27,39 @@ def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
 
 @pytest.mark.parametrize("name", NAMES["loss"])
 def test_every_loss_is_built_with_its_defaults(name):
-    loss = loss_of(loss=ClassRecipe(name))
+    needed = {"terms": [{"name": "triplet"}]} if name == "weighted_sum" else {}
+    loss = loss_of(loss=ClassRecipe(name, needed))
     value = float(loss(np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))))
     assert type(loss) is named("loss", name) and np.isfinite(value)
-    completed = resolved(Recipe(loss=ClassRecipe(name))).loss.arguments
+    completed = dict(resolved(Recipe(loss=ClassRecipe(name, needed))).loss.arguments)
+    for key in needed and ("terms", "term_weights"):
+        del completed[key]
     assert {key: loss.get_config()[key] for key in completed} == completed
+
+
+def test_a_recipe_sums_losses(tmp_path):
+    (tmp_path / "recipe.yaml").write_text(
+        "loss: {name: weighted_sum, term_weights: [1, 0.5], "
+        "terms: [{name: proxy_anchor, margin: 0.2}, {name: threshold_consistent_margin}]}"
+    )
+    recipe = load_recipe(tmp_path / "recipe.yaml")
+    (tmp_path / "complete.yaml").write_text(recipe_text(recipe))
+    assert load_recipe(tmp_path / "complete.yaml") == recipe
+    assert recipe.loss.arguments["terms"][0] == {"name": "proxy_anchor", "margin": 0.2, "alpha": 32}
+    loss = build_loss(recipe, 4)
+    labels, embeddings = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))
+    values = [float(term(labels, embeddings)) for term in loss.terms]
+    assert float(loss(labels, embeddings)) == pytest.approx(values[0] + 0.5 * values[1])
+    for terms, message in (
+        (None, "loss.terms must be a list of losses, such as"),
+        ([{"margin": 1.0}], r"received \({'margin': 1.0},\)"),
+        ([{"name": "tripet"}], "loss.name must be one of .* did you mean triplet"),
+        ([{"name": "triplet", "margins": 1.0}], "loss.margins is not an argument of triplet"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            resolved(
+                Recipe(loss=ClassRecipe("weighted_sum", {} if terms is None else {"terms": terms}))
+            )
 
 
 @pytest.mark.parametrize("miner", NAMES["miner"])
@@ -47,6 +75,10 @@ def test_a_miner_goes_into_a_pair_loss(miner):
         ("triplet", "multi_level_distance_regularization", {"levels": [-1.0, 1.0]}),
         ("proxy_nca", "proxy_synthesis", {"alpha": 0.2}),
         ("soft_triple", "virtual_class", {}),
+        ("nt_xent", "self_supervised", {"symmetric": False}),
+        ("recall_at_k", "similarity_mixup", {"num_mixed": 2}),
+        ("arc_face", "label_smoothing", {"super_classes": [0, 0, 1, 1]}),
+        ("proxy_anchor", "anti_collapse", {"weight": 0.5}),
     ],
 )
 def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
@@ -65,7 +97,7 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
     [
         (
             {"loss": ("triplet", {"temperature": 0.1})},
-            "loss.temperature is not an argument of triplet; there are margin, normalize",
+            "loss.temperature is not an argument of triplet; there are margin, swap",
         ),
         ({"loss": ("triplet", {"margins": 0.1})}, "loss.margins is not .* did you mean margin?"),
         (

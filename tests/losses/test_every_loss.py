@@ -23,6 +23,7 @@ NEEDED = {
     "num_groups": lambda: 2,
     "loss": losses.ContrastiveLoss,
     "proxy_loss": lambda: losses.NormalizedSoftmaxLoss(4),
+    "terms": lambda: [losses.ContrastiveLoss(), losses.NormalizedSoftmaxLoss(4)],
 }
 EXPORTED = [getattr(losses, name) for name in losses.__all__]
 CLASSES = [
@@ -45,9 +46,12 @@ MAKERS = {loss.__name__: partial(made, loss) for loss in CLASSES} | {
     "GroupedLoss of boundaries": lambda: losses.GroupedLoss(losses.ClassMarginLoss(4), 2),
 }
 OF_LABELS = [name for name in MAKERS if name != "GroupDiversityLoss"]
+WITHOUT_WEIGHTS = {
+    "BarlowTwinsLoss", "GroupedLoss", "SelfSupervisedLoss", "SimilarityMixup", "VICRegLoss",
+}  # fmt: skip
 HAVE_WEIGHTS = [
     name for name, make in MAKERS.items()
-    if isinstance(make(), keras.layers.Layer) and name != "GroupedLoss"
+    if isinstance(make(), keras.layers.Layer) and name not in WITHOUT_WEIGHTS
 ]  # fmt: skip
 
 MINERS = [
@@ -150,6 +154,14 @@ def other_value(parameter):
         "distance": "angular",
         "reduction": "sum_of_means",
         "levels": (-1.0, 0.5),
+        "recall_at": (2, 3),
+        "variant": "Iu",
+        "positive": "easy",
+        "negative": "hard",
+        "source": "samples",
+        "super_classes": (0, 1, 0, 1),
+        "terms": [losses.ContrastiveLoss(), losses.NormalizedSoftmaxLoss(4, dtype="float64")],
+        "term_weights": (0.5, 2.0),
         "name": "another",
         "seed": 7,
     }
@@ -161,6 +173,8 @@ def other_value(parameter):
         return not parameter.default
     if isinstance(parameter.default, int):
         return parameter.default + 1
+    if parameter.default is None:
+        return 3
     return 0.8 * parameter.default or 0.1
 
 
@@ -178,6 +192,9 @@ def test_config_round_trip(made_by):
     arguments.pop("dtype", None)
     for name, value in arguments.items():
         saved = twin.get_config()[name]
+        if name == "terms":
+            assert [x["class_name"] for x in saved] == ["ContrastiveLoss", "NormalizedSoftmaxLoss"]
+            continue
         if hasattr(value, "get_config"):
             assert saved["class_name"] == type(value).__name__
             value, saved = value.get_config(), saved["config"]

@@ -16,21 +16,40 @@ EXTREMES = {
     "contrastive": partial(losses.ContrastiveLoss, 0.0, 2.0),
     "cosine_contrastive": partial(losses.CosineContrastiveLoss, -1.0),
     "fast_ap": partial(losses.FastAPLoss, 6),
+    "generalized_lifted_structure": partial(losses.GeneralizedLiftedStructureLoss, 100.0),
+    "histogram": partial(losses.HistogramLoss, 5),
+    "instance": partial(losses.InstanceLoss, 200.0),
+    "intra_pair_variance": losses.IntraPairVarianceLoss,
     "lifted_structure": partial(losses.LiftedStructureLoss, 100.0),
     "margin": partial(losses.MarginLoss, 100.0),
     "multi_similarity": partial(losses.MultiSimilarityLoss, 100.0, 100.0),
     "n_pairs": losses.NPairsLoss,
+    "nca": partial(losses.NCALoss, 200.0),
+    "nt_xent": partial(losses.NTXentLoss, 0.005),
+    "pnp": partial(losses.PNPLoss, "Iu", temperature=0.05),
+    "pn": partial(losses.PNLoss, 100.0),
+    "ranked_list": partial(losses.RankedListLoss, 0.4, 200.0, positive_temperature=200.0),
+    "recall_at_k": partial(losses.RecallAtKLoss, rank_temperature=0.05),
+    "signal_to_noise_contrastive": losses.SignalToNoiseContrastiveLoss,
+    "smooth_ap": partial(losses.SmoothAPLoss, 0.05),
     "supervised_contrastive": partial(losses.SupervisedContrastiveLoss, 0.01),
+    "threshold_consistent_margin": losses.ThresholdConsistentMarginLoss,
     "triplet": partial(losses.TripletLoss, 100.0),
     "triplet_hard": partial(losses.TripletHardLoss, 100.0),
     "triplet_hard_soft": partial(losses.TripletHardLoss, soft=True),
     "triplet_semi_hard": partial(losses.TripletSemiHardLoss, 100.0),
+    "triplet_swap_soft": partial(losses.TripletLoss, 100.0, swap=True, soft=True),
+    "tuplet_margin": partial(losses.TupletMarginLoss, 20.0, 200.0),
 }
 # The others have a term for the negatives, or for the positives, by itself.
 NOTHING_WITHOUT_POSITIVES = EXTREMES.keys() - {
-    "binomial_deviance", "contrastive", "cosine_contrastive", "multi_similarity",
+    "binomial_deviance", "contrastive", "cosine_contrastive", "generalized_lifted_structure",
+    "instance", "intra_pair_variance", "multi_similarity", "ranked_list",
+    "signal_to_noise_contrastive", "threshold_consistent_margin",
 }  # fmt: skip
-NOTHING_WITHOUT_NEGATIVES = NOTHING_WITHOUT_POSITIVES - {"fast_ap", "supervised_contrastive"}
+NOTHING_WITHOUT_NEGATIVES = NOTHING_WITHOUT_POSITIVES - {
+    "fast_ap", "recall_at_k", "supervised_contrastive",
+}  # fmt: skip
 
 PAIRS, ALL_EQUAL, ALL_DIFFERENT = np.arange(6) // 2, np.zeros(6, int), np.arange(6)
 RANDOM = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")

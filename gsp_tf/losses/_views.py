@@ -1,0 +1,53 @@
+"""Base of the losses that compare two views of each image."""
+
+from keras import ops
+
+from gsp_tf._backend import checked
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import nan_unless
+from gsp_tf.losses._layer import LossLayer
+
+
+class TwoViewLoss(LossLayer):
+    """Base of the losses of two views of each image, such as two random crops of it.
+
+    A subclass implements `views_loss(first, second) -> scalar`. A batch holds every label, the
+    number of an image, exactly twice, in any order.
+    """
+
+    def views(self, first: Tensor, second: Tensor) -> Tensor:
+        """Loss of two tensors `(B, D)`, whose rows are views of the same images.
+
+        Args:
+            first: float tensor `(B, D)`.
+            second: float tensor `(B, D)`.
+
+        Returns:
+            scalar.
+        """
+        labels = ops.arange(ops.shape(first)[0])
+        return self(ops.concatenate([labels, labels]), ops.concatenate([first, second]))
+
+    def call(self, labels, embeddings):
+        first, second, is_valid = self.halves(labels, embeddings)
+        return nan_unless(is_valid, self.views_loss(first, second))
+
+    def halves(self, labels, embeddings):
+        """First and second views `(B / 2, D)`, and whether there are two of each label."""
+        order = ops.argsort(labels)
+        half = ops.shape(labels)[0] // 2
+        pairs = ops.reshape(order[: 2 * half], (half, 2))
+        numbers = ops.take(labels, pairs)
+        is_met = ops.logical_and(
+            ops.all(numbers[:, 0] == numbers[:, 1]),
+            ops.logical_and(
+                ops.all(numbers[1:, 0] != numbers[:-1, 0]), 2 * half == ops.shape(labels)[0]
+            ),
+        )
+        message = f"{type(self).__name__} needs two views of each image, that is every label twice"
+        pairs = checked(pairs, [(is_met, message + "; number of labels:", ops.size(labels))])
+        return *(ops.take(embeddings, pairs[:, view], axis=0) for view in (0, 1)), is_met
+
+    def views_loss(self, first: Tensor, second: Tensor) -> Tensor:
+        """Scalar loss of the first and the second views `(B, D)`."""
+        raise NotImplementedError

@@ -1,0 +1,108 @@
+"""AdaFace (Kim, Jain, Liu, CVPR 2022)."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
+from gsp_tf.ops import l2_normalize
+
+_NEAR = 1e-3
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class AdaFaceLoss(LossLayer):
+    """Normalised softmax with a margin that depends on the norm of the embedding.
+
+    Cross-entropy of `s cos θ_c`, with `s (cos(θ_y - m ẑ) - m ẑ - m)` for the own class: an angular
+    margin for samples of small norm, such as blurred ones, and an additive one for large norms. `ẑ
+    = clip(h (||x|| - μ) / σ, -1, 1)`, with the mean μ and the standard deviation σ of the norms,
+    carries no gradient. "AdaFace: Quality Adaptive Margin for Face Recognition" (CVPR 2022). As in
+    the authors' program, cosines keep 1e-3 from -1 and 1, angles 1e-3 from 0 and π, and norms are
+    clipped to 0.001 to 100.
+
+    The model must not normalise its embeddings, whose norms tell the quality of the images.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        margin: m.
+        concentration: h.
+        scale: s > 0.
+        momentum: share of the batch in μ and σ, in 0 to 1; the rest is the last value.
+
+    Weights: `proxies (num_classes, D)`, one per class; not trained, the scalars `norm_mean` and
+    `norm_deviation`, μ and σ, which start at 20 and 100.
+
+    Call: `loss(labels, embeddings, training=True)`; evaluation leaves μ and σ as they are.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = AdaFaceLoss(num_classes=2, scale=2.0)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        0.901
+    """
+
+    build_proxies = ProxyLoss.build
+    proxies_per_class = 1
+
+    def __init__(
+        self,
+        num_classes: int,
+        margin: float = 0.4,
+        concentration: float = 0.333,
+        scale: float = 64.0,
+        momentum: float = 0.99,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_classes, **kwargs)
+        if not scale > 0:
+            raise ValueError(f"scale must be positive, received {scale}.")
+        if not 0 <= momentum <= 1:
+            raise ValueError(f"momentum must lie in 0 to 1, received {momentum}.")
+        self.margin = margin
+        self.concentration = concentration
+        self.scale = scale
+        self.momentum = momentum
+
+    def build(self, labels_shape, embeddings_shape):
+        self.build_proxies(labels_shape, embeddings_shape)
+        for name, start in (("norm_mean", 20.0), ("norm_deviation", 100.0)):
+            initializer = keras.initializers.Constant(start)
+            weight = self.add_weight(name=name, shape=(), initializer=initializer, trainable=False)
+            setattr(self, name, weight)
+
+    def call(self, labels, embeddings, training=True):
+        cosines = ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(self.proxies)))
+        cosines = ops.clip(cosines, _NEAR - 1.0, 1.0 - _NEAR)
+        quality = self.margin * self._quality(ops.stop_gradient(embeddings), training)[:, None]
+        own = own_class_mask(labels, self.num_classes)
+        angles = ops.arccos(cosines) - ops.where(own, quality, 0.0)
+        moved = ops.cos(ops.clip(angles, _NEAR, math.pi - _NEAR))
+        return cross_entropy(
+            labels, self.scale * ops.where(own, moved - self.margin - quality, moved)
+        )
+
+    def _quality(self, embeddings, training):
+        largest = ops.max(ops.abs(embeddings), axis=1, keepdims=True)
+        shortened = embeddings / ops.maximum(
+            largest / 100.0, 1.0
+        )  # Longer ones are clipped anyway.
+        norms = ops.clip(ops.sqrt(ops.sum(ops.square(shortened), axis=1)), 0.001, 100.0)
+        mean, size = ops.mean(norms), ops.shape(norms)[0]
+        squares = ops.sum(ops.square(norms - mean))
+        deviation = ops.sqrt(squares / ops.cast(ops.maximum(size - 1, 1), squares.dtype))
+        for weight, value in ((self.norm_mean, mean), (self.norm_deviation, deviation)):
+            value = self.momentum * value + (1.0 - self.momentum) * weight
+            if training:
+                weight.assign(value)
+            if weight is self.norm_mean:
+                mean = value
+        return ops.clip(self.concentration * (norms - mean) / (value + _NEAR), -1.0, 1.0)

@@ -1,0 +1,93 @@
+"""Anti-collapse loss (Jiang et al., IEEE Transactions on Multimedia 2024)."""
+
+from typing import Any, Literal, get_args
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
+from gsp_tf.ops import l2_normalize
+
+Source = Literal["batch_proxies", "all_proxies", "samples"]
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class AntiCollapseLoss(ProxyWrapper):
+    """Adds to a proxy loss a term that falls as proxies or samples fill the space.
+
+    `ℓ + w exp(-γ R)` with the coding rate `R = (1/2) log det(I + (m / (D ε)) P Pᵀ)` of the unit
+    rows of P, the m proxies of the classes of the batch or all m proxies. "Anti-Collapse Loss for
+    Deep Metric Learning Based on Coding Rate Metric" (2024). For samples it is `R = (1/2) log det(I
+    + (D / (m ε)) P Pᵀ)`. Factors and exponential are those of the authors' program. In evaluation
+    the loss is ℓ.
+
+    Args:
+        proxy_loss: ℓ, a proxy loss, such as `ProxyAnchorLoss(num_classes)`.
+        weight: w.
+        gamma: γ.
+        epsilon: ε > 0, the precision of the code.
+        source: "batch_proxies", "all_proxies" or "samples": the rows of P.
+
+    Weight: `proxies` of the proxy loss.
+
+    Raises:
+        ValueError: if the loss has no proxies, ε is not positive, or the source is none of these.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import NormalizedSoftmaxLoss
+        >>> loss = AntiCollapseLoss(NormalizedSoftmaxLoss(2, 1.0))
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(float(loss(np.array([0, 1]), np.eye(2, dtype="float32"))), 3)
+        0.647
+    """
+
+    def __init__(
+        self,
+        proxy_loss: ProxyLoss,
+        weight: float = 1.0,
+        gamma: float = 1.0,
+        epsilon: float = 0.5,
+        source: Source = "batch_proxies",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(proxy_loss, **kwargs)
+        if not epsilon > 0:
+            raise ValueError(f"epsilon must be positive, received {epsilon}.")
+        if source not in get_args(Source):
+            raise ValueError(
+                f"source must be one of {', '.join(get_args(Source))}, received {source!r}."
+            )
+        self.weight = weight
+        self.gamma = gamma
+        self.epsilon = epsilon
+        self.source = source
+
+    def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
+        rate = self.coding_rate(labels, embeddings)
+        return self.proxy_loss(labels, embeddings) + self.weight * ops.exp(-self.gamma * rate)
+
+    def coding_rate(self, labels: Tensor, embeddings: Tensor) -> Tensor:
+        """R of a batch, a scalar, in nats."""
+        rows = embeddings if self.source == "samples" else ops.convert_to_tensor(self.proxies)
+        rows = l2_normalize(rows)
+        dim = rows.shape[1]
+        size = ops.cast(ops.shape(rows)[0], rows.dtype)
+        if self.source == "batch_proxies":
+            k = self.proxy_loss.proxies_per_class
+            # A class that several samples have counts once; rows of zeros do not change R.
+            first = ops.argmax(ops.cast(labels[:, None] == labels[None, :], "int32"), axis=1)
+            is_first = first == ops.arange(ops.shape(labels)[0], dtype=first.dtype)
+            is_first = ops.cast(is_first, rows.dtype)
+            rows = ops.take(ops.reshape(rows, (-1, k, dim)), labels, axis=0)
+            rows = ops.reshape(rows * is_first[:, None, None], (-1, dim))
+            size = k * ops.sum(is_first)
+        factor = dim / size if self.source == "samples" else size / dim
+        wide = rows.shape[0] is None or rows.shape[0] > dim
+        gram = (
+            ops.matmul(ops.transpose(rows), rows) if wide else ops.matmul(rows, ops.transpose(rows))
+        )
+        matrix = ops.eye(gram.shape[0], dtype=gram.dtype) + factor / self.epsilon * gram
+        return ops.sum(ops.log(ops.diagonal(ops.cholesky(matrix))))

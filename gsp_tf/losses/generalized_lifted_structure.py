@@ -1,0 +1,47 @@
+"""Generalised lifted structure loss (Hermans, Beyer, Leibe 2017)."""
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import log_sum_exp
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class GeneralizedLiftedStructureLoss(PairLoss):
+    """Compares a soft maximum of an anchor's positives with a soft minimum of its negatives.
+
+    `mean_i [ log Σ_positives exp(d_ij - m_p) + log Σ_negatives exp(m - d_ij) ]_+` with Euclidean
+    distances d. "In Defense of the Triplet Loss for Person Re-Identification" (2017), section 2. An
+    empty sum counts as 0, as in pytorch-metric-learning.
+
+    Args:
+        margin: m, a distance, of the negatives.
+        positive_margin: m_p, a distance, of the positives.
+        normalize, miner, name: as in `PairLoss`.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(GeneralizedLiftedStructureLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        1.375
+    """
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        positive_margin: float = 0.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "generalized_lifted_structure_loss",
+    ) -> None:
+        super().__init__(normalize, miner, name)
+        self.margin = margin
+        self.positive_margin = positive_margin
+
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
+        distances = pairs.distances
+        attraction = log_sum_exp(distances - self.positive_margin, pairs.positives)
+        repulsion = log_sum_exp(self.margin - distances, pairs.negatives)
+        return ops.mean(ops.relu(attraction + repulsion))

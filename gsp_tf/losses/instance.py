@@ -1,0 +1,57 @@
+"""Instance loss (Zheng et al., ACM TOMM 2020)."""
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class InstanceLoss(PairLoss):
+    """Cross-entropy of the samples of a batch, each of which is the classifier of its class.
+
+    `mean_i ( log Σ_j exp(γ s_ij) - γ mean_{c of the class of i} s_ic )` with cosine similarities s;
+    both sums have the sample itself. "Dual-Path Convolutional Image-Text Embeddings with Instance
+    Loss" (ACM TOMM 2020), where the classifier is learned; the samples are the classifier in the
+    authors' later program and in pytorch-metric-learning. With a single sample of each class it
+    spreads the samples apart. With references, such as data of another kind, the references are the
+    classifier, and anchors without one of their class are left out.
+
+    pytorch-metric-learning 2.9 takes sample number c for the c-th class of the batch, whatever the
+    class of that sample is. Both agree if the labels are 0, 1, 2, ...
+
+    Args:
+        scale: γ > 0.
+        normalize, miner, name: as in `PairLoss`.
+
+    Raises:
+        ValueError: if the scale is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
+        >>> round(float(InstanceLoss(1.0)(np.array([0, 0, 1]), embeddings)), 3)
+        0.636
+    """
+
+    def __init__(
+        self,
+        scale: float = 64.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "instance_loss",
+    ) -> None:
+        super().__init__(normalize, miner, name)
+        if not scale > 0:
+            raise ValueError(f"scale must be positive, received {scale}.")
+        self.scale = scale
+
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
+        own = pairs.with_itself
+        logits = self.scale * pairs.similarities
+        num_own = ops.sum(own, axis=1)
+        target = ops.sum(own * logits, axis=1) / ops.where(num_own > 0, num_own, 1.0)
+        log_partition = log_sum_exp(logits, own + pairs.negatives)
+        return weighted_mean(log_partition - target, num_own > 0)

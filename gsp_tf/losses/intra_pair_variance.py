@@ -1,0 +1,53 @@
+"""Intra-pair variance loss (Yu and Tao, ICCV 2019)."""
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class IntraPairVarianceLoss(PairLoss):
+    """Pulls the similarities of the positive pairs together, and those of the negative pairs.
+
+    `mean_p [(1 - ε_p) μ_p - s_p]_+^2 + mean_n [s_n - (1 + ε_n) μ_n]_+^2` over all positive and all
+    negative pairs, with cosine similarities s and their means μ. "Deep Metric Learning With Tuplet
+    Margin Loss" (ICCV 2019), which adds it to `TupletMarginLoss`; `WeightedSumLoss`
+    does so.
+
+    Args:
+        positive_epsilon: ε_p, share of the mean below which a positive pair costs nothing.
+        negative_epsilon: ε_n, the same above the mean for a negative pair.
+        normalize, miner, name: as in `PairLoss`.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(IntraPairVarianceLoss()(np.array([0, 0, 1]), embeddings)), 4)
+        0.0025
+    """
+
+    def __init__(
+        self,
+        positive_epsilon: float = 0.01,
+        negative_epsilon: float = 0.01,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "intra_pair_variance_loss",
+    ) -> None:
+        super().__init__(normalize, miner, name)
+        self.positive_epsilon = positive_epsilon
+        self.negative_epsilon = negative_epsilon
+
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
+        similarities, total = pairs.similarities, 0.0
+        for weights, epsilon, sign in (
+            (pairs.positives, self.positive_epsilon, -1.0),
+            (pairs.negatives, self.negative_epsilon, 1.0),
+        ):
+            bound = (1.0 + sign * epsilon) * weighted_mean(similarities, weights)
+            deviation = ops.relu(sign * (similarities - bound))
+            total = total + weighted_mean(ops.square(deviation), weights)
+        return total

@@ -1,0 +1,81 @@
+"""Large-margin softmax loss (Liu et al., ICML 2016)."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
+from gsp_tf.ops import l2_normalize
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class LargeMarginSoftmaxLoss(LossLayer):
+    """Softmax in which the angle to the own class counts m times (L-Softmax).
+
+    Cross-entropy of the logits `s ||w_c|| ||x|| cos θ_c`, with `ψ(θ) = (-1)^k cos(m θ) - 2k`, `k =
+    floor(m θ / π)`, in place of the cosine of the own class. "Large-Margin Softmax Loss for
+    Convolutional Neural Networks" (ICML 2016), eqs. 6 and 7, without its annealing of ψ.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        margin: m, a whole number of at least 1.
+        scale: s > 0.
+
+    Weight: `proxies (num_classes, D)`, the w, one per class.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = LargeMarginSoftmaxLoss(num_classes=2, margin=2)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 2.0]])
+        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        1.255
+    """
+
+    normalize = False
+    proxies_per_class = 1
+    uses_proxy_norms = True
+    build = ProxyLoss.build
+
+    def __init__(
+        self, num_classes: int, margin: int = 4, scale: float = 1.0, **kwargs: Any
+    ) -> None:
+        super().__init__(num_classes, **kwargs)
+        if margin < 1 or margin != int(margin):
+            raise ValueError(f"margin must be a whole number of at least 1, received {margin}.")
+        if not scale > 0:
+            raise ValueError(f"scale must be positive, received {scale}.")
+        self.margin = margin
+        self.scale = scale
+
+    def call(self, labels, embeddings):
+        proxies = ops.convert_to_tensor(self.proxies)
+        cosines = ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(proxies)))
+        own = own_class_mask(labels, self.num_classes)
+        logits = self.scale * ops.where(own, self._psi(cosines), cosines) * _norms(embeddings)
+        if self.uses_proxy_norms:
+            logits = logits * ops.transpose(_norms(proxies))
+        return cross_entropy(labels, logits)
+
+    def _psi(self, cosines):
+        previous, current = ops.ones_like(cosines), cosines  # cos(0 θ) and cos(θ)
+        for _ in range(self.margin - 1):
+            previous, current = current, 2.0 * cosines * current - previous
+        k = sum(
+            ops.cast(cosines <= math.cos(math.pi * j / self.margin), cosines.dtype)
+            for j in range(1, self.margin)
+        )
+        return (1.0 - 2.0 * (k % 2.0)) * current - 2.0 * k
+
+
+def _norms(x):
+    """Norms `(n, 1)`, with zero gradient at zero."""
+    squares = ops.sum(ops.square(x), axis=1, keepdims=True)
+    is_zero = squares == 0
+    return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, squares)))

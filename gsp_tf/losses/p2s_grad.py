@@ -1,0 +1,42 @@
+"""P2SGrad loss (Zhang et al., CVPR 2019)."""
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
+from gsp_tf.losses._reductions import weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class P2SGradLoss(ProxyLoss):
+    """Mean squared error between cosine similarities and the labels, 1 for the own class, else 0.
+
+    `mean_i mean_c (cos θ_ic - [c = y_i])^2`. "P2SGrad: Refined Gradients for Optimizing Deep Face
+    Models" (CVPR 2019), eq. 11, which prints the gradient `Σ_c (cos θ_ic - [c = y_i]) ∇cos θ_ic` of
+    a sample: this one times C / 2. The gradient of a proxy here is tangent to the sphere;
+    pytorch-metric-learning instead projects the proxies before each step.
+
+    Args:
+        num_classes: C, number of classes; labels are 0 to num_classes - 1.
+
+    Weight: `proxies (num_classes, D)`, one per class.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = P2SGradLoss(num_classes=2)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        0.2
+    """
+
+    def similarity_loss(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
+        own = own_class_mask(labels, ops.shape(similarities)[1])
+        errors = ops.square(similarities - ops.cast(own, similarities.dtype))
+        counted = ops.ones_like(errors)
+        if is_class is not None:
+            counted = ops.where(is_class, counted, 0.0)
+        return weighted_mean(errors, counted)

@@ -1,0 +1,104 @@
+"""PN loss: triplets whose negative is far from anchor and positive (Szubert et al. 2019)."""
+
+from typing import Literal, get_args
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
+from gsp_tf.losses._reductions import weighted_mean
+from gsp_tf.ops import l2_normalize
+
+Positive = Literal["hard", "easy"]
+Negative = Literal["hard", "semi_hard", "easy"]
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class PNLoss(PairLoss):
+    """One triplet per anchor, whose negative must be far from the anchor and from the positive.
+
+    `mean_a [m + d_ap - min(d_an, d_pn)]_+` over the anchors that have a positive and a negative.
+    "Structure-Preserving Visualisation of High Dimensional Single-Cell Datasets" (Scientific
+    Reports 9, 2019), and TensorFlow Similarity. The positive is the farthest ("hard") or the
+    nearest ("easy"). The negative is the nearest ("hard"), the farthest ("easy"), or the nearest
+    beyond the farthest positive ("semi_hard"), and the farthest if there is none. TensorFlow
+    Similarity also counts anchors without a positive or without a negative in the mean.
+
+    Args:
+        margin: m, in units of the distance.
+        positive: which positive of an anchor.
+        negative: which negative of an anchor.
+        distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
+        soft: `log(1 + exp(d_ap - min(d_an, d_pn)))` instead of the hinge, without a margin.
+        normalize, miner, name: as in `PairLoss`; a miner chooses pairs but does not weigh them.
+
+    Raises:
+        ValueError: if a name is none of these.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
+        >>> round(float(PNLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.1
+    """
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        positive: Positive = "hard",
+        negative: Negative = "semi_hard",
+        distance: Distance = "angular",
+        soft: bool = False,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "pn_loss",
+    ) -> None:
+        super().__init__(normalize, miner, name)
+        check_distance(distance)
+        for field, value, names in (
+            ("positive", positive, get_args(Positive)),
+            ("negative", negative, get_args(Negative)),
+        ):
+            if value not in names:
+                raise ValueError(f"{field} must be one of {', '.join(names)}, received {value!r}.")
+        self.margin = margin
+        self.positive = positive
+        self.negative = negative
+        self.distance = distance
+        self.soft = soft
+
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
+        distances = distances_named(self.distance, pairs)
+        is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
+        fixed = ops.stop_gradient(distances)
+        farthest = ops.argmax(ops.where(is_positive, fixed, -1.0), axis=1)[:, None]
+        positive = farthest
+        if self.positive == "easy":
+            positive = ops.argmin(ops.where(is_positive, fixed, float("inf")), axis=1)[:, None]
+        candidates = is_negative
+        negative = ops.argmax(ops.where(is_negative, fixed, -1.0), axis=1)[:, None]
+        if self.negative != "easy":
+            if self.negative == "semi_hard":
+                beyond = fixed > ops.take_along_axis(fixed, farthest, axis=1)
+                candidates = ops.logical_and(is_negative, beyond)
+            nearest = ops.argmin(ops.where(candidates, fixed, float("inf")), axis=1)[:, None]
+            some = ops.any(candidates, axis=1, keepdims=True)
+            negative = ops.where(some, nearest, negative)
+        near, far = (ops.take_along_axis(distances, x, axis=1)[:, 0] for x in (positive, negative))
+        between = self._between(
+            *(ops.take(pairs.references, x[:, 0], axis=0) for x in (positive, negative))
+        )
+        complete = ops.logical_and(ops.any(is_positive, axis=1), ops.any(is_negative, axis=1))
+        violation = ops.where(complete, near - ops.minimum(far, between), 0.0)
+        terms = ops.softplus(violation) if self.soft else ops.relu(self.margin + violation)
+        return weighted_mean(terms, complete)
+
+    def _between(self, x, y):
+        """Distances of the rows of two tensors."""
+        if self.distance == "angular":
+            return ops.relu(1.0 - ops.sum(l2_normalize(x) * l2_normalize(y), axis=1))
+        squares = ops.sum(ops.square(x - y), axis=1)
+        if self.distance == "squared_euclidean":
+            return squares
+        return ops.where(squares > 0, ops.sqrt(ops.where(squares > 0, squares, 1.0)), 0.0)

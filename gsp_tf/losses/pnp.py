@@ -1,0 +1,92 @@
+"""PNP loss: penalise the negatives that come before a positive (Li et al., AAAI 2022)."""
+
+from typing import Literal, get_args
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._ranks import soft_counts_above
+from gsp_tf.losses._reductions import weighted_mean
+
+Variant = Literal["O", "Iu", "Ib", "Ds", "Dq"]
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class PNPLoss(PairLoss):
+    """Mean penalty of the number of negatives that rank before each positive of an anchor.
+
+    `mean_i (1 / |P_i|) Σ_{j in P_i} f(R_ij)` with `R_ij = Σ_{negatives k} sigmoid((s_ik - s_ij) /
+    τ)` over the anchors that have a positive. "Rethinking the Optimization of Average Precision:
+    Only Penalizing Negative Instances before Positive Ones is Enough" (AAAI 2022). The variants of
+    f are R (O), `(1 + R) log(1 + R)` (Iu), `(bR - log(1 + bR)) / b^2` (Ib), `log(1 + R)` (Ds) and
+    `1 - (1 + R)^-α` (Dq).
+
+    In a batch the anchor itself is one of its positives, as in pytorch-metric-learning.
+
+    The loss compares each positive of an anchor with all negatives: B^2 sigmoids for each of the
+    positives of an anchor, and never B^3 terms at once.
+
+    Args:
+        variant: which f.
+        alpha: α > 0 of Dq.
+        b: b > 0 of Ib.
+        temperature: τ > 0, a similarity.
+        normalize, miner, name: as in `PairLoss`.
+
+    Raises:
+        ValueError: if the variant is none of these, or a number is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(PNPLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.5
+    """
+
+    def __init__(
+        self,
+        variant: Variant = "O",
+        alpha: float = 1.0,
+        b: float = 2.0,
+        temperature: float = 0.01,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "pnp_loss",
+    ) -> None:
+        super().__init__(normalize, miner, name)
+        if variant not in get_args(Variant):
+            raise ValueError(
+                f"variant must be one of {', '.join(get_args(Variant))}, received {variant!r}."
+            )
+        if not (alpha > 0 and b > 0 and temperature > 0):
+            raise ValueError(
+                "alpha, b and temperature must be positive, "
+                f"received {alpha}, {b} and {temperature}."
+            )
+        self.variant = variant
+        self.alpha = alpha
+        self.b = b
+        self.temperature = temperature
+
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
+        own = pairs.with_itself
+        (before,) = soft_counts_above(
+            pairs.similarities, own > 0, (pairs.negatives,), self.temperature
+        )
+        of_anchor = ops.sum(own * self._penalty(before), axis=1)
+        of_anchor = of_anchor / ops.maximum(ops.sum(own, axis=1), 1e-9)
+        return weighted_mean(of_anchor, ops.any(pairs.positives > 0, axis=1))
+
+    def _penalty(self, before):
+        if self.variant == "Iu":
+            return (1.0 + before) * ops.log1p(before)
+        if self.variant == "Ib":
+            scaled = self.b * before
+            return (scaled - ops.log1p(scaled)) / self.b**2
+        if self.variant == "Ds":
+            return ops.log1p(before)
+        if self.variant == "Dq":
+            return 1.0 - (1.0 + before) ** -self.alpha
+        return before

@@ -1,0 +1,81 @@
+"""Ranked list loss (Wang et al., CVPR 2019)."""
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import log_sum_exp
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class RankedListLoss(PairLoss):
+    """Keeps positives within a sphere around the anchor and weighs violating negatives.
+
+    `mean_i ( (1 - λ) Σ_p w_p (d_ip - (α - m)) / Σ_p w_p + λ Σ_n w_n (α - d_in) / Σ_n w_n )` over
+    the positives with `d_ip > α - m`, `w_p = exp(T_p (d_ip - (α - m)))`, and the negatives with
+    `d_in < α`, `w_n = exp(T_n (α - d_in))`, for Euclidean distances d. "Ranked List Loss for Deep
+    Metric Learning" (CVPR 2019). The weights are differentiated too, as in
+    pytorch-metric-learning.
+
+    pytorch-metric-learning 2.9 adds 1e-5 for every sample of the batch to the sums of weights,
+    which lowers its value by up to a thousandth, and drops negatives at distance 0, the hardest.
+
+    Args:
+        margin: m, a distance, between the two bounds.
+        negative_temperature: T_n >= 0; 0 weighs all violating negatives alike.
+        imbalance: λ in 0 to 1.
+        alpha: α, distance that negatives should exceed; `None` is 1 + m / 2.
+        positive_temperature: T_p >= 0.
+        normalize, miner, name: as in `PairLoss`.
+
+    Raises:
+        ValueError: if λ or a temperature is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(RankedListLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.43
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.4,
+        negative_temperature: float = 10.0,
+        imbalance: float = 0.5,
+        alpha: float | None = None,
+        positive_temperature: float = 0.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "ranked_list_loss",
+    ) -> None:
+        super().__init__(normalize, miner, name)
+        if not 0 <= imbalance <= 1:
+            raise ValueError(f"imbalance must lie in 0 to 1, received {imbalance}.")
+        if not (negative_temperature >= 0 and positive_temperature >= 0):
+            raise ValueError(
+                "The temperatures must not be negative, "
+                f"received {negative_temperature} and {positive_temperature}."
+            )
+        self.margin = margin
+        self.negative_temperature = negative_temperature
+        self.imbalance = imbalance
+        self.alpha = alpha
+        self.positive_temperature = positive_temperature
+
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
+        alpha = 1.0 + self.margin / 2.0 if self.alpha is None else self.alpha
+        attraction = self._mean(
+            pairs.distances - (alpha - self.margin), pairs.positives, self.positive_temperature
+        )
+        repulsion = self._mean(alpha - pairs.distances, pairs.negatives, self.negative_temperature)
+        return ops.mean((1.0 - self.imbalance) * attraction + self.imbalance * repulsion)
+
+    def _mean(self, violations, weights, temperature):
+        """Mean of each row's positive violations v, weighted by exp(T v)."""
+        counted = ops.where(violations > 0, weights, 0.0)
+        logits = temperature * violations
+        total = log_sum_exp(logits, counted)[:, None]
+        shares = ops.exp(ops.where(counted > 0, logits - total, 0.0))
+        return ops.sum(counted * shares * violations, axis=1)

@@ -1,0 +1,46 @@
+"""Pair losses of two views of each image."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import PairLoss, PairWrapper
+from gsp_tf.losses._views import TwoViewLoss
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SelfSupervisedLoss(TwoViewLoss, PairWrapper):
+    """Any pair loss with the two views of an image as a class.
+
+    With `NTXentLoss` this is SimCLR: "A Simple Framework for Contrastive Learning of Visual
+    Representations" (Chen et al., ICML 2020).
+
+    Args:
+        loss: any pair loss.
+        symmetric: compare all views with each other. Otherwise the first views are anchors, and the
+            second views are references.
+
+    Call: `loss(labels, embeddings)` with every label twice, or `loss.views(first, second)`.
+
+    Raises:
+        ValueError: if the loss is not a pair loss, or the labels are not two of each.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import NTXentLoss
+        >>> loss = SelfSupervisedLoss(NTXentLoss(1.0))
+        >>> round(float(loss.views(np.eye(2), np.eye(2))), 3)
+        0.551
+    """
+
+    def __init__(self, loss: PairLoss, symmetric: bool = True, **kwargs: Any) -> None:
+        super().__init__(loss=loss, **kwargs)
+        self.symmetric = symmetric
+
+    def views_loss(self, first: Tensor, second: Tensor) -> Tensor:
+        labels = ops.arange(ops.shape(first)[0])
+        if self.symmetric:
+            return self.loss(ops.concatenate([labels, labels]), ops.concatenate([first, second]))
+        return self.loss.pairwise(labels, first, labels, second)

@@ -1,0 +1,62 @@
+"""Smooth-AP loss (Brown et al., ECCV 2020)."""
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._ranks import soft_counts_above
+from gsp_tf.losses._reductions import weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SmoothAPLoss(PairLoss):
+    """One minus the average precision of each anchor's ranking, from sigmoids of differences.
+
+    `1 - mean_i (1 / |P_i|) Σ_{j in P_i} R(j, P_i) / R(j, all)` over the anchors that have a
+    positive, with the soft rank `R(j, S) = 1 + Σ_{k in S, k≠j} sigmoid((s_ik - s_ij) / τ)` and
+    cosine similarities s. "Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval"
+    (ECCV 2020). As in the authors' program, the anchor itself is one of its positives
+    in a batch. It is not with references.
+
+    Classes may have any sizes and samples any order. pytorch-metric-learning 2.9 takes the number
+    of samples of a class for the number of classes, so that its value is that of the paper only for
+    n classes of n samples, in order.
+
+    The loss compares each positive of an anchor with all samples: B^2 sigmoids for each of the
+    positives of an anchor, and never B^3 terms at once.
+
+    Args:
+        temperature: τ > 0, a similarity.
+        normalize, miner, name: as in `PairLoss`.
+
+    Raises:
+        ValueError: if the temperature is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(SmoothAPLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        0.171
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.01,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "smooth_ap_loss",
+    ) -> None:
+        super().__init__(normalize, miner, name)
+        if not temperature > 0:
+            raise ValueError(f"temperature must be positive, received {temperature}.")
+        self.temperature = temperature
+
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
+        own = pairs.with_itself
+        among_own, among_others = soft_counts_above(
+            pairs.similarities, own > 0, (own, pairs.negatives), self.temperature
+        )
+        lost = among_others / (1.0 + among_own + among_others)
+        of_anchor = ops.sum(own * lost, axis=1) / ops.maximum(ops.sum(own, axis=1), 1e-9)
+        return weighted_mean(of_anchor, ops.any(pairs.positives > 0, axis=1))

@@ -1,0 +1,35 @@
+"""SphereFace (Liu et al., CVPR 2017)."""
+
+import keras
+
+from gsp_tf.losses.large_margin_softmax import LargeMarginSoftmaxLoss
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SphereFaceLoss(LargeMarginSoftmaxLoss):
+    """Large-margin softmax with proxies of unit length (A-Softmax).
+
+    Cross-entropy of the logits `s ||x|| cos θ_c`, with `ψ(θ) = (-1)^k cos(m θ) - 2k`, `k = floor(m
+    θ / π)`, in place of the cosine of the own class. "SphereFace: Deep Hypersphere Embedding for
+    Face Recognition" (CVPR 2017), eq. 7, without its annealing of ψ.
+
+    Args:
+        num_classes: number of classes; labels are 0 to num_classes - 1.
+        margin: m, a whole number of at least 1.
+        scale: s > 0.
+
+    Weight: `proxies (num_classes, D)`, one per class, normalised.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = SphereFaceLoss(num_classes=2, margin=2)
+        >>> loss.build((None,), (None, 2))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 2.0]])
+        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        0.866
+    """
+
+    uses_proxy_norms = False

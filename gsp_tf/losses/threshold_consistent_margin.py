@@ -1,0 +1,57 @@
+"""Threshold-consistent margin loss (Zhang et al., ICLR 2024)."""
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._reductions import weighted_mean
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ThresholdConsistentMarginLoss(PairLoss):
+    """Keeps hard pairs beyond two thresholds that all classes share (TCM).
+
+    `λ_p mean [m_p - s_p] over the positives with s_p <= m_p, + λ_n mean [s_n - m_n] over the
+    negatives with s_n >= m_n`, with cosine similarities s. "Threshold-Consistent Margin Loss for
+    Open-World Deep Metric Learning" (ICLR 2024), a regulariser to add to another loss, as
+    `WeightedSumLoss` does. With references, pytorch-metric-learning 2.9 compares the batch with
+    itself, at the indices of the references.
+
+    Args:
+        positive_margin: m_p, a similarity.
+        negative_margin: m_n, a similarity.
+        positive_weight: λ_p.
+        negative_weight: λ_n.
+        normalize, miner, name: as in `PairLoss`.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> loss = ThresholdConsistentMarginLoss()
+        >>> round(float(loss(np.array([0, 0, 1]), embeddings)), 3)
+        0.68
+    """
+
+    def __init__(
+        self,
+        positive_margin: float = 0.9,
+        negative_margin: float = 0.5,
+        positive_weight: float = 1.0,
+        negative_weight: float = 1.0,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        name: str = "threshold_consistent_margin_loss",
+    ) -> None:
+        super().__init__(normalize, miner, name)
+        self.positive_margin = positive_margin
+        self.negative_margin = negative_margin
+        self.positive_weight = positive_weight
+        self.negative_weight = negative_weight
+
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
+        lack = self.positive_margin - pairs.similarities
+        excess = pairs.similarities - self.negative_margin
+        attraction = weighted_mean(lack, ops.where(lack >= 0, pairs.positives, 0.0))
+        repulsion = weighted_mean(excess, ops.where(excess >= 0, pairs.negatives, 0.0))
+        return self.positive_weight * attraction + self.negative_weight * repulsion

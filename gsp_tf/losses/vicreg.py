@@ -1,0 +1,70 @@
+"""VICReg (Bardes, Ponce, LeCun, ICLR 2022)."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._views import TwoViewLoss
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class VICRegLoss(TwoViewLoss):
+    """Pulls two views together and keeps the dimensions varied and uncorrelated.
+
+    `λ s(Z, Z') + μ (v(Z) + v(Z')) / 2 + ν (c(Z) + c(Z'))`: the mean squared difference s, the mean
+    hinge `v = mean_j [1 - sqrt(Var(z_j) + ε)]_+` and `c = (1 / D) Σ_{i≠j} Cov(z_i, z_j)^2`, over
+    the batch. "VICReg: Variance-Invariance-Covariance Regularization for Self-Supervised Learning"
+    (ICLR 2022), eqs. 1 to 6, with half of v as in the authors' program and in
+    pytorch-metric-learning. Embeddings are not normalised.
+
+    Args:
+        invariance_weight: λ.
+        variance_weight: μ.
+        covariance_weight: ν.
+        epsilon: ε > 0.
+
+    Call: `loss(labels, embeddings)` with every label twice, or `loss.views(first, second)`.
+
+    Raises:
+        ValueError: if ε is not positive, or the labels are not two of each.
+
+    Example:
+        >>> import numpy as np
+        >>> first = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], "float32")
+        >>> round(float(VICRegLoss().views(first, -first)), 3)
+        55.282
+    """
+
+    normalize = False
+
+    def __init__(
+        self,
+        invariance_weight: float = 25.0,
+        variance_weight: float = 25.0,
+        covariance_weight: float = 1.0,
+        epsilon: float = 1e-4,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not epsilon > 0:
+            raise ValueError(f"epsilon must be positive, received {epsilon}.")
+        self.invariance_weight = invariance_weight
+        self.variance_weight = variance_weight
+        self.covariance_weight = covariance_weight
+        self.epsilon = epsilon
+
+    def views_loss(self, first: Tensor, second: Tensor) -> Tensor:
+        loss = self.invariance_weight * ops.mean(ops.square(first - second))
+        for view in (first, second):
+            size, num_columns = ops.shape(view)
+            centred = view - ops.mean(view, axis=0)
+            covariance = ops.matmul(ops.transpose(centred), centred)
+            covariance = covariance / ops.cast(ops.maximum(size - 1, 1), view.dtype)
+            variances = ops.diagonal(covariance)
+            hinge = ops.mean(ops.relu(1.0 - ops.sqrt(variances + self.epsilon)))
+            others = (1.0 - ops.eye(num_columns, dtype=view.dtype)) * covariance
+            loss = loss + 0.5 * self.variance_weight * hinge
+            loss = loss + self.covariance_weight * ops.sum(ops.square(others)) / num_columns
+        return loss

@@ -1,0 +1,82 @@
+"""Weighted sum of losses."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from gsp_tf.losses._layer import LossLayer
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class WeightedSumLoss(LossLayer):
+    """Sum of losses of the same labels and embeddings, each times a weight.
+
+    `Σ_k w_k ℓ_k`. For regularisers such as `ThresholdConsistentMarginLoss` and `HIERLoss`, or to
+    train with pairs and proxies at once. In a recipe the terms are names and arguments of losses:
+    `{name: weighted_sum, terms: [{name: contrastive}, {name: triplet, margin: 0.2}]}`.
+
+    Args:
+        terms: the ℓ_k, losses of this package.
+        term_weights: the w_k; `None` is 1 for all.
+
+    Weights: those of the losses.
+
+    Raises:
+        ValueError: if there is no loss, or not one weight for each, or if losses that are layers
+            have different dtypes.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> loss = WeightedSumLoss([ContrastiveLoss(), ContrastiveLoss()], [1.0, 0.5])
+        >>> round(float(loss(np.array([0, 1]), np.array([[1.0, 0.0], [1.0, 0.0]]))), 3)
+        0.75
+    """
+
+    def __init__(
+        self,
+        terms: Sequence[keras.losses.Loss],
+        term_weights: Sequence[float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        terms = list(terms)
+        if not terms or not all(isinstance(x, keras.losses.Loss) for x in terms):
+            raise ValueError(f"terms must be losses, at least one, received {terms!r}.")
+        term_weights = (1.0,) * len(terms) if term_weights is None else tuple(term_weights)
+        if len(term_weights) != len(terms):
+            raise ValueError(
+                f"{len(terms)} losses need as many weights, received {len(term_weights)}."
+            )
+        layers = [term for term in terms if isinstance(term, LossLayer)]
+        super().__init__(inner=layers[0] if layers else None, **kwargs)
+        for layer in layers:
+            if layer.dtype_policy != self.dtype_policy:
+                raise ValueError(
+                    f"WeightedSumLoss must have the dtype of its {type(layer).__name__}, "
+                    f"{layer.dtype_policy.name}, received {self.dtype_policy.name}. "
+                    "Give all the same dtype."
+                )
+        self.terms, self.term_weights = terms, term_weights
+        self.seed_generators_of_terms = [
+            term.seed_generator
+            for term in terms
+            if not isinstance(term, LossLayer) and getattr(term, "seed_generator", None)
+        ]
+
+    def build(self, labels_shape, embeddings_shape):
+        for term in self.terms:
+            if isinstance(term, LossLayer) and not term.built:
+                term.build(labels_shape, embeddings_shape)
+
+    def call(self, labels, embeddings, training=True):
+        total = 0.0
+        for term, weight in zip(self.terms, self.term_weights, strict=True):
+            takes = {"training": training} if _has_training(term) else {}
+            total = total + weight * term(labels, embeddings, **takes)
+        return total
+
+
+def _has_training(term):
+    return isinstance(term, LossLayer) and "training" in inspect.signature(term.call).parameters

@@ -115,6 +115,9 @@ class TrainingRecipe(Section, path="training"):
         clip_norm: largest norm of all gradients together; larger ones are scaled down to it, and
             null does not clip. The authors' programs of GSP and CCP clip at 10; their papers do not
             say.
+        chunk_size: largest number of images that a step embeds at a time; null is the whole batch.
+            The loss and its gradient are those of the whole batch, in the memory of a chunk, for
+            about half as much computation again (gradient caching, Gao et al. 2021).
         precision: Keras dtype policy of the embedder.
         jit_compile: compile the training step with XLA.
         patience: end training after this many epochs without a better value of the metric that
@@ -141,6 +144,7 @@ class TrainingRecipe(Section, path="training"):
     l2_regularization: NonNegative = 0.0
     weight_decay_exclusions: list[str] = field(default_factory=list)
     clip_norm: Positive | None = None
+    chunk_size: Count | None = None
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
     jit_compile: bool = False
     patience: Count | None = None

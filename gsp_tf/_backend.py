@@ -106,6 +106,27 @@ def available(dtype: str) -> str:
     return dtype
 
 
+def value_and_gradient(function: Callable, point: Tensor) -> tuple[Tensor, Tensor]:
+    """The scalar value of a function of a tensor, and its gradient, as NumPy arrays."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(point)
+            value = function(point)
+        gradient = tape.gradient(value, point, unconnected_gradients="zero")
+    elif keras.backend.backend() == "jax":
+        import jax
+
+        value, gradient = jax.jit(jax.value_and_grad(function))(point)
+    else:
+        point = point.detach().requires_grad_()
+        value = function(point)
+        value.backward(inputs=[point])
+        gradient = ops.zeros_like(point) if point.grad is None else point.grad
+    return ops.convert_to_numpy(value), ops.convert_to_numpy(gradient)
+
+
 def matmul(x: Tensor, y: Tensor) -> Tensor:
     """Product of matrices of one type and that type, where Keras makes float32 of float64."""
     # https://github.com/keras-team/keras/issues/23704

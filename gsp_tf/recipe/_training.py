@@ -122,6 +122,8 @@ class TrainingRecipe(Section, path="training"):
         jit_compile: compile the training step with XLA.
         patience: end training after this many epochs without a better value of the metric that
             chooses the model, counted from the end of the warm-up; null never does.
+        health_every: steps between two looks at a batch that name what is wrong with training, such
+            as collapsed embeddings (gsp_tf.training.HealthCheck); 0 never looks.
         deterministic: use operations that give the same numbers each time on the same machine;
             slower on a GPU.
 
@@ -148,6 +150,7 @@ class TrainingRecipe(Section, path="training"):
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
     jit_compile: bool = False
     patience: Count | None = None
+    health_every: NonNegativeInt = 200
     deterministic: bool = False
 
     def check(self):

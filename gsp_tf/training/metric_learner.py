@@ -216,7 +216,7 @@ class MetricLearner(DistributedModel, keras.Model):
         total = 0.0
         for name, (loss, output) in self._losses_of(y_pred).items():
             output = all_gather(output)
-            value = _value(loss, y, output, training)
+            value = loss_value(loss, y, output, training)
             tracker = getattr(self, f"{name}_loss_tracker")
             tracker.update_state(value, sample_weight=ops.shape(output)[0])
             total = total + self.loss_weights[name] * value
@@ -289,13 +289,6 @@ def _checked_weights(losses, weights):
     return {**complete, **weights}
 
 
-def _value(loss, labels, inputs, training):
-    """Value of a loss; a loss layer also receives `training`."""
-    if isinstance(loss, keras.layers.Layer):
-        return loss(labels, inputs, training=training)
-    return loss(labels, inputs)
-
-
 def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
     """The embeddings among an embedder's outputs: the only output, or the first of several.
 
@@ -309,3 +302,21 @@ def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
     if isinstance(outputs, dict):
         outputs = list(outputs.values())
     return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+
+
+def loss_value(loss: _Loss, labels: Tensor, inputs: Tensor, training: bool) -> Tensor:
+    """Value of a loss of a `MetricLearner`; a loss layer also receives `training`.
+
+    Args:
+        loss: a function or `keras.losses.Loss`, or a loss layer.
+        labels: integers `(B,)`.
+        inputs: an output `(B, ...)` of the embedder.
+        training: whether this is a training step.
+
+    Example:
+        >>> float(loss_value(lambda labels, x: x, [0], 2.0, training=False))
+        2.0
+    """
+    if isinstance(loss, keras.layers.Layer):
+        return loss(labels, inputs, training=training)
+    return loss(labels, inputs)

@@ -59,7 +59,7 @@ def trained(make, chunk_size, mode, optimizer=None):
 
 
 def values_of(learner):
-    variables = [*learner.variables, *(seed.state for seed in learner.seed_generators)]
+    variables = [*learner.variables, *(seed.state for seed in learner.seed_generators if seed)]
     return {f"{i} {v.name}": ops.convert_to_numpy(v) for i, v in enumerate(variables)}
 
 
@@ -112,7 +112,7 @@ def test_problems_of_ccp():
         pool = ProxyPool(LABELS, lambda indices: (IMAGES[indices], LABELS[indices]))
         evaluation = RetrievalEvaluation((IMAGES, LABELS))
         logs = trainer.fit(
-            iter(batches), pool, [evaluation], steps_per_epoch=2, epochs=1, verbose=0
+            (batch for batch in batches), pool, [evaluation], steps_per_epoch=2, epochs=1, verbose=0
         )
         assert trainer.learner.chunk_size == chunk_size
         return logs.history, values_of(trainer.learner)

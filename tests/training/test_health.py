@@ -161,7 +161,7 @@ def test_problems_of_ccp_are_checked():
     trainer = ChanceConstrainedTrainer(learner, 1, 2)
     pool = ProxyPool(LABELS, lambda indices: (POINTS[indices], LABELS[indices]))
     callbacks = [health, RetrievalEvaluation((POINTS, LABELS))]
-    batches = iter([(POINTS, LABELS)] * 3)
+    batches = ((POINTS, LABELS) for _ in range(3))
     trainer.fit(batches, pool, callbacks, steps_per_epoch=3, epochs=1, verbose=0)
     assert health.measures["proxy_norm"] > 0 and not health.findings
 

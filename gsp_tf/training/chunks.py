@@ -51,7 +51,8 @@ def embed_in_chunks(
     found = {}
 
     def embed_chunk(values, state_values, start):
-        chunk = tree.map_structure(lambda x: _rows(x, start, size), images)
+        rows = start + ops.arange(size, dtype="int32")
+        chunk = tree.map_structure(lambda x: ops.take(x, rows, axis=0), images)
         mapping = [*zip(weights, values, strict=True), *zip(state, state_values, strict=True)]
         scope = keras.StatelessScope([*mapping, *fixed], collect_losses=True)
         with scope, collected_batch_losses() as collected:
@@ -80,11 +81,6 @@ def embed_in_chunks(
 def _values(variables):
     """The values of variables as tensors, which no later assignment changes."""
     return [ops.copy(ops.convert_to_tensor(variable)) for variable in variables]
-
-
-def _rows(x, start, size):
-    """Rows `start` to `start + size` of a tensor."""
-    return ops.slice(x, [start, *[0] * (len(x.shape) - 1)], [size, *x.shape[1:]])
 
 
 def check_chunks(embedder: keras.Model) -> None:

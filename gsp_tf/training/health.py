@@ -53,9 +53,9 @@ ADVICE = {
         "activations that grow."
     ),
     "high_learning_rate": (
-        "one step changed the weights of the embedder by {embedder_update:.0%} of their norm; "
-        "0.1 % is common. Divide the learning rate by 10, or clip the gradients "
-        "(training.clip_norm)."
+        "the weights of the embedder have {embedder_growth:.3g} times their norm at the start, and "
+        "a step changes them by {embedder_update:.2%} of it; 1 and 0.1 % are common. Divide the "
+        "learning rate by 10, or clip the gradients (training.clip_norm)."
     ),
 }
 """What is wrong and what to do, by the name of a finding."""
@@ -85,6 +85,7 @@ class HealthCheck(keras.callbacks.Callback):
             embeddings were equal; `active_share`, the share of samples with a gradient, and
             `gradient`, the norm of the gradient of the loss by the embeddings; `embedder_update`
             and `losses_update`, the norm of a step's update over the norm of the weights;
+            `embedder_growth`, the norm of the embedder's weights over that when `fit` began;
             `proxy_norm`, `own_proxy_similarity` and `proxy_turn` (mean angle since the last check)
             for losses with proxies; `loss_scale` of a `LossScaleOptimizer`.
         findings: list of dict with `name`, `step` (from 1) and `text`.
@@ -116,6 +117,7 @@ class HealthCheck(keras.callbacks.Callback):
         self._step = 0
         self._seen: dict[str, int] = {}
         self._proxies = None
+        self._norm_at_start = 0.0
         self._kept = self._before = self._forward = None
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -124,7 +126,9 @@ class HealthCheck(keras.callbacks.Callback):
                 f"HealthCheck is for a MetricLearner, received a {type(self.model).__name__}."
             )
         self._kept = keep_batches(self.model) if self.every else None
-        self._forward = _forward_of(self.model.embedder) if self._kept else None
+        if self._kept is not None:
+            self._forward = _forward_of(self.model.embedder)
+            self._norm_at_start = _norm(_weights_of(self.model)["embedder"])
 
     def on_train_end(self, logs: dict | None = None) -> None:
         release_batches(self.model)
@@ -139,7 +143,7 @@ class HealthCheck(keras.callbacks.Callback):
         self._step += 1
         if self._before is not None:
             _bring_back_variables(self.model)
-            self._check(logs or {})
+            self._check()
             self._before = None
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
@@ -155,18 +159,20 @@ class HealthCheck(keras.callbacks.Callback):
             "findings": self.findings,
             "seen": self._seen,
             "proxies": self._proxies,
+            "norm_at_start": self._norm_at_start,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a dict from `state`."""
         self._step, self.measures, self._seen = state["step"], state["measures"], state["seen"]
         self.findings, self._proxies = list(state["findings"]), state["proxies"]
+        self._norm_at_start = state["norm_at_start"]
 
-    def _check(self, logs):
+    def _check(self):
         images, labels, _ = self._kept.unpacked()
         labels = ops.convert_to_numpy(labels).reshape(-1)
         last = self.measures
-        self.measures = {**_updates(self.model, self._before), **self._measured(images, labels)}
+        self.measures = {**self._measured_updates(), **self._measured(images, labels)}
         scale = getattr(self.model.optimizer, "dynamic_scale", None)
         if scale is not None:
             self.measures["loss_scale"] = float(ops.convert_to_numpy(scale))
@@ -176,6 +182,19 @@ class HealthCheck(keras.callbacks.Callback):
             text = ADVICE[name].format(**self.measures)
             self.findings.append({"name": name, "step": self._step, "text": text})
             print(f"Step {self._step}: {text}", flush=True)
+
+    def _measured_updates(self):
+        """The update of a step over the norm of the weights, by part, and the embedder's growth."""
+        measures = {}
+        for name, weights in _weights_of(self.model).items():
+            norm = _norm(self._before[name])
+            if norm:
+                change = [x - y for x, y in zip(weights, self._before[name], strict=True)]
+                measures[f"{name}_update"] = _norm(change) / norm
+        if self._norm_at_start:
+            norm = _norm(self._before["embedder"])
+            measures["embedder_growth"] = norm / self._norm_at_start
+        return measures
 
     def _measured(self, images, labels):
         """Measures of the embeddings of a part of the batch, empty if they are not finite."""
@@ -250,7 +269,7 @@ def _findings(model, labels, now, last, every):
             found.append("fast_proxies")
     if now.get("loss_scale", math.inf) <= 1:
         found.append("float16_overflow")
-    if now.get("embedder_update", 0.0) > 0.3:
+    if now.get("embedder_update", 0.0) > 0.3 or now.get("embedder_growth", 0.0) > 20:
         found.append("high_learning_rate")
     return found
 
@@ -303,13 +322,5 @@ def _weights_of(model):
     }
 
 
-def _updates(model, before):
-    """Norm of a step's update over the norm of the weights, by part."""
-    updates = {}
-    for name, variables in _parts(model).items():
-        now = [ops.convert_to_numpy(variable) for variable in variables]
-        norm = math.sqrt(sum(float(np.vdot(x, x)) for x in before[name]))
-        if norm and len(now) == len(before[name]):
-            change = (x - y for x, y in zip(now, before[name], strict=True))
-            updates[f"{name}_update"] = math.sqrt(sum(float(np.vdot(x, x)) for x in change)) / norm
-    return updates
+def _norm(arrays):
+    return math.sqrt(sum(float(np.vdot(x, x)) for x in arrays))

@@ -59,7 +59,8 @@ def trained(make, chunk_size, mode, optimizer=None):
 
 
 def values_of(learner):
-    variables = [*learner.variables, *(seed.state for seed in learner.seed_generators if seed)]
+    seeds = [seed.state for seed in learner.seed_generators if seed]
+    variables = [*learner.variables, *learner.optimizer.variables, *seeds]
     return {f"{i} {v.name}": ops.convert_to_numpy(v) for i, v in enumerate(variables)}
 
 
@@ -97,9 +98,8 @@ def test_float16_compiled():
     def make(chunk_size):
         return small_learner(chunk_size, dtype="mixed_float16")
 
-    whole, chunked = (trained(make, size, JIT, optimizer()) for size in (None, 5))
-    agree(chunked, whole, 2e-3)
-    assert any("step_counter" in name or "dynamic_scale" in name for name in whole[1])
+    # To compile both would take long; XLA rounds elsewhere.
+    agree(trained(make, 5, JIT, optimizer()), trained(make, None, EAGER, optimizer()), 2e-3)
 
 
 def test_problems_of_ccp():

@@ -106,6 +106,27 @@ def available(dtype: str) -> str:
     return dtype
 
 
+def value_and_gradient(function: Callable, point: Tensor) -> tuple[Tensor, Tensor]:
+    """The scalar value of a function of a tensor, and its gradient, as NumPy arrays."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(point)
+            value = function(point)
+        gradient = tape.gradient(value, point, unconnected_gradients="zero")
+    elif keras.backend.backend() == "jax":
+        import jax
+
+        value, gradient = jax.jit(jax.value_and_grad(function))(point)
+    else:
+        point = point.detach().requires_grad_()
+        value = function(point)
+        value.backward(inputs=[point])
+        gradient = ops.zeros_like(point) if point.grad is None else point.grad
+    return ops.convert_to_numpy(value), ops.convert_to_numpy(gradient)
+
+
 def matmul(x: Tensor, y: Tensor) -> Tensor:
     """Product of matrices of one type and that type, where Keras makes float32 of float64."""
     # https://github.com/keras-team/keras/issues/23704
@@ -176,3 +197,65 @@ def assign_rows(variable: keras.Variable, indices: Tensor, rows: Tensor) -> None
         variable.value.data[indices.long()] = ops.cast(rows, variable.dtype)
     else:
         variable.assign(ops.scatter_update(variable, indices[:, None], rows))
+
+
+def rematerialized_scan(
+    function: Callable, weights: list[Tensor], state: list[Tensor], steps: Tensor
+) -> tuple[list[Tensor], list]:
+    """The last state and stacked outputs of `function(weights, state, step) -> state, outputs`.
+
+    The gradient of the weights runs each step again; no step keeps its intermediate values.
+    """
+    if keras.backend.backend() != "tensorflow":
+        body = keras.remat(lambda state, step: function(weights, state, step))
+        return ops.scan(body, state, steps)
+    # The gradient of a loop of TensorFlow keeps every step's intermediate values.
+    import tensorflow as tf
+
+    count, found = tf.shape(steps)[0], {}
+
+    def array_of(first):
+        array = tf.TensorArray(
+            first.dtype, count, element_shape=first.shape, clear_after_read=False
+        )
+        return array.write(0, first)
+
+    @tf.custom_gradient
+    def outputs_of(*weights):
+        def run(step, state):
+            state, outputs = function(weights, state, steps[step])
+            return state, keras.tree.flatten(outputs), outputs
+
+        def body(step, state, kept, arrays):
+            kept = [array.write(step, x) for array, x in zip(kept, state, strict=True)]
+            state, outputs, _ = run(step, state)
+            arrays = [array.write(step, x) for array, x in zip(arrays, outputs, strict=True)]
+            return step + 1, state, kept, arrays
+
+        second, flat, found["structure"] = run(0, state)  # tells how many outputs there are
+        kept, arrays = ([array_of(x) for x in tensors] for tensors in (state, flat))
+        loop = (tf.constant(1), second, kept, arrays)
+        _, found["state"], kept, arrays = tf.while_loop(lambda step, *_: step < count, body, loop)
+
+        def gradient(*upstreams):
+            def body(step, totals):
+                with tf.GradientTape(watch_accessed_variables=False) as tape:
+                    local = [tf.identity(weight) for weight in weights]
+                    tape.watch(local)
+                    _, outputs = function(local, [array.read(step) for array in kept], steps[step])
+                gradients = tape.gradient(
+                    keras.tree.flatten(outputs),
+                    local,
+                    [upstream[step] for upstream in upstreams],
+                    unconnected_gradients="zero",
+                )
+                return step + 1, [x + y for x, y in zip(totals, gradients, strict=True)]
+
+            zeros = [tf.zeros_like(weight) for weight in weights]
+            loop = (tf.constant(0), zeros)
+            return tf.while_loop(lambda step, _: step < count, body, loop)[1]
+
+        return [array.stack() for array in arrays], gradient
+
+    outputs = outputs_of(*weights)
+    return found["state"], keras.tree.pack_sequence_as(found["structure"], outputs)

@@ -55,3 +55,15 @@ class HistoryFile(keras.callbacks.Callback):
             writer.writeheader()
         writer.writerow({"epoch": epoch, **logs})
         replace_text(self.path, text + row.getvalue())
+
+
+class Board(keras.callbacks.TensorBoard):
+    """Writes the logs of each epoch for TensorBoard, with the measures of a `HealthCheck`."""
+
+    def __init__(self, path, health):
+        super().__init__(path, write_graph=False)
+        self.health = health
+
+    def on_epoch_end(self, epoch, logs=None):
+        measures = {f"health_{name}": value for name, value in self.health.measures.items()}
+        super().on_epoch_end(epoch, {**logs, **measures})

@@ -26,6 +26,11 @@ def learner_from_features(learner):
 
 def _with_embedder(learner, embedder):
     """A learner around another embedder, with the same losses and optimizer."""
-    other = MetricLearner(embedder, learner.named_losses, loss_weights=learner.loss_weights)
+    other = MetricLearner(
+        embedder,
+        learner.named_losses,
+        loss_weights=learner.loss_weights,
+        chunk_size=learner.chunk_size,
+    )
     other.compile(learner.optimizer, jit_compile=learner.jit_compile)
     return other

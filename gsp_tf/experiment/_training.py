@@ -12,7 +12,7 @@ import numpy as np
 
 import gsp_tf
 from gsp_tf._backend import make_deterministic
-from gsp_tf.experiment._callbacks import Clock, HistoryFile, LogState
+from gsp_tf.experiment._callbacks import Board, Clock, HistoryFile, LogState
 from gsp_tf.experiment._classification import AccuracyEvaluation
 from gsp_tf.experiment._embeddings import fingerprint
 from gsp_tf.experiment._facts import facts_table, learner_facts, note_small_map
@@ -26,6 +26,7 @@ from gsp_tf.recipe import save_recipe
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
     Checkpoint,
+    HealthCheck,
     ProxyPool,
     RetrievalEvaluation,
     SaveBest,
@@ -58,6 +59,7 @@ class Training:
         self.trainer = ccp_trainer(recipe, self.learner) if recipe.trainer == "ccp" else None
         self.evaluation = None
         self.divergence, self.clock = StopOnNaN(), Clock()
+        self.health = HealthCheck(recipe.training.health_every)
         self.start_epoch = None  # epoch of the checkpoint to continue from
 
     def start(self):
@@ -176,16 +178,22 @@ class Training:
             steps_per_epoch=training.steps_per_epoch,
             callbacks=[
                 self.divergence,
+                self.health,
                 self.evaluation,
                 LogState(self.recipe.trainer),
                 Checkpoint(
                     folder.checkpoint_path,
-                    {"best": self.best, "clock": self.clock, **(parts or {})},
+                    {
+                        "best": self.best,
+                        "clock": self.clock,
+                        "health": self.health,
+                        **(parts or {}),
+                    },
                     resume=first_epoch == self.start_epoch,
                 ),
                 *followers,
                 HistoryFile(folder.history_path),
-                keras.callbacks.TensorBoard(folder.logs_path, write_graph=False),
+                Board(folder.logs_path, self.health),
             ],
             shuffle=False,
             verbose=1 if sys.stdout.isatty() else 2,
@@ -200,6 +208,7 @@ class Training:
                 f"best_{best.monitor}": best.best,
                 "training_seconds": round(self.clock.seconds(), 1),
                 "diverged_at": self.divergence.diverged_at,
+                "health": self.health.findings,
             }
         self.folder.update_metrics(**outcome)
 

@@ -103,11 +103,11 @@ def build_learner(recipe: Recipe, num_classes: int, channels: int) -> MetricLear
         embedder = build_embedder(recipe, channels)
     finally:
         keras.config.set_dtype_policy("float32")
-    learner = MetricLearner(embedder, **build_losses(recipe, num_classes))
-    training = recipe.training
+    losses, training = build_losses(recipe, num_classes), recipe.training
+    learner = MetricLearner(embedder, **losses, chunk_size=training.chunk_size)
     learner.compile(build_optimizer(training), jit_compile=jit_compile(training.jit_compile))
     learner.optimizer.build(learner.trainable_variables)
-    regularize(recipe.training, learner.trainable_variables)
+    regularize(training, learner.trainable_variables)
     return learner
 
 

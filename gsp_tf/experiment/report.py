@@ -157,8 +157,11 @@ def _notes(recipe, metrics, test):
 
 
 def _notes_on_training(metrics):
-    """How training ended."""
-    notes = []
+    """How training went and ended."""
+    notes = [
+        f"In training, at step {finding['step']:,}: {finding['text']}"
+        for finding in metrics.get("health", [])
+    ]
     if metrics.get("status") == "interrupted":
         notes.append(
             f"Training was interrupted after {metrics['epochs']} epochs; this is the best model "

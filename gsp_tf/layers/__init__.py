@@ -6,6 +6,7 @@ of a set leaves features out: they have weight 0 and get no gradient. Any other 
 that is not an integer of at least 1, raises a ValueError.
 """
 
+from gsp_tf.layers.batch_losses import add_batch_loss, collected_batch_losses
 from gsp_tf.layers.coded_residual import CodedResidualTransform
 from gsp_tf.layers.coded_residual_branches import CodedResidualBranches
 from gsp_tf.layers.dense_branches import DenseBranches
@@ -82,4 +83,6 @@ __all__ = [
     "SolarPooling",
     "WeightedPooling",
     "WeldonPooling",
+    "add_batch_loss",
+    "collected_batch_losses",
 ]

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from gsp_tf._typing import Tensor
+from gsp_tf.layers.batch_losses import add_batch_loss
 from gsp_tf.layers.coded_residual import CodedResidualTransform
 from gsp_tf.layers.local_features import (
     DataFormat,
@@ -126,8 +127,12 @@ class CodedResidualBranches(LocalFeatureLayer):
                 for branch in (self.first, self.second)
             )
         if training and self.consistency_weight:
-            self.add_loss(self.consistency_weight * similarity_consistency(first, second))
+            add_batch_loss(self, self._consistency, first, second)
         return first, second
+
+    def _consistency(self, first, second):
+        """Weighted loss of the embeddings of a whole batch."""
+        return self.consistency_weight * similarity_consistency(first, second)
 
     def correlation_maps(self, features: Tensor) -> Tensor:
         """Correlations of the local features with the prototypes of the first branch.

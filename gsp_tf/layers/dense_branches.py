@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from gsp_tf._config import constructor_config
+from gsp_tf.layers.batch_losses import add_batch_loss
 from gsp_tf.layers.local_features import check_loss_weights, check_pair
 from gsp_tf.ops import similarity_consistency
 
@@ -55,8 +56,12 @@ class DenseBranches(keras.layers.Layer):
     def call(self, features, training=None):
         first, second = self.first(features), self.second(features)
         if training and self.consistency_weight:
-            self.add_loss(self.consistency_weight * similarity_consistency(first, second))
+            add_batch_loss(self, self._consistency, first, second)
         return first, second
+
+    def _consistency(self, first, second):
+        """Weighted loss of the embeddings of a whole batch."""
+        return self.consistency_weight * similarity_consistency(first, second)
 
     def compute_output_shape(self, input_shape):
         return tuple((input_shape[0], branch.units) for branch in (self.first, self.second))

@@ -115,10 +115,15 @@ class TrainingRecipe(Section, path="training"):
         clip_norm: largest norm of all gradients together; larger ones are scaled down to it, and
             null does not clip. The authors' programs of GSP and CCP clip at 10; their papers do not
             say.
+        chunk_size: largest number of images that a step embeds at a time; null is the whole batch.
+            The loss and its gradient are those of the whole batch, in the memory of a chunk, for
+            about half as much computation again (gradient caching, Gao et al. 2021).
         precision: Keras dtype policy of the embedder.
         jit_compile: compile the training step with XLA.
         patience: end training after this many epochs without a better value of the metric that
             chooses the model, counted from the end of the warm-up; null never does.
+        health_every: steps between two looks at a batch that name what is wrong with training, such
+            as collapsed embeddings (gsp_tf.training.HealthCheck); 0 never looks.
         deterministic: use operations that give the same numbers each time on the same machine;
             slower on a GPU.
 
@@ -141,9 +146,11 @@ class TrainingRecipe(Section, path="training"):
     l2_regularization: NonNegative = 0.0
     weight_decay_exclusions: list[str] = field(default_factory=list)
     clip_norm: Positive | None = None
+    chunk_size: Count | None = None
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
     jit_compile: bool = False
     patience: Count | None = None
+    health_every: NonNegativeInt = 200
     deterministic: bool = False
 
     def check(self):

@@ -6,6 +6,7 @@ from gsp_tf.training.chance_constrained import ChanceConstrainedTrainer
 from gsp_tf.training.checkpoint import Checkpoint, epoch_of
 from gsp_tf.training.distribute import is_chief
 from gsp_tf.training.embedding import embed, inference
+from gsp_tf.training.health import HealthCheck
 from gsp_tf.training.metric_learner import MetricLearner, first_output
 from gsp_tf.training.optimizers import (
     idle_patterns,
@@ -20,6 +21,7 @@ from gsp_tf.training.stop_on_nan import StopOnNaN
 __all__ = [
     "ChanceConstrainedTrainer",
     "Checkpoint",
+    "HealthCheck",
     "MetricLearner",
     "ProjectionLearner",
     "ProxyPool",

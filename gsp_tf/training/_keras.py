@@ -73,3 +73,10 @@ def serialized_optimizer(optimizer: keras.optimizers.Optimizer) -> dict:
 def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """All layers of a model, including those inside other layers."""
     return model._flatten_layers(include_self=False)
+
+
+def state_of(model: keras.Model) -> list[keras.Variable]:
+    """The variables that a call in training mode may assign, such as statistics and seeds."""
+    layers = [model, *layers_within(model)]
+    frozen = {id(variable) for layer in layers for variable in layer._trainable_variables}
+    return [variable for variable in model.non_trainable_variables if id(variable) not in frozen]

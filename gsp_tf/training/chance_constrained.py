@@ -172,6 +172,7 @@ class ChanceConstrainedTrainer:
             given.embedder,
             {**given.named_losses, first: with_proxies},
             loss_weights=given.loss_weights,
+            chunk_size=given.chunk_size,
         )
         learner.compile(
             type(given.optimizer).from_config(given.optimizer.get_config()),

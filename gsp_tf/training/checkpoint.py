@@ -112,7 +112,8 @@ class Checkpoint(keras.callbacks.Callback):
         for variable, value in zip(variables, saved, strict=True):
             variable.assign(value)
         for name, part in self.parts.items():
-            _restore_state(part, state["parts"][name])
+            if name in state["parts"]:  # an earlier version may not have had it
+                _restore_state(part, state["parts"][name])
 
     def _variables(self):
         optimizer = self.model.optimizer

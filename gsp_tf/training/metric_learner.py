@@ -1,13 +1,16 @@
 """An embedder and its losses as one Keras model."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import keras
 from keras import ops
 
+from gsp_tf._console import counted, listed
 from gsp_tf._typing import Tensor
 from gsp_tf.training._keras import serialized_optimizer
+from gsp_tf.training.chunks import check_chunks, embed_in_chunks, statistics_of_chunks
 from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_replicas
 
 _Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -43,6 +46,11 @@ class MetricLearner(DistributedModel, keras.Model):
         loss_weights: weights of losses by name, 1 for those left out. "regularizers" is the weight
             of the losses that layers add themselves, such as diversity and consistency of
             `CodedResidualBranches`.
+        chunk_size: largest number of images that a training step embeds at a time, `None` for the
+            whole batch. The losses still see the whole batch, and the gradient is that of the whole
+            batch. A step needs the activations of one chunk, and a second forward pass ("Scaling
+            Deep Contrastive Learning Batch Size under Memory Limited Setup", Gao et al. 2021).
+            Batch normalisation that trains normalises each chunk by its own statistics.
 
     Attributes:
         named_losses: dict from names to losses.
@@ -84,9 +92,12 @@ class MetricLearner(DistributedModel, keras.Model):
         attribute_loss: _Loss | None = None,
         attribute_weight: float = 0.1,
         loss_weights: Mapping[str, float] | None = None,
+        chunk_size: int | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        if chunk_size is not None and chunk_size < 1:
+            raise ValueError(f"chunk_size must be None or at least 1, received {chunk_size}.")
         if not 0.0 <= attribute_weight <= 1.0:
             raise ValueError(f"attribute_weight must lie in [0, 1], received {attribute_weight}.")
         losses, weights = loss, {}
@@ -97,6 +108,10 @@ class MetricLearner(DistributedModel, keras.Model):
         elif attribute_loss is not None:
             raise ValueError("attribute_loss is for a single loss; name it in the dict of losses.")
         self.embedder = embedder
+        self.chunk_size = chunk_size
+        if chunk_size is not None:
+            self.autocast = False  # the gradients of all chunks add up in the type of the weights
+        self._has_told_of_chunks = False
         self.named_losses = _checked_losses(losses)
         self.loss_weights = _checked_weights(losses, {**weights, **(loss_weights or {})})
         used = {name: loss for name, loss in losses.items() if loss is not None}
@@ -131,7 +146,29 @@ class MetricLearner(DistributedModel, keras.Model):
                 loss.build((features.shape[0],), tuple(features.shape))
 
     def call(self, images, training=None):
-        return self.embedder(images, training=training)
+        is_symbolic = isinstance(keras.tree.flatten(images)[0], keras.KerasTensor)
+        if not training or self.chunk_size is None or is_symbolic:
+            return self.embedder(images, training=training)
+        self._tell_of_chunks()
+        outputs, losses = embed_in_chunks(self.embedder, images, self.chunk_size)
+        for loss in losses:
+            self.add_loss(loss)
+        return outputs
+
+    def _tell_of_chunks(self):
+        """Refuses an embedder that cannot embed in chunks, and names once what they change."""
+        if self._has_told_of_chunks:
+            return
+        self._has_told_of_chunks = True
+        check_chunks(self.embedder)
+        names = statistics_of_chunks(self.embedder)
+        if names:
+            warnings.warn(
+                f"Batch normalisation uses the statistics of {self.chunk_size} images, those of a "
+                f"chunk, in {counted(len(names), 'layer')} ({listed(names, 3)}). Freeze it "
+                "(backbone.freeze_batch_normalization of a recipe) for the gradient of the batch.",
+                stacklevel=2,
+            )
 
     def compile(
         self,
@@ -179,7 +216,7 @@ class MetricLearner(DistributedModel, keras.Model):
         total = 0.0
         for name, (loss, output) in self._losses_of(y_pred).items():
             output = all_gather(output)
-            value = _value(loss, y, output, training)
+            value = loss_value(loss, y, output, training)
             tracker = getattr(self, f"{name}_loss_tracker")
             tracker.update_state(value, sample_weight=ops.shape(output)[0])
             total = total + self.loss_weights[name] * value
@@ -211,6 +248,7 @@ class MetricLearner(DistributedModel, keras.Model):
             "embedder": serialize(self.embedder),
             "loss": {name: serialize(loss) for name, loss in self.named_losses.items()},
             "loss_weights": dict(self.loss_weights),
+            "chunk_size": self.chunk_size,
         }
 
     @classmethod
@@ -251,13 +289,6 @@ def _checked_weights(losses, weights):
     return {**complete, **weights}
 
 
-def _value(loss, labels, inputs, training):
-    """Value of a loss; a loss layer also receives `training`."""
-    if isinstance(loss, keras.layers.Layer):
-        return loss(labels, inputs, training=training)
-    return loss(labels, inputs)
-
-
 def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
     """The embeddings among an embedder's outputs: the only output, or the first of several.
 
@@ -271,3 +302,21 @@ def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
     if isinstance(outputs, dict):
         outputs = list(outputs.values())
     return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+
+
+def loss_value(loss: _Loss, labels: Tensor, inputs: Tensor, training: bool) -> Tensor:
+    """Value of a loss of a `MetricLearner`; a loss layer also receives `training`.
+
+    Args:
+        loss: a function or `keras.losses.Loss`, or a loss layer.
+        labels: integers `(B,)`.
+        inputs: an output `(B, ...)` of the embedder.
+        training: whether this is a training step.
+
+    Example:
+        >>> float(loss_value(lambda labels, x: x, [0], 2.0, training=False))
+        2.0
+    """
+    if isinstance(loss, keras.layers.Layer):
+        return loss(labels, inputs, training=training)
+    return loss(labels, inputs)

@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 import keras
 from keras import ops, tree
 
+from gsp_tf.training._kept_batch import keep_batches, release_batches
 from gsp_tf.training._keras import layers_within
-from gsp_tf.training.distribute import strategy_of
 
 
 class StopOnNaN(keras.callbacks.Callback):
@@ -51,17 +51,12 @@ class StopOnNaN(keras.callbacks.Callback):
         self._weights = None
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        model = self.model
-        if isinstance(model.train_function, _KeepsBatch):  # left by an interrupted fit
-            model.train_function = model.train_function.train_function
-        replicas = getattr(strategy_of(model), "num_replicas_in_sync", 1)
         # On JAX, the weights leave the model for the length of an epoch.
-        if keras.backend.backend() != "jax" and model.steps_per_execution == replicas == 1:
-            self._step = model.train_function = _KeepsBatch(model.train_function)
+        if keras.backend.backend() != "jax":
+            self._step = keep_batches(self.model)
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        if self._step is not None:
-            self.model.train_function = self._step.train_function
+        release_batches(self.model)
         self._step = self._weights = None
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
@@ -79,7 +74,7 @@ class StopOnNaN(keras.callbacks.Callback):
         self.model.stop_training = True
         where = ""
         if self._step is not None:
-            self.diverged_in = _first_not_finite(self.model, self._step.batch, self._weights)
+            self.diverged_in = _first_not_finite(self.model, self._step, self._weights)
             where = f" The first value that is not finite is in {self.diverged_in}."
         print(
             f"Training stops in epoch {self._epoch + 1}, batch {batch + 1}: the loss is {loss}."
@@ -88,25 +83,9 @@ class StopOnNaN(keras.callbacks.Callback):
         )
 
 
-class _KeepsBatch:
-    """Wraps a training function of Keras and keeps its last batch."""
-
-    def __init__(self, train_function):
-        self.train_function = train_function
-        self.batch = None
-
-    def __call__(self, batches):
-        self.batch = next(iter(batches))  # Keras gives a list on PyTorch, an iterator elsewhere
-        return self.train_function(
-            [self.batch] if isinstance(batches, list) else iter([self.batch])
-        )
-
-
-def _first_not_finite(model, batch, weights):
+def _first_not_finite(model, kept, weights):
     """The part of a step with the first NaN or infinity; `weights` are those before the step."""
-    # Keras' iterators contain an Optional of TensorFlow instead of None.
-    batch = tree.map_structure(lambda x: None if hasattr(x, "has_value") else x, batch)
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+    x, y, sample_weight = kept.unpacked()
     for name, values in {"inputs": x, "labels": y, "sample weights": sample_weight}.items():
         if not _is_finite(values):
             return f"the {name} of the batch"

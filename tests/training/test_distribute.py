@@ -65,7 +65,7 @@ def learner_of_every_loss():
 
 CASES = {
     "every loss": learner_of_every_loss,
-    "ccp": lambda: MetricLearner(embedder(), ContrastiveLoss(0.0, 0.8)),
+    "ccp": lambda: MetricLearner(embedder(), ContrastiveLoss(0.0, 0.8), chunk_size=3),
 }
 
 

@@ -1,0 +1,133 @@
+"""Embeddings of a large batch in the memory of a small one (Gao et al. 2021)."""
+
+import keras
+from keras import ops, tree
+
+from gsp_tf._backend import rematerialized_scan
+from gsp_tf._typing import Tensor
+from gsp_tf.layers import collected_batch_losses
+from gsp_tf.training._keras import layers_within, state_of
+from gsp_tf.training.distribute import strategy_of
+
+
+def embed_in_chunks(
+    embedder: keras.Model, images: Tensor, chunk_size: int
+) -> tuple[Tensor | list | dict, list[Tensor]]:
+    """Outputs of an embedder in training, which keep no activations for their gradient.
+
+    The embedder runs on chunks of the batch, one after the other. The gradient of the outputs runs
+    each chunk a second time, from the same state and with the same random numbers, and adds up the
+    gradients of the weights. "Scaling Deep Contrastive Learning Batch Size under Memory Limited
+    Setup" (Gao et al. 2021), section 3.2. The images get no gradient.
+
+    All n chunks have `ceil(B / n)` rows, so that one compiled program serves all; the last one
+    repeats up to n - 1 rows of the one before, whose second outputs are not used.
+
+    Args:
+        embedder: built model from images to one or several outputs, without activity regularisers.
+        images: tensor `(B, ...)`, or a nest of them.
+        chunk_size: largest number of rows of a chunk.
+
+    Returns:
+        the outputs of the embedder, and the list of losses that its layers add. A loss from
+        `add_batch_loss` is that of the batch, any other the mean over the chunks.
+
+    Example:
+        >>> import numpy as np
+        >>> embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        >>> outputs, losses = embed_in_chunks(embedder, np.ones((10, 4), "float32"), 4)
+        >>> outputs.shape, losses
+        (TensorShape([10, 2]), [])
+    """
+    weights = embedder.trainable_variables
+    state = state_of(embedder)
+    ids = {id(variable) for variable in (*weights, *state)}
+    constants = [variable for variable in embedder.variables if id(variable) not in ids]
+    images = tree.map_structure(ops.convert_to_tensor, images)
+    batch_size = ops.shape(tree.flatten(images)[0])[0]
+    count = -(-batch_size // chunk_size)
+    size = -(-batch_size // count)
+    fixed = list(zip(constants, _values(constants), strict=True))
+    found = {}
+
+    def embed_chunk(values, state_values, start):
+        rows = start + ops.arange(size, dtype="int32")
+        chunk = tree.map_structure(lambda x: ops.take(x, rows, axis=0), images)
+        mapping = [*zip(weights, values, strict=True), *zip(state, state_values, strict=True)]
+        scope = keras.StatelessScope([*mapping, *fixed], collect_losses=True)
+        with scope, collected_batch_losses() as collected:
+            outputs = embedder(chunk, training=True)
+        found.update(outputs=outputs, collected=collected)
+        rows = [*tree.flatten(outputs), *tree.flatten([rows for _, rows in collected])]
+        return [scope.get_current_value(variable) for variable in state], [rows, scope.losses]
+
+    starts = ops.minimum(ops.arange(count, dtype="int32") * size, batch_size - size)
+    scanned = rematerialized_scan(embed_chunk, _values(weights), _values(state), starts)
+    after, (rows, losses) = scanned
+    for variable, value in zip(state, after, strict=True):
+        variable.assign(ops.stop_gradient(value))
+    index = ops.arange(batch_size, dtype="int32")
+    repeated = ops.where(index >= (count - 1) * size, count * size - batch_size, 0)
+    index = index + ops.cast(repeated, "int32")
+    rows = [ops.take(ops.reshape(x, (-1, *x.shape[2:])), index, axis=0) for x in rows]
+    outputs = tree.pack_sequence_as(found["outputs"], rows[: len(tree.flatten(found["outputs"]))])
+    losses = [ops.mean(loss) for loss in losses]
+    rest = iter(rows[len(tree.flatten(found["outputs"])) :])
+    for function, tensors in found["collected"]:
+        losses.append(function(*[next(rest) for _ in tensors]))
+    return outputs, losses
+
+
+def _values(variables):
+    """The values of variables as tensors, which no later assignment changes."""
+    return [ops.copy(ops.convert_to_tensor(variable)) for variable in variables]
+
+
+def check_chunks(embedder: keras.Model) -> None:
+    """Refuses an embedder whose chunks would give another loss than the whole batch.
+
+    Args:
+        embedder: built model.
+
+    Raises:
+        ValueError: if a layer has an activity regulariser, if a batch normalisation gathers its
+            statistics from several replicas, or if Keras splits batches over devices.
+
+    Example:
+        >>> check_chunks(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
+    """
+    if keras.distribution.distribution() is not None:
+        raise ValueError(
+            "chunk_size is for one device, or for the replicas of tf.distribute; received a model "
+            "under keras.distribution.set_distribution. Leave out chunk_size."
+        )
+    several = getattr(strategy_of(embedder), "num_replicas_in_sync", 1) > 1
+    for layer in layers_within(embedder):
+        if layer.activity_regularizer is not None:
+            raise ValueError(
+                f"chunk_size takes no activity regulariser, but layer {layer.name} has one. Add "
+                "the loss in a layer with gsp_tf.layers.add_batch_loss."
+            )
+        if several and getattr(layer, "synchronized", False) and layer.trainable:
+            raise ValueError(
+                "chunk_size on several replicas takes no synchronized batch normalisation; layer "
+                f"{layer.name} is one. Freeze it or make it with synchronized=False."
+            )
+
+
+def statistics_of_chunks(embedder: keras.Model) -> list[str]:
+    """Names of the layers that normalise by the statistics of a chunk instead of the batch.
+
+    Args:
+        embedder: built model.
+
+    Example:
+        >>> layers = [keras.Input((4,)), keras.layers.BatchNormalization(name="bn")]
+        >>> statistics_of_chunks(keras.Sequential(layers))
+        ['bn']
+    """
+    return [
+        layer.name
+        for layer in layers_within(embedder)
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+    ]

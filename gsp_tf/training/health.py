@@ -1,0 +1,326 @@
+"""Looks at training now and then, and names what is wrong."""
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops, tree
+
+from gsp_tf._backend import compiled, value_and_gradient
+from gsp_tf.evaluation import embedding_spread
+from gsp_tf.losses import CrossBatchMemory, PairLoss, ProxyPairsLoss
+from gsp_tf.training._kept_batch import keep_batches, release_batches
+from gsp_tf.training.metric_learner import first_output, loss_value
+
+_ROWS, _ROWS_OF_CLASS = 128, 8
+_CHECKS = 2  # a finding is reported when as many checks in a row see it
+
+ADVICE = {
+    "one_class": (
+        "every image of the batch has the same class, so there is nothing to tell apart. Shuffle "
+        "the images, or draw batches with ClassBalancedSampler (data.classes_per_batch)."
+    ),
+    "no_positives": (
+        "no two images of the batch have the same class, and the loss compares pairs. Draw at "
+        "least two images per class with ClassBalancedSampler (data.images_per_class)."
+    ),
+    "collapse": (
+        "the embeddings of different classes have nearly one direction (mean similarity "
+        "{similarity:.3f}, effective rank {effective_rank:.1f}), and the loss {loss:.4g} stays at "
+        "its value for equal embeddings, {collapsed_loss:.4g}. Lower the learning rate, take a "
+        "miner without the hardest negatives (SemiHardNegativeMiner, DistanceWeightedMiner), or "
+        "start with a proxy loss."
+    ),
+    "no_active_pairs": (
+        "no pair or triplet of the batch costs anything, so nothing is learned from it. Take more "
+        "classes per batch, CrossBatchMemory, or a larger margin."
+    ),
+    "slow_proxies": (
+        "samples have similarity {own_proxy_similarity:.2f} to the proxies of their class, and the "
+        "proxies hardly turn ({proxy_turn:.2g} rad since the last check). Raise their learning "
+        "rate: training.learning_rate_multipliers={{proxies: 100}}, or "
+        "with_learning_rate_multipliers."
+    ),
+    "fast_proxies": (
+        "the proxies turned by {proxy_turn:.2f} rad since the last check, and samples have "
+        "similarity {own_proxy_similarity:.2f} to those of their class. Lower the factor of "
+        "proxies in training.learning_rate_multipliers, or the learning rate."
+    ),
+    "float16_overflow": (
+        "gradients overflow float16 even with a loss scale of {loss_scale:.3g}; such steps are "
+        "left out. Train with training.precision=mixed_bfloat16 or float32, or clip the "
+        "activations that grow."
+    ),
+    "high_learning_rate": (
+        "the weights of the embedder have {embedder_growth:.3g} times their norm at the start, and "
+        "a step changes them by {embedder_update:.2%} of it; 1 and 0.1 % are common. Divide the "
+        "learning rate by 10, or clip the gradients (training.clip_norm)."
+    ),
+}
+"""What is wrong and what to do, by the name of a finding."""
+
+
+class HealthCheck(keras.callbacks.Callback):
+    """Looks at one batch now and then, and prints what is wrong with training and what to do.
+
+    It names: embeddings that collapse while the loss stays at its margin, batches without an active
+    pair or triplet, batches of one class or without positive pairs, proxies that are too slow or
+    too fast, overflow of float16, and a learning rate that is too high. A finding is printed when
+    two checks in a row see it, and once more only after it has gone.
+
+    A check embeds up to 128 images of the last batch, up to 8 of a class, in training mode. It
+    changes no weight, statistic or random number. It looks at the first output and its loss. With a
+    `CrossBatchMemory` it looks at the pairs of the batch. With several replicas, and with
+    `steps_per_execution` above 1, it makes no checks.
+
+    Args:
+        every: steps between two checks; 0 makes none.
+        in_logs: add `mean_similarity` and `effective_rank` of the last check to the logs of each
+            epoch, NaN before the first check.
+
+    Attributes:
+        measures: dict of the last check: `similarity`, `effective_rank`, `alignment` and
+            `uniformity` of `embedding_spread`; `loss` and `collapsed_loss`, its value if all
+            embeddings were equal; `active_share`, the share of samples with a gradient, and
+            `gradient`, the norm of the gradient of the loss by the embeddings; `embedder_update`
+            and `losses_update`, the norm of a step's update over the norm of the weights;
+            `embedder_growth`, the norm of the embedder's weights over that when `fit` began;
+            `proxy_norm`, `own_proxy_similarity` and `proxy_turn` (mean angle since the last check)
+            for losses with proxies; `loss_scale` of a `LossScaleOptimizer`.
+        findings: list of dict with `name`, `step` (from 1) and `text`.
+
+    Example:
+        >>> import keras, numpy as np
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> from gsp_tf.training import MetricLearner
+        >>> embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        >>> learner = MetricLearner(embedder, ContrastiveLoss())
+        >>> learner.compile("adam")
+        >>> health = HealthCheck(every=1)
+        >>> x, labels = np.eye(4), np.zeros(4, int)
+        >>> _ = learner.fit(x, labels, epochs=2, callbacks=[health], verbose=0)
+        Step 2: every image of the batch has the same class, so there is nothing to tell apart.
+        Shuffle the images, or draw batches with ClassBalancedSampler (data.classes_per_batch).
+        >>> health.findings[0]["name"]
+        'one_class'
+    """
+
+    def __init__(self, every: int = 200, in_logs: bool = False):
+        super().__init__()
+        if every < 0:
+            raise ValueError(f"every must be at least 0, received {every}.")
+        self.every = every
+        self.in_logs = in_logs
+        self.measures: dict[str, float] = {}
+        self.findings: list[dict[str, Any]] = []
+        self._step = 0
+        self._seen: dict[str, int] = {}
+        self._proxies = None
+        self._norm_at_start = 0.0
+        self._kept = self._before = self._forward = None
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        if self.every and not hasattr(self.model, "named_losses"):
+            raise ValueError(
+                f"HealthCheck is for a MetricLearner, received a {type(self.model).__name__}."
+            )
+        self._kept = keep_batches(self.model) if self.every else None
+        if self._kept is not None:
+            self._forward = _forward_of(self.model.embedder)
+            self._norm_at_start = _norm(_weights_of(self.model)["embedder"])
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        release_batches(self.model)
+        self._kept = self._before = self._forward = None
+
+    def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
+        if self._kept is not None and (self._step + 1) % self.every == 0:
+            _bring_back_variables(self.model)
+            self._before = _weights_of(self.model)
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self._step += 1
+        if self._before is not None:
+            _bring_back_variables(self.model)
+            self._check()
+            self._before = None
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if self.in_logs and logs is not None:
+            logs["mean_similarity"] = self.measures.get("similarity", math.nan)
+            logs["effective_rank"] = self.measures.get("effective_rank", math.nan)
+
+    def state(self) -> dict[str, Any]:
+        """The state that a `Checkpoint` saves."""
+        return {
+            "step": self._step,
+            "measures": self.measures,
+            "findings": self.findings,
+            "seen": self._seen,
+            "proxies": self._proxies,
+            "norm_at_start": self._norm_at_start,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a dict from `state`."""
+        self._step, self.measures, self._seen = state["step"], state["measures"], state["seen"]
+        self.findings, self._proxies = list(state["findings"]), state["proxies"]
+        self._norm_at_start = state["norm_at_start"]
+
+    def _check(self):
+        images, labels, _ = self._kept.unpacked()
+        labels = ops.convert_to_numpy(labels).reshape(-1)
+        last = self.measures
+        self.measures = {**self._measured_updates(), **self._measured(images, labels)}
+        scale = getattr(self.model.optimizer, "dynamic_scale", None)
+        if scale is not None:
+            self.measures["loss_scale"] = float(ops.convert_to_numpy(scale))
+        found = _findings(self.model, labels, self.measures, last, self.every)
+        self._seen = {name: self._seen.get(name, 0) + 1 for name in found}
+        for name in (name for name, count in self._seen.items() if count == _CHECKS):
+            text = ADVICE[name].format(**self.measures)
+            self.findings.append({"name": name, "step": self._step, "text": text})
+            print(f"Step {self._step}: {text}", flush=True)
+
+    def _measured_updates(self):
+        """The update of a step over the norm of the weights, by part, and the embedder's growth."""
+        measures = {}
+        for name, weights in _weights_of(self.model).items():
+            norm = _norm(self._before[name])
+            if norm:
+                change = [x - y for x, y in zip(weights, self._before[name], strict=True)]
+                measures[f"{name}_update"] = _norm(change) / norm
+        if self._norm_at_start:
+            norm = _norm(self._before["embedder"])
+            measures["embedder_growth"] = norm / self._norm_at_start
+        return measures
+
+    def _measured(self, images, labels):
+        """Measures of the embeddings of a part of the batch, empty if they are not finite."""
+        rows = _rows_of_classes(labels)
+        labels = labels[rows]
+        images = tree.map_structure(
+            lambda x: ops.take(ops.convert_to_tensor(x), rows, axis=0), images
+        )
+        outputs = first_output(self._forward(images))
+        points = ops.cast(ops.stop_gradient(outputs), "float32")
+        vectors = ops.convert_to_numpy(points).reshape(len(rows), -1)
+        if not np.isfinite(vectors).all():
+            return {}
+        loss = self.model.embedding_loss
+
+        def loss_of(x):
+            with keras.StatelessScope():  # a miner draws without a change of its seed
+                return ops.cast(loss_value(loss, labels, x, training=False), "float32")
+
+        value, gradient = value_and_gradient(loss_of, points)
+        centre = ops.ones_like(points) * ops.mean(points, axis=0, keepdims=True)
+        norms = np.linalg.norm(ops.convert_to_numpy(gradient).reshape(len(rows), -1), axis=1)
+        measures = {
+            **embedding_spread(vectors, labels),
+            "loss": float(value),
+            "collapsed_loss": float(ops.convert_to_numpy(loss_of(centre))),
+            "active_share": float(np.mean(norms > 0)),
+            "gradient": float(np.linalg.norm(norms)),
+        }
+        if hasattr(loss, "proxies"):
+            measures |= self._measured_proxies(loss, vectors, labels)
+        return measures
+
+    def _measured_proxies(self, loss, vectors, labels):
+        """Norm of the proxies, their similarity to samples of their class, and how they turned."""
+        proxies = ops.convert_to_numpy(loss.proxies).astype("float32")
+        norms = np.linalg.norm(proxies, axis=1, keepdims=True)
+        unit = proxies / np.maximum(norms, 1e-12)
+        samples = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        of_class = unit.reshape(loss.num_classes, -1, unit.shape[1])[labels]
+        own = np.einsum("bkd,bd->bk", of_class, samples).max(axis=1)
+        measures = {"proxy_norm": float(norms.mean()), "own_proxy_similarity": float(own.mean())}
+        if self._proxies is not None and self._proxies.shape == unit.shape:
+            cosines = np.clip(np.sum(self._proxies * unit, axis=1), -1.0, 1.0)
+            measures["proxy_turn"] = float(np.arccos(cosines).mean())
+        self._proxies = unit
+        return measures
+
+
+def _findings(model, labels, now, last, every):
+    """Names of what a check sees."""
+    loss, found = model.embedding_loss, []
+    _, counts = np.unique(labels, return_counts=True)
+    if len(counts) == 1:
+        found.append("one_class")
+    elif counts.max() == 1 and isinstance(loss, PairLoss):
+        found.append("no_positives")
+    elif "loss" in now:
+        is_at_margin = abs(now["loss"] - now["collapsed_loss"]) <= 0.05 * abs(now["collapsed_loss"])
+        if now["similarity"] > 0.95 and is_at_margin:
+            found.append("collapse")
+        # The pairs with a memory are not looked at.
+        elif now["active_share"] == 0 and not isinstance(loss, CrossBatchMemory):
+            found.append("no_active_pairs")
+    # CCP chooses other proxies when a problem begins.
+    if "proxy_turn" in now and not isinstance(loss, ProxyPairsLoss):
+        own, turn = now["own_proxy_similarity"], now["proxy_turn"]
+        rise = own - last.get("own_proxy_similarity", own)
+        if own < 0.2 and turn < 2.5e-4 * every and rise < 1e-4 * every:
+            found.append("slow_proxies")
+        if own < 0.5 and turn > 0.75:
+            found.append("fast_proxies")
+    if now.get("loss_scale", math.inf) <= 1:
+        found.append("float16_overflow")
+    if now.get("embedder_update", 0.0) > 0.3 or now.get("embedder_growth", 0.0) > 20:
+        found.append("high_learning_rate")
+    return found
+
+
+def _rows_of_classes(labels):
+    """Sorted indices of up to 128 rows, up to 8 of each class, whole classes first."""
+    order = np.argsort(labels, kind="stable")
+    _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    rank = np.arange(len(labels)) - np.repeat(starts, counts)
+    return np.sort(order[rank < _ROWS_OF_CLASS][:_ROWS]).astype("int32")
+
+
+def _forward_of(embedder):
+    """Outputs of an embedder in training mode, which leave its variables as they are."""
+
+    def forward(weights, state, images, training):
+        return embedder.stateless_call(weights, state, images, training=training)[0]
+
+    if keras.backend.backend() == "jax":  # else it would compile each operation by itself
+        forward = compiled(forward)
+
+    def of_images(images):
+        weights, state = (
+            [ops.copy(ops.convert_to_tensor(variable)) for variable in variables]
+            for variables in (embedder.trainable_variables, embedder.non_trainable_variables)
+        )
+        return forward(weights, state, images, True)
+
+    return of_images
+
+
+def _bring_back_variables(model):
+    """On JAX, variables leave the model for the length of an epoch."""
+    if keras.backend.backend() == "jax":
+        model.jax_state_sync()
+
+
+def _parts(model):
+    """Trainable variables of the embedder and of the losses."""
+    ids = {id(variable) for variable in model.embedder.trainable_variables}
+    others = [variable for variable in model.trainable_variables if id(variable) not in ids]
+    return {"embedder": model.embedder.trainable_variables, "losses": others}
+
+
+def _weights_of(model):
+    """Copies of the trainable weights, by part."""
+    return {
+        name: [ops.convert_to_numpy(variable).copy() for variable in variables]
+        for name, variables in _parts(model).items()
+    }
+
+
+def _norm(arrays):
+    return math.sqrt(sum(float(np.vdot(x, x)) for x in arrays))

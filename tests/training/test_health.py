@@ -1,0 +1,176 @@
+"""Each way in which training fails is provoked, and named; healthy training raises no alarm."""
+
+import keras
+import numpy as np
+import pytest
+from gradients import BACKEND, EAGERLY
+from keras import ops
+
+from gsp_tf import losses
+from gsp_tf.layers import L2Normalization
+from gsp_tf.training import (
+    ChanceConstrainedTrainer,
+    Checkpoint,
+    HealthCheck,
+    MetricLearner,
+    ProxyPool,
+    RetrievalEvaluation,
+)
+
+CLASSES = 4
+LABELS = np.arange(16) // 2 % CLASSES
+RNG = np.random.default_rng(0)
+POINTS = (4 * np.eye(8)[LABELS] + RNG.normal(size=(16, 8))).astype("float32")
+
+
+def learner_with(loss, optimizer=None, **arguments):
+    """A learner of one dense layer, or of two outputs."""
+    inputs = keras.Input((8,))
+    x = keras.layers.Dropout(0.1, seed=1)(inputs)
+    x = keras.layers.Dense(8, **arguments)(keras.layers.BatchNormalization()(x))
+    outputs = L2Normalization()(x)
+    if isinstance(loss, dict):
+        outputs = [outputs, keras.layers.Dense(3)(inputs)]
+    learner = MetricLearner(keras.Model(inputs, outputs), loss)
+    learner.compile(
+        optimizer or keras.optimizers.Adam(0.01),
+        run_eagerly=EAGERLY,
+        jit_compile=BACKEND == "jax",
+    )
+    return learner
+
+
+def names(learner, labels=LABELS, points=POINTS, steps=6, every=2):
+    """Names of the findings in some steps with one batch."""
+    keras.utils.set_random_seed(0)
+    health = HealthCheck(every)
+    learner.fit(points, labels, batch_size=len(labels), epochs=steps, callbacks=[health], verbose=0)
+    assert health.measures
+    return [finding["name"] for finding in health.findings]
+
+
+def zeros(shape, dtype=None):
+    return ops.zeros(shape, dtype)
+
+
+def proxies_with(rate, weight_decay=None):
+    """A learner that trains its proxies alone, from the points opposite to their samples."""
+    loss = losses.ProxyAnchorLoss(CLASSES)
+    learner = learner_with(loss, keras.optimizers.SGD(rate, weight_decay=weight_decay))
+    learner.embedder.trainable = False
+    learner.compile(learner.optimizer, run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    loss.proxies.assign(-learner.embedder(POINTS[[0, 2, 4, 6]]))
+    return learner
+
+
+def overflowing():
+    """A learner whose gradients overflow float16 in every step, as they are summed over images."""
+    # A scale of 1 is what 15 overflows leave of the usual one; from there every step overflows.
+    inputs = keras.Input((8,))
+    dense = keras.layers.Dense(4, dtype="mixed_float16")
+    learner = MetricLearner(keras.Model(inputs, dense(inputs)), losses.ContrastiveLoss())
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), 1.0)
+    learner.compile(optimizer, run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    dense.kernel.assign(1e-5 * RNG.normal(size=(8, 4)))
+    return learner
+
+
+def far_apart():
+    """A learner with classes that are already farther apart than the margin."""
+    inputs = keras.Input((4,))
+    embedder = keras.Model(inputs, keras.layers.Dense(4, kernel_initializer="identity")(inputs))
+    learner = MetricLearner(embedder, losses.ContrastiveLoss(0.2, 0.5))
+    learner.compile("sgd", run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    return learner
+
+
+FAILURES = {
+    "one_class": lambda: names(learner_with(losses.ContrastiveLoss()), np.zeros(16, int)),
+    "no_positives": lambda: names(learner_with(losses.TripletLoss()), np.arange(16)),
+    "collapse": lambda: names(
+        learner_with(losses.TripletLoss(), bias_initializer="ones", kernel_initializer=zeros)
+    ),
+    "no_active_pairs": lambda: names(far_apart(), np.arange(16) % 4, np.tile(np.eye(4), (4, 1))),
+    "slow_proxies": lambda: names(proxies_with(1e-9), every=4, steps=12),
+    # The decay takes away the old proxies, so each step turns them by a right angle.
+    "fast_proxies": lambda: names(proxies_with(1e4, 1e-4), every=1),
+    "float16_overflow": lambda: names(overflowing(), points=6e4 * np.sign(POINTS)),
+    "high_learning_rate": lambda: names(
+        learner_with(losses.MultiSimilarityLoss(), keras.optimizers.Adam(30.0))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_names_what_is_wrong(name, capsys):
+    assert name in FAILURES[name]()
+    shown = capsys.readouterr().out
+    assert shown.startswith("Step ") and "{" not in shown.replace("{proxies: 100}", "")
+
+
+HEALTHY = {
+    "contrastive": losses.ContrastiveLoss,
+    "multi-similarity": losses.MultiSimilarityLoss,
+    "proxies": lambda: losses.ProxyAnchorLoss(CLASSES),
+    "softmax": lambda: losses.NormalizedSoftmaxLoss(CLASSES),
+    "memory": lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(), 64),
+    "two outputs": lambda: {"first": losses.TripletLoss(1.0), "second": losses.ContrastiveLoss()},
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_training_raises_no_alarm(name):
+    assert names(learner_with(HEALTHY[name]())) == []
+
+
+def test_a_check_changes_nothing_and_measures_the_batch():
+    def fitted(callbacks):
+        keras.utils.set_random_seed(0)
+        learner = learner_with(losses.ContrastiveLoss(miner=losses.DistanceWeightedMiner(seed=1)))
+        arguments = {"batch_size": 8, "shuffle": False, "epochs": 2, "verbose": 0}
+        history = learner.fit(POINTS, LABELS, callbacks=callbacks, **arguments).history
+        return history, [ops.convert_to_numpy(variable) for variable in learner.variables]
+
+    health = HealthCheck(1, in_logs=True)
+    (plain, expected), (checked, found) = fitted([]), fitted([health])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert set(checked) - set(plain) == {"mean_similarity", "effective_rank"}
+    measures = health.measures
+    assert checked["effective_rank"][-1] == measures["effective_rank"] > 1.5
+    assert 0 < measures["active_share"] <= 1 and 0 < measures["embedder_update"] < 0.3
+    assert measures["loss"] > 0 and measures["collapsed_loss"] == pytest.approx(0.5, abs=1e-6)
+
+
+def test_a_resumed_run_continues_the_checks(tmp_path):
+    def fit(health, resume, first, last):
+        learner = learner_with(losses.ProxyAnchorLoss(CLASSES))
+        checkpoint = Checkpoint(tmp_path / "state.npz", {"health": health}, resume)
+        arguments = {"batch_size": 8, "shuffle": False, "verbose": 0}
+        arguments |= {"initial_epoch": first, "epochs": last}
+        learner.fit(POINTS, np.arange(16) // 8, callbacks=[health, checkpoint], **arguments)
+
+    whole, later = HealthCheck(3), HealthCheck(3)
+    fit(whole, False, 0, 3)  # the checkpoint is that of the last epoch's begin, step 4
+    fit(later, True, 2, 3)
+    assert later.findings == whole.findings and later.findings[0]["step"] == 6
+    assert "proxy_turn" in later.measures
+
+
+def test_problems_of_ccp_are_checked():
+    learner, health = learner_with(losses.ContrastiveLoss()), HealthCheck(1)
+    trainer = ChanceConstrainedTrainer(learner, 1, 2)
+    pool = ProxyPool(LABELS, lambda indices: (POINTS[indices], LABELS[indices]))
+    callbacks = [health, RetrievalEvaluation((POINTS, LABELS))]
+    batches = ((POINTS, LABELS) for _ in range(3))
+    trainer.fit(batches, pool, callbacks, steps_per_epoch=3, epochs=1, verbose=0)
+    assert health.measures["proxy_norm"] > 0 and not health.findings
+
+
+def test_refuses_other_models():
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+    model.compile(loss="mse")
+    with pytest.raises(ValueError, match="is for a MetricLearner, received a Sequential"):
+        model.fit(POINTS, LABELS, callbacks=[HealthCheck()], verbose=0)
+    with pytest.raises(ValueError, match="every must be at least 0, received -1"):
+        HealthCheck(-1)

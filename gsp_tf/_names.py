@@ -80,6 +80,7 @@ NAMES = {
     "loss_wrapper": {
         "cross_batch_memory": "gsp_tf.losses:CrossBatchMemory",
         "grouped": "gsp_tf.losses:GroupedLoss",
+        "matryoshka": "gsp_tf.losses:MatryoshkaLoss",
         "multi_level_distance_regularization": "gsp_tf.losses:MultiLevelDistanceRegularization",
         "proxy_synthesis": "gsp_tf.losses:ProxySynthesis",
         "virtual_class": "gsp_tf.losses:VirtualClass",

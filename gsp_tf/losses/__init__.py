@@ -1,6 +1,6 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs, is_pair_loss
 from gsp_tf.losses._proxy import ProxyLoss
 from gsp_tf.losses._reductions import (
     log1p_sum_exp,
@@ -23,6 +23,7 @@ from gsp_tf.losses.grouped import GroupedLoss
 from gsp_tf.losses.hybrid import HybridLoss
 from gsp_tf.losses.lifted_structure import LiftedStructureLoss
 from gsp_tf.losses.margin import MarginLoss
+from gsp_tf.losses.matryoshka import MatryoshkaLoss
 from gsp_tf.losses.miners import (
     DistanceWeightedMiner,
     HardNegativeMiner,
@@ -64,6 +65,7 @@ __all__ = [
     "HybridLoss",
     "LiftedStructureLoss",
     "MarginLoss",
+    "MatryoshkaLoss",
     "Miner",
     "MultiLevelDistanceRegularization",
     "MultiSimilarityLoss",
@@ -85,6 +87,7 @@ __all__ = [
     "TripletSemiHardLoss",
     "VirtualClass",
     "ZeroShotLoss",
+    "is_pair_loss",
     "log1p_sum_exp",
     "log_sum_exp",
     "mean_of_nonzero",

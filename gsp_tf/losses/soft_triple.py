@@ -77,13 +77,14 @@ class SoftTripleLoss(ProxyLoss):
             relaxed = ops.sum(shares * similarities, axis=-1)
         own = own_class_mask(labels, num_classes)
         logits = self.scale * ops.where(own, relaxed - self.margin, relaxed)
-        return cross_entropy(labels, logits, is_class) + self.tau * self._spread()
+        return cross_entropy(labels, logits, is_class)
 
-    def _spread(self):
-        """Half the mean distance between two centres of a class."""
+    def regularization(self, proxies: Tensor) -> Tensor | float:
+        """τ times half the mean distance between two centres of a class."""
         if self.tau == 0 or self.proxies_per_class == 1:
             return 0.0
         k = self.proxies_per_class
-        centers = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
+        centers = ops.reshape(l2_normalize(proxies), (self.num_classes, k, -1))
         # Each unordered pair of centres appears twice in the distance matrix.
-        return 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))
+        spread = 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))
+        return self.tau * spread

@@ -258,7 +258,7 @@ def _run(path):
 def _index(path):
     """The vectors of an exact index."""
     index = Index(path)
-    if index.metadata.kind != "exact":
+    if not index.keeps_vectors:
         raise ValueError(
             f"The index {path} is compressed ({index.metadata.kind}), which changes distances "
             "between its images. Calibrate the embeddings that it was made of."

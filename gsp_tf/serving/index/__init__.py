@@ -9,16 +9,20 @@ if TYPE_CHECKING:
     from gsp_tf.serving.index.image_index import Index
     from gsp_tf.serving.index.kinds import new_index
     from gsp_tf.serving.index.neighbours import Neighbour, open_index, search, write_neighbours
-    from gsp_tf.serving.index.recall import choose_probes, exact_neighbours
+    from gsp_tf.serving.index.recall import choose_effort, exact_neighbours
+    from gsp_tf.serving.index.vector_index import VectorIndex
+    from gsp_tf.serving.index.where import rows_where
 
 __all__ = [
     "Index",
     "Neighbour",
+    "VectorIndex",
     "build_index",
-    "choose_probes",
+    "choose_effort",
     "exact_neighbours",
     "new_index",
     "open_index",
+    "rows_where",
     "search",
     "verify_index",
     "write_neighbours",

@@ -19,15 +19,21 @@ if TYPE_CHECKING:
     from gsp_tf.serving.image_table import ImageTable
     from gsp_tf.serving.index import (
         Index,
+        IndexComparison,
+        MeasuredIndex,
         Neighbour,
+        PrefixIndex,
+        Searches,
         VectorIndex,
         build_index,
         choose_effort,
+        compare_indexes,
         exact_neighbours,
         new_index,
         open_index,
         rows_where,
         search,
+        search_many,
         verify_index,
         write_neighbours,
     )
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     from gsp_tf.serving.ranked import RankedImages, ranked_images
     from gsp_tf.serving.thresholds import Thresholds, find_thresholds
     from gsp_tf.serving.tiles import image_tile
+    from gsp_tf.serving.vector_source import VectorSource, vector_source
 
 __all__ = [
     "BatchEmbedder",
@@ -44,16 +51,22 @@ __all__ = [
     "ExportMetadata",
     "ImageTable",
     "Index",
+    "IndexComparison",
     "LabelledEmbeddings",
+    "MeasuredIndex",
     "Neighbour",
+    "PrefixIndex",
     "RankedImages",
     "RunModel",
+    "Searches",
     "Shard",
     "Thresholds",
     "VectorIndex",
+    "VectorSource",
     "build_index",
     "calibrate",
     "choose_effort",
+    "compare_indexes",
     "embed_collection",
     "embed_images",
     "exact_neighbours",
@@ -68,6 +81,8 @@ __all__ = [
     "ranked_images",
     "rows_where",
     "search",
+    "search_many",
+    "vector_source",
     "verify_export",
     "verify_index",
     "write_neighbours",

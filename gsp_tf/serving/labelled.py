@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gsp_tf._console import listed
@@ -18,6 +17,7 @@ from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.image_table import ImageTable
 from gsp_tf.serving.index import Index
 from gsp_tf.serving.thresholds import NAME
+from gsp_tf.serving.vector_source import embedding_rows
 
 MOST_IMAGES = 60_000
 
@@ -308,7 +308,7 @@ def _parquet(file, columns):
             for batch in opened.iter_batches(columns=[*texts, "embedding"]):
                 if len(batch):
                     found = {name: batch[name].cast(pa.string()).to_pylist() for name in texts}
-                    embeddings = _rows(batch["embedding"], file)
+                    embeddings = embedding_rows(batch["embedding"], file)
                     yield _Block(found["label"], embeddings, found.get("path"), found)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{file} is damaged, or no Parquet file: {error}") from error
@@ -318,16 +318,3 @@ def _texts(values):
     """Values of any type as an array of texts; a missing one is an empty text."""
     values = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else values
     return np.array(["" if value is None else str(value) for value in values])
-
-
-def _rows(column, file):
-    """A column of lists of one length as an array `(n, D)`."""
-    kind = column.type
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not (is_list or pa.types.is_fixed_size_list(kind)) or column.null_count:
-        raise ValueError(f"{file} must hold a list of numbers in every row of embedding.")
-    values = column.flatten()
-    lengths = np.asarray(pc.list_value_length(column))
-    if values.null_count or len(set(lengths.tolist())) != 1:
-        raise ValueError(f"{file} must hold embeddings of one length, without null.")
-    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)

@@ -7,6 +7,7 @@ from gsp_tf._lazy import import_lazily
 if TYPE_CHECKING:
     from gsp_tf.visual.curves import display_name, training_curves
     from gsp_tf.visual.galleries import group_gallery, neighbour_gallery, strongest_images
+    from gsp_tf.visual.index_figure import IndexPoint, index_curve
     from gsp_tf.visual.matches import draw_matches
     from gsp_tf.visual.overlays import (
         NEAR_AVERAGE,
@@ -52,6 +53,7 @@ __all__ = [
     "CLASS_COLORS",
     "HIT",
     "INK",
+    "IndexPoint",
     "MISS",
     "NEAR_AVERAGE",
     "RUN_COLORS",
@@ -71,6 +73,7 @@ __all__ = [
     "embedding_map",
     "enlarged",
     "group_gallery",
+    "index_curve",
     "inline_svg",
     "neighbour_gallery",
     "overlay_groups",

@@ -24,7 +24,7 @@ from gsp_tf.serving.index.kinds import Kind, Rescore, choose_kind
 from gsp_tf.serving.index.recall import NEIGHBOURS, Recall, choose_effort, exact_neighbours
 from gsp_tf.serving.index.vector_index import VectorIndex
 
-_NUM_QUERIES = 256
+NUM_QUERIES = 256
 _TRAINING_POINTS = 65_536
 _POINTS_PER_LIST = 64
 
@@ -102,7 +102,7 @@ def _built(source, kind, metric, rng, rescore, dim, table):
         for ids, vectors in blocks:
             index.add(ids, vectors)
     else:
-        recall = train_and_add(index, blocks, count, rng)
+        recall = _train_and_add(index, blocks, count, rng)
     items = blocks.items()
     if len(items) != count:
         raise ValueError(f"{source.path} is damaged: it has {len(items)} of {count} embeddings.")
@@ -132,14 +132,10 @@ def _space(source, described, metric, dim):
     return SearchSpace.around(np.concatenate([first, longest]), metric)
 
 
-def train_and_add(
-    index: VectorIndex, blocks: EmbeddedBlocks, count: int, rng: np.random.Generator
-) -> Recall:
+def _train_and_add(index, blocks, count, rng):
     """Trains and fills an index that is not exact; returns its recall."""
-    lists = getattr(index.index, "nlist", 0)
-    points = min(count, max(_TRAINING_POINTS, _POINTS_PER_LIST * lists))
-    trained = np.sort(rng.choice(count, points, replace=False))
-    queried = np.sort(rng.choice(count, min(count, _NUM_QUERIES), replace=False))
+    trained = training_rows(index, count, rng)
+    queried = np.sort(rng.choice(count, min(count, NUM_QUERIES), replace=False))
     sampled = np.union1d(trained, queried)
     sample = blocks.sample(sampled)
     index.train(sample[np.isin(sampled, trained)])
@@ -153,6 +149,13 @@ def train_and_add(
     truth = exact_neighbours(added(), queries, queried, k, index.metric)
     share = choose_effort(index, queries, queried, truth)
     return Recall(share, k, len(queries), count)
+
+
+def training_rows(index: VectorIndex, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The rows of the vectors, of `count`, that an index is trained on, ascending."""
+    lists = getattr(index.index, "nlist", 0)
+    points = min(count, max(_TRAINING_POINTS, _POINTS_PER_LIST * lists))
+    return np.sort(rng.choice(count, points, replace=False))
 
 
 def verify_index(path: PathLike) -> IndexMetadata:

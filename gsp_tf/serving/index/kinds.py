@@ -163,7 +163,9 @@ def _is_of_kind(index, kind, mapped):
         of_kind = type(kept) is _GRAPHS.get(kind, type(found))
         is_flat = faiss.IndexFlat if kind in KEEP_VECTORS else faiss.IndexScalarQuantizer
         same = (kept.ntotal, kept.d) == (found.ntotal, found.d) == (index.ntotal, index.d)
-        return of_kind and isinstance(found, is_flat) and same
+        if not (of_kind and isinstance(found, is_flat) and same):
+            return False
+        return kind in KEEP_VECTORS or found.sq.qtype == _CODE
     if type(index) is not _IVF[kind]:
         return False
     lists = faiss.downcast_InvertedLists(index.invlists)

@@ -54,7 +54,7 @@ def test_vectors_on_disk_give_the_same_answers(built, embeddings, kind, monkeypa
 @pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_pq"])
 def test_the_recall_is_what_it_says(tmp_path, kind, memory, monkeypatch):
     """All images of the index are queries; the embeddings are kept in memory, or read again."""
-    monkeypatch.setattr(build, "_NUM_QUERIES", 600)
+    monkeypatch.setattr(build, "NUM_QUERIES", 600)
     monkeypatch.setattr(build, "available_memory", lambda: memory)
     embeddings = np.random.default_rng(2).normal(size=(600, 8)).astype("float32")
     folder = write_embeddings(tmp_path / "e", embeddings, shard_size=100)

@@ -58,19 +58,19 @@ class MatryoshkaLoss(LossLayer):
                 "MatryoshkaLoss takes a pair loss such as ContrastiveLoss() or a loss with proxies "
                 f"such as ProxyAnchorLoss(num_classes), received {loss!r}."
             )
-        dims = [int(dim) for dim in dims]
-        if not dims or dims[0] < 1 or dims != sorted(set(dims)):
+        dims = tuple(int(dim) for dim in dims)
+        if not dims or dims[0] < 1 or list(dims) != sorted(set(dims)):
             raise ValueError(f"dims must be increasing and at least 1, received {dims}.")
         if weights is not None and (
             len(weights) != len(dims) or not all(weight >= 0 for weight in weights)
         ):
             raise ValueError(
                 f"weights must be one number per dimension, {len(dims)}, and not negative; "
-                f"received {list(weights)}."
+                f"received {tuple(weights)}."
             )
         self.loss = loss
         self.dims = dims
-        self.prefix_weights = None if weights is None else [float(weight) for weight in weights]
+        self.prefix_weights = None if weights is None else tuple(map(float, weights))
         self.seed_generator = getattr(loss, "seed_generator", None)
 
     @property
@@ -121,7 +121,7 @@ class MatryoshkaLoss(LossLayer):
 
     def _sum(self, loss_of):
         """The weighted sum of a loss of the dimension of each prefix."""
-        weights = self.prefix_weights or [1.0] * len(self.dims)
+        weights = self.prefix_weights or (1.0,) * len(self.dims)
         return sum(weight * loss_of(dim) for dim, weight in zip(self.dims, weights, strict=True))
 
     def _check(self, dim):

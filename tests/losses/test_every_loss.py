@@ -21,7 +21,7 @@ NEEDED = {
     "embedding_dim": lambda: 3,
     "capacity": lambda: 40,
     "num_groups": lambda: 2,
-    "dims": lambda: [2, 6],
+    "dims": lambda: (2, 6),
     "loss": losses.ContrastiveLoss,
     "proxy_loss": lambda: losses.NormalizedSoftmaxLoss(4),
 }
@@ -43,7 +43,7 @@ def made(loss, /, **arguments):
 
 MAKERS = {loss.__name__: partial(made, loss) for loss in CLASSES} | {
     "MatryoshkaLoss of proxies": lambda: losses.MatryoshkaLoss(
-        losses.NormalizedSoftmaxLoss(4), [2, 6]
+        losses.NormalizedSoftmaxLoss(4), (2, 6)
     ),
     "GroupedLoss of proxies": lambda: losses.GroupedLoss(losses.NormalizedSoftmaxLoss(4), 2),
     "GroupedLoss of boundaries": lambda: losses.GroupedLoss(losses.ClassMarginLoss(4), 2),
@@ -156,7 +156,7 @@ def other_value(parameter):
         "levels": (-1.0, 0.5),
         "name": "another",
         "seed": 7,
-        "weights": [0.5, 2.0],
+        "weights": (0.5, 2.0),
     }
     if parameter.name in objects:
         return objects[parameter.name]

@@ -25,7 +25,7 @@ from gsp_tf.training import MetricLearner
 
 LABELS = np.arange(8) % 4
 EMBEDDINGS = np.random.default_rng(0).normal(size=(8, 6))
-DIMS, WEIGHTS = [2, 3, 6], [0.5, 2.0, 1.0]
+DIMS, WEIGHTS = (2, 3, 6), (0.5, 2.0, 1.0)
 
 PROXY_LOSSES = {
     "proxy_anchor": lambda: ProxyAnchorLoss(4, dtype="float64"),
@@ -131,9 +131,9 @@ def test_trains_in_a_plain_model_and_is_saved_with_it(tmp_path):
     ("arguments", "message"),
     [
         ((ContrastiveLoss(), []), "dims must be increasing and at least 1, received"),
-        ((ContrastiveLoss(), [4, 2]), r"must be increasing .* received \[4, 2\]"),
+        ((ContrastiveLoss(), [4, 2]), r"must be increasing .* received \(4, 2\)"),
         ((ContrastiveLoss(), [0, 6]), "at least 1"),
-        ((ContrastiveLoss(), [2, 6], [1.0]), r"one number per dimension, 2, .*received \[1.0\]"),
+        ((ContrastiveLoss(), [2, 6], [1.0]), r"one number per dimension, 2, .*received \(1.0,\)"),
         ((ContrastiveLoss(), [2, 6], [1.0, -1.0]), "not negative"),
         ((MultiLevelDistanceRegularization(ContrastiveLoss()), [2]), "takes a pair loss such as"),
         ((ProxySynthesis(ProxyAnchorLoss(4)), [2]), "takes a pair loss such as"),
@@ -146,7 +146,7 @@ def test_bad_arguments(arguments, message):
 
 @pytest.mark.parametrize("dims", [[2, 5], [2, 7]])
 def test_the_last_prefix_is_the_embedding(dims):
-    message = r"last of dims must be the dimension of the embeddings, 6; received dims=\[2, "
+    message = r"last of dims must be the dimension of the embeddings, 6; received dims=\(2, "
     for loss in (ContrastiveLoss(), ProxyAnchorLoss(4)):
         with pytest.raises(ValueError, match=message):
             MatryoshkaLoss(loss, dims)(LABELS, EMBEDDINGS)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gsp_tf.serving.export import ExportMetadata, export_run, verify_export
     from gsp_tf.serving.image_table import ImageTable
     from gsp_tf.serving.index import (
+        ConditionError,
         Index,
         IndexComparison,
         MeasuredIndex,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchEmbedder",
     "Collection",
+    "ConditionError",
     "EmbeddingsFolder",
     "ExportMetadata",
     "ImageTable",

@@ -13,7 +13,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
-from gsp_tf.serving.index.image_index import Index
+from gsp_tf.serving.index import Index
 
 _BLOCK = 1024
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
-from gsp_tf.visual.style import INK, run_style
+from gsp_tf.visual.style import INK, class_style
 
 
 class IndexPoint(NamedTuple):
@@ -43,7 +44,7 @@ def index_curve(points: Sequence[IndexPoint], title: str) -> Figure:
         strict=True,
     ):
         for position, point in enumerate(points):
-            color, marker = run_style(position)
+            color, marker = class_style(position)
             ax.scatter(
                 getattr(point, name),
                 100 * point.recall,
@@ -56,10 +57,15 @@ def index_curve(points: Sequence[IndexPoint], title: str) -> Figure:
                 zorder=2,
             )
         ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_major_formatter("{x:g}")
         ax.set_xlabel(label, color=INK)
         ax.grid(color="#e5e7eb", zorder=0)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("Recall@10 in percent", color=INK)
     handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside right center", frameon=False, fontsize=9)
+    title = "filled: on the Pareto curve"
+    options = {"frameon": False, "fontsize": 9, "title": title, "title_fontsize": 9}
+    figure.legend(handles, names, loc="outside right center", **options)
     return figure

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from gsp_tf.serving.index.prefix_index import PrefixIndex
     from gsp_tf.serving.index.recall import choose_effort, exact_neighbours
     from gsp_tf.serving.index.vector_index import VectorIndex
-    from gsp_tf.serving.index.where import rows_where
+    from gsp_tf.serving.index.where import ConditionError, rows_where
 
 __all__ = [
+    "ConditionError",
     "Index",
     "IndexComparison",
     "MeasuredIndex",

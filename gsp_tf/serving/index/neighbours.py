@@ -13,6 +13,7 @@ from gsp_tf.evaluation import TokenSets, rerank_by_transport
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.prefix_index import PrefixIndex
+from gsp_tf.serving.index.where import ConditionError
 from gsp_tf.serving.thresholds import Decision, Thresholds, find_thresholds
 from gsp_tf.serving.tiles import image_tile
 from gsp_tf.visual import write_search_page
@@ -129,7 +130,7 @@ def open_searched(
         raise ValueError(f"Transport orders the first {_DEPTH} results; received k={k}.")
     matching = None if where is None else index.matching(where)
     if matching is not None and not len(matching):
-        raise ValueError(f"No image of the index {index.path} meets the condition {where!r}.")
+        raise ConditionError(f"No image of the index {index.path} meets the condition {where!r}.")
     return Searched(model, index, k, thresholds, rerank, where, matching)
 
 

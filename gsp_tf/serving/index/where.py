@@ -35,6 +35,17 @@ _GRAMMAR = (
 )
 
 
+class ConditionError(ValueError):
+    """A condition cannot be used, or nothing meets it.
+
+    Example:
+        >>> rows_where(pa.table({"year": [2020]}), "yaer > 2020")
+        Traceback (most recent call last):
+            ...
+        gsp_tf.serving.index.where.ConditionError: ... no column yaer; did you mean year?...
+    """
+
+
 def rows_where(table: pa.Table, condition: str) -> pa.Array:
     """The rows of a table that meet a condition.
 
@@ -52,8 +63,8 @@ def rows_where(table: pa.Table, condition: str) -> pa.Array:
         booleans `(rows,)`.
 
     Raises:
-        ValueError: If the condition cannot be read, holds anything else, names a column that the
-            table does not have, or compares values of different types.
+        ConditionError: If the condition cannot be read, holds anything else, names a column that
+            the table does not have, or compares values of different types.
 
     Example:
         >>> table = pa.table({"camera": [3, 1, None], "place": ["a", "b", "b"]})
@@ -76,7 +87,7 @@ def rows_where(table: pa.Table, condition: str) -> pa.Array:
         found = ds.dataset(table).to_table(columns={"met": met})["met"]
     except _REFUSALS as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
-        raise ValueError(
+        raise ConditionError(
             f"The condition {condition[:200]!r} cannot be used: {why.rstrip('.')}."
         ) from error
     return pc.fill_null(found, False).combine_chunks()

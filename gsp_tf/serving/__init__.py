@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from gsp_tf.serving.ranked import RankedImages, ranked_images
     from gsp_tf.serving.thresholds import Thresholds, find_thresholds
     from gsp_tf.serving.tiles import image_tile
-    from gsp_tf.serving.vector_source import VectorSource, vector_source
+    from gsp_tf.serving.vector_sources import VectorSource, vector_source
 
 __all__ = [
     "BatchEmbedder",

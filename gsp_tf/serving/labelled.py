@@ -17,7 +17,7 @@ from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.image_table import ImageTable
 from gsp_tf.serving.index import Index
 from gsp_tf.serving.thresholds import NAME
-from gsp_tf.serving.vector_source import embedding_rows
+from gsp_tf.serving.vector_sources import embedding_rows
 
 MOST_IMAGES = 60_000
 

@@ -47,8 +47,8 @@ def test_a_miner_goes_into_a_pair_loss(miner):
         ("triplet", "multi_level_distance_regularization", {"levels": [-1.0, 1.0]}),
         ("proxy_nca", "proxy_synthesis", {"alpha": 0.2}),
         ("soft_triple", "virtual_class", {}),
-        ("soft_triple", "matryoshka", {"dims": [8, 128], "weights": [2.0, 1.0]}),
-        ("triplet", "matryoshka", {"dims": [128]}),
+        ("soft_triple", "matryoshka", {"dims": [8, 64], "weights": [2.0, 1.0]}),
+        ("triplet", "matryoshka", {"dims": [64]}),
     ],
 )
 def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
@@ -104,11 +104,11 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
             "VirtualClass takes a proxy loss",
         ),
         (
-            {"loss": ("triplet", {}), "loss_wrapper": ("matryoshka", {"dims": [8, 64]})},
-            "last of loss_wrapper.dims must be embedding.dim=128, received .8, 64",
+            {"loss": ("triplet", {}), "loss_wrapper": ("matryoshka", {"dims": [8, 32]})},
+            "last of loss_wrapper.dims must be embedding.dim=64, received .8, 32",
         ),
         (
-            {"loss": ("class_margin", {}), "loss_wrapper": ("matryoshka", {"dims": [128]})},
+            {"loss": ("class_margin", {}), "loss_wrapper": ("matryoshka", {"dims": [64]})},
             "MatryoshkaLoss takes a pair loss such as",
         ),
         (

@@ -18,7 +18,7 @@ from gsp_tf.serving.embedding._listing import list_images
 from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.neighbours import open_searched
 from gsp_tf.serving.thresholds import Thresholds
-from gsp_tf.serving.vector_source import vector_source
+from gsp_tf.serving.vector_sources import vector_source
 
 _BLOCK = 1024
 _SCHEMA = pa.schema(

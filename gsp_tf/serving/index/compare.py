@@ -14,7 +14,7 @@ from gsp_tf.serving.index.build import NUM_QUERIES, training_rows
 from gsp_tf.serving.index.kinds import Kind, Rescore, check_rescore, new_codes
 from gsp_tf.serving.index.recall import NEIGHBOURS, choose_effort, exact_neighbours, recall_of
 from gsp_tf.serving.index.vector_index import VectorIndex
-from gsp_tf.serving.vector_source import VectorSource, vector_source
+from gsp_tf.serving.vector_sources import VectorSource, vector_source
 
 COMPARED: tuple[tuple[Kind, Rescore | None], ...] = (
     ("exact", None),

@@ -36,7 +36,7 @@ def test_every_kind_is_measured_and_the_smallest_good_one_recommended(source, tm
     good = [row for row in found if row["recall_at_10"] >= 0.95]
     (best,) = [row for row in found if row["is_recommended"]]
     assert best["memory_bytes"] == min(row["memory_bytes"] for row in good)
-    assert f"Recommended: --kind {best['kind']} " in output and output.count("│") > 50
+    assert f"Recommended: --kind {best['kind']}" in output and output.count("│") > 50
     curve = [row for row in found if row["is_on_curve"]]
     assert curve and all(
         not (

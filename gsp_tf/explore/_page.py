@@ -68,7 +68,8 @@ class Exploration:
         seen = self._view.look(batches)
         found = self._searched.nearest(seen.embedding, self._k, where) if self._k else []
         pairs = self._pairs(batches, found[:_EXPLAINED]) if found else []
-        return fragments.found(name, seen, self._view.pooling_name, found, self._searched, pairs)
+        pooling = self._view.pooling_name
+        return fragments.found(name, seen, pooling, found, self._searched, pairs, where)
 
     def _pairs(self, batches, found):
         """Names and pictures of the first neighbours beside the image of a batch."""

@@ -217,6 +217,7 @@ def test_a_condition_restricts_what_is_found(view, model, run, images, query, tm
     answer = ask(page, f"/search?name=a.png&where={quote(where)}", body=query)
     found = answer.body.split("Nearest neighbours")[1].split("Why these")[0]
     assert answer.status == 200 and found.count("<figure>") == 5
+    assert "of those where <code>camera == 2 and path != &#39;" in found
     two = quote(f"path in ({names[2]!r}, {names[5]!r})")
     found = ask(page, f"/examples/1?where={two}").body.split("Nearest neighbours")[1]
     assert found.split("Why these")[0].count("<figure>") == 2

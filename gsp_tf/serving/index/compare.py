@@ -184,9 +184,10 @@ def compare_indexes(
 
 def _sampled(source, most, rng):
     """Some embeddings at random, or all, in the order of the source; reads it once."""
-    rows = np.arange(source.count)
     if source.count > most:
         rows = np.sort(rng.choice(source.count, most, replace=False))
+    else:
+        rows = np.arange(source.count)
     sample, start, filled = np.empty((len(rows), source.dim), np.float32), 0, 0
     for names, embeddings in show_progress(source.blocks(), "Reading", source.num_blocks):
         stop = start + len(names)

@@ -170,8 +170,7 @@ class _Translation:
         if name not in self._types:
             there = ", ".join(self._types)
             raise ValueError(
-                f"There is no column {name}{similar(name, self._types).rstrip('.')}. The columns "
-                f"are {there}"
+                f"There is no column {name}{similar(name, self._types)} The columns are {there}"
             )
         return name
 

@@ -89,7 +89,7 @@ def test_everything_else_is_refused(condition):
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ("camara == 3", "no column camara; did you mean camera.. The columns are camera, place"),
+        ("camara == 3", "no column camara; did you mean camera. The columns are camera, place"),
         ("camera == '3'", "column camera holds int32, which is not compared with str '3'"),
         ("sharp == 1", "sharp holds bool, which is not compared with int 1"),
         ("camera == None", "Write camera is None"),

@@ -10,7 +10,19 @@ from gsp_tf.visual.style import INK, class_style
 
 
 class IndexPoint(NamedTuple):
-    """An index on the figure: its name, recall in [0, 1], bytes per vector and time of a query."""
+    """An index on the figure of `index_curve`.
+
+    Args:
+        name: its name.
+        recall: recall at 10, in [0, 1].
+        memory_bytes: bytes per vector in memory.
+        milliseconds: time of a query.
+        is_on_curve: whether it is on the Pareto curve.
+
+    Example:
+        >>> IndexPoint("exact", 1.0, 520.0, 1.5, True).name
+        'exact'
+    """
 
     name: str
     recall: float

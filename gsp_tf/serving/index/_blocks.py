@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from gsp_tf.evaluation import SearchSpace, checked_embeddings, truncated
 from gsp_tf.serving.embedding import EmbeddingsFolder
-from gsp_tf.serving.embedding._job import FILE_COLUMNS
 from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS
+from gsp_tf.serving.embedding.folder import FILE_COLUMNS
 from gsp_tf.serving.image_table import ImageTable, plain_columns
 from gsp_tf.serving.index._folder import ITEM_COLUMNS
 

@@ -115,7 +115,7 @@ def open_searched(
     rerank: Literal["transport"] | None,
     where: str | None,
     dim: int | None,
-) -> "Searched":
+) -> "_Searched":
     """The index of `search`, opened and checked with how it is searched."""
     if k < 1:
         raise ValueError(f"k must be 1 or more; received {k}.")
@@ -131,10 +131,10 @@ def open_searched(
     matching = None if where is None else index.matching(where)
     if matching is not None and not len(matching):
         raise ConditionError(f"No image of the index {index.path} meets the condition {where!r}.")
-    return Searched(model, index, k, thresholds, rerank, where, matching)
+    return _Searched(model, index, k, thresholds, rerank, where, matching)
 
 
-class Searched(NamedTuple):
+class _Searched(NamedTuple):
     """An index, and how it is searched; `matching` are the ids that meet the condition."""
 
     model: RunModel

@@ -38,12 +38,18 @@ _GRAMMAR = (
 class ConditionError(ValueError):
     """A condition cannot be used, or nothing meets it.
 
+    Args:
+        message: what is wrong.
+
     Example:
         >>> rows_where(pa.table({"year": [2020]}), "yaer > 2020")
         Traceback (most recent call last):
             ...
         gsp_tf.serving.index.where.ConditionError: ... no column yaer; did you mean year?...
     """
+
+    def __init__(self, message: str):
+        super().__init__(message)
 
 
 def rows_where(table: pa.Table, condition: str) -> pa.Array:

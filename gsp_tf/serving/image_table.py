@@ -22,7 +22,7 @@ class ImageTable:
             the file or absolute, and further columns.
         names: names of the columns to read; their values become texts. `None` reads all columns of
             numbers, texts, truth values, dates and times, as what they are; of a CSV file, by what
-            their values look like.
+            their values look like, with empty cells as missing ones.
 
     Raises:
         FileNotFoundError: if there is no such file.
@@ -120,8 +120,12 @@ _PLAIN = (
 
 
 def _read_csv(path, names):
-    types = {"path": pa.string()} if names is None else dict.fromkeys(names, pa.string())
-    options = pa_csv.ConvertOptions(include_columns=names or [], column_types=types)
+    if names is None:
+        empty_is_missing = {"null_values": [""], "strings_can_be_null": True}
+        options = pa_csv.ConvertOptions(column_types={"path": pa.string()}, **empty_is_missing)
+    else:
+        types = dict.fromkeys(names, pa.string())
+        options = pa_csv.ConvertOptions(include_columns=names, column_types=types)
     return pa_csv.read_csv(path, convert_options=options)
 
 

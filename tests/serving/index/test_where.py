@@ -2,6 +2,7 @@
 
 import operator
 import shutil
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from embedded import KINDS, random_embeddings, write_embeddings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.serving import Index, build_index, rows_where
+from gsp_tf.serving import ImageTable, Index, build_index, rows_where
 
 TABLE = pa.table(
     {
@@ -200,6 +201,23 @@ def test_added_images_bring_their_metadata(with_columns, tmp_path):
     pq.write_table(pa.table({"path": ["/a.png"], "id": [1]}), tmp_path / "id.parquet")
     with pytest.raises(ValueError, match="has a column id, which an index has of its own"):
         index.change(other, table=tmp_path / "id.parquet")
+
+
+def test_columns_of_a_csv_file_have_the_types_of_their_values(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("path,number,text,day\na.png,007,NA,2026-05-31\nb.png,,,\n")
+    found = ImageTable(file).rows([tmp_path / "b.png", tmp_path / "a.png"])
+    assert found.to_pylist() == [
+        {"number": None, "text": None, "day": None},
+        {"number": 7, "text": "NA", "day": date(2026, 5, 31)},
+    ]
+    lists = {"path": ["a.png"], "tags": [["x"]], "kind": pa.array(["k"]).dictionary_encode()}
+    pq.write_table(pa.table(lists), tmp_path / "t.parquet")
+    rows = ImageTable(tmp_path / "t.parquet").rows([tmp_path / "a.png"])
+    assert rows.to_pylist() == [{"kind": "k"}]
+    file.write_text("name,number\na.png,1\n")
+    with pytest.raises(ValueError, match="t.csv cannot be read; expected .* the columns path"):
+        ImageTable(file)
 
 
 def test_a_comparison_of_columns_is_that_of_numpy():

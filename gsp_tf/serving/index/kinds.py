@@ -72,7 +72,7 @@ def new_index(kind: Kind, dim: int, count: int, metric: int) -> faiss.Index:
     if kind not in KEEP_VECTORS and count < _FEWEST_TO_COMPRESS:
         raise ValueError(f"{kind} needs at least {_FEWEST_TO_COMPRESS} images; received {count}.")
     if kind not in _IVF:
-        return _with_ids(_without_lists(kind, dim, metric))
+        return faiss.IndexIDMap(_without_lists(kind, dim, metric))
     lists = max(1, min(round(4 * count**0.5), count // _POINTS_PER_LIST))
     code = "SQ8" if kind == "ivf_sq8" else f"PQ{_code_bytes(dim)}np"
     index = faiss.index_factory(dim, f"IVF{lists},{code}", metric)
@@ -99,11 +99,6 @@ def _without_lists(kind, dim, metric):
     return index
 
 
-def _with_ids(index):
-    """An index that takes ids; it keeps the other one."""
-    return faiss.IndexIDMap(index)
-
-
 def _code_bytes(dim: int) -> int:
     """Bytes per code of `ivf_pq`: the largest divisor of D that is at most D / 4, or 1."""
     return next(m for m in range(max(1, dim // _DIMS_PER_BYTE), 0, -1) if dim % m == 0)
@@ -121,7 +116,9 @@ def check_rescore(kind: Kind, rescore: Rescore | None) -> None:
 
 def new_codes(rescore: Rescore, dim: int, metric: int) -> faiss.Index:
     """An empty index of the codes, or the vectors, that rescore what another index finds."""
-    return _with_ids(_without_lists("exact" if rescore == "vectors" else rescore, dim, metric))
+    return faiss.IndexIDMap(
+        _without_lists("exact" if rescore == "vectors" else rescore, dim, metric)
+    )
 
 
 def inner(index: faiss.Index) -> faiss.Index:
@@ -192,7 +189,7 @@ def emptied(index: faiss.Index, kind: Kind) -> faiss.Index:
             faiss.vector_to_array(storage(old).sq.trained), storage(new).sq.trained
         )
         storage(new).is_trained = new.is_trained = True
-    return _with_ids(new)
+    return faiss.IndexIDMap(new)
 
 
 def without_ids(index: faiss.Index, kind: Kind, ids: np.ndarray) -> faiss.Index:

@@ -31,7 +31,8 @@ from gsp_tf.serving import (
     BatchEmbedder,
     EmbeddingsFolder,
     Shard,
-    choose_probes,
+    VectorIndex,
+    choose_effort,
     exact_neighbours,
     new_index,
 )
@@ -156,7 +157,7 @@ def build(kind, dim, sizes, path):
     queries, recall, codes, assigning, chosen = values[rows], 1.0, len(values), 0.0, 0
     if lists:
         truth = exact_neighbours([(ids, values)], queries, rows, NEIGHBOURS, faiss.METRIC_L2)
-        recall = choose_probes(index, queries, rows, truth)
+        recall = choose_effort(VectorIndex(kind, index), queries, rows, truth)
         chosen = index.nprobe
         index.nprobe = min(PROBES, lists)
         faiss.cvar.indexIVF_stats.reset()

@@ -110,6 +110,7 @@ NAMES = {
         "cross_batch_memory": "gsp_tf.losses:CrossBatchMemory",
         "grouped": "gsp_tf.losses:GroupedLoss",
         "label_smoothing": "gsp_tf.losses:LabelSmoothing",
+        "matryoshka": "gsp_tf.losses:MatryoshkaLoss",
         "multi_level_distance_regularization": "gsp_tf.losses:MultiLevelDistanceRegularization",
         "proxy_synthesis": "gsp_tf.losses:ProxySynthesis",
         "self_supervised": "gsp_tf.losses:SelfSupervisedLoss",

@@ -13,7 +13,7 @@ from gsp_tf.serving._metadata import ModelInfo, Preprocessing
 from gsp_tf.serving.embedding import Shard
 from gsp_tf.serving.embedding.folder import EmbeddingsMetadata, ImageList, Outcome
 
-KINDS = ("exact", "ivf_sq8", "ivf_pq")
+KINDS = ("exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq")
 
 RECIPE = """
 name: digits

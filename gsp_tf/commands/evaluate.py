@@ -23,6 +23,7 @@ def command(
     metric: Literal["euclidean", "cosine"] | None = None,
     rerank: list[str] = (),
     tokens: int = 16,
+    dims: list[int] = (),
     out: str | None = None,
 ):
     """Evaluate a run again, or rank embeddings.
@@ -47,13 +48,15 @@ def command(
         rerank: Ways to re-rank: k_reciprocal, query_expansion, database_augmentation, whitening,
             transport, or all.
         tokens: Local features of an image that transport compares.
+        dims: Compare searches by the first dimensions of the embeddings, normalised again, such as
+            16 32 64 (MatryoshkaLoss).
         out: JSON file for all metrics; null is ranking.json in a run, or reranking.json with
             --rerank, and none for other sources.
     """
     is_run = (Path(source) / "recipe.yaml").is_file()
     if is_run or not Path(source).exists():
         require_run(source)
-    options = at, by, exclude_same, gallery, classes_per_group, table, metric, rerank, out
+    options = at, by, exclude_same, gallery, classes_per_group, table, metric, rerank, dims, out
     if is_run and not any(options):
         from gsp_tf.experiment import open_run
 
@@ -68,6 +71,11 @@ def command(
         )
     if classes_per_group and (gallery or exclude_same):
         raise ValueError("--classes-per-group takes no --gallery and no --exclude-same.")
+    if dims and (rerank or by or classes_per_group or len(gallery) > 1):
+        raise ValueError(
+            "--dims compares searches in one gallery; it takes no --rerank, --by or "
+            "--classes-per-group."
+        )
     if by and len(gallery) > 1:
         raise ValueError("--by takes one --gallery at most.")
     at = sorted(set(at)) or _AT
@@ -87,7 +95,10 @@ def command(
         )
         return
     metric = metric or images.metric or "euclidean"
-    record = _rank(images, at, by, classes_per_group, metric, sources)
+    if dims:
+        record = _rank_prefixes(images, dims, at, metric, sources)
+    else:
+        record = _rank(images, at, by, classes_per_group, metric, sources)
     if out is None and is_run:
         out = Path(source) / "ranking.json"
     _write(record, out)
@@ -132,6 +143,18 @@ def _rank(images, at, by, classes_per_group, metric, sources):
             print(f"  grouped Recall@{k} {percent(estimate)}")
             record["grouped_recall"][name] = list(estimate)
     return record
+
+
+def _rank_prefixes(images, dims, at, metric, sources):
+    """Print ranking metrics of prefixes of the embeddings; what to write."""
+    from gsp_tf.experiment import prefix_metrics, print_rankings, ranking_record
+
+    searched = images.queries, images.query_labels, images.references, images.reference_labels
+    found = prefix_metrics(sorted(set(dims)), *searched, at=at, metric=metric, **sources)
+    names = [*(f"recall_at_{k}" for k in at), "map_at_r"]
+    rows = {f"{dim:,}": metrics for dim, metrics in found.items()}
+    print_rankings(f"The first dimensions of the embeddings{_UNITS}", "dimensions", rows, names)
+    return {"dims": {str(dim): ranking_record(metrics) for dim, metrics in found.items()}}
 
 
 def _rerank(source, images, methods, tokens, at, sources, out):

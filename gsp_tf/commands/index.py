@@ -1,5 +1,6 @@
-"""`gsp-tf index`: build, change or verify an index of embeddings."""
+"""`gsp-tf index`: build, change, verify or compare indexes of embeddings."""
 
+from pathlib import Path
 from typing import Literal
 
 
@@ -7,49 +8,144 @@ def command(
     folder: str,
     *,
     out: str | None = None,
-    kind: Literal["exact", "ivf_sq8", "ivf_pq"] | None = None,
+    kind: Literal["exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq"] | None = None,
+    rescore: Literal["sq8", "vectors"] | None = None,
+    dim: int | None = None,
+    table: str | None = None,
     add: str | None = None,
     replace: str | None = None,
     delete: list[str] = (),
     verify: bool = False,
+    compare: bool = False,
+    recall: float = 0.95,
+    sample: int = 100_000,
 ):
-    """Build, change or verify a nearest-neighbour index of embeddings.
+    """Build, change or verify a nearest-neighbour index of embeddings, or compare the kinds.
 
     Args:
-        folder: Folder that embed wrote; with --add, --replace, --delete or --verify the index.
-        out: Folder to write; null is the folder index in the run.
-        kind: exact, or compressed; null is exact up to 100,000 images, ivf_sq8 up to 5,000,000,
-            ivf_pq above.
+        folder: Folder that embed wrote; with --add, --replace, --delete or --verify the index. With
+            --compare also a run, an index, Parquet files with the column embedding, or .npz.
+        out: Folder to write; null is the folder index in the run. With --compare, folder for
+            comparison.csv and comparison.png; null only prints.
+        kind: exact; sq8, codes of a byte per dimension; hnsw and hnsw_sq8, a graph of vectors or
+            codes; ivf_sq8 and ivf_pq, codes in lists. Null is exact up to 100,000 images, ivf_sq8
+            up to 5,000,000, ivf_pq above.
+        rescore: Take more candidates from a compressed kind and order them by codes of a byte per
+            dimension, or by the vectors; these stay on disk.
+        dim: Keep this many components of the embeddings, normalised again (MatryoshkaLoss).
+        table: CSV or Parquet file with the column path and metadata of the images, for search
+            --where; also of the images that --add or --replace adds.
         add: Add the images of this folder of embed.
         replace: Add the images of this folder of embed, and remove older ones with the same paths.
         delete: Remove images by their file paths; with --add or --replace in one step.
         verify: Compare the files of the index with their checksums, and change nothing.
+        compare: Measure recall, bytes and time of every kind on these vectors, and recommend one.
+        recall: With --compare, the recall at 10 that is enough.
+        sample: With --compare, number of vectors to read, at random if there are more.
     """
     from gsp_tf._console import counted
     from gsp_tf.serving import Index, build_index, verify_index
 
     changes = [add, replace, delete or None]
     changes = [change for change in changes if change is not None]
+    building = kind, rescore, dim
+    if verify and (changes or any(building) or out or table or compare):
+        raise ValueError("--verify takes an index and no other option.")
+    if compare and (changes or kind or rescore or table):
+        raise ValueError(
+            "--compare takes --out, --dim, --recall and --sample, and changes nothing."
+        )
     if verify:
-        if changes or out or kind:
-            raise ValueError("--verify takes an index and no other option.")
         count = verify_index(folder).count
         print(f"{folder}: {counted(count, 'image')}; the files have their checksums")
         return
+    if compare:
+        _compare(folder, out, recall, sample, dim)
+        return
     if not changes:
-        index = build_index(folder, out, kind)
+        index = build_index(folder, out, kind, rescore=rescore, dim=dim, table=table)
     else:
-        if out is not None or kind is not None:
-            raise ValueError("--out and --kind are for building an index, not for changing one.")
+        if out is not None or any(building):
+            raise ValueError(
+                "--out, --kind, --rescore and --dim are for building an index, not for changing "
+                "one."
+            )
         if add is not None and replace is not None:
             raise ValueError("Give --add or --replace, not both; --replace adds new images too.")
         index = Index(folder)
         added = add if replace is None else replace
-        index.change(added, delete, replace_known=replace is not None)
+        if table is not None and added is None:
+            raise ValueError("--table has metadata of added images; give --add or --replace too.")
+        index.change(added, delete, replace_known=replace is not None, table=table)
     metadata = index.metadata
     vectors = sum(segment.vectors.bytes for segment in metadata.segments)
+    what = f"{metadata.kind}, {metadata.metric}"
+    if metadata.rescore is not None:
+        what = f"{metadata.kind}, rescored by {metadata.rescore}, {metadata.metric}"
+    if metadata.embedding_dim is not None:
+        what += f", {metadata.dim} of {metadata.embedding_dim} dimensions"
     print(
-        f"{index.path}: {counted(len(index), 'image')}, {metadata.kind}, {metadata.metric}; "
+        f"{index.path}: {counted(len(index), 'image')}, {what}; "
         f"{sum(file.bytes for file in metadata.files):,} bytes ({vectors:,} of vectors); "
         f"{metadata.recall}"
     )
+
+
+def _compare(folder, out, recall, sample, dim):
+    """Print the comparison of the kinds, and write it to a folder if there is one."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from gsp_tf.serving import compare_indexes
+
+    found = compare_indexes(folder, recall, sample, dim=dim)
+    of = f"{found.vectors:,} vectors of {found.dim} dimensions"
+    if found.is_sample:
+        of += f", a random sample of {found.count:,}"
+    title = f"{of}; {found.queries} other ones search"
+    table = Table(title=title, caption="* on the Pareto curve of recall, memory and time")
+    for heading in ("index", "R@1", "R@10", "bytes", "on disk", "ms", "build s", ""):
+        table.add_column(heading, justify="left" if heading in ("index", "") else "right")
+    for index in found.indexes:
+        table.add_row(
+            index.name,
+            *(f"{100 * share:.1f}" for share in (index.recall_at_1, index.recall_at_10)),
+            *(f"{size:,.0f}" for size in (index.memory_bytes, index.disk_bytes)),
+            f"{index.milliseconds:.3f}",
+            f"{index.build_seconds:.1f}",
+            "*" if index.is_on_curve else "",
+            style="bold" if index == found.recommended else None,
+        )
+    Console().print(table)
+    best = found.recommended
+    print(
+        f"Recommended: {best.options}, the least memory with Recall@10 of {100 * recall:g} % or "
+        f"more: {best.memory_bytes:,.0f} bytes per vector, {100 * best.recall_at_10:.1f} %, "
+        f"{best.milliseconds:.3f} ms per query."
+    )
+    if out is not None:
+        print(f"Written: {', '.join(map(str, _write(found, title, Path(out))))}")
+
+
+def _write(found, title, folder):
+    """Write a comparison as CSV and PNG; the paths of the files."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    from gsp_tf._files import replacing
+    from gsp_tf.visual import IndexPoint, index_curve
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = folder / "comparison.csv", folder / "comparison.png"
+    rows = [
+        {**index._asdict(), "is_recommended": index == found.recommended} for index in found.indexes
+    ]
+    with replacing(paths[0]) as temporary:
+        pa_csv.write_csv(pa.Table.from_pylist(rows), temporary)
+    points = [
+        IndexPoint(i.name, i.recall_at_10, i.memory_bytes, i.milliseconds, i.is_on_curve)
+        for i in found.indexes
+    ]
+    with replacing(paths[1]) as temporary:
+        index_curve(points, title).savefig(temporary, format="png", dpi=120)
+    return paths

@@ -22,14 +22,19 @@ def command(
     why: bool = False,
     exclude_same: str | None = None,
     table: str | None = None,
+    where: str | None = None,
+    dim: int | None = None,
+    out: str | None = None,
 ):
     """Find the images of an index that are nearest to each given image.
 
-    With thresholds of calibrate, each is a match, unsure or unknown.
+    With thresholds of calibrate, each is a match, unsure or unknown. For folders, CSV files and
+    embeddings, and with --out, the results of all images are written to a file.
 
     Args:
         run: Run folder.
-        images: Image files.
+        images: Image files; folders and CSV files of images; or a folder that embed wrote, or a
+            Parquet file with the column embedding.
         index: Folder that index wrote; null is the folder index in the run.
         k: Number of neighbours of each image.
         html: Write a page with the pictures, to this file or to search.html in the run.
@@ -42,6 +47,11 @@ def command(
             with its own value.
         table: CSV or Parquet file with the columns path and that of --exclude-same, for the images
             in the index and the given ones.
+        where: Condition on columns that the index keeps, such as "camera != 3 and year > 2020";
+            only images that meet it are found.
+        dim: Search by this many components of the embeddings, normalised again (MatryoshkaLoss).
+        out: CSV or Parquet file for the results; null is neighbours.csv in the run if there are
+            many images, and none for image files.
         why: With --html, show which places of the query and its first neighbours the model matches.
     """
     require_run(run)
@@ -55,14 +65,22 @@ def command(
     from gsp_tf._console import counted
 
     opened = serving.open_index(run, index, mapped)
+    if dim is not None:
+        opened = serving.PrefixIndex.of(opened, dim)
     model = serving.RunModel(run)
     thresholds = serving.find_thresholds(thresholds, model.info, run, opened)
     excluded = None
     if table is not None:
-        columns = serving.ImageTable(table, [exclude_same])
-        groups = columns.values(opened.paths(opened.ids))[exclude_same]
-        excluded = [opened.ids[groups == own] for own in columns.values(images)[exclude_same]]
-    found = serving.search(model, images, opened, k, thresholds, rerank, excluded)
+        excluded = _excluded_by(serving.ImageTable(table, [exclude_same]), exclude_same, opened)
+    if out is not None or any(map(_holds_many, images)):
+        if html is not False:
+            raise ValueError("--html is a page for image files; --out has the results of many.")
+        out = Path(run) / "neighbours.csv" if out is None else out
+        searched = model, images, out, opened, k, thresholds, rerank, where
+        _report(serving.search_many(*searched, excluded=excluded), thresholds)
+        return
+    ids = None if excluded is None else excluded(images)
+    found = serving.search(model, images, opened, k, thresholds, rerank, ids, where)
     if k > len(opened):
         print(f"The index holds {counted(len(opened), 'image')}, fewer than --k {k:,}.")
     for image, neighbours in zip(images, found, strict=True):
@@ -73,6 +91,31 @@ def command(
         page = html or Path(run) / "search.html"
         pairs = functools.partial(serving.explain_neighbours, model) if why else None
         print(f"Page: {serving.write_neighbours(page, images, found, opened, pairs, thresholds)}")
+
+
+def _holds_many(source):
+    """Whether a source is not one image file."""
+    path = Path(source)
+    return path.is_dir() or path.suffix.lower() in (".csv", ".parquet")
+
+
+def _excluded_by(table, column, index):
+    """A function from images to the ids of images with their own value of a column."""
+    groups = table.values(index.paths(index.ids))[column]
+    return lambda images: [index.ids[groups == own] for own in table.values(images)[column]]
+
+
+def _report(searches, thresholds):
+    """Print what was written for many queries."""
+    from gsp_tf._console import counted
+
+    found = f"{searches.path}: neighbours of {counted(searches.queries, 'query', 'queries')}"
+    if searches.unreadable:
+        found += f", {searches.unreadable:,} of them unreadable (column problem)"
+    print(found)
+    if thresholds is not None:
+        shares = [f"{count:,} {decision}" for decision, count in sorted(searches.decisions.items())]
+        print(f"Nearest images: {', '.join(shares)}. {thresholds.summary()}")
 
 
 def _show(neighbours, image):

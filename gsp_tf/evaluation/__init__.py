@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.spread import embedding_spread
     from gsp_tf.evaluation.threshold_consistency import ThresholdConsistency, opis
     from gsp_tf.evaluation.transport_matching import TokenSets, match_tokens, rerank_by_transport
-    from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
+    from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, truncated
     from gsp_tf.evaluation.verification import verification_metrics
     from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
@@ -107,6 +107,7 @@ __all__ = [
     "reranking_metrics",
     "retrieval_metrics",
     "spectral_decay",
+    "truncated",
     "verification_metrics",
     "zero_shot_prediction",
 ]

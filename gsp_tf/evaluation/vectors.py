@@ -69,3 +69,30 @@ def unit_vectors(embeddings: np.ndarray) -> np.ndarray:
     lengths = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64))
     lengths[lengths == 0] = 1
     return embeddings / lengths[:, None]
+
+
+def truncated(embeddings: np.ndarray, dim: int) -> np.ndarray:
+    """The first components of embeddings, normalised to length 1 again.
+
+    A model trained with `MatryoshkaLoss` has embeddings that can be cut like this.
+
+    Args:
+        embeddings: float32 `(N, D)`.
+        dim: d, number of components to keep.
+
+    Returns:
+        float32 `(N, d)`; zero vectors stay zero.
+
+    Raises:
+        ValueError: if `dim` is not between 1 and D.
+
+    Example:
+        >>> truncated(np.float32([[3.0, 4.0, 12.0]]), 2)
+        array([[0.6, 0.8]], dtype=float32)
+    """
+    if not 1 <= dim <= embeddings.shape[1]:
+        raise ValueError(
+            f"The embeddings have {embeddings.shape[1]} dimensions; their prefixes have between 1 "
+            f"and {embeddings.shape[1]}, received {dim}."
+        )
+    return unit_vectors(embeddings[:, :dim]).astype(np.float32)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.heads import build_head
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
+    from gsp_tf.experiment.prefixes import prefix_metrics
     from gsp_tf.experiment.rankings import percent, print_ranking, print_rankings, ranking_record
     from gsp_tf.experiment.report import report_runs
     from gsp_tf.experiment.reranking import print_reranking, rerank_run, reranking_record
@@ -56,6 +57,7 @@ __all__ = [
     "open_run",
     "percent",
     "place_maps",
+    "prefix_metrics",
     "print_ranking",
     "print_rankings",
     "print_reranking",

@@ -121,6 +121,7 @@ def _summarize(run, images):
         recipe=recipe_text(run.recipe),
         projections=metrics.get("projections", []),
         notes=_notes(run.recipe, metrics, images.images),
+        by_dim={int(dim): found for dim, found in metrics.get("test_by_dim", {}).items()},
     )
 
 

@@ -22,6 +22,7 @@ from gsp_tf.experiment._facts import data_facts, facts_table, model_facts, train
 from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.prefixes import prefix_metrics
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe, resolved
@@ -162,7 +163,8 @@ class Run:
         """Evaluate the best model on the test classes.
 
         Writes `metrics.json` and `test_embeddings.npz`. Under `test_intervals`, `metrics.json` has
-        the 95 % intervals of the metrics of retrieval, from resampled classes.
+        the 95 % intervals of the metrics of retrieval, from resampled classes. If the loss was
+        `MatryoshkaLoss`, it has the metrics of each prefix under `test_by_dim`.
 
         Returns:
             dict of `retrieval_metrics`. With evaluation.clustering in the recipe also
@@ -185,6 +187,10 @@ class Run:
                 metrics = {"accuracy": share, **metrics}
             entries = {"num_classes": self._num_classes(), "test": metrics}
             entries["test_intervals"] = intervals
+            wrapper = self.recipe.loss_wrapper
+            if wrapper is not None and wrapper.name == "matryoshka":
+                dims = wrapper.arguments["dims"]
+                entries["test_by_dim"] = _metrics_by_dim(embedded, dims, self.recipe.evaluation)
             if embedded.weights is not None:
                 entries["pooling_weights"] = weight_spread(embedded.weights)
             # Embeddings are valid only with metrics: both files are written, then the embeddings
@@ -284,6 +290,16 @@ def _metrics(embedded, evaluation):
         {name: np.asarray(value).item() for name, value in metrics.items()},
         {name: ends for name, ends in intervals.items() if np.isfinite(ends).all()},
     )
+
+
+def _metrics_by_dim(embedded, dims, evaluation):
+    """Metrics of retrieval by prefixes of the embeddings, by their dimension as text."""
+    found = prefix_metrics(dims, *embedded[:4], at=evaluation.recall_at)
+    names = ["map_at_r", *(f"recall_at_{depth}" for depth in evaluation.recall_at)]
+    return {
+        str(dim): {name: float(metrics.means()[name].value) for name in names}
+        for dim, metrics in found.items()
+    }
 
 
 def _print_weights(spread):

@@ -64,8 +64,9 @@ def found(
     neighbours: list[Found],
     searched: Searched,
     pairs: Sequence[tuple[str, np.ndarray]] = (),
+    where: str | None = None,
 ) -> str:
-    """An image with the weights and prototypes of its places, and its nearest neighbours."""
+    """An image with the weights of its places, and its neighbours that meet a condition."""
     picture = enlarged(view.image, _PIXELS)
     maps = [] if view.weights is None else view.weights.transpose(2, 0, 1)
     return _rendered(
@@ -80,6 +81,7 @@ def found(
         neighbours=neighbours,
         searched=searched,
         pairs=[(name, png_uri(picture)) for name, picture in pairs],
+        where=where,
     )
 
 

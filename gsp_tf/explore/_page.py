@@ -22,6 +22,7 @@ from gsp_tf.explore._guard import Guard
 from gsp_tf.explore._model_view import ModelView
 from gsp_tf.explore._prototype_browser import PrototypeBrowser
 from gsp_tf.explore._searched import Searched
+from gsp_tf.serving import ConditionError
 from gsp_tf.visual import array_tile
 
 MAX_UPLOAD_MB = 10.0
@@ -50,24 +51,25 @@ class Exploration:
         examples = list(zip(tiles, labels, strict=True))
         return fragments.page(self._view, self._searched, examples, max_bytes)
 
-    def search(self, content: bytes, name: str) -> str:
+    def search(self, content: bytes, name: str, where: str | None = None) -> str:
         """The places and neighbours of an image, given the bytes of its file."""
         channels = self._view.model.embedder.input_shape[-1]
         check_image(content, name)
-        return self._found(EncodedImages([content], [0], [""], channels=channels), [0], name)
+        return self._found(EncodedImages([content], [0], [""], channels=channels), [0], name, where)
 
-    def search_example(self, number: int) -> str:
+    def search_example(self, number: int, where: str | None = None) -> str:
         """The places and neighbours of an example."""
         images, indices, names, _ = self._examples
-        return self._found(images, indices[[number]], names[number])
+        return self._found(images, indices[[number]], names[number], where)
 
-    def _found(self, images, indices, name):
+    def _found(self, images, indices, name, where):
         """The answer for one image of a set."""
         batches = evaluation_batches(self._view.model.recipe, images, np.asarray(indices))
         seen = self._view.look(batches)
-        found = self._searched.nearest(seen.embedding, self._k) if self._k else []
+        found = self._searched.nearest(seen.embedding, self._k, where) if self._k else []
         pairs = self._pairs(batches, found[:_EXPLAINED]) if found else []
-        return fragments.found(name, seen, self._view.pooling_name, found, self._searched, pairs)
+        pooling = self._view.pooling_name
+        return fragments.found(name, seen, pooling, found, self._searched, pairs, where)
 
     def _pairs(self, batches, found):
         """Names and pictures of the first neighbours beside the image of a batch."""
@@ -131,7 +133,7 @@ class _Page:
                 content = await asyncio.wait_for(self._body(request), _SECONDS)
             except (TimeoutError, ClientDisconnect) as error:
                 raise HTTPException(408, "The file did not arrive.") from error
-            return await self._work(self._exploration.search, content, name)
+            return await self._work(self._exploration.search, content, name, _where(request))
 
     async def _body(self, request):
         """Reads the body of a request; raises as soon as it is too long."""
@@ -145,7 +147,7 @@ class _Page:
     async def _example(self, request):
         """The answer to an example."""
         number = _below(self._exploration.num_examples, request)
-        return await self._work(self._exploration.search_example, number)
+        return await self._work(self._exploration.search_example, number, _where(request))
 
     async def _prototypes(self, request):
         """All prototypes."""
@@ -178,7 +180,7 @@ class _Page:
         loop = asyncio.get_running_loop()
         try:
             return HTMLResponse(await loop.run_in_executor(self._worker, function, *arguments))
-        except UnreadableImageError as error:
+        except (UnreadableImageError, ConditionError) as error:
             raise HTTPException(422, str(error)) from error
         except (ValueError, OSError, tf.errors.OpError) as error:
             raise HTTPException(500, reason(error)) from error
@@ -189,6 +191,11 @@ class _Page:
         yield
         self._ended = True
         self._worker.shutdown(wait=False, cancel_futures=True)
+
+
+def _where(request):
+    """The condition on the images to find, `None` without one."""
+    return request.query_params.get("where", "").strip() or None
 
 
 def _below(count, request):

@@ -14,6 +14,7 @@ from gsp_tf.data import FileImages, ImageSet, find_unreadable
 from gsp_tf.evaluation import ExactSearch
 from gsp_tf.experiment import Run, load_splits, reason
 from gsp_tf.serving import (
+    ConditionError,
     Index,
     RunModel,
     Thresholds,
@@ -57,6 +58,7 @@ class IndexedImages:
         self._channels = model.embedder.input_shape[-1]
         self.summary = f"{counted(len(index), 'image')} in {Path(*index.path.parts[-2:])}"
         self.distance = index.distance_name
+        self.columns = [name for name in index.columns if name != "id"]
         blocks = np.array_split(index.ids, 1 + len(index) // _BLOCK)
         classes = {label for ids in blocks for label in index.labels(ids)}
         self.num_classes = len(classes - {None})
@@ -64,9 +66,13 @@ class IndexedImages:
     def __len__(self) -> int:
         return len(self._index)
 
-    def nearest(self, embedding: np.ndarray, k: int) -> list[Found]:
-        """The k images nearest to an embedding `(1, D)`."""
-        ids, distances = self._index.search(embedding, k)
+    def nearest(self, embedding: np.ndarray, k: int, where: str | None = None) -> list[Found]:
+        """The k images nearest to an embedding `(1, D)`, of those that meet a condition."""
+        if where is not None:
+            k = min(k, len(self._index.matching(where)))
+            if not k:
+                raise ConditionError(f"No image meets the condition {where[:200]!r}.")
+        ids, distances = self._index.search(embedding, k, where=where)
         tiles = map(image_tile, self._index.paths(ids[0]))
         return _ranked(self.thresholds, ids[0], distances[0], self._index.labels(ids[0]), tiles)
 
@@ -92,6 +98,7 @@ class TestImages:
 
     __test__ = False  # pytest would collect it as a test
     distance = "Euclidean distance"
+    columns = ()
 
     def __init__(self, model: RunModel, thresholds: Thresholds | None):
         self.thresholds = thresholds
@@ -111,8 +118,12 @@ class TestImages:
     def __len__(self) -> int:
         return len(self._images)
 
-    def nearest(self, embedding: np.ndarray, k: int) -> list[Found]:
-        """The k images nearest to an embedding `(1, D)`."""
+    def nearest(self, embedding: np.ndarray, k: int, where: str | None = None) -> list[Found]:
+        """The k images nearest to an embedding `(1, D)`; they have no columns for conditions."""
+        if where is not None:
+            raise ConditionError(
+                "Conditions are for an index with metadata; these are test images."
+            )
         (indices,), (distances,) = self._search(embedding, k)
         tiles = map(array_tile, map(self._images.image, indices), self._names(indices))
         return _ranked(self.thresholds, indices, distances, self._labels(indices), tiles)
@@ -142,6 +153,7 @@ class NoImages:
     """No images, and why: there is no index, and the test images cannot be loaded."""
 
     thresholds = None
+    columns = ()
 
     def __init__(self, why: str):
         self.summary = (

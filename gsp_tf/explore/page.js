@@ -5,6 +5,7 @@ const search = document.getElementById("search");
 const found = document.getElementById("found");
 const browser = document.getElementById("browser");
 const drop = document.querySelector(".drop");
+const where = document.getElementById("where");
 const tabs = [...document.querySelectorAll("[role=tab]")];
 const latest = new Map();
 
@@ -33,6 +34,12 @@ async function ask(path, place, body) {
   place.ariaBusy = "false";
 }
 
+// The path of a search, with the condition on the images to find.
+function searching(path, name = "") {
+  const asked = new URLSearchParams({name, where: where?.value ?? ""});
+  return `${path}?${asked}`;
+}
+
 function searchFor(file) {
   if (!file) return;
   tabs[0].click();
@@ -41,7 +48,7 @@ function searchFor(file) {
     found.ariaBusy = "false";
     tell(found, `${file.name}: ${search.dataset.tooLarge}`);
   } else {
-    ask(`search?name=${encodeURIComponent(file.name)}`, found, file);
+    ask(searching("search", file.name), found, file);
   }
 }
 
@@ -57,7 +64,9 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
   });
 }
 for (const example of document.querySelectorAll("[data-example]")) {
-  example.addEventListener("click", () => ask(`examples/${example.dataset.example}`, found));
+  example.addEventListener("click", () => {
+    ask(searching(`examples/${example.dataset.example}`), found);
+  });
 }
 for (const tab of tabs) {
   tab.addEventListener("click", () => {

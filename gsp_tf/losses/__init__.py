@@ -1,6 +1,6 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pairs import Miner, PairLoss, Pairs, is_pair_loss
 from gsp_tf.losses._proxy import ProxyLoss
 from gsp_tf.losses._reductions import (
     log1p_sum_exp,
@@ -35,6 +35,7 @@ from gsp_tf.losses.large_margin_softmax import LargeMarginSoftmaxLoss
 from gsp_tf.losses.lifted_structure import LiftedStructureLoss
 from gsp_tf.losses.manifold import ManifoldLoss
 from gsp_tf.losses.margin import MarginLoss
+from gsp_tf.losses.matryoshka import MatryoshkaLoss
 from gsp_tf.losses.miners import (
     DistanceWeightedMiner,
     HardNegativeMiner,
@@ -108,6 +109,7 @@ __all__ = [
     "LiftedStructureLoss",
     "ManifoldLoss",
     "MarginLoss",
+    "MatryoshkaLoss",
     "Miner",
     "MultiLevelDistanceRegularization",
     "MultiSimilarityLoss",
@@ -149,6 +151,7 @@ __all__ = [
     "VirtualClass",
     "WeightedSumLoss",
     "ZeroShotLoss",
+    "is_pair_loss",
     "log1p_sum_exp",
     "log_sum_exp",
     "mean_of_nonzero",

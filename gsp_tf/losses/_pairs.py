@@ -1,5 +1,6 @@
 """Pairs of samples, and the bases of their miners and losses."""
 
+import copy
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -66,6 +67,20 @@ class Pairs:
         self.positives, self.negatives = (
             ops.cast(x, anchors.dtype) for x in (positives, negatives)
         )
+
+    def prefix(self, dim: int, normalize: bool) -> "Pairs":
+        """The same pairs of the first `dim` components of all vectors, normalised if asked for."""
+
+        def cut(vectors):
+            return l2_normalize(vectors[:, :dim]) if normalize else vectors[:, :dim]
+
+        pairs = copy.copy(self)
+        for name in ("distances", "squared_distances", "similarities", "reference_similarities"):
+            vars(pairs).pop(name, None)
+        is_batch = self.references is self.anchors
+        pairs.anchors = cut(self.anchors)
+        pairs.references = pairs.anchors if is_batch else cut(self.references)
+        return pairs
 
     @cached_property
     def distances(self) -> Tensor:
@@ -185,6 +200,7 @@ class PairLoss(keras.losses.Loss):
     Attributes:
         sums_over_references: whether the loss is a sum over the references, so that it can be
             computed for a few references at a time. A subclass may set it.
+        takes_references: whether the loss has `pairwise`.
 
     Example:
         >>> import numpy as np
@@ -197,6 +213,7 @@ class PairLoss(keras.losses.Loss):
     """
 
     sums_over_references = False
+    takes_references = True
 
     def __init__(
         self, normalize: bool = True, miner: Miner | None = None, name: str | None = None
@@ -289,12 +306,27 @@ class PairLoss(keras.losses.Loss):
         return cls(**deserialized(config))
 
 
+def is_pair_loss(loss: Any) -> bool:
+    """Whether a loss compares anchors with references: a `PairLoss`, or a `MatryoshkaLoss` of one.
+
+    Args:
+        loss: any loss.
+
+    Example:
+        >>> from gsp_tf.losses import ContrastiveLoss, MatryoshkaLoss, ProxyNCALoss
+        >>> losses = ContrastiveLoss(), ProxyNCALoss(num_classes=4)
+        >>> [is_pair_loss(MatryoshkaLoss(loss, dims=[2])) for loss in losses]
+        [True, False]
+    """
+    return getattr(loss, "takes_references", False)
+
+
 class PairWrapper(LossLayer):
     """Base of the loss layers around a pair loss."""
 
     def __init__(self, loss: PairLoss, num_classes: int | None = None, **kwargs: Any) -> None:
         super().__init__(num_classes, **kwargs)
-        if not isinstance(loss, PairLoss):
+        if not is_pair_loss(loss):
             raise ValueError(
                 f"{type(self).__name__} takes a pair loss such as ContrastiveLoss(), "
                 f"received {loss!r}."

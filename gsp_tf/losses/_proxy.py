@@ -15,8 +15,9 @@ class ProxyLoss(LossLayer):
 
     A subclass implements `similarity_loss(labels, similarities, is_class=None) -> scalar`. The
     wrappers `ProxySynthesis` and `VirtualClass` call it with more classes than are learned. A
-    subclass with k proxies per class sets `proxies_per_class`. Every constructor argument is an
-    attribute of the same name; these form the config.
+    subclass with k proxies per class sets `proxies_per_class`, and one with a term of the proxies
+    alone implements `regularization(proxies)`. Every constructor argument is an attribute of the
+    same name; these form the config.
 
     Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings
     `(B, D)`. It returns a scalar of the dtype of the loss. It raises ValueError for other types and
@@ -53,10 +54,23 @@ class ProxyLoss(LossLayer):
         )
 
     def call(self, labels, embeddings):
-        similarities = ops.matmul(
-            l2_normalize(embeddings), ops.transpose(l2_normalize(self.proxies))
-        )
-        return self.similarity_loss(labels, similarities)
+        return self.proxies_loss(labels, embeddings, self.proxies)
+
+    def proxies_loss(self, labels: Tensor, embeddings: Tensor, proxies: Tensor) -> Tensor:
+        """Loss with other proxies than the learned ones, a scalar.
+
+        Args:
+            labels: int32 tensor `(B,)`, below C.
+            embeddings: float tensor `(B, d)`.
+            proxies: float tensor `(C * k, d)`.
+        """
+        similarities = self.similarities(embeddings, proxies)
+        return self.similarity_loss(labels, similarities) + self.regularization(proxies)
+
+    @staticmethod
+    def similarities(embeddings: Tensor, proxies: Tensor) -> Tensor:
+        """Cosine similarities `(B, C * k)` of embeddings `(B, d)` to proxies `(C * k, d)`."""
+        return ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(proxies)))
 
     def similarity_loss(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
@@ -69,6 +83,10 @@ class ProxyLoss(LossLayer):
             is_class: boolean tensor `(C,)`, False for classes to leave out; `None` keeps all.
         """
         raise NotImplementedError
+
+    def regularization(self, proxies: Tensor) -> Tensor | float:
+        """Term of the loss that depends on the proxies `(C * k, d)` alone; 0 for most losses."""
+        return 0.0
 
 
 class SoftmaxProxyLoss(ProxyLoss):
@@ -129,8 +147,9 @@ class ProxyWrapper(LossLayer):
     def call(self, labels, embeddings, training=True):
         if not training:
             return self.proxy_loss(labels, embeddings)
-        return self.augmented_loss(labels, embeddings)
+        regularization = self.proxy_loss.regularization(self.proxies)
+        return self.augmented_loss(labels, embeddings) + regularization
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
-        """Scalar loss of labels `(B,)` and embeddings `(B, D)` in training."""
+        """Scalar loss of labels `(B,)` and embeddings `(B, D)` in training, not regularised."""
         raise NotImplementedError

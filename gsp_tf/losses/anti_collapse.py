@@ -66,8 +66,10 @@ class AntiCollapseLoss(ProxyWrapper):
         self.source = source
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
+        similarities = self.proxy_loss.similarities(embeddings, self.proxies)
+        loss = self.proxy_loss.similarity_loss(labels, similarities)
         rate = self.coding_rate(labels, embeddings)
-        return self.proxy_loss(labels, embeddings) + self.weight * ops.exp(-self.gamma * rate)
+        return loss + self.weight * ops.exp(-self.gamma * rate)
 
     def coding_rate(self, labels: Tensor, embeddings: Tensor) -> Tensor:
         """R of a batch, a scalar, in nats."""

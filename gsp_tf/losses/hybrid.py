@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
@@ -71,6 +72,9 @@ class HybridLoss(LossLayer):
         return self.proxy_anchor.proxies
 
     def call(self, labels, embeddings):
-        return self.multi_similarity(labels, embeddings) + self.proxy_weight * self.proxy_anchor(
-            labels, embeddings
-        )
+        return self.proxies_loss(labels, embeddings, self.proxies)
+
+    def proxies_loss(self, labels: Tensor, embeddings: Tensor, proxies: Tensor) -> Tensor:
+        """Loss with other proxies, as in `ProxyLoss`."""
+        of_proxies = self.proxy_anchor.proxies_loss(labels, embeddings, proxies)
+        return self.multi_similarity(labels, embeddings) + self.proxy_weight * of_proxies

@@ -9,7 +9,6 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper, SoftmaxProxyLoss
-from gsp_tf.ops import l2_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -66,9 +65,7 @@ class LabelSmoothing(ProxyWrapper):
         self.super_classes = None if super_classes is None else tuple(map(int, super_classes))
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
-        similarities = ops.matmul(
-            l2_normalize(embeddings), ops.transpose(l2_normalize(self.proxies))
-        )
+        similarities = self.proxy_loss.similarities(embeddings, self.proxies)
         logits = self.proxy_loss.logits(labels, similarities)
         super_classes = np.zeros(self.num_classes, "int32")
         if self.super_classes is not None:

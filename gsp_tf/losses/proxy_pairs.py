@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import PairLoss, PairWrapper
 from gsp_tf.losses._proxy import ProxyLoss
 
@@ -54,8 +55,12 @@ class ProxyPairsLoss(PairWrapper):
     build = ProxyLoss.build
 
     def call(self, labels, embeddings):
+        return self.proxies_loss(labels, embeddings, self.proxies)
+
+    def proxies_loss(self, labels: Tensor, embeddings: Tensor, proxies: Tensor) -> Tensor:
+        """Loss with other proxies, as in `ProxyLoss`."""
         proxy_labels = ops.repeat(ops.arange(self.num_classes), self.proxies_per_class)
-        total = self.loss.pairwise(labels, embeddings, proxy_labels, self.proxies)
+        total = self.loss.pairwise(labels, embeddings, proxy_labels, proxies)
         if self.batch_weight:
             total = total + self.batch_weight * self.loss(labels, embeddings)
         return total

@@ -64,11 +64,6 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         self.tau = tau
         self.margin = margin
 
-    def similarity_loss(
-        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
-    ) -> Tensor:
-        return super().similarity_loss(labels, similarities, is_class) + self.tau * self._spread()
-
     def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
         batch_size, num_proxies = ops.shape(similarities)
         num_classes = num_proxies // self.proxies_per_class
@@ -81,11 +76,12 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         own = own_class_mask(labels, num_classes)
         return self.scale * ops.where(own, relaxed - self.margin, relaxed)
 
-    def _spread(self):
-        """Half the mean distance between two centres of a class."""
+    def regularization(self, proxies: Tensor) -> Tensor | float:
+        """τ times half the mean distance between two centres of a class."""
         if self.tau == 0 or self.proxies_per_class == 1:
             return 0.0
         k = self.proxies_per_class
-        centers = ops.reshape(l2_normalize(self.proxies), (self.num_classes, k, -1))
+        centers = ops.reshape(l2_normalize(proxies), (self.num_classes, k, -1))
         # Each unordered pair of centres appears twice in the distance matrix.
-        return 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))
+        spread = 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))
+        return self.tau * spread

@@ -239,6 +239,17 @@ def _check_losses(recipe):
             f"miner.name={miner.name} chooses pairs, and loss.name={loss.name} is not a loss over "
             "pairs."
         )
+    if wrapper is not None and wrapper.name == "matryoshka":
+        dims, dim = wrapper.arguments["dims"], recipe.embedding.dim
+        if has_branches(recipe):
+            raise ValueError(
+                f"loss_wrapper.name=matryoshka takes one embedding; head.name={recipe.head.name} "
+                "gives two, whose prefixes are not one."
+            )
+        if not dims or dims[-1] != dim:
+            raise ValueError(
+                f"The last of loss_wrapper.dims must be embedding.dim={dim}, received {dims}."
+            )
     if (groups is not None) != ("num_groups" in parameters("loss_wrapper", wrapper)):
         received = "null" if wrapper is None else wrapper.name
         raise ValueError(

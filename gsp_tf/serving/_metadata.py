@@ -88,7 +88,7 @@ def parsed(kind: Any, value: Any, name: str) -> Any:
         if wrong:
             raise ValueError(f"{name or 'it'} lacks entries, or has too many: {', '.join(wrong)}.")
         return kind(**{key: parsed(hints[key], value[key], key) for key in value})
-    if origin is types.UnionType:
+    if origin in (types.UnionType, typing.Union):
         return None if value is None else parsed(arguments[0], value, name)
     if origin is tuple and type(value) is list:
         return tuple(parsed(arguments[0], entry, name) for entry in value)

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.index import Index
 from gsp_tf.serving.thresholds import NAME
+from gsp_tf.serving.vector_sources import embedding_rows
 
 
 class Block(NamedTuple):
@@ -102,7 +102,7 @@ def validation_source(path: Path) -> Source:
 def _index(path):
     """The vectors of an exact index."""
     index = Index(path)
-    if index.metadata.kind != "exact":
+    if not index.keeps_vectors:
         raise ValueError(
             f"The index {path} is compressed ({index.metadata.kind}), which changes distances "
             "between its images. Take the embeddings that it was made of."
@@ -158,21 +158,8 @@ def _parquet(file, columns, needs_labels):
             for batch in opened.iter_batches(columns=[*texts, "embedding"]):
                 if len(batch):
                     found = {name: batch[name].cast(pa.string()).to_pylist() for name in texts}
-                    embeddings = _rows(batch["embedding"], file)
+                    embeddings = embedding_rows(batch["embedding"], file)
                     labels = found.get("label", [None] * len(batch))
                     yield Block(labels, embeddings, found.get("path"), found)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{file} is damaged, or no Parquet file: {error}") from error
-
-
-def _rows(column, file):
-    """A column of lists of one length as an array `(n, D)`."""
-    kind = column.type
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not (is_list or pa.types.is_fixed_size_list(kind)) or column.null_count:
-        raise ValueError(f"{file} must hold a list of numbers in every row of embedding.")
-    values = column.flatten()
-    lengths = np.asarray(pc.list_value_length(column))
-    if values.null_count or len(set(lengths.tolist())) != 1:
-        raise ValueError(f"{file} must hold embeddings of one length, without null.")
-    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)

@@ -20,7 +20,9 @@ class ImageTable:
     Args:
         path: CSV file in UTF-8, or Parquet file, with the column path, relative to the folder of
             the file or absolute, and further columns.
-        names: names of the columns to read; their values become texts.
+        names: names of the columns to read; their values become texts. `None` reads all columns of
+            numbers, texts, truth values, dates and times, as what they are; of a CSV file, by what
+            their values look like, with empty cells as missing ones.
 
     Raises:
         FileNotFoundError: if there is no such file.
@@ -36,30 +38,46 @@ class ImageTable:
         array(['right'], dtype='<U5')
     """
 
-    def __init__(self, path: PathLike, names: Sequence[str]):
+    def __init__(self, path: PathLike, names: Sequence[str] | None = None):
         self.path = Path(path)
         if not self.path.is_file():
             raise FileNotFoundError(f"{path} does not exist or is not a file; expected a table.")
         read = _read_csv if self.path.suffix.lower() == ".csv" else _read_parquet
-        wanted = list(dict.fromkeys(["path", *names]))
+        wanted = list(dict.fromkeys(["path", *(names or ())]))
         try:
-            table = read(self.path, wanted)
+            table = read(self.path, wanted if names is not None else None)
+            own_paths = _texts(table["path"])
         except (pa.ArrowException, OSError, KeyError) as error:
             raise ValueError(
                 f"{path} cannot be read; expected a CSV file in UTF-8 or a Parquet file with the "
                 f"columns {', '.join(wanted)}: {error}"
             ) from error
         folder = self.path.parent
-        paths = [os.path.abspath(folder / name) for name in _texts(table["path"])]
+        paths = [os.path.abspath(folder / name) for name in own_paths]
         self._paths = pa.array(paths, pa.string())
         if len(pc.unique(self._paths)) < len(paths):
             counts = pc.value_counts(self._paths).to_pylist()
             twice = [entry["values"] for entry in counts if entry["counts"] > 1]
             raise ValueError(f"{path} names images twice: {listed(twice)}.")
-        self._columns = {name: np.array(_texts(table[name])) for name in names}
+        if names is None:
+            self._table = plain_columns(table.drop_columns("path"))
+        else:
+            self._table = pa.table({name: pa.array(_texts(table[name])) for name in names})
 
     def values(self, paths: Sequence[PathLike]) -> dict[str, np.ndarray]:
         """The columns of some images, texts `(n,)` by name.
+
+        Args:
+            paths: n paths.
+
+        Raises:
+            ValueError: if the table lacks an image.
+        """
+        rows = self.rows(paths)
+        return {name: np.array(_texts(rows[name])) for name in rows.column_names}
+
+    def rows(self, paths: Sequence[PathLike]) -> pa.Table:
+        """The columns of some images as a table of n rows.
 
         Args:
             paths: n paths.
@@ -74,16 +92,41 @@ class ImageTable:
             raise ValueError(
                 f"{self.path} lacks {counted(len(missing), 'image')}: {listed(missing, 3)}."
             )
-        return {name: of[np.asarray(rows, int)] for name, of in self._columns.items()}
+        return self._table.take(rows)
+
+
+def plain_columns(table: pa.Table) -> pa.Table:
+    """The columns of numbers, texts, truth values, dates and times; others are left out."""
+    kept = {}
+    for name in table.column_names:
+        values = table[name]
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if any(is_plain(values.type) for is_plain in _PLAIN):
+            kept[name] = values
+    return pa.table(kept) if kept else table.select([])
+
+
+_PLAIN = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+    pa.types.is_null,
+)
 
 
 def _read_csv(path, names):
-    return pa_csv.read_csv(
-        path,
-        convert_options=pa_csv.ConvertOptions(
-            include_columns=names, column_types=dict.fromkeys(names, pa.string())
-        ),
-    )
+    if names is None:
+        empty_is_missing = {"null_values": [""], "strings_can_be_null": True}
+        options = pa_csv.ConvertOptions(column_types={"path": pa.string()}, **empty_is_missing)
+    else:
+        types = dict.fromkeys(names, pa.string())
+        options = pa_csv.ConvertOptions(include_columns=names, column_types=types)
+    return pa_csv.read_csv(path, convert_options=options)
 
 
 def _read_parquet(path, names):

@@ -62,9 +62,9 @@ def labelled_embeddings(
     test classes. If there are too many images, random classes are read as a whole.
 
     Args:
-        path: run folder; exact index of `build_index`; folder of `embed_images`; Parquet file or
-            folder of Parquet files with the columns label and embedding; or `.npz` file with the
-            arrays labels and embeddings.
+        path: run folder; index of `build_index` that has its vectors; folder of `embed_images`;
+            Parquet file or folder of Parquet files with the columns label and embedding; or `.npz`
+            file with the arrays labels and embeddings.
         most_images: number of images to read at most; `None` reads all.
         seed: seed of the choice of classes.
         columns: names of further columns to read, such as the camera.

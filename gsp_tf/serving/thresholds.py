@@ -178,7 +178,8 @@ def find_thresholds(
 
     Raises:
         FileNotFoundError: if the given file does not exist.
-        ValueError: if a file is damaged, or the thresholds are those of another model or metric.
+        ValueError: if a file is damaged, or the thresholds are those of another model or metric,
+            or, if given, of embeddings of another dimension.
 
     Example:
         >>> from gsp_tf.serving import RunModel
@@ -201,6 +202,13 @@ def find_thresholds(
             raise FileNotFoundError(
                 f"{path} does not exist; gsp-tf calibrate writes thresholds to a file {NAME}."
             )
-        thresholds = Thresholds.read(path)
+        was_given, thresholds = thresholds is not None, Thresholds.read(path)
+        if index is not None and thresholds.dim != index.metadata.dim and not was_given:
+            return None  # thresholds of whole embeddings say nothing about their prefixes
     thresholds.check(model, metric, whose, path)
+    if index is not None and thresholds.dim != index.metadata.dim:
+        raise ValueError(
+            f"The thresholds {path} are for embeddings of dimension {thresholds.dim}; {whose} has "
+            f"dimension {index.metadata.dim}. Calibrate the index itself with gsp-tf calibrate."
+        )
     return thresholds

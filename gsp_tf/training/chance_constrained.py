@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf.losses import PairLoss, ProxyPairsLoss
+from gsp_tf.losses import ProxyPairsLoss, is_pair_loss
 from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
 from gsp_tf.training.distribute import broadcast_from_chief, scope_of, strategy_of
 from gsp_tf.training.embedding import Batches, inference
@@ -84,7 +84,7 @@ class ChanceConstrainedTrainer:
         max_projections: int | None = None,
         monitor: str = "val_map_at_r",
     ):
-        if not isinstance(learner.embedding_loss, PairLoss):
+        if not is_pair_loss(learner.embedding_loss):
             raise ValueError(
                 "ChanceConstrainedTrainer takes a MetricLearner with a pair loss such as "
                 f"ContrastiveLoss(), received {learner.embedding_loss!r}."

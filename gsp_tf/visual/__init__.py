@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from gsp_tf.visual.curves import display_name, training_curves
     from gsp_tf.visual.galleries import group_gallery, neighbour_gallery, strongest_images
     from gsp_tf.visual.gallery_page import GallerySection, Picture, write_gallery_page
+    from gsp_tf.visual.index_figure import IndexPoint, index_curve
     from gsp_tf.visual.matches import draw_matches
     from gsp_tf.visual.overlays import (
         NEAR_AVERAGE,
@@ -54,6 +55,7 @@ __all__ = [
     "GallerySection",
     "HIT",
     "INK",
+    "IndexPoint",
     "MISS",
     "NEAR_AVERAGE",
     "Picture",
@@ -74,6 +76,7 @@ __all__ = [
     "embedding_map",
     "enlarged",
     "group_gallery",
+    "index_curve",
     "inline_svg",
     "neighbour_gallery",
     "overlay_groups",

@@ -78,6 +78,7 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: i
             for name, figure in training_curves([run.history for run in runs]).items()
         },
         projections=_projections(runs),
+        prefixes=_prefixes(runs),
         has_validation_loss=any("val_loss" in run.history for run in runs),
         overlays=_overlays(runs, order, thumbnails),
         correlations=_correlations(runs, order),
@@ -182,6 +183,16 @@ def _projections(runs):
             rows = [_projection_row(problem, metric) for problem in run.projections]
             shown.append((run.name, display_name(metric), rows))
     return shown
+
+
+def _prefixes(runs):
+    """Names of metrics, and rows of a run, a dimension and texts, for runs with prefixes."""
+    rows, names = [], []
+    for run in runs:
+        for dim, metrics in run.by_dim.items():
+            names = names or [key for key in metrics if is_share(key)]
+            rows.append((run.name, f"{dim:,}", [_shown(key, metrics.get(key)) for key in names]))
+    return {"columns": [display_name(key) for key in names], "rows": rows} if rows else None
 
 
 def _projection_row(problem, metric):

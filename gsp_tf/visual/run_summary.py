@@ -31,6 +31,7 @@ class RunSummary:
             other training.
         notes: warnings for readers of the results, such as an interruption.
         intervals: ends of the intervals of metrics, by name.
+        by_dim: metrics of prefixes of the embeddings, by their dimension.
 
     Raises:
         ValueError: if the arrays do not fit together or a label has no name.
@@ -56,6 +57,7 @@ class RunSummary:
     projections: list[dict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    by_dim: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self):
         count = len(self.images)

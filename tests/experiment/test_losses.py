@@ -79,6 +79,8 @@ def test_a_miner_goes_into_a_pair_loss(miner):
         ("recall_at_k", "similarity_mixup", {"num_mixed": 2}),
         ("arc_face", "label_smoothing", {"super_classes": [0, 0, 1, 1]}),
         ("proxy_anchor", "anti_collapse", {"weight": 0.5}),
+        ("soft_triple", "matryoshka", {"dims": [8, 64], "weights": [2.0, 1.0]}),
+        ("triplet", "matryoshka", {"dims": [64]}),
     ],
 )
 def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
@@ -132,6 +134,14 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
         (
             {"loss": ("triplet", {}), "loss_wrapper": ("virtual_class", {})},
             "VirtualClass takes a proxy loss",
+        ),
+        (
+            {"loss": ("triplet", {}), "loss_wrapper": ("matryoshka", {"dims": [8, 32]})},
+            "last of loss_wrapper.dims must be embedding.dim=64, received .8, 32",
+        ),
+        (
+            {"loss": ("class_margin", {}), "loss_wrapper": ("matryoshka", {"dims": [64]})},
+            "MatryoshkaLoss takes a pair loss such as",
         ),
         (
             {"loss": ("proxy_nca", {}), "miner": ("multi_similarity", {})},

@@ -14,7 +14,7 @@ from gsp_tf.explore._model_view import ModelView, View
 from gsp_tf.explore._page import Exploration, page_app
 from gsp_tf.explore._searched import NoImages, open_searched
 from gsp_tf.layers import CrowPooling
-from gsp_tf.serving import calibrate
+from gsp_tf.serving import build_index, calibrate, embed_images
 
 
 @pytest.fixture(scope="module")
@@ -201,3 +201,36 @@ def test_thresholds_say_what_matches(view, model, index, run, query, tmp_path):
         assert len(rows) == 10 and thresholds.summary() in text
         assert [decision for decision, _ in rows] == [thresholds.decide(float(d)) for _, d in rows]
         assert f'Nearest neighbours: <span class="decision {rows[0][0]}">' in text
+
+
+def test_a_condition_restricts_what_is_found(view, model, run, images, query, tmp_path, serve, ask):
+    names = sorted(map(str, images.rglob("*.png")))
+    table = tmp_path / "t.csv"
+    lines = [f"{name},{row % 3}" for row, name in enumerate(names)]
+    table.write_text("\n".join(["path,camera", *lines]), "utf-8")
+    embedded = embed_images(run, [images], tmp_path / "e")
+    path = build_index(embedded, tmp_path / "index", table=table).path
+    page = serve(page_app(Exploration(view, open_searched(model, path), 5)))
+    first = ask(page, "/", "GET").body
+    assert 'id="where"' in first and "Columns: path, label, camera" in first
+    where = f"camera == 2 and path != {names[2]!r}"
+    answer = ask(page, f"/search?name=a.png&where={quote(where)}", body=query)
+    found = answer.body.split("Nearest neighbours")[1].split("Why these")[0]
+    assert answer.status == 200 and found.count("<figure>") == 5
+    assert "of those where <code>camera == 2 and path != &#39;" in found
+    two = quote(f"path in ({names[2]!r}, {names[5]!r})")
+    found = ask(page, f"/examples/1?where={two}").body.split("Nearest neighbours")[1]
+    assert found.split("Why these")[0].count("<figure>") == 2
+    for where, message in (
+        ("__import__('os')", "cannot be used"),
+        ("camra == 1", "did you mean camera?"),
+        ("camera == 9", "No image meets the condition"),
+    ):
+        answer = ask(page, f"/examples/1?where={quote(where)}")
+        assert answer.status == 422 and message in answer.body
+
+
+def test_test_images_take_no_condition(page, ask):
+    assert 'id="where"' not in ask(page, "/", "GET").body
+    answer = ask(page, "/examples/1?where=camera")
+    assert answer.status == 422 and "Conditions are for an index" in answer.body

@@ -21,6 +21,7 @@ NEEDED = {
     "embedding_dim": lambda: 3,
     "capacity": lambda: 40,
     "num_groups": lambda: 2,
+    "dims": lambda: (2, 6),
     "loss": losses.ContrastiveLoss,
     "proxy_loss": lambda: losses.NormalizedSoftmaxLoss(4),
     "terms": lambda: [losses.ContrastiveLoss(), losses.NormalizedSoftmaxLoss(4)],
@@ -42,12 +43,16 @@ def made(loss, /, **arguments):
 
 
 MAKERS = {loss.__name__: partial(made, loss) for loss in CLASSES} | {
+    "MatryoshkaLoss of proxies": lambda: losses.MatryoshkaLoss(
+        losses.NormalizedSoftmaxLoss(4), (2, 6)
+    ),
     "GroupedLoss of proxies": lambda: losses.GroupedLoss(losses.NormalizedSoftmaxLoss(4), 2),
     "GroupedLoss of boundaries": lambda: losses.GroupedLoss(losses.ClassMarginLoss(4), 2),
 }
 OF_LABELS = [name for name in MAKERS if name != "GroupDiversityLoss"]
 WITHOUT_WEIGHTS = {
-    "BarlowTwinsLoss", "GroupedLoss", "SelfSupervisedLoss", "SimilarityMixup", "VICRegLoss",
+    "BarlowTwinsLoss", "GroupedLoss", "MatryoshkaLoss", "SelfSupervisedLoss", "SimilarityMixup",
+    "VICRegLoss",
 }  # fmt: skip
 HAVE_WEIGHTS = [
     name for name, make in MAKERS.items()
@@ -164,6 +169,7 @@ def other_value(parameter):
         "term_weights": (0.5, 2.0),
         "name": "another",
         "seed": 7,
+        "weights": (0.5, 2.0),
     }
     if parameter.name in objects:
         return objects[parameter.name]

@@ -12,6 +12,7 @@ from gsp_tf._console import bulleted, counted
 from gsp_tf._files import remove_partial
 from gsp_tf.serving._metadata import versions
 from gsp_tf.serving.embedding.folder import (
+    FILE_COLUMNS,
     EmbeddingsFolder,
     EmbeddingsMetadata,
     ImageList,
@@ -21,7 +22,6 @@ from gsp_tf.serving.embedding.run_model import RunModel
 
 SHARD_SIZE = 4096
 _MOST_ATTEMPTS = 5
-FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 
 
 def begin(

@@ -15,6 +15,7 @@ from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._metadata import Metadata, ModelInfo
 
+FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 _CORRUPT = b"corrupt"
 _LENGTHS = b"lengths"
 _LARGEST = 2**31 - 1

@@ -9,7 +9,6 @@ from gsp_tf._console import show_progress
 from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.serving.embedding._job import (
-    FILE_COLUMNS,
     SHARD_SIZE,
     begin,
     count_attempt,
@@ -21,7 +20,7 @@ from gsp_tf.serving.embedding._job import (
 from gsp_tf.serving.embedding._ray import ray_session
 from gsp_tf.serving.embedding.batch_embedder import BatchEmbedder
 from gsp_tf.serving.embedding.collection import Collection
-from gsp_tf.serving.embedding.folder import EmbeddingsFolder, ImageList, Shard
+from gsp_tf.serving.embedding.folder import FILE_COLUMNS, EmbeddingsFolder, ImageList, Shard
 from gsp_tf.serving.embedding.run_model import RunModel
 
 _MOST_BLOCKS = 10_000

@@ -5,21 +5,35 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
+    from gsp_tf.serving.index.batch import Searches, search_many
     from gsp_tf.serving.index.build import build_index, verify_index
+    from gsp_tf.serving.index.compare import IndexComparison, MeasuredIndex, compare_indexes
     from gsp_tf.serving.index.image_index import Index
     from gsp_tf.serving.index.kinds import new_index
     from gsp_tf.serving.index.neighbours import Neighbour, open_index, search, write_neighbours
-    from gsp_tf.serving.index.recall import choose_probes, exact_neighbours
+    from gsp_tf.serving.index.prefix_index import PrefixIndex
+    from gsp_tf.serving.index.recall import choose_effort, exact_neighbours
+    from gsp_tf.serving.index.vector_index import VectorIndex
+    from gsp_tf.serving.index.where import ConditionError, rows_where
 
 __all__ = [
+    "ConditionError",
     "Index",
+    "IndexComparison",
+    "MeasuredIndex",
     "Neighbour",
+    "PrefixIndex",
+    "Searches",
+    "VectorIndex",
     "build_index",
-    "choose_probes",
+    "choose_effort",
+    "compare_indexes",
     "exact_neighbours",
     "new_index",
     "open_index",
+    "rows_where",
     "search",
+    "search_many",
     "verify_index",
     "write_neighbours",
 ]

@@ -21,12 +21,13 @@ from gsp_tf.evaluation import SearchSpace
 from gsp_tf.serving._metadata import Metadata, ModelInfo
 from gsp_tf.serving.embedding.folder import read_table
 from gsp_tf.serving.index._tokens import Tables, stored_tables, write_tables
-from gsp_tf.serving.index.kinds import Kind, read_index, stored_ids
+from gsp_tf.serving.index.kinds import Kind, Rescore, check_rescore
 from gsp_tf.serving.index.recall import Recall
+from gsp_tf.serving.index.vector_index import VectorIndex
 
 ITEM_COLUMNS = {"id": pa.int64(), "path": pa.string(), "label": pa.string()}
 _OURS = re.compile(
-    r"vectors-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet|tokens-[0-9a-f]{8}\.arrow"
+    r"(?:vectors|codes)-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet|tokens-[0-9a-f]{8}\.arrow"
 )
 _MEMINFO = Path("/proc/meminfo")
 _Read = TypeVar("_Read")
@@ -64,17 +65,18 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class StoredSegment:
-    """Some images of an index: vectors in faiss format, items as Parquet and tokens as Arrow."""
+    """Some images of an index: vectors and codes of faiss, items as Parquet, tokens as Arrow."""
 
     count: int
     vectors: StoredFile
     items: StoredFile
     tokens: StoredFile | None = None
+    codes: StoredFile | None = None
 
     @property
     def files(self) -> list[StoredFile]:
         """The files of the segment."""
-        files = (self.vectors, self.items, self.tokens)
+        files = (self.vectors, self.items, self.tokens, self.codes)
         return [file for file in files if file is not None]
 
 
@@ -114,9 +116,14 @@ class IndexMetadata(Metadata):
     recall: Recall
     versions: dict[str, str]
     segments: tuple[StoredSegment, ...]
+    rescore: Rescore | None = None
+    embedding_dim: int | None = None  # of the whole embeddings, if the index has prefixes of them
 
     def __post_init__(self) -> None:
         self.search_space()
+        check_rescore(self.kind, self.rescore)
+        if self.embedding_dim is not None and self.embedding_dim < self.dim:
+            raise ValueError(f"embedding_dim is {self.embedding_dim}, less than dim.")
 
     @property
     def count(self) -> int:
@@ -137,7 +144,7 @@ class IndexMetadata(Metadata):
 class Segment:
     """An open segment; `stored` is `None` until it is written."""
 
-    vectors: faiss.Index
+    vectors: VectorIndex
     items: pa.Table
     tokens: Tables | None = None
     stored: StoredSegment | None = None
@@ -202,19 +209,30 @@ class IndexFolder:
                 if self._current() == metadata:  # otherwise another process replaced the files
                     raise
 
-    def read(self, metadata: IndexMetadata, stored: StoredSegment, mapped: bool) -> Segment:
+    def read(
+        self,
+        metadata: IndexMetadata,
+        stored: StoredSegment,
+        mapped: bool,
+        codes_mapped: bool = True,
+    ) -> Segment:
         """Reads a segment; the checksum of vectors is not compared if they stay on disk."""
         find = StoredFile.find if mapped else StoredFile.verify
         path, items_path = find(stored.vectors, self.path), stored.items.verify(self.path)
-        vectors = read_index(path, metadata.kind, metadata.search_space().faiss_metric, mapped)
+        if (stored.codes is None) != (metadata.rescore is None):
+            raise ValueError(f"{self.metadata_path} is damaged: its segments do not fit rescore.")
+        codes = None if stored.codes is None else stored.codes.find(self.path)
+        metric = metadata.search_space().faiss_metric
+        described = metadata.kind, path, metric, mapped, metadata.rescore, codes, codes_mapped
+        vectors = VectorIndex.read(*described)
         items = read_table(items_path, ITEM_COLUMNS).combine_chunks()
-        counts = {stored.count, vectors.ntotal, len(items)}
-        if len(counts) > 1 or vectors.d != metadata.dim:
+        counts = {stored.count, len(vectors), len(items)}
+        if len(counts) > 1 or vectors.dim != metadata.dim:
             raise ValueError(f"The files of {self.path} do not belong together: counts {counts}.")
         if items["id"].null_count or items["path"].null_count:
             raise ValueError(f"{items_path} is damaged: it has items without an id or a path.")
-        are_read = metadata.kind == "exact" or not mapped
-        if are_read and not np.array_equal(stored_ids(vectors), items["id"]):
+        are_read = not metadata.kind.startswith("ivf") or not mapped
+        if are_read and not np.array_equal(vectors.ids, items["id"]):
             raise ValueError(f"{path} is damaged: its ids are not those of its items.")
         tokens = None if stored.tokens is None else stored_tables(stored.tokens.find(self.path))
         return Segment(vectors, items, tokens, stored)
@@ -259,7 +277,12 @@ class IndexFolder:
     def _write(self, segment: Segment) -> Segment:
         stamp = secrets.token_hex(4)
         with hashing(self.path / f"vectors-{stamp}.faiss") as vectors:
-            faiss.write_index(segment.vectors, faiss.PyCallbackIOWriter(vectors.write))
+            faiss.write_index(segment.vectors.index, faiss.PyCallbackIOWriter(vectors.write))
+        codes = None
+        if segment.vectors.codes is not None:
+            with hashing(self.path / f"codes-{stamp}.faiss") as sink:
+                faiss.write_index(segment.vectors.codes, faiss.PyCallbackIOWriter(sink.write))
+            codes = StoredFile(f"codes-{stamp}.faiss", sink.size, sink.sha256)
         with hashing(self.path / f"items-{stamp}.parquet") as items:
             pq.write_table(segment.items, items)
         tokens = None
@@ -272,6 +295,7 @@ class IndexFolder:
             StoredFile(f"vectors-{stamp}.faiss", vectors.size, vectors.sha256),
             StoredFile(f"items-{stamp}.parquet", items.size, items.sha256),
             tokens,
+            codes,
         )
         kept = None if tokens is None else stored_tables(self.path / tokens.name)
         return replace(segment, tokens=kept, stored=stored)

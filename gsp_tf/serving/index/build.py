@@ -6,9 +6,10 @@ import numpy as np
 
 from gsp_tf._files import file_sha256
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import SearchSpace
+from gsp_tf.evaluation import SearchSpace, truncated
 from gsp_tf.serving._metadata import versions
 from gsp_tf.serving.embedding import EmbeddingsFolder
+from gsp_tf.serving.image_table import ImageTable
 from gsp_tf.serving.index._blocks import EmbeddedBlocks
 from gsp_tf.serving.index._folder import (
     IndexFolder,
@@ -19,10 +20,11 @@ from gsp_tf.serving.index._folder import (
 )
 from gsp_tf.serving.index._tokens import embedded_tables
 from gsp_tf.serving.index.image_index import Index
-from gsp_tf.serving.index.kinds import Kind, choose_kind, new_index
-from gsp_tf.serving.index.recall import NEIGHBOURS, Recall, choose_probes, exact_neighbours
+from gsp_tf.serving.index.kinds import Kind, Rescore, choose_kind
+from gsp_tf.serving.index.recall import NEIGHBOURS, Recall, choose_effort, exact_neighbours
+from gsp_tf.serving.index.vector_index import VectorIndex
 
-_NUM_QUERIES = 256
+NUM_QUERIES = 256
 _TRAINING_POINTS = 65_536
 _POINTS_PER_LIST = 64
 
@@ -33,21 +35,32 @@ def build_index(
     kind: Kind | None = None,
     metric: str | None = None,
     seed: int = 0,
+    rescore: Rescore | None = None,
+    dim: int | None = None,
+    table: PathLike | None = None,
 ) -> Index:
     """Builds an index of embedded images.
 
-    The recall of a compressed index is measured with 256 of its images as queries, each searching
-    the others: it is the share of their ten exact nearest neighbours that are among the ten that
-    the index finds. The same queries determine how many lists to search. Embeddings are read once,
-    or twice for a compressed index if they exceed half of the available memory.
+    The recall of an index that is not exact is measured with 256 of its images as queries, each
+    searching the others: it is the share of their ten exact nearest neighbours that are among the
+    ten that the index finds. The same queries determine how many lists to search, or how many steps
+    to take in a graph. Embeddings are read once, or twice for an index that is not exact if they
+    exceed half of the available memory.
 
     Args:
         embeddings: `EmbeddingsFolder` or its path.
         path: Folder to write; `None` means the folder `index` in the run of the model.
-        kind: `"exact"`, `"ivf_sq8"` or `"ivf_pq"`; `None` means exact up to 100,000 images,
-            ivf_sq8 up to 5,000,000, and ivf_pq above.
+        kind: A kind of `new_index`; `None` means exact up to 100,000 images, ivf_sq8 up to
+            5,000,000, and ivf_pq above.
         metric: `"euclidean"` or `"cosine"`; `None` means that of the embeddings, `"euclidean"`.
-        seed: Seed of the samples that train and measure a compressed index.
+        seed: Seed of the samples that train and measure an index that is not exact.
+        rescore: Take more candidates from a compressed index and order them by `"sq8"`, codes of a
+            byte for each dimension, or by the `"vectors"` themselves; both stay on disk. `None`
+            trusts the order of the index.
+        dim: Keep the first components of the embeddings only, normalised to length 1; for a model
+            trained with `MatryoshkaLoss`. `None` keeps all.
+        table: CSV or Parquet file with the column path and metadata of the images, for searches
+            with a condition. Metadata columns of the embeddings are kept in any case.
 
     Returns:
         The new index.
@@ -56,7 +69,8 @@ def build_index(
         BlockingIOError: If another process is writing the folder.
         FileExistsError: If the folder holds an index or other files.
         FileNotFoundError: If there are no embeddings, or `path` is `None` and the run is missing.
-        ValueError: If the embeddings are incomplete, damaged or too few for the kind.
+        ValueError: If the embeddings are incomplete, damaged or too few for the kind, the kind
+            cannot be rescored so, `dim` exceeds their dimension, or the table lacks an image.
 
     Example:
         >>> build_index("no/such/folder")
@@ -68,23 +82,25 @@ def build_index(
     folder = IndexFolder(_default_path(source) if path is None else path)
     folder.refuse_existing()
     with folder.changing():
-        folder.write(*_built(source, kind, metric, np.random.default_rng(seed)))
+        columns = None if table is None else ImageTable(table)
+        rng = np.random.default_rng(seed)
+        folder.write(*_built(source, kind, metric, rng, rescore, dim, columns))
     return Index(folder.path)
 
 
-def _built(source, kind, metric, rng):
+def _built(source, kind, metric, rng, rescore, dim, table):
     """The metadata and the segment of a new index."""
     described = source.metadata()
-    count, dim = described.outcome.embedded, described.dim
+    count = described.outcome.embedded
     kind = choose_kind(count) if kind is None else kind
-    space = _space(source, described, metric or described.metric)
-    index = new_index(kind, dim, count, space.faiss_metric)
-    may_keep = kind != "exact" and 4 * count * dim < available_memory() // 2
-    blocks = EmbeddedBlocks(source, space, keep=may_keep)
+    space = _space(source, described, metric or described.metric, dim)
+    index = VectorIndex.new(kind, len(space.origin), count, space.faiss_metric, rescore)
+    may_keep = kind != "exact" and 4 * count * index.dim < available_memory() // 2
+    blocks = EmbeddedBlocks(source, space, keep=may_keep, dim=dim, table=table)
     recall = Recall(1.0, min(NEIGHBOURS, count - 1), 0, count)
-    if kind == "exact":
+    if kind == "exact" or count == 1:
         for ids, vectors in blocks:
-            index.add_with_ids(vectors, ids)
+            index.add(ids, vectors)
     else:
         recall = _train_and_add(index, blocks, count, rng)
     items = blocks.items()
@@ -93,29 +109,33 @@ def _built(source, kind, metric, rng):
     metadata = IndexMetadata(
         kind=kind,
         metric=space.metric,
-        dim=dim,
+        dim=index.dim,
         next_id=count,
         space=Space.pack(space),
         model=described.model,
         recall=recall,
         versions=versions("numpy", "faiss-cpu", "pyarrow"),
         segments=(),
+        rescore=rescore,
+        embedding_dim=None if dim is None else described.dim,
     )
     return metadata, [Segment(index, items, embedded_tables(source, 0))]
 
 
-def _space(source, described, metric):
+def _space(source, described, metric, dim):
     """The `SearchSpace` around all embeddings; no value exceeds the length of the longest."""
     first = next(shard.embeddings[:1] for shard in source.shards() if shard.paths)
-    longest = np.full_like(first, described.outcome.lengths[1])
+    length = described.outcome.lengths[1]
+    if dim is not None:
+        first, length = truncated(first, dim), 1.0
+    longest = np.full_like(first, length)
     return SearchSpace.around(np.concatenate([first, longest]), metric)
 
 
 def _train_and_add(index, blocks, count, rng):
-    """Trains and fills a compressed index; returns its recall."""
-    points = min(count, max(_TRAINING_POINTS, _POINTS_PER_LIST * index.nlist))
-    trained = np.sort(rng.choice(count, points, replace=False))
-    queried = np.sort(rng.choice(count, min(count, _NUM_QUERIES), replace=False))
+    """Trains and fills an index that is not exact; returns its recall."""
+    trained = training_rows(index, count, rng)
+    queried = np.sort(rng.choice(count, min(count, NUM_QUERIES), replace=False))
     sampled = np.union1d(trained, queried)
     sample = blocks.sample(sampled)
     index.train(sample[np.isin(sampled, trained)])
@@ -123,12 +143,19 @@ def _train_and_add(index, blocks, count, rng):
 
     def added():
         for ids, vectors in blocks:
-            index.add_with_ids(vectors, ids)
+            index.add(ids, vectors)
             yield ids, vectors
 
-    truth = exact_neighbours(added(), queries, queried, k, index.metric_type)
-    share = choose_probes(index, queries, queried, truth)
+    truth = exact_neighbours(added(), queries, queried, k, index.metric)
+    share = choose_effort(index, queries, queried, truth)
     return Recall(share, k, len(queries), count)
+
+
+def training_rows(index: VectorIndex, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The rows of the vectors, of `count`, that an index is trained on, ascending."""
+    lists = getattr(index.index, "nlist", 0)
+    points = min(count, max(_TRAINING_POINTS, _POINTS_PER_LIST * lists))
+    return np.sort(rng.choice(count, points, replace=False))
 
 
 def verify_index(path: PathLike) -> IndexMetadata:

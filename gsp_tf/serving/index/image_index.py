@@ -13,18 +13,18 @@ import pyarrow.compute as pc
 
 from gsp_tf._console import counted, listed
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import TokenSets, checked_embeddings
+from gsp_tf.evaluation import TokenSets, checked_embeddings, truncated
 from gsp_tf.serving._metadata import check_same_model
 from gsp_tf.serving.embedding import EmbeddingsFolder
-from gsp_tf.serving.index._blocks import EmbeddedBlocks
+from gsp_tf.serving.image_table import ImageTable
+from gsp_tf.serving.index._blocks import EmbeddedBlocks, joined_items
 from gsp_tf.serving.index._folder import IndexFolder, Segment
 from gsp_tf.serving.index._tokens import chained, embedded_tables, read_sets, without
-from gsp_tf.serving.index.kinds import emptied, read_index, without_ids
+from gsp_tf.serving.index.kinds import KEEP_VECTORS
+from gsp_tf.serving.index.where import rows_where
 
 if TYPE_CHECKING:  # importing it loads TensorFlow
     from gsp_tf.serving.embedding import RunModel
-
-_BLOCK = 8192
 
 
 class Index:
@@ -64,7 +64,7 @@ class Index:
     def _take(self, metadata, segments):
         self.metadata, self._segments = metadata, segments
         self._space = metadata.search_space()
-        self._items = pa.concat_tables([segment.items for segment in segments]).combine_chunks()
+        self._items = joined_items([segment.items for segment in segments])
         self._ids = self._items["id"].to_numpy()
 
     def __len__(self) -> int:
@@ -79,56 +79,93 @@ class Index:
     def distance_name(self) -> str:
         """The name of the distances, such as "approximate Euclidean distance"."""
         metric = {"euclidean": "Euclidean", "cosine": "cosine"}[self.metadata.metric]
-        return f"{'' if self.metadata.kind == 'exact' else 'approximate '}{metric} distance"
+        return f"{'' if self.keeps_vectors else 'approximate '}{metric} distance"
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether the index has the vectors themselves, so that its distances are exact."""
+        return self.metadata.kind in KEEP_VECTORS or self.metadata.rescore == "vectors"
+
+    @property
+    def columns(self) -> dict[str, pa.DataType]:
+        """Names and types of the columns that a condition may name."""
+        return {field.name: field.type for field in self._items.schema}
 
     def search(
-        self, embeddings: np.ndarray, k: int, excluded: Sequence[int] = ()
+        self,
+        embeddings: np.ndarray,
+        k: int,
+        excluded: Sequence[int] = (),
+        where: str | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Finds the k nearest images of each embedding, nearest first.
 
+        With a condition, every image that meets it is compared with the query, whatever the kind of
+        the index. So the k nearest of them are found, up to what codes change.
+
         Args:
-            embeddings: Float array-like `(Q, D)`.
-            k: Number of images, at most the size of the index without the excluded ones.
+            embeddings: Float array-like `(Q, D)`. An index of prefixes takes whole embeddings and
+                cuts them.
+            k: Number of images, at most the size of the index without the excluded ones, and the
+                number of images that meet the condition.
             excluded: Ids of images that are not found, such as those of the same camera.
+            where: Condition on the columns of the images, as for `matching`.
 
         Returns:
             ids `(Q, k)` int64 and distances `(Q, k)` float32; the distances of a compressed index
-            are approximate.
+            are approximate unless it is rescored by vectors.
 
         Raises:
-            ValueError: If `k` is out of range, the embeddings have another dimension, or an
-                excluded image is not in the index.
+            ValueError: If `k` is out of range, the embeddings have another dimension, an excluded
+                image is not in the index, or the condition cannot be used.
         """
-        queries = checked_embeddings(embeddings, "embeddings")
-        if queries.shape[1] != self.metadata.dim:
-            raise ValueError(
-                f"The index {self.path} is of dimension {self.metadata.dim}; received "
-                f"embeddings of dimension {queries.shape[1]}."
-            )
+        queries = self._cut(checked_embeddings(embeddings, "embeddings"))
         excluded = np.unique(np.asarray(excluded, np.int64))
         self._rows(excluded)
-        self.check_k(k, len(excluded))
+        kept, selector = None, None
+        if where is not None:
+            kept = np.setdiff1d(self.matching(where), excluded, assume_unique=True)
+            selector = faiss.IDSelectorBatch(kept)
+        elif len(excluded):
+            selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(excluded))
+        self.check_k(k, len(excluded) if kept is None else len(self) - len(kept))
         vectors = self._space.vectors(queries)
-        scores, ids = self._nearest(vectors, k, excluded)
+        scores, ids = self._nearest(vectors, k, selector, where is not None)
         short = (ids < 0).any(axis=1)
-        if short.any() and self.metadata.kind != "exact":
-            # The searched lists hold fewer than k vectors: search all lists.
-            indexes = [segment.vectors for segment in self._segments]
-            probes = [index.nprobe for index in indexes]
-            for index in indexes:
-                index.nprobe = index.nlist
-            scores[short], ids[short] = self._nearest(vectors[short], k, excluded)
-            for index, number in zip(indexes, probes, strict=True):
-                index.nprobe = number
+        if short.any():  # what was searched holds fewer than k vectors
+            scores[short], ids[short] = self._nearest(vectors[short], k, selector, True)
         if (ids < 0).any():
             raise ValueError("The embeddings lie too far from the index for float32 distances.")
         self._rows(ids)
         return ids, self._space.distances(scores)
 
-    def _nearest(self, vectors, k, excluded):
+    def matching(self, where: str) -> np.ndarray:
+        """The ids of the images that meet a condition, int64 `(n,)`, ascending.
+
+        Args:
+            where: Condition such as `camera != 3 and year > 2020`, on `columns`.
+
+        Raises:
+            ValueError: If it cannot be read, or names a column that the index does not have.
+        """
+        return self._ids[np.asarray(rows_where(self._items, where))]
+
+    def _cut(self, queries):
+        """Queries of the dimension of the index, cut from whole embeddings if it has prefixes."""
+        dim, whole = self.metadata.dim, self.metadata.embedding_dim
+        if whole is not None and queries.shape[1] in (dim, whole):
+            return truncated(queries, dim)
+        if queries.shape[1] != dim:
+            raise ValueError(
+                f"The index {self.path} is of dimension {dim}; received embeddings of dimension "
+                f"{queries.shape[1]}."
+            )
+        return queries
+
+    def _nearest(self, vectors, k, selector, everything):
         """Scores and ids of the nearest vectors in all segments; id -1 marks a missing one."""
         indexes = [segment.vectors for segment in self._segments]
-        found = [i.search(vectors, k, params=without_ids(i, excluded)) for i in indexes]
+        found = [index.search(vectors, k, selector, everything) for index in indexes]
         if len(found) == 1:
             return found[0]
         keep_max = self._space.faiss_metric == faiss.METRIC_INNER_PRODUCT
@@ -138,19 +175,16 @@ class Index:
         """Yields ids `(n,)` and embeddings float32 `(n, D)`; those of a cosine index have length 1.
 
         Raises:
-            ValueError: If the index is compressed.
+            ValueError: If the index is compressed, and not rescored by vectors.
         """
-        if self.metadata.kind != "exact":
+        if not self.keeps_vectors:
             raise ValueError(
                 f"The index {self.path} is compressed ({self.metadata.kind}) and does not hold its "
                 "embeddings."
             )
         for segment in self._segments:
-            ids = faiss.vector_to_array(segment.vectors.id_map)
-            for start in range(0, len(ids), _BLOCK):
-                found = ids[start : start + _BLOCK]
-                vectors = segment.vectors.index.reconstruct_n(start, len(found))
-                yield found, self._space.embeddings(vectors)
+            for ids, vectors in segment.vectors.vectors():
+                yield ids, self._space.embeddings(vectors)
 
     def check_model(self, model: "RunModel") -> None:
         """Raises `ValueError` if the index was made with another model or preprocessing."""
@@ -209,6 +243,7 @@ class Index:
         add: EmbeddingsFolder | PathLike | None = None,
         delete: Sequence[PathLike] = (),
         replace_known: bool = False,
+        table: PathLike | None = None,
     ) -> None:
         """Removes images and adds those of a folder of embeddings, in one step.
 
@@ -217,6 +252,7 @@ class Index:
             delete: Paths of image files to remove.
             replace_known: Whether added images replace those of the same paths in the index; if
                 not, they are refused.
+            table: File with metadata of the added images, as for `build_index`.
 
         Raises:
             BlockingIOError: If another process is changing the index.
@@ -239,7 +275,8 @@ class Index:
         with self._folder.changing(metadata):
             new = []
             if add is not None:
-                new = [self._embedded(EmbeddingsFolder.open(add))]
+                columns = None if table is None else ImageTable(table)
+                new = [self._embedded(EmbeddingsFolder.open(add), columns)]
                 metadata = replace(metadata, next_id=metadata.next_id + len(new[0].items))
                 known = np.asarray(pc.is_in(paths, new[0].items["path"])) & ~dropped
                 if known.any() and not replace_known:
@@ -252,19 +289,19 @@ class Index:
             kept = [self._without(segment, self._ids[dropped]) for segment in self._segments]
             # The first segment stays even if empty: it holds the training of a compressed index.
             kept = [s for number, s in enumerate(kept) if not number or len(s.items)]
+            joined_items([segment.items for segment in kept + new])  # raises if they do not fit
             self._take(*self._folder.write(metadata, self._merged(kept + new)))
 
-    def _embedded(self, folder):
+    def _embedded(self, folder, table):
         """A new segment with the images of a folder of embeddings."""
         metadata = self.metadata
         both = f"{folder.path} and the index {self.path}"
         check_same_model(folder.metadata().model, metadata.model, both)
-        kind, metric = metadata.kind, self._space.faiss_metric
-        first = metadata.segments[0].vectors.find(self.path)
-        index = emptied(read_index(first, kind, metric, mapped=True), kind, metric)
-        blocks = EmbeddedBlocks(folder, self._space, metadata.next_id)
+        index = self._folder.read(metadata, metadata.segments[0], mapped=True).vectors.emptied()
+        dim = None if metadata.embedding_dim is None else metadata.dim
+        blocks = EmbeddedBlocks(folder, self._space, metadata.next_id, dim=dim, table=table)
         for ids, vectors in blocks:
-            index.add_with_ids(vectors, ids)
+            index.add(ids, vectors)
         tokens = embedded_tables(folder, metadata.next_id)
         if self.has_tokens and tokens is None:
             raise ValueError(
@@ -278,8 +315,7 @@ class Index:
         drop = np.isin(segment.items["id"], ids)
         if not drop.any():
             return segment
-        vectors = self._own(segment).vectors
-        vectors.remove_ids(ids)
+        vectors = self._own(segment).vectors.without(ids)
         items = segment.items.filter(pa.array(~drop))
         return Segment(vectors, items, without(segment.tokens, ids))
 
@@ -288,19 +324,19 @@ class Index:
         while len(segments) > 1 and len(segments[-2].items) < 2 * len(segments[-1].items):
             *segments, first, second = segments
             first, second = self._own(first), self._own(second)
-            first.vectors.merge_from(second.vectors, 0)
-            items = pa.concat_tables([first.items, second.items])
+            vectors = first.vectors.merged(second.vectors)
+            items = joined_items([first.items, second.items])
             tokens = second.tokens
             if len(first.items):
                 tokens = chained(first.tokens, tokens)
-            segments.append(Segment(first.vectors, items.combine_chunks(), tokens))
+            segments.append(Segment(vectors, items, tokens))
         return segments
 
     def _own(self, segment):
         """The segment in memory, where it may be changed."""
         if segment.stored is None:
             return segment
-        read = self._folder.read(self.metadata, segment.stored, mapped=False)
+        read = self._folder.read(self.metadata, segment.stored, False, codes_mapped=False)
         return replace(read, stored=None)
 
     def _rows(self, ids):

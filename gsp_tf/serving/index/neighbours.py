@@ -9,9 +9,11 @@ import numpy as np
 from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
 from gsp_tf.data import UnreadableImageError
-from gsp_tf.evaluation import rerank_by_transport
+from gsp_tf.evaluation import TokenSets, rerank_by_transport
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.index.image_index import Index
+from gsp_tf.serving.index.prefix_index import PrefixIndex
+from gsp_tf.serving.index.where import ConditionError
 from gsp_tf.serving.thresholds import Decision, Thresholds, find_thresholds
 from gsp_tf.serving.tiles import image_tile
 from gsp_tf.visual import write_search_page
@@ -54,6 +56,8 @@ def search(
     thresholds: Thresholds | PathLike | None = None,
     rerank: Literal["transport"] | None = None,
     excluded: Sequence[Sequence[int]] | None = None,
+    where: str | None = None,
+    dim: int | None = None,
 ) -> list[Neighbour] | list[list[Neighbour]]:
     """Finds the images of an index that are nearest to an image, or to each of several.
 
@@ -69,6 +73,11 @@ def search(
             features. `None` keeps the order.
         excluded: For each image, ids in the index that it must not find, such as those of the same
             camera or sequence; `None` excludes nothing.
+        where: Condition on the columns of the images, such as `camera != 3 and year > 2020`; only
+            images that meet it are found, and all of them are compared with the query. `None` finds
+            all.
+        dim: Search by the first components of the embeddings, normalised again; for a model trained
+            with `MatryoshkaLoss`. The index must be one of them, or have the vectors.
 
     Returns:
         The neighbours, best first; for a list of images, a list of such lists. An image that is
@@ -78,7 +87,7 @@ def search(
         FileNotFoundError: If a folder does not exist.
         ValueError: If an image cannot be read, `k` is below 1, the index or the thresholds were
             made with another model or preprocessing, the index has no local features and transport
-            needs them, or everything is excluded.
+            needs them, the condition or the dimension cannot be used, or everything is excluded.
 
     Example:
         >>> search("no/such/run", "query.jpg")
@@ -86,49 +95,104 @@ def search(
             ...
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
-    if k < 1:
-        raise ValueError(f"k must be 1 or more; received {k}.")
     several = isinstance(image, list | tuple)
     images = [str(file) for file in (image if several else [image])]
     model = run if isinstance(run, RunModel) else RunModel(run)
+    searched = open_searched(model, index, k, thresholds, rerank, where, dim)
+    embeddings, problems, sets = searched.embed(images, "Embedding")
+    for file, problem in zip(images, problems, strict=True):
+        if problem:
+            raise UnreadableImageError(file, problem)
+    neighbours = searched.neighbours(images, embeddings, sets, excluded)
+    return neighbours if several else neighbours[0]
+
+
+def open_searched(
+    model: RunModel,
+    index: Index | PathLike | None,
+    k: int,
+    thresholds: Thresholds | PathLike | None,
+    rerank: Literal["transport"] | None,
+    where: str | None,
+    dim: int | None,
+) -> "_Searched":
+    """The index of `search`, opened and checked with how it is searched."""
+    if k < 1:
+        raise ValueError(f"k must be 1 or more; received {k}.")
     index = open_index(model.folder.path, index)
     index.check_model(model)
+    if dim is not None:
+        index = PrefixIndex.of(index, dim)
     thresholds = find_thresholds(thresholds, model.info, model.folder.path, index)
     if rerank not in (None, "transport"):
         raise ValueError(f'rerank must be "transport" or None; received {rerank!r}.')
     if rerank and k > _DEPTH:
         raise ValueError(f"Transport orders the first {_DEPTH} results; received k={k}.")
-    sets = None
-    if rerank and len(index):
-        tokens = index.token_sets(index.ids[:1]).weights.shape[1]
-        (embeddings, problems), sets = model.embed_with_tokens(images, tokens, "Embedding")
-    else:
-        embeddings, problems = model.embed_images(images, "Embedding")
-    for file, problem in zip(images, problems, strict=True):
-        if problem:
-            raise UnreadableImageError(file, problem)
-    depth = k if sets is None else _DEPTH
-    neighbours = []
-    for rows, ids in _blocks(images, excluded, index):
-        found = index.search(embeddings[rows], min(depth, len(index) - len(ids)), ids)
-        found = (*found, None) if sets is None else _reranked(index, sets.take(rows), *found, k)
-        neighbours += _neighbours(index, thresholds, *found)
-    return neighbours if several else neighbours[0]
+    matching = None if where is None else index.matching(where)
+    if matching is not None and not len(matching):
+        raise ConditionError(f"No image of the index {index.path} meets the condition {where!r}.")
+    return _Searched(model, index, k, thresholds, rerank, where, matching)
 
 
-def _blocks(images, excluded, index):
-    """Rows of images that are searched at once, and the ids that they must not find."""
-    if excluded is None:
-        return [(slice(None), np.empty(0, np.int64))]
-    if len(excluded) != len(images):
-        raise ValueError(
-            f"excluded must hold ids for each of {len(images)} images; received {len(excluded)}."
-        )
-    blocks = [(slice(row, row + 1), np.unique(ids)) for row, ids in enumerate(excluded)]
-    nothing = [images[row] for row, (_, ids) in enumerate(blocks) if len(ids) >= len(index) > 0]
-    if nothing:
-        raise ValueError(f"All {len(index)} images are excluded for {listed(nothing)}.")
-    return blocks
+class _Searched(NamedTuple):
+    """An index, and how it is searched; `matching` are the ids that meet the condition."""
+
+    model: RunModel
+    index: Index
+    k: int
+    thresholds: Thresholds | None
+    rerank: Literal["transport"] | None
+    where: str | None
+    matching: np.ndarray | None
+
+    def embed(self, images: Sequence[str], description: str):
+        """Embeddings, problems and token sets of images; the sets are `None` without `rerank`."""
+        if self.rerank and len(self.index):
+            tokens = self.index.token_sets(self.index.ids[:1]).weights.shape[1]
+            found, sets = self.model.embed_with_tokens(images, tokens, description)
+            return *found, sets
+        return *self.model.embed_images(images, description), None
+
+    def neighbours(
+        self,
+        names: Sequence[str],
+        embeddings: np.ndarray,
+        sets: TokenSets | None = None,
+        excluded: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Neighbour]]:
+        """The neighbours of each embedding `(Q, D)`."""
+        depth = self.k if sets is None else _DEPTH
+        neighbours = []
+        for rows, ids in self._blocks(names, excluded):
+            available = self._available(ids)
+            if not available and len(self.index):
+                raise ValueError(
+                    f"All {len(self.index)} images are excluded for {listed(names[rows])}."
+                )
+            k = min(depth, available)
+            found = self.index.search(embeddings[rows], k, ids, self.where)
+            if sets is None:
+                found = *found, None
+            else:
+                found = _reranked(self.index, sets.take(rows), *found, self.k)
+            neighbours += _neighbours(self.index, self.thresholds, *found)
+        return neighbours
+
+    def _blocks(self, names, excluded):
+        """Rows of queries that are searched at once, and the ids that they must not find."""
+        if excluded is None:
+            return [(slice(None), np.empty(0, np.int64))]
+        if len(excluded) != len(names):
+            raise ValueError(
+                f"excluded must hold ids for each of {len(names)} images; received {len(excluded)}."
+            )
+        return [(slice(row, row + 1), np.unique(ids)) for row, ids in enumerate(excluded)]
+
+    def _available(self, excluded):
+        """The number of images that can be found."""
+        if self.matching is None:
+            return len(self.index) - len(excluded)
+        return len(np.setdiff1d(self.matching, excluded, assume_unique=True))
 
 
 def _reranked(index, sets, ids, distances, k):
@@ -232,7 +296,7 @@ def write_neighbours(
     if thresholds is not None:
         hint += f" {thresholds.summary()}"
     if metadata.kind != "exact":
-        hint += f" The index is compressed ({metadata.kind}); {metadata.recall}."
+        hint += f" The index is not exact ({metadata.kind}); {metadata.recall}."
     shown = [
         [(n.rank, n.distance, n.label, n.path, n.decision, n.cost) for n in of_query]
         for of_query in neighbours

@@ -7,6 +7,7 @@ import faiss
 import numpy as np
 
 from gsp_tf.evaluation import all_but
+from gsp_tf.serving.index.vector_index import VectorIndex
 
 NEIGHBOURS = 10
 _SHARE_OF_BEST = 0.99
@@ -62,16 +63,17 @@ def exact_neighbours(
     return heap.I[all_but(heap.I, excluded)].reshape(len(queries), k)
 
 
-def choose_probes(
-    index: faiss.Index, queries: np.ndarray, excluded: np.ndarray, truth: np.ndarray
+def choose_effort(
+    vectors: VectorIndex, queries: np.ndarray, excluded: np.ndarray, truth: np.ndarray
 ) -> float:
-    """Sets how many lists an index searches, and measures its recall.
+    """Sets how many lists, or steps in its graph, an index searches, and measures its recall.
 
-    The number is the smallest power of two with 99 % of the recall of searching all lists. If no
-    power of two below the number of lists suffices, all lists are searched.
+    The number is the smallest power of two with 99 % of the recall of the largest number: all lists
+    or 1,024 steps. With codes to rescore by, the recall is that of the rescored neighbours. An
+    index that compares with all vectors has no such number.
 
     Args:
-        index: `faiss.IndexIVF`; its `nprobe` is set.
+        vectors: The index; its `effort` is set.
         queries: float32 `(Q, D)`.
         excluded: Integers `(Q,)`: for each query, the id to leave out.
         truth: ids `(Q, k)` from `exact_neighbours`.
@@ -80,26 +82,34 @@ def choose_probes(
         The recall, in [0, 1].
 
     Example:
-        >>> index = faiss.index_factory(1, "IVF1,Flat")
-        >>> index.train(np.float32([[1], [2], [9]]))
-        >>> index.add_with_ids(np.float32([[1], [2], [9]]), np.array([5, 6, 7]))
-        >>> choose_probes(index, np.float32([[2]]), np.array([6]), np.array([[5]]))
+        >>> vectors = VectorIndex.new("hnsw", 1, 3, faiss.METRIC_L2)
+        >>> vectors.add(np.array([5, 6, 7]), np.float32([[1], [2], [9]]))
+        >>> choose_effort(vectors, np.float32([[2]]), np.array([6]), np.array([[5]]))
         1.0
     """
-    index.nprobe = index.nlist
-    best = _recall(index, queries, excluded, truth)
-    for exponent in range((index.nlist - 1).bit_length()):
-        index.nprobe = 1 << exponent
-        reached = _recall(index, queries, excluded, truth)
-        if reached >= _SHARE_OF_BEST * best:
-            return reached
-    index.nprobe = index.nlist
-    return best
+
+    def reached(effort):
+        vectors.effort = effort
+        return _recall(vectors, queries, excluded, truth)
+
+    efforts = vectors.efforts()
+    if not efforts:
+        return _recall(vectors, queries, excluded, truth)
+    *efforts, largest = efforts
+    best = reached(largest)
+    for effort in efforts:
+        share = reached(effort)
+        if share >= _SHARE_OF_BEST * best:
+            return share
+    return reached(largest)
 
 
-def _recall(index, queries, excluded, truth):
+def _recall(vectors, queries, excluded, truth):
     k = truth.shape[1]
-    _, found = index.search(queries, k + 1)
-    found = found[all_but(found, excluded)].reshape(len(queries), k)
-    hits = (found[:, :, None] == truth[:, None, :]).any(axis=2)
-    return float(hits.mean())
+    _, found = vectors.search(queries, k + 1)
+    return recall_of(found[all_but(found, excluded)].reshape(len(queries), k), truth)
+
+
+def recall_of(found: np.ndarray, truth: np.ndarray) -> float:
+    """The share of true ids `(Q, k)` that are among the ids found `(Q, K)`."""
+    return float((truth[:, :, None] == found[:, None, :]).any(axis=2).mean())

@@ -222,7 +222,7 @@ def craft(index, vectors=None, items=None):
 
 def in_a_file_elsewhere(index):
     """Nothing is searched in what is not ours, and nothing changed by deleting."""
-    ours = index._segments[0].vectors
+    ours = index._segments[0].vectors.index
     path = index.path.with_name("elsewhere")
     elsewhere = faiss.OnDiskInvertedLists(ours.nlist, ours.code_size, str(path))
     elsewhere.merge_from_1(ours.invlists)
@@ -250,7 +250,7 @@ def of_another_metric(index):
 
 
 def that_look_nowhere(index):
-    vectors = index._segments[0].vectors
+    vectors = index._segments[0].vectors.index
     vectors.nprobe = 0
     return vectors
 
@@ -267,6 +267,8 @@ NOT_OF_KIND = "vectors-00000000.faiss is not an index of kind '{}'"
         ("ivf_sq8", in_a_file_elsewhere, NOT_OF_KIND),
         ("ivf_sq8", that_look_nowhere, "vectors-00000000.faiss is damaged: its nprobe is 0"),
         ("exact", of_type("IDMap,HNSW4"), NOT_OF_KIND),
+        ("hnsw", of_type("IDMap,HNSW4_SQ8"), NOT_OF_KIND),
+        ("sq8", of_type("IDMap,SQ4"), NOT_OF_KIND),
         *((kind, of_type("IVF4,Flat"), NOT_OF_KIND) for kind in ("ivf_sq8", "ivf_pq")),
         *((kind, of_another_metric, OTHER_METRIC) for kind in KINDS),
     ],
@@ -281,9 +283,9 @@ def test_other_vectors_that_have_their_checksum_are_refused(built, kind, make, m
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_that_are_there_twice_are_refused(built, kind):
     index = Index(built(kind))
-    vectors = faiss.clone_index(index._segments[0].vectors)
-    vectors.remove_ids(np.array([7]))
-    vectors.add_with_ids(random_embeddings(1), np.array([8]))
+    vectors = Index(index.path)._segments[0].vectors.without(np.array([7]))
+    vectors.add(np.array([8]), random_embeddings(1))
+    vectors = vectors.index
     craft(index, vectors)
     with pytest.raises(ValueError, match="its ids are not those of its items"):
         Index(index.path)
@@ -299,7 +301,7 @@ def test_ids_that_are_there_twice_are_refused(built, kind):
 def test_what_is_found_has_to_be_in_the_index(built):
     """Where the lists stay on disk, their ids are not read before they are found."""
     index = Index(built("ivf_sq8"))
-    vectors = faiss.clone_index(index._segments[0].vectors)
+    vectors = faiss.clone_index(index._segments[0].vectors.index)
     vectors.remove_ids(np.array([7]))
     other = random_embeddings(1, seed=9)
     vectors.add_with_ids(index._space.vectors(other), np.array([1000]))
@@ -324,7 +326,11 @@ FILE = {"name": "vectors-00000000.faiss", "bytes": 1, "sha256": ""}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "hnsw"}, "kind is 'hnsw'; expected"),
+        ({"kind": "lsh"}, "kind is 'lsh'; expected"),
+        ({"kind": "hnsw"}, "is not an index of kind 'hnsw'"),
+        ({"rescore": "vectors"}, "An index of kind exact has the vectors themselves"),
+        ({"kind": "sq8", "rescore": "vectors"}, "its segments do not fit rescore"),
+        ({"embedding_dim": 7}, "embedding_dim is 7, less than dim"),
         ({"format": "gsp_tf embeddings"}, "does not describe gsp_tf index"),
         ({"format_version": 1}, "has format version 1; .* Make the folder again"),
         ({"next_id": "many"}, "next_id is 'many'; expected int"),

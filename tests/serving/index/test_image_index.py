@@ -54,7 +54,7 @@ def test_vectors_on_disk_give_the_same_answers(built, embeddings, kind, monkeypa
 @pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_pq"])
 def test_the_recall_is_what_it_says(tmp_path, kind, memory, monkeypatch):
     """All images of the index are queries; the embeddings are kept in memory, or read again."""
-    monkeypatch.setattr(build, "_NUM_QUERIES", 600)
+    monkeypatch.setattr(build, "NUM_QUERIES", 600)
     monkeypatch.setattr(build, "available_memory", lambda: memory)
     embeddings = np.random.default_rng(2).normal(size=(600, 8)).astype("float32")
     folder = write_embeddings(tmp_path / "e", embeddings, shard_size=100)
@@ -88,10 +88,13 @@ def test_every_embedding_is_read_once(folder, tmp_path, monkeypatch, kind):
 def test_a_compressed_index_is_smaller_and_finds_nearly_as_much(tmp_path):
     folder = write_embeddings(tmp_path / "e", random_embeddings(4000, dim=32), shard_size=1000)
     built = [build_index(folder, tmp_path / kind, kind) for kind in KINDS]
-    exact, sq8, pq = (index.metadata.segments[0].vectors.bytes for index in built)
-    assert exact > 2.5 * sq8 and sq8 > 1.2 * pq
-    shares = [index.metadata.recall.share for index in built]
-    assert shares[0] == 1 and shares[1] > 0.9 and shares[1] > shares[2]
+    bytes_of = {i.metadata.kind: i.metadata.segments[0].vectors.bytes for i in built}
+    assert bytes_of["exact"] > 2.5 * bytes_of["ivf_sq8"] > 3 * bytes_of["ivf_pq"]
+    assert bytes_of["exact"] > 3 * bytes_of["sq8"] and bytes_of["hnsw"] > 1.3 * bytes_of["hnsw_sq8"]
+    shares = {index.metadata.kind: index.metadata.recall.share for index in built}
+    assert shares["exact"] == 1 and shares["hnsw"] > 0.95
+    assert shares["ivf_pq"] < min(shares[kind] for kind in ("sq8", "hnsw_sq8", "ivf_sq8"))
+    assert all(share > 0.9 for kind, share in shares.items() if kind != "ivf_pq")
 
 
 def test_one_image(tmp_path):
@@ -295,5 +298,15 @@ def test_what_cannot_be_built(folder, built, tmp_path):
         build_index(folder, tmp_path / "mine")
     with pytest.raises(FileNotFoundError, match="/no/such/run, is not there or has another model"):
         build_index(folder)
-    with pytest.raises(ValueError, match="one of exact, ivf_sq8, ivf_pq; received 'hnsw'"):
-        build_index(folder, tmp_path / "another", "hnsw")
+    with pytest.raises(ValueError, match="one of exact, sq8, .*, ivf_pq; received 'lsh'"):
+        build_index(folder, tmp_path / "another", "lsh")
+    for kind, rescore, message in (
+        ("exact", "sq8", "exact has the vectors themselves and is not rescored"),
+        ("ivf_sq8", "sq8", "can be rescored by vectors; received rescore='sq8'"),
+        ("ivf_pq", "lsh", "can be rescored by sq8 or vectors; received rescore='lsh'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build_index(folder, tmp_path / "another", kind, rescore=rescore)
+    with pytest.raises(ValueError, match="have between 1 and 8, received 9"):
+        build_index(folder, tmp_path / "another", dim=9)
+    assert not (tmp_path / "another" / "index.json").exists()

@@ -1,0 +1,175 @@
+"""Search for many queries at once, with the results in a file."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from gsp_tf._console import show_progress
+from gsp_tf._files import replacing
+from gsp_tf._typing import PathLike
+from gsp_tf.serving._metadata import check_same_model
+from gsp_tf.serving.embedding import RunModel
+from gsp_tf.serving.embedding._listing import list_images
+from gsp_tf.serving.index.image_index import Index
+from gsp_tf.serving.index.neighbours import open_searched
+from gsp_tf.serving.thresholds import Thresholds
+from gsp_tf.serving.vector_sources import vector_source
+
+_BLOCK = 1024
+_SCHEMA = pa.schema(
+    {
+        "query": pa.string(),
+        "rank": pa.int32(),
+        "distance": pa.float32(),
+        "decision": pa.string(),
+        "label": pa.string(),
+        "path": pa.string(),
+        "id": pa.int64(),
+        "cost": pa.float32(),
+        "problem": pa.string(),
+    }
+)
+
+
+class Searches(NamedTuple):
+    """What `search_many` wrote.
+
+    Attributes:
+        path: The file.
+        queries: Number of queries.
+        unreadable: Number of queries that could not be read.
+        decisions: Number of queries by the decision about their nearest image; empty without
+            thresholds.
+
+    Example:
+        >>> Searches(Path("neighbours.csv"), 10, 0, {"match": 7, "unknown": 3}).queries
+        10
+    """
+
+    path: Path
+    queries: int
+    unreadable: int
+    decisions: dict[str, int]
+
+
+def search_many(
+    run: RunModel | PathLike,
+    queries: Sequence[PathLike],
+    out: PathLike,
+    index: Index | PathLike | None = None,
+    k: int = 10,
+    thresholds: Thresholds | PathLike | None = None,
+    rerank: Literal["transport"] | None = None,
+    where: str | None = None,
+    dim: int | None = None,
+    excluded: Callable[[Sequence[str]], Sequence[Sequence[int]]] | None = None,
+) -> Searches:
+    """Finds the nearest images of many queries, and writes them as a table.
+
+    The table has a row for each neighbour, with the columns query, rank, distance, decision, label,
+    path, id and cost, which are those of `Neighbour`. A query that cannot be read has one row, with
+    its problem. The file appears when it is complete, so a killed search is repeated. To divide the
+    work, embed the queries first: `embed_images` continues where it was stopped, and searching in
+    its folder is fast.
+
+    Args:
+        run: As in `search`.
+        queries: Image files, folders and CSV files, as for `embed_images`; or a folder of
+            `embed_images`; or a Parquet file with the column embedding and optionally path.
+        out: CSV or Parquet file to write.
+        index, k, thresholds, rerank, where, dim: As in `search`; embeddings have no `rerank`.
+        excluded: Function from the names of some queries to the ids that each must not find.
+
+    Returns:
+        What was written.
+
+    Raises:
+        FileNotFoundError: If a query or a folder does not exist.
+        ValueError: As in `search`, or if `out` is no CSV or Parquet file.
+
+    Example:
+        >>> search_many("no/such/run", ["photos"], "neighbours.csv")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    out = Path(out)
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise ValueError(f"Results are written as .csv or .parquet; received {out}.")
+    model = run if isinstance(run, RunModel) else RunModel(run)
+    searched = open_searched(model, index, k, thresholds, rerank, where, dim)
+    counts = {"queries": 0, "unreadable": 0}
+    decisions: dict[str, int] = {}
+    with _writing(out) as write:
+        for names, problems, found in _searches(searched, queries, excluded):
+            write(_table(names, problems, found))
+            counts["queries"] += len(names)
+            counts["unreadable"] += sum(map(bool, problems))
+            for of_query in found:
+                decision = of_query[0].decision if of_query else None
+                if decision is not None:
+                    decisions[decision] = decisions.get(decision, 0) + 1
+    return Searches(out, decisions=decisions, **counts)
+
+
+def _searches(searched, queries, excluded):
+    """Yields names, problems and neighbours of queries, in blocks."""
+    if len(queries) == 1 and _holds_embeddings(Path(queries[0])):
+        yield from _of_embeddings(searched, vector_source(queries[0]), queries[0], excluded)
+    else:
+        yield from _of_images(searched, list_images(queries), excluded)
+
+
+def _holds_embeddings(path):
+    return path.suffix == ".parquet" or (path / "embeddings.json").is_file()
+
+
+def _of_embeddings(searched, source, path, excluded):
+    if searched.rerank:
+        raise ValueError("Transport needs the images of the queries; received embeddings.")
+    if source.model is not None:
+        both = f"{path} and the index {searched.index.path}"
+        check_same_model(source.model, searched.index.metadata.model, both)
+    for names, embeddings in show_progress(source.blocks(), "Searching", source.num_blocks):
+        ids = None if excluded is None else excluded(names)
+        yield names, [""] * len(names), searched.neighbours(names, embeddings, None, ids)
+
+
+def _of_images(searched, images, excluded):
+    starts = range(0, len(images), _BLOCK)
+    for number, start in enumerate(starts, start=1):
+        names = [image.path for image in images[start : start + _BLOCK]]
+        description = f"Searching, part {number} of {len(starts)}"
+        embeddings, problems, sets = searched.embed(names, description)
+        good = [row for row, problem in enumerate(problems) if not problem]
+        found = iter([])
+        if good:
+            some = [names[row] for row in good]
+            ids = None if excluded is None else excluded(some)
+            tokens = None if sets is None else sets.take(good)
+            found = iter(searched.neighbours(some, embeddings[good], tokens, ids))
+        yield names, problems, [[] if problem else next(found) for problem in problems]
+
+
+def _table(names, problems, found):
+    """The rows of some queries."""
+    rows = []
+    for name, problem, of_query in zip(names, problems, found, strict=True):
+        if problem:
+            rows.append({"query": name, "problem": problem})
+        rows += [{"query": name, **neighbour._asdict()} for neighbour in of_query]
+    return pa.Table.from_pylist(rows, _SCHEMA)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[Callable[[pa.Table], None]]:
+    """A function that appends tables to a file, which appears when all is written."""
+    with replacing(path) as temporary:
+        writer = pq.ParquetWriter if path.suffix.lower() == ".parquet" else pa_csv.CSVWriter
+        with writer(temporary, _SCHEMA) as opened:
+            yield opened.write_table

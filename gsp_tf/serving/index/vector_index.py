@@ -1,0 +1,240 @@
+"""Vectors with ids that faiss searches, and the codes that rescore what it finds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import faiss
+import numpy as np
+
+from gsp_tf.serving.index.kinds import (
+    KEEP_VECTORS,
+    Kind,
+    Rescore,
+    check_rescore,
+    emptied,
+    inner,
+    merged,
+    new_codes,
+    new_index,
+    read_index,
+    storage,
+    stored_ids,
+    without_ids,
+)
+
+_CANDIDATES_PER_NEIGHBOUR = 10
+_FEWEST_CANDIDATES = 100
+_FEWEST_STEPS, _MOST_STEPS = 16, 1024
+_FLOATS = 2**22  # held at once while rescoring
+_ROWS = 8192
+
+
+class VectorIndex:
+    """An index of faiss in memory or in a file, with codes that rescore what it finds.
+
+    Without codes, the scores are those of the index. With them, a search takes ten candidates for
+    each neighbour, 100 at least, from the index and orders them by the codes: a byte for each
+    dimension, or the vectors themselves.
+
+    Args:
+        kind: Kind of the index.
+        index: `faiss.Index` of this kind.
+        codes: Index of kind `"sq8"` or `"exact"` with the same ids; `None` for no rescoring.
+
+    Example:
+        >>> vectors = VectorIndex.new("exact", 2, 2, faiss.METRIC_L2)
+        >>> vectors.add(np.array([5, 6]), np.float32([[0, 1], [3, 4]]))
+        >>> vectors.search(np.float32([[3, 3]]), 1)
+        (array([[1.]], dtype=float32), array([[6]]))
+    """
+
+    def __init__(self, kind: Kind, index: faiss.Index, codes: faiss.Index | None = None):
+        self.kind, self.index, self.codes = kind, index, codes
+        self._ids_of_codes = None
+
+    @classmethod
+    def new(
+        cls, kind: Kind, dim: int, count: int, metric: int, rescore: Rescore | None = None
+    ) -> "VectorIndex":
+        """An empty index; the arguments are those of `new_index`, and what to rescore by."""
+        index = new_index(kind, dim, count, metric)
+        check_rescore(kind, rescore)
+        return cls(kind, index, None if rescore is None else new_codes(rescore, dim, metric))
+
+    @classmethod
+    def read(
+        cls,
+        kind: Kind,
+        path: Path,
+        metric: int,
+        mapped: bool,
+        rescore: Rescore | None = None,
+        codes: Path | None = None,
+        codes_mapped: bool = True,
+    ) -> "VectorIndex":
+        """Reads the files of an index; vectors, or codes, stay there if mapped."""
+        index, read = read_index(path, kind, metric, mapped), None
+        if codes is not None:
+            of = "exact" if rescore == "vectors" else "sq8"
+            read = read_index(codes, of, metric, codes_mapped)
+            if (read.ntotal, read.d) != (index.ntotal, index.d):
+                raise ValueError(f"{codes} is damaged: it has not the vectors of {path}.")
+        return cls(kind, index, read)
+
+    def __len__(self) -> int:
+        return self.index.ntotal
+
+    @property
+    def dim(self) -> int:
+        """Dimension D of the vectors."""
+        return self.index.d
+
+    @property
+    def metric(self) -> int:
+        """The metric of faiss."""
+        return self.index.metric_type
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The ids, int64 `(N,)`, ascending."""
+        return stored_ids(self.index)
+
+    def train(self, vectors: np.ndarray) -> None:
+        """Trains centres and codes on float32 vectors `(n, D)`, where the kind has any."""
+        for index in filter(None, (self.index, self.codes)):
+            index.train(vectors)
+
+    def add(self, ids: np.ndarray, vectors: np.ndarray) -> None:
+        """Adds float32 vectors `(n, D)` with ascending ids `(n,)`, larger than those it has."""
+        for index in filter(None, (self.index, self.codes)):
+            index.add_with_ids(vectors, ids)
+        self._ids_of_codes = None
+
+    @property
+    def effort(self) -> int | None:
+        """How far a search looks: lists, or steps in a graph; `None` if it looks at all vectors."""
+        index = inner(self.index)
+        if isinstance(index, faiss.IndexHNSW):
+            return index.hnsw.efSearch
+        return index.nprobe if isinstance(index, faiss.IndexIVF) else None
+
+    @effort.setter
+    def effort(self, effort: int) -> None:
+        index = inner(self.index)
+        if isinstance(index, faiss.IndexHNSW):
+            index.hnsw.efSearch = effort
+        else:
+            index.nprobe = effort
+
+    def efforts(self) -> list[int]:
+        """The values of `effort` to choose from, ascending; empty if it looks at all vectors."""
+        index = inner(self.index)
+        if isinstance(index, faiss.IndexHNSW):
+            smallest, largest = _FEWEST_STEPS, _MOST_STEPS
+        elif isinstance(index, faiss.IndexIVF):
+            smallest, largest = 1, index.nlist
+        else:
+            return []
+        found = []
+        while smallest < largest:
+            found.append(smallest)
+            smallest *= 2
+        return [*found, largest]
+
+    def search(
+        self,
+        queries: np.ndarray,
+        k: int,
+        selector: faiss.IDSelector | None = None,
+        everything: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Finds the k nearest vectors of each query.
+
+        Args:
+            queries: float32 `(Q, D)`.
+            k: Number of vectors.
+            selector: The ids to find; `None` finds all.
+            everything: Whether to compare with all vectors that the selector leaves, whatever the
+                kind of the index.
+
+        Returns:
+            scores of faiss and ids `(Q, k)`, best first; id -1 marks a missing one.
+        """
+        if self.codes is None or not len(self):
+            return self._found(queries, k, selector, everything)
+        depth = min(len(self), max(_CANDIDATES_PER_NEIGHBOUR * k, _FEWEST_CANDIDATES))
+        rows = max(1, _FLOATS // (max(depth, 1) * self.dim))
+        parts = []
+        for start in range(0, len(queries), rows):
+            some = queries[start : start + rows]
+            _, ids = self._found(some, max(depth, k), selector, everything)
+            parts.append(self._rescored(some, ids, k))
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+    def _found(self, queries, k, selector, everything):
+        """Scores and ids by the index alone."""
+        index, kept = self.index, inner(self.index)
+        if isinstance(kept, faiss.IndexIVF):
+            lists = kept.nlist if everything else kept.nprobe
+            return kept.search(
+                queries, k, params=faiss.SearchParametersIVF(sel=selector, nprobe=lists)
+            )
+        if isinstance(kept, faiss.IndexHNSW) and not everything:
+            steps = faiss.SearchParametersHNSW(sel=selector, efSearch=kept.hnsw.efSearch)
+            return index.search(queries, k, params=steps)
+        if not isinstance(kept, faiss.IndexHNSW):
+            return index.search(queries, k, params=faiss.SearchParameters(sel=selector))
+        of_rows = None if selector is None else faiss.IDSelectorTranslated(index.id_map, selector)
+        parameters = faiss.SearchParameters(sel=of_rows)
+        scores, rows = storage(index).search(queries, k, params=parameters)
+        ids = faiss.vector_to_array(index.id_map)
+        return scores, np.where(rows < 0, -1, ids[rows])
+
+    def _rescored(self, queries, ids, k):
+        """The best of the ids found for queries, by the codes."""
+        if self._ids_of_codes is None:
+            self._ids_of_codes = faiss.vector_to_array(self.codes.id_map)
+        known = self._ids_of_codes
+        rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+        if (known[rows] != ids)[ids >= 0].any():
+            raise ValueError("The codes of an index that rescore are not those of its vectors.")
+        vectors = storage(self.codes).reconstruct_batch(rows.ravel())
+        vectors = vectors.reshape(*rows.shape, self.dim)
+        if self.metric == faiss.METRIC_L2:
+            vectors -= queries[:, None]
+            scores = np.einsum("qcd,qcd->qc", vectors, vectors)
+        else:
+            scores = -np.einsum("qcd,qd->qc", vectors, queries)
+        scores[ids < 0] = np.inf
+        order = np.argsort(scores, axis=1, kind="stable")[:, :k]
+        scores = np.take_along_axis(scores, order, axis=1)
+        sign = 1 if self.metric == faiss.METRIC_L2 else -1
+        return sign * scores, np.take_along_axis(ids, order, axis=1)
+
+    def vectors(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields ids `(n,)` and vectors float32 `(n, D)`, of an index or codes that keep them."""
+        index = self.index if self.kind in KEEP_VECTORS else self.codes
+        ids, kept = faiss.vector_to_array(index.id_map), storage(index)
+        for start in range(0, len(ids), _ROWS):
+            found = ids[start : start + _ROWS]
+            yield found, kept.reconstruct_n(start, len(found))
+
+    def emptied(self) -> "VectorIndex":
+        """An empty index with the training of this one, which was read with its vectors on disk."""
+        codes = self.codes
+        if codes is not None:
+            is_flat = isinstance(storage(codes), faiss.IndexFlat)
+            codes = emptied(codes, "exact" if is_flat else "sq8")
+        return VectorIndex(self.kind, emptied(self.index, self.kind), codes)
+
+    def without(self, ids: np.ndarray) -> "VectorIndex":
+        """The index without some ids; this one may change."""
+        if self.codes is not None:
+            self.codes.remove_ids(ids)
+        return VectorIndex(self.kind, without_ids(self.index, self.kind, ids), self.codes)
+
+    def merged(self, other: "VectorIndex") -> "VectorIndex":
+        """This index, with the vectors of another with larger ids; both may change."""
+        if self.codes is not None:
+            self.codes.merge_from(other.codes, 0)
+        return VectorIndex(self.kind, merged(self.index, other.index, self.kind), self.codes)

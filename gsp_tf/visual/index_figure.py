@@ -1,0 +1,83 @@
+"""What indexes find and cost, as a figure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+
+from gsp_tf.visual.style import INK, class_style
+
+
+class IndexPoint(NamedTuple):
+    """An index on the figure of `index_curve`.
+
+    Args:
+        name: its name.
+        recall: recall at 10, in [0, 1].
+        memory_bytes: bytes per vector in memory.
+        milliseconds: time of a query.
+        is_on_curve: whether it is on the Pareto curve.
+
+    Example:
+        >>> IndexPoint("exact", 1.0, 520.0, 1.5, True).name
+        'exact'
+    """
+
+    name: str
+    recall: float
+    memory_bytes: float
+    milliseconds: float
+    is_on_curve: bool
+
+
+def index_curve(points: Sequence[IndexPoint], title: str) -> Figure:
+    """Draws the recall of indexes against their memory and against the time of a query.
+
+    Filled points are on the Pareto curve: no other index is as good in recall, memory and time, and
+    better in one of them.
+
+    Args:
+        points: the indexes.
+        title: heading of the figure.
+
+    Example:
+        >>> points = [IndexPoint("exact", 1.0, 520.0, 1.5, True)]
+        >>> len(index_curve(points, "1,000 vectors").axes)
+        2
+    """
+    figure = Figure(figsize=(10, 5.2), layout="constrained")
+    figure.suptitle(title, color=INK)
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, name, label in zip(
+        axes,
+        ("memory_bytes", "milliseconds"),
+        ("bytes per vector in memory", "milliseconds per query, one thread"),
+        strict=True,
+    ):
+        for position, point in enumerate(points):
+            color, marker = class_style(position)
+            ax.scatter(
+                getattr(point, name),
+                100 * point.recall,
+                s=64,
+                marker=marker,
+                edgecolors=color,
+                facecolors=color if point.is_on_curve else "none",
+                linewidths=1.5,
+                label=point.name,
+                zorder=2,
+            )
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.set_xlabel(label, color=INK)
+        ax.grid(color="#e5e7eb", zorder=0)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("Recall@10 in percent", color=INK)
+    handles, names = axes[0].get_legend_handles_labels()
+    title = "filled: on the Pareto curve"
+    options = {"frameon": False, "fontsize": 9, "title": title, "title_fontsize": 9}
+    figure.legend(handles, names, loc="outside right center", **options)
+    return figure

@@ -1,0 +1,162 @@
+"""Losses over prefixes: sums of the loss on normalised prefixes, through every door."""
+
+import keras
+import numpy as np
+import pytest
+from gradients import EAGERLY, finite_differences, value_and_gradients, value_of
+from keras import ops
+from loss_examples import PAIR_LOSSES, with_weights
+
+from gsp_tf.losses import (
+    ContrastiveLoss,
+    CosineContrastiveLoss,
+    CrossBatchMemory,
+    HybridLoss,
+    MatryoshkaLoss,
+    MultiLevelDistanceRegularization,
+    MultiSimilarityLoss,
+    MultiSimilarityMiner,
+    ProxyAnchorLoss,
+    ProxyPairsLoss,
+    ProxySynthesis,
+    SoftTripleLoss,
+)
+from gsp_tf.training import MetricLearner
+
+LABELS = np.arange(8) % 4
+EMBEDDINGS = np.random.default_rng(0).normal(size=(8, 6))
+DIMS, WEIGHTS = (2, 3, 6), (0.5, 2.0, 1.0)
+
+PROXY_LOSSES = {
+    "proxy_anchor": lambda: ProxyAnchorLoss(4, dtype="float64"),
+    "soft_triple": lambda: SoftTripleLoss(4, 3, tau=0.7, dtype="float64"),
+    "hybrid": lambda: HybridLoss(4, dtype="float64"),
+    "pairs": lambda: ProxyPairsLoss(ContrastiveLoss(0.1, 1.2), 4, 2, 0.3, dtype="float64"),
+}
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", ["angular", "circle", "fast_ap", "triplet_hard"])
+def test_is_the_sum_of_a_pair_loss_on_prefixes(name):
+    inner = PAIR_LOSSES[name]()
+    loss = MatryoshkaLoss(inner, DIMS, WEIGHTS, dtype="float64")
+    expected = sum(
+        w * float(inner(LABELS, EMBEDDINGS[:, :m])) for m, w in zip(DIMS, WEIGHTS, strict=True)
+    )
+    assert value_of(loss, LABELS, EMBEDDINGS) == pytest.approx(expected, rel=1e-9)
+    assert loss.weights == []
+
+
+@pytest.mark.parametrize("name", PROXY_LOSSES)
+def test_is_the_sum_of_a_proxy_loss_on_prefixes_of_embeddings_and_proxies(name):
+    """Of values and gradients; what a proxy gets is the sum of what its prefixes get."""
+    loss = with_weights(
+        MatryoshkaLoss(PROXY_LOSSES[name](), DIMS, WEIGHTS, dtype="float64"), columns=6
+    )
+    (proxies,) = (weight.numpy() for weight in loss.trainable_weights)
+    value, *gradients = value_and_gradients(loss, LABELS, EMBEDDINGS)
+    total, expected = 0.0, [np.zeros_like(EMBEDDINGS), np.zeros_like(proxies)]
+    for m, weight in zip(DIMS, WEIGHTS, strict=True):
+        alone = with_weights(PROXY_LOSSES[name](), proxies[:, :m])
+        part, *found = value_and_gradients(alone, LABELS, EMBEDDINGS[:, :m])
+        total += weight * part
+        for whole, prefix in zip(expected, found, strict=True):
+            whole[:, :m] += weight * prefix
+    assert value == pytest.approx(total, rel=1e-9)
+    for ours, theirs in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [CosineContrastiveLoss(0.2), MultiSimilarityLoss(), ProxyAnchorLoss(4, dtype="float64")],
+)
+def test_gradients_are_those_of_finite_differences(inner):
+    loss = with_weights(MatryoshkaLoss(inner, DIMS, WEIGHTS, dtype="float64"), columns=6)
+    _, gradient, *_ = value_and_gradients(loss, LABELS, EMBEDDINGS)
+    (expected,) = finite_differences(lambda x: float(loss(LABELS, x)), EMBEDDINGS)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_references_are_cut_too():
+    """The door of the memory, of learned proxies and of CCP."""
+    inner = ContrastiveLoss(0.1, 1.3, miner=MultiSimilarityMiner())
+    loss = MatryoshkaLoss(inner, DIMS, dtype="float64")
+    references, reference_labels = np.random.default_rng(1).normal(size=(5, 6)), [0, 1, 2, 3, 0]
+    found = float(loss.pairwise(LABELS, EMBEDDINGS, reference_labels, references))
+    parts = [
+        inner.pairwise(LABELS, EMBEDDINGS[:, :m], reference_labels, references[:, :m]) for m in DIMS
+    ]
+    assert found == pytest.approx(sum(map(float, parts)), rel=1e-9)
+    around = ProxyPairsLoss(loss, 4, 2, 0.3, dtype="float64")
+    within = MatryoshkaLoss(ProxyPairsLoss(inner, 4, 2, 0.3, dtype="float64"), DIMS)
+    values = [float(with_weights(x, columns=6)(LABELS, EMBEDDINGS)) for x in (around, within)]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+def test_a_memory_holds_whole_embeddings():
+    loss = CrossBatchMemory(
+        MatryoshkaLoss(CosineContrastiveLoss(0.2), DIMS, dtype="float64"), 20, dtype="float64"
+    )
+    loss(LABELS, EMBEDDINGS)
+    found = float(loss(LABELS, -EMBEDDINGS))
+    memory, labels = unit(np.concatenate([EMBEDDINGS, -EMBEDDINGS])), np.tile(LABELS, 2)
+    expected = 0.0
+    for m in DIMS:
+        alone = CosineContrastiveLoss(0.2)
+        mask = np.arange(16)[None] != 8 + np.arange(8)[:, None]
+        expected += float(
+            alone.pairwise(LABELS, memory[8:, :m], labels, memory[:, :m], mask=ops.array(mask))
+        )
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_trains_in_a_plain_model_and_is_saved_with_it(tmp_path):
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(6)])
+    model.compile("sgd", loss=MatryoshkaLoss(ContrastiveLoss(), DIMS), run_eagerly=EAGERLY)
+    assert np.isfinite(model.train_on_batch(EMBEDDINGS, LABELS))
+    learner = MetricLearner(model, MatryoshkaLoss(ProxyAnchorLoss(4), DIMS, WEIGHTS))
+    learner.compile("sgd", run_eagerly=EAGERLY)
+    learner.train_on_batch(EMBEDDINGS, LABELS)
+    learner.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras").embedding_loss
+    assert (loaded.dims, loaded.prefix_weights) == (DIMS, WEIGHTS)
+    np.testing.assert_array_equal(loaded.proxies, learner.embedding_loss.proxies)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((ContrastiveLoss(), []), "dims must be increasing and at least 1, received"),
+        ((ContrastiveLoss(), [4, 2]), r"must be increasing .* received \(4, 2\)"),
+        ((ContrastiveLoss(), [0, 6]), "at least 1"),
+        ((ContrastiveLoss(), [2, 6], [1.0]), r"one number per dimension, 2, .*received \(1.0,\)"),
+        ((ContrastiveLoss(), [2, 6], [1.0, -1.0]), "not negative"),
+        ((MultiLevelDistanceRegularization(ContrastiveLoss()), [2]), "takes a pair loss such as"),
+        ((ProxySynthesis(ProxyAnchorLoss(4)), [2]), "takes a pair loss such as"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MatryoshkaLoss(*arguments)
+
+
+@pytest.mark.parametrize("dims", [[2, 5], [2, 7]])
+def test_the_last_prefix_is_the_embedding(dims):
+    message = r"last of dims must be the dimension of the embeddings, 6; received dims=\(2, "
+    for loss in (ContrastiveLoss(), ProxyAnchorLoss(4)):
+        with pytest.raises(ValueError, match=message):
+            MatryoshkaLoss(loss, dims)(LABELS, EMBEDDINGS)
+    with pytest.raises(ValueError, match=message):
+        MatryoshkaLoss(ContrastiveLoss(), dims).pairwise(LABELS, EMBEDDINGS, LABELS, EMBEDDINGS)
+    memory = CrossBatchMemory(MatryoshkaLoss(ContrastiveLoss(), dims), 20)
+    with pytest.raises(ValueError, match=message):
+        memory(LABELS, EMBEDDINGS)
+
+
+def test_only_a_pair_loss_has_references():
+    with pytest.raises(ValueError, match="CrossBatchMemory takes a pair loss"):
+        CrossBatchMemory(MatryoshkaLoss(ProxyAnchorLoss(4), DIMS), 20)

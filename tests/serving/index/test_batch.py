@@ -1,0 +1,139 @@
+"""Many queries at once: files of results, of images, folders and embeddings."""
+
+import re
+import shutil
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from embedded import save_run, write_embeddings
+
+from gsp_tf.serving import (
+    Index,
+    PrefixIndex,
+    RunModel,
+    calibrate,
+    embed_images,
+    search,
+    search_many,
+)
+
+
+@pytest.fixture
+def run(prepared_run, tmp_path):
+    return shutil.copytree(prepared_run, tmp_path / "run")
+
+
+def rows(path):
+    table = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
+    return table.to_pylist()
+
+
+def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_path, command):
+    calibrate(run / "index", false_match_rate=0.3)
+    queries = sorted((images / "<b>7").iterdir())
+    (tmp_path / "text.png").write_text("no image")
+    out = tmp_path / "found.parquet"
+    sources = [images / "<b>7", tmp_path / "text.png"]
+    code, output, errors = command("search", run, *sources, "--k", "3", "--out", out)
+    assert code == 0, errors
+    assert "neighbours of 9 queries, 1 of them unreadable" in output
+    found = rows(out)
+    assert found[-1]["query"] == str(tmp_path / "text.png")
+    assert "not an image" in found[-1]["problem"] and found[-1]["rank"] is None
+    expected = [
+        {"query": str(query), "problem": None, **neighbour._asdict()}
+        for query, of_query in zip(queries, search(run, queries, k=3), strict=True)
+        for neighbour in of_query
+    ]
+    for ours, theirs in zip(found[:-1], expected, strict=True):
+        assert ours.pop("distance") == pytest.approx(theirs.pop("distance"), abs=1e-6)
+        assert ours == theirs and ours["decision"] in ("match", "unsure", "unknown")
+
+
+def test_embeddings_are_searched_without_their_images(run, images, tmp_path, monkeypatch):
+    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
+    pq.write_table(
+        pq.read_table(queries.shard_path(0), columns=["embedding"]), tmp_path / "q.parquet"
+    )
+    monkeypatch.setattr(RunModel, "embed_images", None)
+    ids = {}
+    for name, source in (("folder", queries.path), ("file", tmp_path / "q.parquet")):
+        done = search_many(run, [source], tmp_path / f"{name}.csv", k=2)
+        assert done.queries == 8 and not done.unreadable and not done.decisions
+        found = rows(done.path)
+        ids[name] = [row["id"] for row in found]
+        assert [row["rank"] for row in found] == [1, 2] * 8
+    assert ids["folder"] == ids["file"]
+    assert found[2]["query"] == f"{tmp_path}/q.parquet#1"
+    index = Index(run / "index")
+    shard = next(queries.shards())
+    assert ids["folder"] == index.search(shard.embeddings, 2)[0].ravel().tolist()
+    assert [row["path"] for row in found[::2]] == shard.paths
+
+
+def test_conditions_prefixes_and_exclusions_hold_for_every_query(run, images, tmp_path, command):
+    names = sorted(map(str, images.rglob("*.png")))
+    table = tmp_path / "cameras.csv"
+    lines = [f"{name},{row % 4}" for row, name in enumerate(names)]
+    table.write_text("\n".join(["path,camera", *lines]), "utf-8")
+    cameras = {name: row % 4 for row, name in enumerate(names)}
+    index = tmp_path / "index"
+    assert command("index", run / "embeddings", "--table", table, "--out", index)[0] == 0
+    options = ["--index", index, "--where", "camera in (0, 1)", "--dim", "4", "--k", "5"]
+    options += ["--exclude-same", "camera", "--table", table]
+    code, output, errors = command("search", run, images, *options)
+    assert code == 0 and f"{run}/neighbours.csv: neighbours of 80 queries" in output, errors
+    found = rows(run / "neighbours.csv")
+    assert len(found) == 400
+    for row in found:
+        assert cameras[row["path"]] in {0, 1} - {cameras[row["query"]]}
+    code, output, errors = command("search", run, names[0], *options[:6])
+    assert code == 0 and output.count("\n") == 12, errors
+
+
+def test_a_killed_search_leaves_the_old_results(run, images, kill_command, command, tmp_path):
+    out = tmp_path / "found.csv"
+    out.write_text("old")
+    arguments = ["search", run, images / "<b>1", "--k", "2", "--out", out]
+    kill_command(*arguments, renaming=1, ending="found.csv")
+    assert out.read_text() == "old"
+    assert command(*arguments)[0] == 0 and len(rows(out)) == 16
+    first = out.read_bytes()
+    assert command(*arguments)[0] == 0 and out.read_bytes() == first
+
+
+def test_what_cannot_be_searched_in_a_batch(run, images, tmp_path, command):
+    foreign = write_embeddings(tmp_path / "foreign", np.eye(3, 8))
+    for arguments, message in (
+        ([images, "--out", "x.json"], "Results are written as .csv or .parquet; received x.json"),
+        ([images, "--html"], "--html is a page for image files"),
+        ([foreign, "--out", "x.csv"], "do not belong together: the models are"),
+        ([run / "embeddings", "--rerank", "transport"], "keeps no local features|received embed"),
+        ([images, "--where", "year > 2020"], "There is no column year. The columns are id, path"),
+        ([images, "--where", "label == 'x'"], "No image of the index .* meets the condition"),
+        ([images, "--dim", "9"], "have 8 dimensions; their prefixes have between 1 and 8"),
+    ):
+        code, _, errors = command("search", run, *arguments)
+        assert code == 1, arguments
+        assert re.search(message, errors.replace("\n", " ")), errors
+
+
+def test_thresholds_of_whole_embeddings_do_not_decide_about_prefixes(run, images):
+    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    query = sorted((images / "<b>7").iterdir())[0]
+    assert search(run, query, k=1)[0].decision is not None
+    assert search(run, query, k=1, dim=4)[0].decision is None
+    with pytest.raises(ValueError, match="are for embeddings of dimension 8; the index .* 4"):
+        search(run, query, k=1, dim=4, thresholds=thresholds)
+
+
+def test_prefixes_of_an_index_do_not_change(run, images, tmp_path):
+    index = PrefixIndex.of(Index(run / "index"), 4)
+    with pytest.raises(ValueError, match="change the index itself"):
+        index.change(delete=index.paths(index.ids[:1]))
+    assert PrefixIndex.of(index, 4) is index and len(index) == 80
+    other = save_run(tmp_path / "other", images, seed=1)
+    with pytest.raises(ValueError, match="do not belong together"):
+        search(other, sorted(images.rglob("*.png"))[0], index)

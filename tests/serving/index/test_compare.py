@@ -1,0 +1,110 @@
+"""The comparison of the kinds of indexes on a user's own vectors."""
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pytest
+from embedded import write_embeddings
+from PIL import Image
+
+from gsp_tf.serving import Index, build_index, compare_indexes, vector_source
+from gsp_tf.serving.index.compare import COMPARED
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((24, 16))
+    found = centres[rng.integers(0, 24, 1200)] + 0.35 * rng.normal(size=(1200, 16))
+    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def source(vectors, tmp_path_factory):
+    return write_embeddings(tmp_path_factory.mktemp("e") / "e", vectors, shard_size=500)
+
+
+def test_every_kind_is_measured_and_the_smallest_good_one_recommended(source, tmp_path, command):
+    code, output, errors = command("index", source, "--compare", "--out", tmp_path / "out")
+    assert code == 0, errors
+    found = pa_csv.read_csv(tmp_path / "out" / "comparison.csv").to_pylist()
+    assert [(row["kind"], row["rescore"] or None) for row in found] == list(COMPARED)
+    by_name = {(row["kind"], row["rescore"] or None): row for row in found}
+    exact = by_name["exact", None]
+    assert exact["recall_at_10"] == exact["recall_at_1"] == 1
+    assert by_name["ivf_pq", None]["recall_at_10"] < by_name["ivf_pq", "sq8"]["recall_at_10"]
+    assert by_name["ivf_pq", "vectors"]["recall_at_10"] > 0.95
+    good = [row for row in found if row["recall_at_10"] >= 0.95]
+    (best,) = [row for row in found if row["is_recommended"]]
+    assert best["memory_bytes"] == min(row["memory_bytes"] for row in good)
+    assert f"Recommended: --kind {best['kind']}" in output and output.count("│") > 50
+    curve = [row for row in found if row["is_on_curve"]]
+    assert curve and all(
+        not (
+            other["recall_at_10"] >= row["recall_at_10"]
+            and other["memory_bytes"] <= row["memory_bytes"]
+            and other["milliseconds"] < row["milliseconds"]
+        )
+        for row in curve
+        for other in found
+    )
+    with Image.open(tmp_path / "out" / "comparison.png") as picture:
+        assert picture.size[0] > 800
+
+
+@pytest.mark.parametrize(("kind", "rescore"), [("sq8", "vectors"), ("ivf_pq", "sq8")])
+def test_measured_bytes_are_those_of_the_files(source, vectors, tmp_path, kind, rescore):
+    found = compare_indexes(source, compared=[(kind, rescore)])
+    (measured,) = found.indexes
+    index = build_index(source, tmp_path / "index", kind, rescore=rescore)
+    (segment,) = index.metadata.segments
+    assert measured.disk_bytes * found.vectors == pytest.approx(segment.codes.bytes * 0.9, rel=0.05)
+    if kind == "sq8":
+        expected = segment.vectors.bytes * found.vectors / 1200
+        assert measured.memory_bytes * found.vectors == pytest.approx(expected, rel=0.05)
+
+
+def test_every_source_of_vectors_has_the_same_ones(source, vectors, tmp_path):
+    build_index(source, tmp_path / "index")
+    np.savez(tmp_path / "a.npz", embeddings=vectors)
+    for path in (
+        source,
+        tmp_path / "index",
+        tmp_path / "a.npz",
+        source / "embeddings-00000.parquet",
+    ):
+        opened = vector_source(path)
+        read = np.concatenate([embeddings for _, embeddings in opened.blocks()])
+        assert (opened.count, opened.dim) == read.shape
+        np.testing.assert_allclose(read, vectors[: opened.count], atol=1e-6)
+
+
+def test_a_sample_is_said_to_be_one(source, command):
+    options = ["--sample", "300", "--dim", "8", "--recall", "1"]
+    code, output, errors = command("index", source, "--compare", *options)
+    text = " ".join(output.split())
+    assert code == 0 and "270 vectors of 8 dimensions, a random sample of 1,200; 30 other" in text
+    assert "Recall@10 of 100 % or more" in text, errors
+    few = compare_indexes(source, most_vectors=40, seed=3)
+    assert [index.kind for index in few.indexes] == ["exact", "hnsw"]
+    assert few.is_sample and few.recommended.kind == "exact"
+    assert compare_indexes(source, most_vectors=40, seed=3).recommended.recall_at_10 == 1
+
+
+def test_what_cannot_be_compared(source, tmp_path, command):
+    build_index(source, tmp_path / "pq", "ivf_pq")
+    (tmp_path / "text").mkdir()
+    for arguments, message in (
+        ([source, "--compare", "--kind", "hnsw"], "--compare takes --out, --dim, --recall and"),
+        ([source, "--compare", "--recall", "1.5"], "recall must be above 0 and at most 1"),
+        ([source, "--compare", "--sample", "1"], "needs at least 2 vectors"),
+        ([source, "--compare", "--dim", "17"], "prefixes have between 1 and 16, received 17"),
+        ([tmp_path / "pq", "--compare"], "is compressed (ivf_pq) and does not hold its"),
+        ([tmp_path / "text", "--compare"], "holds no embeddings that can be read"),
+        ([tmp_path / "no", "--compare"], "no does not exist"),
+        ([tmp_path / "pq", "--verify", "--rescore", "sq8"], "--verify takes an index and no other"),
+        ([tmp_path / "pq", "--delete", "/000.png", "--dim", "4"], "not for changing"),
+        ([tmp_path / "pq", "--delete", "/000.png", "--table", "t.csv"], "--table has metadata of"),
+    ):
+        code, _, errors = command("index", *arguments)
+        assert code == 1 and message in " ".join(errors.split()), errors
+    assert len(Index(tmp_path / "pq")) == 1200

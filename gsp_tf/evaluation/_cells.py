@@ -19,11 +19,9 @@ _MOST_COMPARED = 1 << 23
 
 
 class Cells:
-    """Embeddings in about 2 √N cells of k-means, each held by the cell with the nearest centre.
+    """Embeddings in about 2 √N cells of k-means, each held by the cell with the nearest centre."""
 
-    Distances are Euclidean distances of the vectors of a `SearchSpace`: d of unit vectors for the
-    cosine distance d² / 2.
-    """
+    # Distances of vectors are Euclidean; d of unit vectors is the cosine distance d² / 2.
 
     def __init__(self, embeddings: np.ndarray, metric: Metric, most_cells: int, seed: int):
         self._embeddings, self.metric = embeddings, metric

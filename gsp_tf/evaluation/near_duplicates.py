@@ -41,7 +41,7 @@ def near_duplicate_groups(
     embeddings: ArrayLike,
     distance: float,
     metric: Metric = "euclidean",
-    most_cells: int = 64,
+    most_cells: int = 16,
     seed: int = 0,
 ) -> DuplicateGroups:
     """Groups embeddings that are connected by pairs up to a distance.

@@ -70,7 +70,23 @@ def load_network(
     whole = _from_preset(hub.models.Backbone, preset, load_weights=load_weights, **options)
     _require_images(preset, type(whole).__name__)
     is_pair = type(whole).__name__ in _TOWERS
-    return at_size(whole.vision_encoder if is_pair else whole, image_shape)
+    return with_one_grid(at_size(whole.vision_encoder if is_pair else whole, image_shape))
+
+
+def with_one_grid(network: keras.Model) -> keras.Model:
+    """The network, or of DINOv2 one with positions for its images alone."""
+    # Those of pretraining are another set, for which keras-hub interpolates the trained ones before
+    # it saves a network: it would not save what it trained.
+    if not hasattr(network, "position_embedding_shape"):
+        return network
+    shape = {"position_embedding_shape": network.image_shape}
+    copy = type(network).from_config({**network.get_config(), **shape})
+    for old, new in zip(network.weights, copy.weights, strict=True):
+        if old.shape == new.shape:
+            new.assign(old)
+    positions = copy.embeddings.interpolated_position_embeddings
+    copy.embeddings.position_embeddings.assign(positions)
+    return copy
 
 
 def load_pixels(preset: str) -> dict:

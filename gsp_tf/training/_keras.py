@@ -73,3 +73,13 @@ def serialized_optimizer(optimizer: keras.optimizers.Optimizer) -> dict:
 def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """All layers of a model, including those inside other layers."""
     return model._flatten_layers(include_self=False)
+
+
+def keep_trained_positions(model):
+    """Let the DINOv2 networks of keras-hub in a model save the positions that they trained."""
+    # Their layer trains an interpolation of the positions that it saves. It goes back from one to
+    # the other only if the sum of the changes is negative.
+    for layer in model._flatten_layers():
+        trained = getattr(layer, "interpolated_position_embeddings", None)
+        if trained is not None and trained.shape == layer.position_embeddings.shape:
+            layer.position_embeddings.assign(trained)

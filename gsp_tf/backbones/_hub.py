@@ -118,7 +118,7 @@ def _backbone(name, network, pixels, input_shape, tokens):
         )
     used = {"patch": [local], "class": [pooled], "both": [local, pooled]}[tokens]
     used = [output for output in used if output is not None] or [local]
-    if used != [network.output]:
+    if len(used) > 1 or used[0] is not network.output:
         network = keras.Model(network.input, used, name=network.name)
     images, x = rgb_input(input_shape, minimum=1)
     x = PixelNormalization(**pixels, name="pixels")(x)

@@ -37,6 +37,9 @@ _OTHER_PLACES = (
 def image_presets() -> dict[str, list[str]]:
     """Names of the image presets of keras-hub, by the class of the network.
 
+    Returns:
+        The names for `create("hub", preset=name)`, sorted, by class.
+
     Raises:
         ImportError: if keras-hub is not installed.
 
@@ -132,15 +135,11 @@ def _builtin(preset):
     if preset in known:
         return presets[preset]
     if preset in presets:
-        kinds = [
-            kind
-            for kind, value in vars(models).items()
-            if isinstance(value, type)
-            and issubclass(value, models.Backbone)
-            and value is not models.Backbone
-            and preset in value.presets
+        classes = [value for value in vars(models).values() if isinstance(value, type)]
+        own = [
+            kind for kind in classes if issubclass(kind, models.Backbone) and preset in kind.presets
         ]
-        _require_images(preset, *kinds)
+        _require_images(preset, min(own, key=lambda kind: len(kind.presets)).__name__)
     if "://" not in preset and not Path(preset).is_dir():
         raise ValueError(
             f"preset must be {_OTHER_PLACES}; received {preset!r}{similar(preset, known)}"
@@ -148,7 +147,7 @@ def _builtin(preset):
     return None
 
 
-def _require_images(preset, kind="network"):
+def _require_images(preset, kind):
     if kind not in _KINDS:
         raise ValueError(
             f"The preset {preset!r} is a {kind}, which gives no map or tokens of an image. Presets "

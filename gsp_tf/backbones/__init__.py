@@ -9,7 +9,7 @@ from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
     _packaged,
     _resnet_cifar,
 )
-from gsp_tf.backbones._presets import image_presets, preset_source
+from gsp_tf.backbones._presets import image_presets
 from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, keras_cache
 from gsp_tf.backbones.conversion import CONVERTIBLE, Conversion, convert_weights
 from gsp_tf.backbones.freezing import freeze_batch_normalization
@@ -37,7 +37,6 @@ __all__ = [
     "image_presets",
     "keras_cache",
     "names",
-    "preset_source",
     "pretrained",
     "register",
     "split",

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 import keras
 
 from gsp_tf.backbones._layers import rgb_input
-from gsp_tf.backbones._presets import import_hub, load_network, load_pixels
+from gsp_tf.backbones._presets import (
+    import_hub,
+    load_network,
+    load_pixels,
+    with_one_grid,
+)
 from gsp_tf.backbones._resizing import build, patch_grid, require_multiples
 from gsp_tf.backbones.registry import InputShape, Tokens, register
 from gsp_tf.layers import PixelNormalization
@@ -77,7 +82,7 @@ def _register(name, model):
         size = input_shape[:2]
         require_multiples(f"Backbone {name!r}", size, (model.multiple, model.multiple))
         if weights is None:
-            network = build(kind, model.arguments, (*size, 3))
+            network = with_one_grid(build(kind, model.arguments, (*size, 3)))
         else:
             network = load_network(model.presets[weights], (*size, 3), load_weights=True)
         return _backbone(name, network, model.pixels, input_shape, tokens)
@@ -113,7 +118,7 @@ def _backbone(name, network, pixels, input_shape, tokens):
         )
     used = {"patch": [local], "class": [pooled], "both": [local, pooled]}[tokens]
     used = [output for output in used if output is not None] or [local]
-    if used != [network.output]:
+    if len(used) > 1 or used[0] is not network.output:
         network = keras.Model(network.input, used, name=network.name)
     images, x = rgb_input(input_shape, minimum=1)
     x = PixelNormalization(**pixels, name="pixels")(x)

@@ -37,6 +37,9 @@ _OTHER_PLACES = (
 def image_presets() -> dict[str, list[str]]:
     """Names of the image presets of keras-hub, by the class of the network.
 
+    Returns:
+        The names for `create("hub", preset=name)`, sorted, by class.
+
     Raises:
         ImportError: if keras-hub is not installed.
 
@@ -70,7 +73,23 @@ def load_network(
     whole = _from_preset(hub.models.Backbone, preset, load_weights=load_weights, **options)
     _require_images(preset, type(whole).__name__)
     is_pair = type(whole).__name__ in _TOWERS
-    return at_size(whole.vision_encoder if is_pair else whole, image_shape)
+    return with_one_grid(at_size(whole.vision_encoder if is_pair else whole, image_shape))
+
+
+def with_one_grid(network: keras.Model) -> keras.Model:
+    """The network, or of DINOv2 one with positions for its images alone."""
+    # Those of pretraining are another set, for which keras-hub interpolates the trained ones before
+    # it saves a network: it would not save what it trained.
+    if not hasattr(network, "position_embedding_shape"):
+        return network
+    shape = {"position_embedding_shape": network.image_shape}
+    copy = type(network).from_config({**network.get_config(), **shape})
+    for old, new in zip(network.weights, copy.weights, strict=True):
+        if old.shape == new.shape:
+            new.assign(old)
+    positions = copy.embeddings.interpolated_position_embeddings
+    copy.embeddings.position_embeddings.assign(positions)
+    return copy
 
 
 def load_pixels(preset: str) -> dict:
@@ -116,15 +135,11 @@ def _builtin(preset):
     if preset in known:
         return presets[preset]
     if preset in presets:
-        kinds = [
-            kind
-            for kind, value in vars(models).items()
-            if isinstance(value, type)
-            and issubclass(value, models.Backbone)
-            and value is not models.Backbone
-            and preset in value.presets
+        classes = [value for value in vars(models).values() if isinstance(value, type)]
+        own = [
+            kind for kind in classes if issubclass(kind, models.Backbone) and preset in kind.presets
         ]
-        _require_images(preset, *kinds)
+        _require_images(preset, min(own, key=lambda kind: len(kind.presets)).__name__)
     if "://" not in preset and not Path(preset).is_dir():
         raise ValueError(
             f"preset must be {_OTHER_PLACES}; received {preset!r}{similar(preset, known)}"
@@ -132,7 +147,7 @@ def _builtin(preset):
     return None
 
 
-def _require_images(preset, kind="network"):
+def _require_images(preset, kind):
     if kind not in _KINDS:
         raise ValueError(
             f"The preset {preset!r} is a {kind}, which gives no map or tokens of an image. Presets "

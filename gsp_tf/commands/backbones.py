@@ -27,7 +27,9 @@ def _list_presets():
     from gsp_tf import backbones
 
     for kind, presets in backbones.image_presets().items():
-        marked = (f"{preset}{_star(backbones.preset_source(preset))}" for preset in presets)
+        marked = (
+            f"{preset}{_star(backbones.weights_source('hub', preset=preset))}" for preset in presets
+        )
         print(f"{kind}: {', '.join(marked)}")
     print("\nTake one with backbone: {name: hub, preset: NAME, weights: pretrained}.")
 

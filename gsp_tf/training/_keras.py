@@ -80,3 +80,13 @@ def state_of(model: keras.Model) -> list[keras.Variable]:
     layers = [model, *layers_within(model)]
     frozen = {id(variable) for layer in layers for variable in layer._trainable_variables}
     return [variable for variable in model.non_trainable_variables if id(variable) not in frozen]
+
+
+def keep_trained_positions(model):
+    """Let the DINOv2 networks of keras-hub in a model save the positions that they trained."""
+    # Their layer trains an interpolation of the positions that it saves. It goes back from one to
+    # the other only if the sum of the changes is negative.
+    for layer in layers_within(model):
+        trained = getattr(layer, "interpolated_position_embeddings", None)
+        if trained is not None and trained.shape == layer.position_embeddings.shape:
+            layer.position_embeddings.assign(trained)

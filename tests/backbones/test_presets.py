@@ -10,6 +10,8 @@ import pytest
 from presets import NETWORKS, OFFSET, SCALE, write_preset
 
 from gsp_tf import backbones
+from gsp_tf.losses import ContrastiveLoss
+from gsp_tf.training import MetricLearner
 
 TOKENS = {"DINOV2": 5, "DINOV3": 4, "ViT": 1, "CLIP": 1, "SigLIP": 0}  # before those of patches
 IMAGES = np.random.default_rng(1).uniform(0, 255, (2, 32, 32, 3)).astype("float32")
@@ -92,6 +94,21 @@ def test_positions_are_interpolated_on_the_grid_of_patches(preset, kind, side):
     np.testing.assert_allclose(positions(network), expected, atol=1e-6)
     if side == 32:
         np.testing.assert_array_equal(positions(network), old)
+
+
+@pytest.mark.parametrize("side", [32, 64])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_saved_learner_has_the_positions_that_it_trained(preset, tmp_path, side, sign):
+    """keras-hub alone saves them in part or not at all, depending on the sum of their changes."""
+    model = create(preset("DINOV2"), side)
+    learner = MetricLearner(model, ContrastiveLoss())
+    (weight,) = [w for w in inner(model).trainable_weights if "position_embedding" in w.path]
+    change = np.abs(np.random.default_rng(2).normal(0, 0.1, weight.shape))
+    weight.assign(weight + sign * change)
+    images = np.repeat(np.repeat(IMAGES, side // 32, axis=1), side // 32, axis=2)
+    learner.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(images), model(images))
 
 
 def test_networks_that_take_other_sizes_themselves(preset):

@@ -77,10 +77,17 @@ class TripletLoss(PairLoss):
 
     def _of_drawn(self, pairs):
         def draw(weights):
-            logits = ops.log(ops.where(weights > 0, weights, 1e-30))
-            return keras.random.categorical(
-                logits, self.triplets_per_anchor, dtype="int32", seed=self._draws
-            )
+            cumulated = ops.cumsum(weights, axis=1)
+            shape = self.triplets_per_anchor, ops.shape(weights)[0]
+            draws = keras.random.uniform(shape, 0.0, 1.0 - 1e-6, cumulated.dtype, self._draws)
+
+            # A draw selects the first pair with a cumulated weight above it.
+            def place(draws):
+                below = cumulated <= draws[:, None] * cumulated[:, -1:]
+                return ops.sum(ops.cast(below, "int32"), axis=1)
+
+            places = ops.transpose(ops.map(place, draws))
+            return ops.minimum(places, ops.shape(weights)[1] - 1)
 
         positives, negatives = draw(pairs.positives), draw(pairs.negatives)
         near, far = (

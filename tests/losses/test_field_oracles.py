@@ -170,14 +170,23 @@ def test_views_equal_pytorch_metric_learning(oracle, key):
     is_zero = ~np.concatenate(points).any(axis=1) & key.startswith("self")
     found = np.concatenate(gradients)
     same(found[~is_zero], case[f"{key}/gradients"][~is_zero], 1e-4)
-    # The two views of an image may lie anywhere in a batch.
+    # The two views of an image may lie anywhere in a batch; the earlier one is the first.
     order = np.random.default_rng(0).permutation(24)
     labels, embeddings = np.tile(np.arange(12), 2)[order], np.concatenate(points)[order]
-    if "one_way" not in key:
+    if key == "self_supervised":
         same(float(loss(labels, embeddings)), case[f"{key}/values"][0], 1e-5)
     for wrong in (labels // 2, np.arange(24), labels[:23]):
         with pytest.raises(ValueError, match="two views of each image, that is every label twice"):
             loss(wrong, embeddings[: len(wrong)])
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_drawn_triplets_cost_as_much_as_all_on_average(oracle, swap):
+    case = oracle("losses_field")
+    batch = case["random/labels"], case["random/embeddings"]
+    drawn = losses.TripletLoss(5.0, swap, triplets_per_anchor=200, seed=1)
+    expected = float(losses.TripletLoss(5.0, swap)(*batch))
+    assert float(drawn(*batch)) == pytest.approx(expected, rel=0.02) != expected
 
 
 def test_a_dynamic_margin_remembers_the_last_batch(oracle):

@@ -86,6 +86,8 @@ def test_hier(oracle):
     _, gradients = differentiated(lambda *x: of(*x)[0], *points)
     for gradient, key in zip(gradients, ("gradient", "weights_gradient"), strict=True):
         same(gradient, case[f"hier/{key}"], 2e-3)
+    loss = losses.HIERLoss(6, num_neighbors=4, seed=0, dtype="float64")
+    loss = with_weights(loss, case["proxies"])
     value, *gradients = value_and_gradients(loss, IN_ORDER, case["embeddings"])
     assert value > 0 and all(np.isfinite(g).all() and g.any() for g in gradients)
 
@@ -94,16 +96,14 @@ def test_hier(oracle):
     *(f"pn_{p}_{n}_{d}" for p, n, d in itertools.product(
         ("hard", "easy"), ("hard", "semi-hard", "easy"), ("cosine", "l2")
     )),
-    "pn_soft", "soft_nearest_neighbor_1.0", "soft_nearest_neighbor_0.2", "barlow", "sim_siam",
+    "pn_soft", "soft_nearest_neighbor_1.0", "soft_nearest_neighbor_0.2", "barlow",
 ])  # fmt: skip
 def test_equals_tensorflow_similarity(oracle, key):
     case = oracle("losses_similarity")
     points = [case["embeddings"].astype("float64")]
-    if key in ("barlow", "sim_siam"):
+    if key == "barlow":
         points.append(case["other"].astype("float64"))
         function = losses.BarlowTwinsLoss(dtype="float64").views
-        if key == "sim_siam":
-            function = _half_of_sim_siam
     else:
         kind, *parts = key.rsplit("_", 3) if key.count("_") == 3 and key[:2] == "pn" else (key,)
         if kind == "pn":
@@ -126,17 +126,17 @@ def test_equals_tensorflow_similarity(oracle, key):
     same(found, expected, 1e-4)
 
 
-def _half_of_sim_siam(target, prediction):
-    """`SimSiamLoss` with this prediction of the second view, and none of the first."""
+def test_sim_siam_is_that_of_tensorflow_similarity(oracle):
+    case = oracle("losses_similarity")
+    views = [case[name].astype("float64") for name in ("embeddings", "other")]
+
+    def half(target, prediction):
+        cosines = np.sum(target * prediction, axis=1)
+        lengths = np.linalg.norm(target, axis=1) * np.linalg.norm(prediction, axis=1)
+        return -0.5 * np.mean(cosines / lengths)
+
+    assert half(*views) == pytest.approx(case["sim_siam/value"], rel=1e-5)
     loss = losses.SimSiamLoss(2, dtype="float64")
-    loss.build((None,), (None, 5))
-    ones = keras.ops.zeros_like(prediction)
-    loss.predictor = lambda view, training: prediction if view is second else ones
-    labels = np.arange(len(target))
-
-    def halves(labels, embeddings):
-        return target, second, True
-
-    second = keras.ops.identity(prediction)
-    loss.halves = halves
-    return loss.call(labels, None)
+    value = float(loss.views(*views))
+    first, second = (np.asarray(loss.predictor(view, training=True)) for view in views)
+    assert value == pytest.approx(half(views[1], first) + half(views[0], second), rel=1e-6)

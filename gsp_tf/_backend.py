@@ -209,7 +209,8 @@ def rematerialized_scan(
     if keras.backend.backend() != "tensorflow":
         body = keras.remat(lambda state, step: function(weights, state, step))
         return ops.scan(body, state, steps)
-    # The gradient of a loop of TensorFlow keeps every step's intermediate values.
+    # The gradient of a loop of TensorFlow keeps every step's intermediate values, and a loop that
+    # may run ten steps at once, its default, needs the memory of ten.
     import tensorflow as tf
 
     count, found = tf.shape(steps)[0], {}
@@ -219,6 +220,9 @@ def rematerialized_scan(
             first.dtype, count, element_shape=first.shape, clear_after_read=False
         )
         return array.write(0, first)
+
+    def loop_over_steps(body, values):
+        return tf.while_loop(lambda step, *_: step < count, body, values, parallel_iterations=1)
 
     @tf.custom_gradient
     def outputs_of(*weights):
@@ -235,7 +239,7 @@ def rematerialized_scan(
         second, flat, found["structure"] = run(0, state)  # tells how many outputs there are
         kept, arrays = ([array_of(x) for x in tensors] for tensors in (state, flat))
         loop = (tf.constant(1), second, kept, arrays)
-        _, found["state"], kept, arrays = tf.while_loop(lambda step, *_: step < count, body, loop)
+        _, found["state"], kept, arrays = loop_over_steps(body, loop)
 
         def gradient(*upstreams):
             def body(step, totals):
@@ -253,7 +257,7 @@ def rematerialized_scan(
 
             zeros = [tf.zeros_like(weight) for weight in weights]
             loop = (tf.constant(0), zeros)
-            return tf.while_loop(lambda step, _: step < count, body, loop)[1]
+            return loop_over_steps(body, loop)[1]
 
         return [array.stack() for array in arrays], gradient
 

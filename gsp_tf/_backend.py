@@ -206,9 +206,42 @@ def rematerialized_scan(
 
     The gradient of the weights runs each step again; no step keeps its intermediate values.
     """
-    if keras.backend.backend() != "tensorflow":
-        body = keras.remat(lambda state, step: function(weights, state, step))
-        return ops.scan(body, state, steps)
+    if keras.backend.backend() == "tensorflow":
+        return _scan_of_tensorflow(function, weights, state, steps)
+    if keras.backend.backend() == "jax":
+        return _scan_of_jax(function, weights, state, steps)
+    return ops.scan(keras.remat(lambda *step: function(weights, *step)), state, steps)
+
+
+def _scan_of_jax(function, weights, state, steps):
+    # jax.checkpoint would lose what a custom gradient within the function has captured.
+    import jax
+
+    def run(weights):
+        def body(state, step):
+            after, outputs = function(weights, state, step)
+            return after, (outputs, state)
+
+        last, (outputs, kept) = jax.lax.scan(body, state, steps)
+        return (last, outputs), (weights, kept)
+
+    def gradient(residuals, upstreams):
+        weights, kept = residuals
+
+        def body(totals, values):
+            step, state, upstream = values
+            _, pull_back = jax.vjp(lambda weights: function(weights, state, step)[1], weights)
+            return [x + y for x, y in zip(totals, *pull_back(upstream), strict=True)], None
+
+        zeros = [ops.zeros_like(weight) for weight in weights]
+        return (jax.lax.scan(body, zeros, (steps, kept, upstreams[1]))[0],)
+
+    scan = jax.custom_vjp(lambda weights: run(weights)[0])
+    scan.defvjp(run, gradient)
+    return scan(weights)
+
+
+def _scan_of_tensorflow(function, weights, state, steps):
     # The gradient of a loop of TensorFlow keeps every step's intermediate values, and a loop that
     # may run ten steps at once, its default, needs the memory of ten.
     import tensorflow as tf

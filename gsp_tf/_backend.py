@@ -202,10 +202,8 @@ def assign_rows(variable: keras.Variable, indices: Tensor, rows: Tensor) -> None
 def rematerialized_scan(
     function: Callable, weights: list[Tensor], state: list[Tensor], steps: Tensor
 ) -> tuple[list[Tensor], list]:
-    """The last state and stacked outputs of `function(weights, state, step) -> state, outputs`.
-
-    The gradient of the weights runs each step again; no step keeps its intermediate values.
-    """
+    """The last state and stacked outputs of `function(weights, state, step) -> state, outputs`."""
+    # The gradient of the weights runs each step again; no step keeps its intermediate values.
     if keras.backend.backend() == "tensorflow":
         return _scan_of_tensorflow(function, weights, state, steps)
     if keras.backend.backend() == "jax":
@@ -214,6 +212,7 @@ def rematerialized_scan(
 
 
 def _scan_of_jax(function, weights, state, steps):
+    """`rematerialized_scan` on JAX."""
     # jax.checkpoint would lose what a custom gradient within the function has captured.
     import jax
 
@@ -242,6 +241,7 @@ def _scan_of_jax(function, weights, state, steps):
 
 
 def _scan_of_tensorflow(function, weights, state, steps):
+    """`rematerialized_scan` on TensorFlow."""
     # The gradient of a loop of TensorFlow keeps every step's intermediate values, and a loop that
     # may run ten steps at once, its default, needs the memory of ten.
     import tensorflow as tf

@@ -202,14 +202,48 @@ def assign_rows(variable: keras.Variable, indices: Tensor, rows: Tensor) -> None
 def rematerialized_scan(
     function: Callable, weights: list[Tensor], state: list[Tensor], steps: Tensor
 ) -> tuple[list[Tensor], list]:
-    """The last state and stacked outputs of `function(weights, state, step) -> state, outputs`.
+    """The last state and stacked outputs of `function(weights, state, step) -> state, outputs`."""
+    # The gradient of the weights runs each step again; no step keeps its intermediate values.
+    if keras.backend.backend() == "tensorflow":
+        return _scan_of_tensorflow(function, weights, state, steps)
+    if keras.backend.backend() == "jax":
+        return _scan_of_jax(function, weights, state, steps)
+    return ops.scan(keras.remat(lambda *step: function(weights, *step)), state, steps)
 
-    The gradient of the weights runs each step again; no step keeps its intermediate values.
-    """
-    if keras.backend.backend() != "tensorflow":
-        body = keras.remat(lambda state, step: function(weights, state, step))
-        return ops.scan(body, state, steps)
-    # The gradient of a loop of TensorFlow keeps every step's intermediate values.
+
+def _scan_of_jax(function, weights, state, steps):
+    """`rematerialized_scan` on JAX."""
+    # jax.checkpoint would lose what a custom gradient within the function has captured.
+    import jax
+
+    def run(weights):
+        def body(state, step):
+            after, outputs = function(weights, state, step)
+            return after, (outputs, state)
+
+        last, (outputs, kept) = jax.lax.scan(body, state, steps)
+        return (last, outputs), (weights, kept)
+
+    def gradient(residuals, upstreams):
+        weights, kept = residuals
+
+        def body(totals, values):
+            step, state, upstream = values
+            _, pull_back = jax.vjp(lambda weights: function(weights, state, step)[1], weights)
+            return [x + y for x, y in zip(totals, *pull_back(upstream), strict=True)], None
+
+        zeros = [ops.zeros_like(weight) for weight in weights]
+        return (jax.lax.scan(body, zeros, (steps, kept, upstreams[1]))[0],)
+
+    scan = jax.custom_vjp(lambda weights: run(weights)[0])
+    scan.defvjp(run, gradient)
+    return scan(weights)
+
+
+def _scan_of_tensorflow(function, weights, state, steps):
+    """`rematerialized_scan` on TensorFlow."""
+    # The gradient of a loop of TensorFlow keeps every step's intermediate values, and a loop that
+    # may run ten steps at once, its default, needs the memory of ten.
     import tensorflow as tf
 
     count, found = tf.shape(steps)[0], {}
@@ -219,6 +253,9 @@ def rematerialized_scan(
             first.dtype, count, element_shape=first.shape, clear_after_read=False
         )
         return array.write(0, first)
+
+    def loop_over_steps(body, values):
+        return tf.while_loop(lambda step, *_: step < count, body, values, parallel_iterations=1)
 
     @tf.custom_gradient
     def outputs_of(*weights):
@@ -235,7 +272,7 @@ def rematerialized_scan(
         second, flat, found["structure"] = run(0, state)  # tells how many outputs there are
         kept, arrays = ([array_of(x) for x in tensors] for tensors in (state, flat))
         loop = (tf.constant(1), second, kept, arrays)
-        _, found["state"], kept, arrays = tf.while_loop(lambda step, *_: step < count, body, loop)
+        _, found["state"], kept, arrays = loop_over_steps(body, loop)
 
         def gradient(*upstreams):
             def body(step, totals):
@@ -253,7 +290,7 @@ def rematerialized_scan(
 
             zeros = [tf.zeros_like(weight) for weight in weights]
             loop = (tf.constant(0), zeros)
-            return tf.while_loop(lambda step, _: step < count, body, loop)[1]
+            return loop_over_steps(body, loop)[1]
 
         return [array.stack() for array in arrays], gradient
 

@@ -31,7 +31,7 @@ def embedding_spread(embeddings: ArrayLike, labels: ArrayLike) -> dict[str, floa
 
     Example:
         >>> embedding_spread([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0], [0.0, 1.0]], [0, 0, 1, 1])
-        {'similarity': 0.0, 'effective_rank': 2.0, 'alignment': 0.0, 'uniformity': -0.969}
+        {'similarity': 0.0, 'effective_rank': 2.0, 'alignment': 0.0, 'uniformity': -1.063}
     """
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")

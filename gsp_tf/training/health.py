@@ -171,12 +171,11 @@ class HealthCheck(keras.callbacks.Callback):
     def _check(self):
         images, labels, _ = self._kept.unpacked()
         labels = ops.convert_to_numpy(labels).reshape(-1)
-        last = self.measures
         self.measures = {**self._measured_updates(), **self._measured(images, labels)}
         scale = getattr(self.model.optimizer, "dynamic_scale", None)
         if scale is not None:
             self.measures["loss_scale"] = float(ops.convert_to_numpy(scale))
-        found = _findings(self.model, labels, self.measures, last, self.every)
+        found = _findings(self.model, labels, self.measures, self.every)
         self._seen = {name: self._seen.get(name, 0) + 1 for name in found}
         for name in (name for name, count in self._seen.items() if count == _CHECKS):
             text = ADVICE[name].format(**self.measures)
@@ -230,7 +229,7 @@ class HealthCheck(keras.callbacks.Callback):
 
     def _measured_proxies(self, loss, vectors, labels):
         """Norm of the proxies, their similarity to samples of their class, and how they turned."""
-        proxies = ops.convert_to_numpy(loss.proxies).astype("float32")
+        proxies = ops.convert_to_numpy(loss.proxies).astype("float64")
         norms = np.linalg.norm(proxies, axis=1, keepdims=True)
         unit = proxies / np.maximum(norms, 1e-12)
         samples = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -244,7 +243,7 @@ class HealthCheck(keras.callbacks.Callback):
         return measures
 
 
-def _findings(model, labels, now, last, every):
+def _findings(model, labels, now, every):
     """Names of what a check sees."""
     loss, found = model.embedding_loss, []
     _, counts = np.unique(labels, return_counts=True)
@@ -262,8 +261,7 @@ def _findings(model, labels, now, last, every):
     # CCP chooses other proxies when a problem begins.
     if "proxy_turn" in now and not isinstance(loss, ProxyPairsLoss):
         own, turn = now["own_proxy_similarity"], now["proxy_turn"]
-        rise = own - last.get("own_proxy_similarity", own)
-        if own < 0.2 and turn < 2.5e-4 * every and rise < 1e-4 * every:
+        if own < 0.2 and turn < 2.5e-4 * every:
             found.append("slow_proxies")
         if own < 0.5 and turn > 0.75:
             found.append("fast_proxies")

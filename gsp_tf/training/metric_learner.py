@@ -9,8 +9,8 @@ from keras import ops
 
 from gsp_tf._console import counted, listed
 from gsp_tf._typing import Tensor
+from gsp_tf.training._chunks import check_chunks, embed_in_chunks, statistics_of_chunks
 from gsp_tf.training._keras import keep_trained_positions, serialized_optimizer
-from gsp_tf.training.chunks import check_chunks, embed_in_chunks, statistics_of_chunks
 from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_replicas
 
 _Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -309,18 +309,7 @@ def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
 
 
 def loss_value(loss: _Loss, labels: Tensor, inputs: Tensor, training: bool) -> Tensor:
-    """Value of a loss of a `MetricLearner`; a loss layer also receives `training`.
-
-    Args:
-        loss: a function or `keras.losses.Loss`, or a loss layer.
-        labels: integers `(B,)`.
-        inputs: an output `(B, ...)` of the embedder.
-        training: whether this is a training step.
-
-    Example:
-        >>> float(loss_value(lambda labels, x: x, [0], 2.0, training=False))
-        2.0
-    """
+    """Value of a loss of a `MetricLearner`; a loss layer also receives `training`."""
     if isinstance(loss, keras.layers.Layer):
         return loss(labels, inputs, training=training)
     return loss(labels, inputs)

@@ -1,4 +1,13 @@
-"""Embeddings of a large batch in the memory of a small one (Gao et al. 2021)."""
+"""Embeddings of a large batch in the memory of a small one.
+
+The embedder runs on chunks of the batch, one after the other, and keeps no activations. The
+gradient of the outputs runs each chunk a second time, from the same state and with the same random
+numbers, and adds up the gradients of the weights. "Scaling Deep Contrastive Learning Batch Size
+under Memory Limited Setup" (Gao et al. 2021), section 3.2. The images get no gradient.
+
+All n chunks have `ceil(B / n)` rows, so that one compiled program serves all. The last one repeats
+up to n - 1 rows of the one before, whose second outputs are not used.
+"""
 
 import keras
 from keras import ops, tree
@@ -13,32 +22,8 @@ from gsp_tf.training.distribute import strategy_of
 def embed_in_chunks(
     embedder: keras.Model, images: Tensor, chunk_size: int
 ) -> tuple[Tensor | list | dict, list[Tensor]]:
-    """Outputs of an embedder in training, which keep no activations for their gradient.
-
-    The embedder runs on chunks of the batch, one after the other. The gradient of the outputs runs
-    each chunk a second time, from the same state and with the same random numbers, and adds up the
-    gradients of the weights. "Scaling Deep Contrastive Learning Batch Size under Memory Limited
-    Setup" (Gao et al. 2021), section 3.2. The images get no gradient.
-
-    All n chunks have `ceil(B / n)` rows, so that one compiled program serves all; the last one
-    repeats up to n - 1 rows of the one before, whose second outputs are not used.
-
-    Args:
-        embedder: built model from images to one or several outputs, without activity regularisers.
-        images: tensor `(B, ...)`, or a nest of them.
-        chunk_size: largest number of rows of a chunk.
-
-    Returns:
-        the outputs of the embedder, and the list of losses that its layers add. A loss from
-        `add_batch_loss` is that of the batch, any other the mean over the chunks.
-
-    Example:
-        >>> import numpy as np
-        >>> embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
-        >>> outputs, losses = embed_in_chunks(embedder, np.ones((10, 4), "float32"), 4)
-        >>> outputs.shape, losses
-        (TensorShape([10, 2]), [])
-    """
+    """Outputs of an embedder in training, and the losses that its layers add."""
+    # A loss from `add_batch_loss` is that of the batch, any other the mean over the chunks.
     weights = embedder.trainable_variables
     state = state_of(embedder)
     ids = {id(variable) for variable in (*weights, *state)}
@@ -84,18 +69,7 @@ def _values(variables):
 
 
 def check_chunks(embedder: keras.Model) -> None:
-    """Refuses an embedder whose chunks would give another loss than the whole batch.
-
-    Args:
-        embedder: built model.
-
-    Raises:
-        ValueError: if a layer has an activity regulariser, if a batch normalisation gathers its
-            statistics from several replicas, or if Keras splits batches over devices.
-
-    Example:
-        >>> check_chunks(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
-    """
+    """Refuses an embedder whose chunks would give another loss than the whole batch."""
     if keras.distribution.distribution() is not None:
         raise ValueError(
             "chunk_size is for one device, or for the replicas of tf.distribute; received a model "
@@ -116,16 +90,7 @@ def check_chunks(embedder: keras.Model) -> None:
 
 
 def statistics_of_chunks(embedder: keras.Model) -> list[str]:
-    """Names of the layers that normalise by the statistics of a chunk instead of the batch.
-
-    Args:
-        embedder: built model.
-
-    Example:
-        >>> layers = [keras.Input((4,)), keras.layers.BatchNormalization(name="bn")]
-        >>> statistics_of_chunks(keras.Sequential(layers))
-        ['bn']
-    """
+    """Names of the layers that normalise by the statistics of a chunk instead of the batch."""
     return [
         layer.name
         for layer in layers_within(embedder)

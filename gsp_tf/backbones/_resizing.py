@@ -22,7 +22,14 @@ def patch_grid(network: keras.Model, size: tuple[int, int]) -> tuple[int, int] |
     require_multiples(name, size, patch)
     if name in _SQUARE and size[0] != size[1]:
         raise ValueError(f"{name} takes square images, received {size[0]} x {size[1]}.")
-    return size[0] // patch[0], size[1] // patch[1]
+    grid = size[0] // patch[0], size[1] // patch[1]
+    window = getattr(network, "window_size", 1)
+    if min(grid) < window:
+        raise ValueError(
+            f"{name} takes images of {window * max(patch)} pixels or more, in which its windows of "
+            f"{window} x {window} tokens fit; received {size[0]} x {size[1]}."
+        )
+    return grid
 
 
 def require_multiples(name: str, size: tuple[int | None, int | None], multiples: Sequence[int]):

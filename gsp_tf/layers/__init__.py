@@ -25,6 +25,7 @@ from gsp_tf.layers.normalization import (
     LipschitzNormalization,
     PixelNormalization,
 )
+from gsp_tf.layers.patch_tokens import PatchTokens
 from gsp_tf.layers.pooling import (
     AverageMaxPooling,
     CBAMPooling,
@@ -75,6 +76,7 @@ __all__ = [
     "LocalFeaturePooling",
     "NetVLAD",
     "OptimalTransportPooling",
+    "PatchTokens",
     "PixelNormalization",
     "PrototypePooling",
     "SMKPooling",

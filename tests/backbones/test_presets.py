@@ -68,6 +68,7 @@ def test_patch_and_class_tokens_are_those_of_keras_hub(preset, kind, extra):
     for (tokens, values), of_both in zip(expected.items(), reversed(both), strict=True):
         model = create(preset(kind), tokens=tokens)
         np.testing.assert_allclose(model(IMAGES), values, atol=1e-5)
+        assert model.output_shape[1:] == values.shape[1:]
         np.testing.assert_allclose(of_both, values, atol=1e-5)
         assert "network" in backbones.cut_layers(model)
 

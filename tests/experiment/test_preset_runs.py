@@ -46,7 +46,7 @@ def test_the_embedding_is_a_linear_map_of_both_vectors(recipe):
     embedder = build_embedder(recipe, channels=1)
     pooled = embedder.get_layer("pooling").output
     images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
-    values = *embedder.get_layer("hub")(images), *keras.Model(embedder.input, [pooled])(images)
+    values = [*embedder.get_layer("hub")(images), keras.Model(embedder.input, pooled)(images)]
     class_token, patches, pooled = map(keras.ops.convert_to_numpy, values)
     assert class_token.shape == (3, 1, 16) and patches.shape == (3, 16, 16)
     # Pooling follows the linear map of the patches, and is a weighted mean of them.

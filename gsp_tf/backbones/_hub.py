@@ -14,7 +14,7 @@ from gsp_tf.backbones._presets import (
 )
 from gsp_tf.backbones._resizing import build, patch_grid, require_multiples
 from gsp_tf.backbones.registry import InputShape, Tokens, register
-from gsp_tf.layers import PixelNormalization
+from gsp_tf.layers import PatchTokens, PixelNormalization
 
 _IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
 _MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
@@ -108,10 +108,10 @@ def _hub(
 
 def _backbone(name, network, pixels, input_shape, tokens):
     """Model from images to the map or the tokens of a network of keras-hub."""
-    local, pooled = _outputs(network)
+    grid = patch_grid(network, input_shape[:2])
+    local, pooled = _outputs(network, grid)
     is_map = len(local.shape) == 4
-    extra = 0 if is_map else local.shape[1] - math.prod(patch_grid(network, input_shape[:2]))
-    if tokens != "patch" and pooled is None and not extra:
+    if tokens != "patch" and pooled is None and (is_map or local.shape[1] == math.prod(grid)):
         raise ValueError(
             f"tokens={tokens} needs a network with a class token, and {type(network).__name__} has "
             "none; it must be patch."
@@ -134,11 +134,11 @@ def _backbone(name, network, pixels, input_shape, tokens):
     elif tokens != "patch":
         outputs.append(keras.layers.Reshape((1, -1), name="class_token")(x[-1]))
     if tokens != "class":
-        outputs.append(keras.layers.Cropping1D((extra, 0), name="patch_tokens")(x[0]))
+        outputs.append(PatchTokens(math.prod(grid), name="patch_tokens")(x[0]))
     return keras.Model(images, outputs if tokens == "both" else outputs[0], name=name)
 
 
-def _outputs(network):
+def _outputs(network, grid):
     """The last map or all tokens of a network, and the vector into which it pools them, if any."""
     outputs = network.outputs
     # A network that gives the maps of all stages ends with the last one.
@@ -146,7 +146,8 @@ def _outputs(network):
         outputs[0] if len(outputs) == 1 else keras.tree.flatten(network.operations[-1].output)[-1]
     )
     if len(last.shape) == 2:  # SigLIP ends in an attention head, and has no class token
-        return network.layers[-1].input, last
+        # keras-hub counts a class token in the shape of its tokens all the same.
+        return PatchTokens(math.prod(grid))(network.layers[-1].input), last
     return last, None
 
 

@@ -20,9 +20,14 @@ def patch_grid(network: keras.Model, size: tuple[int, int]) -> tuple[int, int] |
     else:
         return None
     require_multiples(name, size, patch)
-    if name in _SQUARE and size[0] != size[1]:
-        raise ValueError(f"{name} takes square images, received {size[0]} x {size[1]}.")
-    return size[0] // patch[0], size[1] // patch[1]
+    grid = size[0] // patch[0], size[1] // patch[1]
+    window = getattr(network, "window_size", 1)
+    if min(grid) < window:
+        raise ValueError(
+            f"{name} takes images of {window * max(patch)} pixels or more, in which its windows of "
+            f"{window} x {window} tokens fit; received {size[0]} x {size[1]}."
+        )
+    return grid
 
 
 def require_multiples(name: str, size: tuple[int | None, int | None], multiples: Sequence[int]):
@@ -37,6 +42,10 @@ def require_multiples(name: str, size: tuple[int | None, int | None], multiples:
 def build(kind: type[keras.Model], arguments: dict, image_shape: tuple) -> keras.Model:
     """A network of a class of keras-hub for images of a size."""
     key = "input_shape" if "input_shape" in arguments else "image_shape"
+    if kind.__name__ in _SQUARE and image_shape[0] != image_shape[1]:
+        raise ValueError(
+            f"{kind.__name__} takes square images, received {image_shape[0]} x {image_shape[1]}."
+        )
     try:
         return kind.from_config({**arguments, key: image_shape})
     except (ValueError, TypeError) as error:
@@ -46,22 +55,9 @@ def build(kind: type[keras.Model], arguments: dict, image_shape: tuple) -> keras
 
 
 def at_size(network: keras.Model, image_shape: tuple[int | None, int | None, int]) -> keras.Model:
-    """A network of keras-hub for images of a size, with its weights.
-
-    Position embeddings are interpolated on the grid of patches by bicubic splines, as Dosovitskiy
-    et al. (2021), section 3.2, do for larger images; those of class tokens are kept.
-
-    Args:
-        network: a backbone of keras-hub.
-        image_shape: `(H, W, 3)`.
-
-    Returns:
-        The network itself if it takes such images, or else another of its class.
-
-    Raises:
-        ValueError: if the class does not take images of that size, or if weights other than
-            position embeddings depend on the size.
-    """
+    """The network, or another of its class for images of a size, with the same weights."""
+    # Position embeddings are interpolated on the grid of patches, as Dosovitskiy et al. (2021),
+    # section 3.2, do for larger images; those of class tokens are kept.
     images = keras.tree.flatten(network.input)[0].shape[1:]
     if images[-1] != 3:
         raise ValueError(f"{type(network).__name__} takes {images[-1]} channels, not RGB images.")

@@ -59,20 +59,9 @@ def split(model: keras.Model, layer: str) -> tuple[keras.Model, keras.Model]:
 
 
 def last_map(model: keras.Model, stride: int) -> keras.KerasTensor:
-    """The last map of a network at a stride: that of its trunk, normalised and activated.
-
-    The trunk of a network are the maps that no branch leads past. Where branches lead past all maps
-    of that stride, as in NASNet, the last of the widest ones is taken.
-
-    Args:
-        model: functional model, as `create` builds.
-        stride: side of the image divided by the side of the map.
-
-    Example:
-        >>> from gsp_tf.backbones import create
-        >>> last_map(create("resnet20", (32, 32, 3)), stride=2).shape
-        (None, 16, 16, 32)
-    """
+    """The last map of a network at a stride: that of its trunk, normalised and activated."""
+    # The trunk are the maps that no branch leads past. Where branches lead past all maps of that
+    # stride, as in NASNet, it is the last of the widest ones.
     strides = {id(image): 1 for image in model.inputs}
     for operation in _operations(model):
         reached = max(strides[id(x)] for x in keras.tree.flatten(operation.input))

@@ -26,6 +26,7 @@ from gsp_tf.layers.normalization import (
     LipschitzNormalization,
     PixelNormalization,
 )
+from gsp_tf.layers.patch_tokens import PatchTokens
 from gsp_tf.layers.pooling import (
     AverageMaxPooling,
     CBAMPooling,
@@ -76,6 +77,7 @@ __all__ = [
     "LocalFeaturePooling",
     "NetVLAD",
     "OptimalTransportPooling",
+    "PatchTokens",
     "PixelNormalization",
     "PrototypePooling",
     "SMKPooling",

@@ -160,11 +160,9 @@ class BackboneRecipe(Section, path="backbone"):
         name: registered name, such as conv4, resnet20, bn_inception or resnet50; hub is the network
             of backbone.preset. gsp-tf backbones lists all.
         weights: initial weights: the path of a .weights.h5 file, such as gsp-tf convert-weights
-            writes; a run folder, or its model.keras, with the same backbone, such as one of
-            trainer=classification; or the name of weights that Keras downloads (imagenet for
-            keras.applications, pretrained for hub) or a package holds (imagenet for
-            efficientnet_lite0, with the extra [pretrained]); gsp-tf backbones lists them. null
-            starts from random weights.
+            writes; a run folder, or its model.keras, with the same backbone; or the name of weights
+            that are downloaded (imagenet for keras.applications, pretrained for hub) or that a
+            package holds (imagenet for efficientnet_lite0). null starts from random weights.
         freeze_batch_normalization: keep initial batch normalisation statistics, scales and offsets.
         frozen_to: last layer of the frozen part, such as conv4_block6_out of resnet50. Layers up to
             it keep their weights, with batch normalisation in inference mode; network is all of a

@@ -27,8 +27,10 @@ SIDES = {  # of images of 96 x 80, where they do not round up or pad
     "convnext_tiny": ((6, 5), (3, 2)),
     "densenet121": ((6, 5), (3, 2)),
     "inception_v3": ((4, 3), (1, 1)),
-    "efficientnet_b0": ((6, 5), (3, 3)),
+    "efficientnet_b0": ((6, 5), (3, 2)),
     "mobilenet": ((6, 5), (3, 2)),
+    "mobilenet_v3_small": ((6, 5), (3, 2)),
+    "vgg16": ((6, 5), (3, 2)),
     "mobilenet_v2": ((6, 5), (3, 2)),  # for sizes that are known when it is built: (3, 3)
 }
 PREPROCESSING = {

@@ -44,26 +44,28 @@ def test_a_run_trains_and_saves_the_whole_network(recipe, tmp_path):
 
 def test_the_embedding_is_a_linear_map_of_both_vectors(recipe):
     embedder = build_embedder(recipe, channels=1)
-    inputs = [embedder.get_layer(name).output for name in ("pooling", "hub")]
-    parts = keras.Model(embedder.input, [*keras.tree.flatten(inputs), embedder.output])
+    pooled = embedder.get_layer("pooling").output
     images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
-    pooled, class_token, patches, embeddings = map(keras.ops.convert_to_numpy, parts(images))
+    values = [*embedder.get_layer("hub")(images), keras.Model(embedder.input, pooled)(images)]
+    class_token, patches, pooled = map(keras.ops.convert_to_numpy, values)
     assert class_token.shape == (3, 1, 16) and patches.shape == (3, 16, 16)
     # Pooling follows the linear map of the patches, and is a weighted mean of them.
     kernel = np.asarray(embedder.get_layer("class_embedding").kernel)
     expected = pooled + class_token[:, 0] @ kernel
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(embeddings, expected, atol=1e-5)
+    np.testing.assert_allclose(embedder(images), expected, atol=1e-5)
     assert not np.allclose(expected, pooled / np.linalg.norm(pooled, axis=1, keepdims=True))
 
 
-def test_check_says_what_is_used_and_what_is_missing(recipe, write_recipe, digits, vit, tmp_path):
+def test_check_says_what_is_used_and_what_is_missing(
+    recipe, write_recipe, digits, vit, tmp_path, capsys
+):
     check = check_recipe(recipe, tmp_path / "run")
     assert check.missing == []
     assert check.facts["backbone"] == f"hub {vit}, tokens both, weights pretrained in {vit}"
     assert check.facts["last map"] == "16 tokens x 16"
     path = write_recipe(SECTIONS.format(digits=digits, preset="dinov3_vit_smal_lvd1689m"))
-    code, output = run_command("check", path)
+    code, output = run_command("check", path), capsys.readouterr().out
     assert code == 1 and "Missing (1):" in output
     assert "preset must be the name of an image preset" in output
     assert "did you mean dinov3_vit_small_lvd1689m?" in output

@@ -136,7 +136,7 @@ def test_sim_siam_is_that_of_tensorflow_similarity(oracle):
         return -0.5 * np.mean(cosines / lengths)
 
     assert half(*views) == pytest.approx(case["sim_siam/value"], rel=1e-5)
-    loss = losses.SimSiamLoss(2, dtype="float64")
+    loss = losses.SimSiamLoss(16, dtype="float64")
     value = float(loss.views(*views))
     first, second = (np.asarray(loss.predictor(view, training=True)) for view in views)
     assert value == pytest.approx(half(views[1], first) + half(views[0], second), rel=1e-6)

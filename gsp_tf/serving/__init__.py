@@ -79,7 +79,6 @@ __all__ = [
     "build_index",
     "calibrate",
     "calibrate_on_copies",
-    "choose_probes",
     "choose_effort",
     "compare_indexes",
     "embed_collection",

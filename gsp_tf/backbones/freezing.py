@@ -2,6 +2,7 @@
 
 import keras
 
+from gsp_tf._keras import layers_within
 from gsp_tf.layers import FrozenBatchNormalization
 
 
@@ -46,7 +47,7 @@ def freeze_batch_normalization(model: keras.Model) -> keras.Model:
 
 def _has_trainable_normalization(model):
     """Whether a model has batch normalisation that is not frozen, in layers of any depth."""
-    kinds = [type(layer) for layer in model._flatten_layers()]
+    kinds = [type(layer) for layer in layers_within(model)]
     return any(
         issubclass(kind, keras.layers.BatchNormalization)
         and not issubclass(kind, FrozenBatchNormalization)

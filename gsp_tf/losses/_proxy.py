@@ -46,7 +46,7 @@ class ProxyLoss(LossLayer):
     def __init__(self, num_classes: int, **kwargs: Any) -> None:
         super().__init__(num_classes, **kwargs)
 
-    def build(self, labels_shape, embeddings_shape):
+    def build(self, labels_shape: tuple, embeddings_shape: tuple) -> None:
         self.proxies = self.add_weight(
             name="proxies",
             shape=(self.num_classes * self.proxies_per_class, embeddings_shape[-1]),
@@ -90,10 +90,7 @@ class ProxyLoss(LossLayer):
 
 
 class SoftmaxProxyLoss(ProxyLoss):
-    """Base of the proxy losses that are the softmax cross-entropy of logits.
-
-    A subclass implements `logits(labels, similarities) -> (B, C)`.
-    """
+    """Base of the proxy losses that are the softmax cross-entropy of `logits`."""
 
     def similarity_loss(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None

@@ -12,11 +12,9 @@ from gsp_tf.losses._rows import fold_marked
 def soft_counts_above(
     scores: Tensor, marked: Tensor, weights: Sequence[Tensor], temperature: float
 ) -> Sequence[Tensor]:
-    """For each marked `(i, j)` and each w, `Σ_{k≠j} w_ik sigmoid((s_ik - s_ij) / T)`; 0 elsewhere.
-
-    One mark per row is compared with its row at a time, in the gradient too, so that no more than a
-    few matrices of the size of `scores` are ever held.
-    """
+    """For each marked `(i, j)`, each w: `Σ_{k≠j} w_ik sigmoid((s_ik - s_ij) / T)`; 0 elsewhere."""
+    # One mark per row is compared with its row at a time, in the gradient too, so that no more than
+    # a few matrices of the size of `scores` are ever held.
 
     def compared(scores, columns):
         own = ops.take_along_axis(scores, columns, axis=1)

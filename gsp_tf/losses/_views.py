@@ -9,22 +9,10 @@ from gsp_tf.losses._layer import LossLayer
 
 
 class TwoViewLoss(LossLayer):
-    """Base of the losses of two views of each image, such as two random crops of it.
-
-    A subclass implements `views_loss(first, second) -> scalar`. A batch holds every label, the
-    number of an image, exactly twice, in any order.
-    """
+    """Base of the losses of two views of each image; a batch holds every label exactly twice."""
 
     def views(self, first: Tensor, second: Tensor) -> Tensor:
-        """Loss of two tensors `(B, D)`, whose rows are views of the same images.
-
-        Args:
-            first: float tensor `(B, D)`.
-            second: float tensor `(B, D)`.
-
-        Returns:
-            scalar.
-        """
+        """Scalar loss of two tensors `(B, D)`, whose rows are views of the same images."""
         labels = ops.arange(ops.shape(first)[0])
         return self(ops.concatenate([labels, labels]), ops.concatenate([first, second]))
 
@@ -32,7 +20,7 @@ class TwoViewLoss(LossLayer):
         first, second, is_valid = self.halves(labels, embeddings)
         return nan_unless(is_valid, self.views_loss(first, second))
 
-    def halves(self, labels, embeddings):
+    def halves(self, labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """First and second views `(B / 2, D)`, and whether there are two of each label."""
         order = ops.argsort(labels)
         half = ops.shape(labels)[0] // 2

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._reductions import weighted_mean
 from gsp_tf.ops import l2_normalize, pairwise_distances
@@ -105,7 +106,7 @@ class HIERLoss(LossLayer):
         likeness = ops.exp(-self.distances(samples, samples)) + same
         return self._term(likeness, to_proxies) + self._term(ops.exp(-between), between)
 
-    def distances(self, x, y):
+    def distances(self, x: Tensor, y: Tensor) -> Tensor:
         """Distances `(a, b)` of points of the ball, or squared distances if it is flat."""
         if self.curvature == 0:
             return pairwise_distances(x, y, squared=True)
@@ -146,7 +147,9 @@ class HIERLoss(LossLayer):
             logits, self.triplets_per_anchor, dtype="int32", seed=self.seed_generator
         )
 
-    def costs(self, distances, triplets, noise):
+    def costs(
+        self, distances: Tensor, triplets: tuple[Tensor, Tensor, Tensor], noise: Tensor
+    ) -> Tensor:
         """Cost of each triplet `(i, j, k)`, with Gumbel noise `(2, number, num_proxies)`."""
         of_i, of_j, of_k = (ops.take(distances, index, axis=0) for index in triplets)
         of_pair = ops.maximum(of_i, of_j)

@@ -41,8 +41,8 @@ def resolved(recipe: Recipe) -> Recipe:
             type, or parts of the recipe are incompatible.
 
     Example:
-        >>> resolved(Recipe(loss=ClassRecipe("triplet", {"margin": 0.2}))).loss.arguments
-        {'margin': 0.2, 'normalize': True}
+        >>> resolved(Recipe(loss=ClassRecipe("circle", {"margin": 0.2}))).loss.arguments
+        {'margin': 0.2, 'scale': 80.0, 'normalize': True}
     """
     recipe = replace(
         recipe, **{name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}

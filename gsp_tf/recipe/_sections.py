@@ -190,10 +190,9 @@ class BackboneRecipe(Section, path="backbone"):
         if self.preset is not None and self.name != "hub":
             self.refuse("preset", f"null with backbone.name={self.name}; it is for hub")
         if self.preset is None and self.name == "hub":
-            accepted = (
-                "a preset with backbone.name=hub, such as dinov2_small (gsp-tf backbones hub)"
+            self.refuse(
+                "preset", "a preset with backbone.name=hub; gsp-tf backbones hub lists them"
             )
-            self.refuse("preset", accepted)
 
 
 @dataclass(frozen=True)

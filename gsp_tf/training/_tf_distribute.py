@@ -17,8 +17,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from gsp_tf._keras import BuiltFromBatch, wrap_clipping
 from gsp_tf._typing import Tensor
-from gsp_tf.training._keras import BuiltFromBatch, wrap_clipping
 
 
 class DistributedModel(BuiltFromBatch):

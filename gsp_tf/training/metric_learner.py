@@ -8,9 +8,9 @@ import keras
 from keras import ops
 
 from gsp_tf._console import counted, listed
+from gsp_tf._keras import keep_trained_positions, serialized_optimizer
 from gsp_tf._typing import Tensor
 from gsp_tf.training._chunks import check_chunks, embed_in_chunks, statistics_of_chunks
-from gsp_tf.training._keras import keep_trained_positions, serialized_optimizer
 from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_replicas
 
 _Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]

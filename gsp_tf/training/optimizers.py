@@ -8,7 +8,7 @@ from numbers import Real
 
 import keras
 
-from gsp_tf.training._keras import FactoredRates, serialized_optimizer, steps_by_variable
+from gsp_tf._keras import FactoredRates, serialized_optimizer, steps_by_variable
 
 
 def with_learning_rate_multipliers(

@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 import keras
 from keras import ops, tree
 
+from gsp_tf._keras import layers_within
 from gsp_tf.training._kept_batch import keep_batches, release_batches
-from gsp_tf.training._keras import layers_within
 
 
 class StopOnNaN(keras.callbacks.Callback):

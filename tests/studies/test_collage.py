@@ -1,5 +1,5 @@
 import importlib
-import types
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -61,8 +61,9 @@ def untrained(monkeypatch):
         __enter__ = __exit__ = lambda self, *_: self
 
         def submit(self, function, *arguments):
-            function(*arguments)
-            return types.SimpleNamespace(result=lambda: None)
+            future = Future()
+            future.set_result(function(*arguments))
+            return future
 
     monkeypatch.setattr(sweep, "_train", train)
     monkeypatch.setattr(sweep, "ProcessPoolExecutor", Here)

@@ -51,20 +51,20 @@ if TYPE_CHECKING:
     from gsp_tf.serving.ranked import RankedImages, ranked_images
     from gsp_tf.serving.thresholds import Thresholds, find_thresholds
     from gsp_tf.serving.tiles import image_tile
-    from gsp_tf.serving.vector_sources import VectorSource, vector_source
+    from gsp_tf.serving.vector_sources import VectorBlock, VectorSource, vector_source
 
 __all__ = [
     "BatchEmbedder",
     "Collection",
+    "ConditionError",
     "DuplicateDistance",
     "Duplicates",
-    "ConditionError",
     "EmbeddingsFolder",
     "ExportMetadata",
     "ImageTable",
     "Index",
-    "LabelErrors",
     "IndexComparison",
+    "LabelErrors",
     "LabelledEmbeddings",
     "MeasuredIndex",
     "Neighbour",
@@ -74,6 +74,7 @@ __all__ = [
     "Searches",
     "Shard",
     "Thresholds",
+    "VectorBlock",
     "VectorIndex",
     "VectorSource",
     "build_index",

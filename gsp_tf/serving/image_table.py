@@ -46,14 +46,14 @@ class ImageTable:
         wanted = list(dict.fromkeys(["path", *(names or ())]))
         try:
             table = read(self.path, wanted if names is not None else None)
-            own_paths = _texts(table["path"])
+            own_paths = table["path"].cast(pa.string()).to_pylist()
         except (pa.ArrowException, OSError, KeyError) as error:
             raise ValueError(
                 f"{path} cannot be read; expected a CSV file in UTF-8 or a Parquet file with the "
                 f"columns {', '.join(wanted)}: {error}"
             ) from error
         folder = self.path.parent
-        paths = [os.path.abspath(folder / name) for name in own_paths]
+        paths = [os.path.abspath(folder / (name or "")) for name in own_paths]
         self._paths = pa.array(paths, pa.string())
         if len(pc.unique(self._paths)) < len(paths):
             counts = pc.value_counts(self._paths).to_pylist()
@@ -62,7 +62,7 @@ class ImageTable:
         if names is None:
             self._table = plain_columns(table.drop_columns("path"))
         else:
-            self._table = pa.table({name: pa.array(_texts(table[name])) for name in names})
+            self._table = table.select(list(dict.fromkeys(names)))
 
     def values(self, paths: Sequence[PathLike]) -> dict[str, np.ndarray]:
         """The columns of some images, texts `(n,)` by name.
@@ -74,7 +74,7 @@ class ImageTable:
             ValueError: if the table lacks an image.
         """
         rows = self.rows(paths)
-        return {name: np.array(_texts(rows[name])) for name in rows.column_names}
+        return {name: column_texts(rows[name]) for name in rows.column_names}
 
     def rows(self, paths: Sequence[PathLike]) -> pa.Table:
         """The columns of some images as a table of n rows.
@@ -133,6 +133,6 @@ def _read_parquet(path, names):
     return pq.read_table(path, columns=names)
 
 
-def _texts(column):
-    """The values of a column as texts; an empty one is an empty text."""
-    return pc.fill_null(column.cast(pa.string()), "").to_pylist()
+def column_texts(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """The values of a column as an array of texts; a missing one is an empty text."""
+    return np.array(pc.fill_null(column.cast(pa.string()), "").to_pylist(), str)

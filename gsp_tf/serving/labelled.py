@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
-from gsp_tf.serving._sources import validation_source, vector_source
 from gsp_tf.serving.image_table import ImageTable
+from gsp_tf.serving.thresholds import NAME
+from gsp_tf.serving.vector_sources import validation_source, vector_source
 
 MOST_IMAGES = 60_000
 
@@ -86,9 +85,10 @@ def labelled_embeddings(
         ['cat', 'dog']
     """
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
-    source = _source(path, columns)
+    if (path / "recipe.yaml").is_file():
+        source = validation_source(path)
+    else:
+        source = vector_source(path, columns, needs_labels=True)
     read_columns = _columns_of(source, columns, table)
     names: dict[str, int] = {}
     counts = np.zeros(0, np.int64)
@@ -100,17 +100,18 @@ def labelled_embeddings(
         counts = np.pad(counts, (0, len(names) - len(counts)))
         counts += np.bincount(np.asarray(found, int), minlength=len(names))
     if not names:
-        raise ValueError(f"{source.source} has no labels; the classes of images are needed.")
+        raise ValueError(f"{source.name} has no labels; the classes of images are needed.")
     order = np.random.default_rng(seed).permutation(len(names))
     most_images = counts.sum() if most_images is None else most_images
     taken = order[np.cumsum(counts[order]) <= most_images]
     is_taken = np.isin(np.arange(len(names)), taken)
     if len(taken) < 2 <= len(names):
-        raise ValueError(f"{source.source} has classes of more than {most_images:,} images.")
-    return _read(source, names, counts, is_taken, unlabelled, read_columns)
+        raise ValueError(f"{source.name} has classes of more than {most_images:,} images.")
+    thresholds = path / NAME if path.is_dir() else path.with_name(f"{path.name}.{NAME}")
+    return _read(source, thresholds, names, counts, is_taken, unlabelled, read_columns)
 
 
-def _read(source, names, counts, is_taken, unlabelled, read_columns):
+def _read(source, thresholds, names, counts, is_taken, unlabelled, read_columns):
     """The embeddings of the classes that are taken, and their columns."""
     notes, all_names = [], list(names)
     if unlabelled:
@@ -122,25 +123,18 @@ def _read(source, names, counts, is_taken, unlabelled, read_columns):
         )
     class_names = sorted(name for name, kept in zip(all_names, is_taken, strict=True) if kept)
     numbers = {name: number for number, name in enumerate(class_names)}
-    labels, embeddings = np.zeros(counts[is_taken].sum(), np.int64), None
+    labels = np.zeros(counts[is_taken].sum(), np.int64)
+    embeddings = np.empty((len(labels), source.dim), np.float32)
     start, columns = 0, []
     for block in source.blocks():
         found = np.array([numbers.get(label, -1) for label in block.labels], int)
-        name = f"the embeddings of {source.source}"
-        kept = checked_embeddings(block.embeddings, name)[found >= 0]
-        columns.append({name: of[found >= 0] for name, of in read_columns(block).items()})
-        if embeddings is None:
-            embeddings = np.empty((len(labels), kept.shape[1]), np.float32)
-        if kept.shape[1] != embeddings.shape[1]:
-            raise ValueError(
-                f"{source.source} holds embeddings of dimensions {embeddings.shape[1]} and "
-                f"{kept.shape[1]}."
-            )
-        embeddings[start : start + len(kept)] = kept
-        labels[start : start + len(kept)] = found[found >= 0]
-        start += len(kept)
+        kept = found >= 0
+        columns.append({name: of[kept] for name, of in read_columns(block).items()})
+        part = slice(start, start + np.count_nonzero(kept))
+        embeddings[part], labels[part] = block.embeddings[kept], found[kept]
+        start = part.stop
     joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-    described = source.source, source.path, notes, joined
+    described = source.name, thresholds, notes, joined
     return LabelledEmbeddings(
         embeddings, labels, class_names, source.metric, source.model, *described
     )
@@ -154,36 +148,17 @@ def _columns_of(source, names, table):
             missing = [name for name in names if name not in block.columns]
             if missing:
                 raise ValueError(
-                    f"{source.source} has no column {listed(missing)}. Name a table with the "
+                    f"{source.name} has no column {listed(missing)}. Name a table with the "
                     f"columns path and {listed(missing)} (--table FILE)."
                 )
-            return {name: _texts(block.columns[name]) for name in names}
+            return block.columns
 
         return read
     found = ImageTable(table, names)
 
     def look_up(block):
-        if block.paths is None:
-            raise ValueError(f"{source.source} names no image files to look up in {found.path}.")
-        return found.values(block.paths)
+        if not block.has_paths:
+            raise ValueError(f"{source.name} names no image files to look up in {found.path}.")
+        return found.values(block.names)
 
     return look_up
-
-
-def _source(path, columns):
-    """The source at a path, by what is there, with some further columns."""
-    if (path / "recipe.yaml").is_file():
-        return validation_source(path)
-    source = vector_source(path, columns)
-    if source is None:
-        raise ValueError(
-            f"{path} holds no embeddings that can be read; expected a run folder, an index, a "
-            "folder of gsp-tf embed, Parquet files (*.parquet) or a .npz file."
-        )
-    return source
-
-
-def _texts(values):
-    """Values of any type as an array of texts; a missing one is an empty text."""
-    values = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else values
-    return np.array(["" if value is None else str(value) for value in values])

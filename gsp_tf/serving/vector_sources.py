@@ -1,6 +1,9 @@
-"""Embeddings with the names of their images, from folders, indexes and files."""
+"""Embeddings from anywhere, in blocks that can be read again."""
 
-from collections.abc import Callable, Iterable, Iterator
+import dataclasses
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,20 +16,45 @@ from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
+from gsp_tf.serving.image_table import column_texts
 from gsp_tf.serving.index import Index
 
 _BLOCK = 1024
+
+
+class VectorBlock(NamedTuple):
+    """The embeddings of n images, and what is known of the images.
+
+    Attributes:
+        names: n paths, or FILE#ROW for images without a path.
+        labels: n class names, `None` where unknown.
+        embeddings: Numbers `(n, D)`.
+        columns: Arrays of n texts by name, empty texts where unknown: the columns that were asked
+            for and are there.
+        has_paths: Whether names are paths.
+
+    Example:
+        >>> VectorBlock(["a.png"], ["cat"], np.eye(1)).columns
+        {}
+    """
+
+    names: Sequence[str]
+    labels: Sequence[str | None]
+    embeddings: np.ndarray
+    columns: dict[str, np.ndarray] = {}
+    has_paths: bool = True
 
 
 class VectorSource(NamedTuple):
     """Embeddings that can be read again, in blocks.
 
     Attributes:
-        read: Function that gives pairs of n names and embeddings float32 `(n, D)`.
+        read: Function that gives blocks, such as `VectorBlock`, of any size.
         count: Number of embeddings N.
         dim: Their dimension D.
         metric: The distance that they are made for, `None` if it is unknown.
         model: The model that made them, `None` if it is unknown.
+        name: The source, in words.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -36,23 +64,36 @@ class VectorSource(NamedTuple):
         3
     """
 
-    read: Callable[[], Iterable[tuple[list[str], np.ndarray]]]
+    read: Callable[[], Iterable[VectorBlock]]
     count: int
     dim: int
     metric: str | None = None
     model: ModelInfo | None = None
+    name: str = "the source"
 
-    def blocks(self) -> Iterator[tuple[list[str], np.ndarray]]:
-        """Yields names and checked embeddings of at most 1,024 images at once."""
-        for names, embeddings in self.read():
-            embeddings = checked_embeddings(embeddings, "The embeddings")
+    def blocks(self) -> Iterator[VectorBlock]:
+        """Yields blocks of at most 1,024 images, with checked embeddings.
+
+        Raises:
+            ValueError: If the source is damaged, or is a compressed index.
+        """
+        count = 0
+        for names, labels, embeddings, columns, has_paths in self.read():
+            embeddings = checked_embeddings(embeddings, f"The embeddings of {self.name}")
             if embeddings.shape[1] != self.dim:
                 raise ValueError(
-                    f"The embeddings have different dimensions, {self.dim} and "
+                    f"{self.name} holds embeddings of different dimensions, {self.dim} and "
                     f"{embeddings.shape[1]}."
                 )
+            count += len(names)
+            if count > self.count:
+                break
             for start in range(0, len(names), _BLOCK):
-                yield names[start : start + _BLOCK], embeddings[start : start + _BLOCK]
+                part = slice(start, start + _BLOCK)
+                some = {name: values[part] for name, values in columns.items()}
+                yield VectorBlock(names[part], labels[part], embeddings[part], some, has_paths)
+        if count != self.count:
+            raise ValueError(f"{self.name} does not hold {self.count:,} embeddings, as expected.")
 
     @property
     def num_blocks(self) -> int:
@@ -60,17 +101,28 @@ class VectorSource(NamedTuple):
         return -(-self.count // _BLOCK)
 
 
-def vector_source(path: PathLike) -> VectorSource:
+def holds_embeddings(path: Path) -> bool:
+    """Whether a path, not that of a run, is one for `vector_source`."""
+    described = any((path / name).is_file() for name in ("index.json", "embeddings.json"))
+    return described or path.suffix == ".npz" or bool(_parquet_files(path))
+
+
+def vector_source(
+    path: PathLike, columns: Sequence[str] = (), needs_labels: bool = False
+) -> VectorSource:
     """Opens the embeddings of a folder, an index or a file, with or without labels.
 
     Args:
         path: Folder of `embed_images`, or a run folder that holds one; index that keeps its
-            vectors; Parquet file or folder of Parquet files with the column embedding, and path if
-            the images have names; or `.npz` file with the array embeddings.
+            vectors; Parquet file or folder of Parquet files with the column embedding, and path and
+            label if the images have them; or `.npz` file with the array embeddings, and paths and
+            labels.
+        columns: Names of further columns to read where they are, such as the camera.
+        needs_labels: Whether a file without labels is refused.
 
     Raises:
         FileNotFoundError: If there is nothing at the path.
-        ValueError: If it holds no embeddings, is damaged, or is a compressed index.
+        ValueError: If it holds no embeddings, lacks labels that are needed, or is damaged.
 
     Example:
         >>> vector_source("no/such/folder")
@@ -84,88 +136,168 @@ def vector_source(path: PathLike) -> VectorSource:
     if (path / "recipe.yaml").is_file():
         path = path / "embeddings"
     if (path / "index.json").is_file():
-        return _of_index(Index(path))
-    if (path / "embeddings.json").is_file():
-        return _of_folder(EmbeddingsFolder.open(path))
-    if path.suffix == ".npz":
-        return _of_arrays(path)
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-    if not files or any(file.suffix != ".parquet" for file in files):
+        source = _of_index(Index(path))
+    elif (path / "embeddings.json").is_file():
+        source = _of_folder(EmbeddingsFolder.open(path), columns)
+    elif path.suffix == ".npz":
+        source = _of_arrays(path, columns, needs_labels)
+    else:
+        source = _of_parquet(path, columns, needs_labels)
+    if not source.count:
+        raise ValueError(f"{path} holds no embeddings.")
+    return source._replace(name=str(path))
+
+
+def validation_source(path: PathLike) -> VectorSource:
+    """The validation images of a run, embedded by its model."""
+    from gsp_tf.experiment import evaluation_batches, fingerprint, load_splits
+    from gsp_tf.serving.embedding import RunModel
+
+    model = RunModel(path)
+    recipe = model.recipe
+    if recipe.protocol.name in ("conventional", "tuning"):
         raise ValueError(
-            f"{path} holds no embeddings that can be read; expected a folder of gsp-tf embed, an "
-            "index, Parquet files (*.parquet) or a .npz file."
+            f"The run {path} of protocol {recipe.protocol.name} has no validation classes but its "
+            "test classes. Embed images of other classes with gsp-tf embed, and calibrate these."
         )
-    return _of_parquet(files)
+    data = dataclasses.replace(recipe.data, download=False)
+    splits = load_splits(dataclasses.replace(recipe, data=data))
+    trained = model.folder.metrics().get("train_classes")
+    if trained not in (None, fingerprint(splits.train)):
+        raise ValueError(
+            f"The training classes are not those that {path} was trained on: the data or the split "
+            "in its recipe have changed, and the model may have been trained on the others."
+        )
+    images = splits.validation
+    labels = [images.class_names[label] for label in images.labels]
+    batches = evaluation_batches(recipe, images)
+    embeddings = model.embed_batches(batches, "Embedding the validation images")
+    block = _block(path, getattr(images, "paths", None), labels, embeddings)
+    name = f"the validation classes of {path}"
+    return VectorSource(lambda: [block], *embeddings.shape, "euclidean", model.info, name)
+
+
+def _block(file, paths, labels, embeddings, columns=None, first=0):
+    """A block of a file, which may lack paths or labels, from row `first`."""
+    count = len(embeddings)
+    names = [f"{file}#{row}" for row in range(first, first + count)]
+    if paths is not None:
+        both = zip(paths, names, strict=True)
+        names = [name if path is None else path for path, name in both]
+    labels = [None] * count if labels is None else labels
+    return VectorBlock(names, labels, embeddings, columns or {}, paths is not None)
 
 
 def _of_index(index):
     def read():
-        return ((index.paths(ids), embeddings) for ids, embeddings in index.embeddings())
+        for ids, embeddings in index.embeddings():
+            yield VectorBlock(index.paths(ids), index.labels(ids), embeddings)
 
     metadata = index.metadata
     return VectorSource(read, len(index), metadata.dim, metadata.metric, metadata.model)
 
 
-def _of_folder(folder):
+def _of_folder(folder, columns):
     def read():
-        return ((shard.paths, shard.embeddings) for shard in folder.shards() if shard.paths)
+        for shard in folder.shards():
+            if shard.paths:
+                found = {
+                    name: column_texts(shard.columns[name])
+                    for name in columns
+                    if name in shard.columns
+                }
+                yield VectorBlock(shard.paths, shard.labels, shard.embeddings, found)
 
     metadata = folder.metadata()
     count = metadata.outcome.embedded
     return VectorSource(read, count, metadata.dim, metadata.metric, metadata.model)
 
 
-def _of_arrays(path):
+def _of_arrays(path, columns, needs_labels):
+    needed = ["labels", "embeddings"] if needs_labels else ["embeddings"]
     try:
         with np.load(path) as arrays:
-            embeddings = checked_embeddings(arrays["embeddings"], f"embeddings of {path}")
-    except (KeyError, ValueError, OSError) as error:
-        raise ValueError(f"{path} cannot be read; expected an array embeddings: {error}") from error
-    names = [f"{path}#{row}" for row in range(len(embeddings))]
-    return VectorSource(lambda: [(names, embeddings)], *embeddings.shape)
+            embeddings = arrays["embeddings"]
+            wanted = {"labels", "paths", *columns} & {*arrays, *needed}
+            found = {name: arrays[name].astype(str) for name in sorted(wanted)}
+    except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} cannot be read; expected arrays {' and '.join(needed)}: {error}"
+        ) from error
+    embeddings = checked_embeddings(embeddings, f"The embeddings of {path}")
+    for name, texts in found.items():
+        if texts.shape != embeddings.shape[:1]:
+            raise ValueError(
+                f"{path} must have one value of {name} per embedding; received {name} "
+                f"{texts.shape} and embeddings {embeddings.shape}."
+            )
+    known = (found[of].tolist() if of in found else None for of in ("paths", "labels"))
+    some = {name: found[name] for name in columns if name in found}
+    block = _block(path, *known, embeddings, some)
+    return VectorSource(lambda: [block], *embeddings.shape)
 
 
-def _of_parquet(files):
-    count, dim = 0, 0
+def _of_parquet(path, columns, needs_labels):
+    files = _parquet_files(path)
+    if not files:
+        raise ValueError(
+            f"{path} holds no embeddings that can be read; expected a run folder, an index, a "
+            "folder of gsp-tf embed, Parquet files (*.parquet) or a .npz file."
+        )
+
+    def read():
+        for file in files:
+            yield from _parquet_blocks(file, columns, needs_labels)
+
+    first, count = next(read(), None), 0
     for file in files:
-        try:
-            with pq.ParquetFile(file) as opened:
-                count += opened.metadata.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{file} is damaged, or no Parquet file: {error}") from error
-        if not dim:
-            first = next(_parquet_blocks(file), None)
-            dim = 0 if first is None else first[1].shape[1]
-    if not count:
-        raise ValueError(f"{files[0]} holds no embeddings.")
-    return VectorSource(lambda: (b for file in files for b in _parquet_blocks(file)), count, dim)
+        with _opened(file) as opened:
+            count += opened.metadata.num_rows
+    return VectorSource(read, count, 0 if first is None else first.embeddings.shape[1])
 
 
-def _parquet_blocks(file):
-    """Blocks of a Parquet file; an image without a path is named by its row."""
-    start = 0
+def _parquet_files(path):
+    """The Parquet files of a folder, or that at the path."""
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    return [file for file in files if file.suffix == ".parquet"]
+
+
+@contextmanager
+def _opened(file):
+    """A Parquet file, which is named in errors."""
     try:
         with pq.ParquetFile(file) as opened:
-            names = opened.schema_arrow.names
-            if "embedding" not in names:
-                raise ValueError(f"{file} lacks the column embedding; received {', '.join(names)}.")
-            wanted = ["embedding", *({"path"} & set(names))]
-            for batch in opened.iter_batches(_BLOCK, columns=wanted):
-                if not len(batch):
-                    continue
-                rows = [f"{file}#{start + row}" for row in range(len(batch))]
-                if "path" in wanted:
-                    found = batch["path"].cast(pa.string()).to_pylist()
-                    both = zip(found, rows, strict=True)
-                    rows = [row if name is None else name for name, row in both]
-                yield rows, embedding_rows(batch["embedding"], file)
-                start += len(batch)
+            yield opened
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{file} is damaged, or no Parquet file: {error}") from error
 
 
-def embedding_rows(column: pa.Array, file: PathLike) -> np.ndarray:
-    """A column of lists of one length as an array `(n, D)`; the file is named in errors."""
+def _parquet_blocks(file, columns, needs_labels):
+    """Blocks of a Parquet file."""
+    start = 0
+    with _opened(file) as opened:
+        names = opened.schema_arrow.names
+        missing = {"embedding", "label"} if needs_labels else {"embedding"}
+        missing -= set(names)
+        if missing:
+            raise ValueError(
+                f"{file} lacks the column {', '.join(sorted(missing))}; received "
+                f"{', '.join(names)}."
+            )
+        wanted = sorted({"label", "path", *columns} & set(names))
+        for batch in opened.iter_batches(_BLOCK, columns=[*wanted, "embedding"]):
+            if len(batch):
+                known = (
+                    batch[of].cast(pa.string()).to_pylist() if of in wanted else None
+                    for of in ("path", "label")
+                )
+                some = {name: column_texts(batch[name]) for name in columns if name in wanted}
+                yield _block(file, *known, _rows(batch["embedding"], file), some, start)
+                start += len(batch)
+
+
+def _rows(column, file):
+    """A column of lists of one length as an array `(n, D)`."""
     kind = column.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not (is_list or pa.types.is_fixed_size_list(kind)) or column.null_count:

@@ -10,14 +10,13 @@ import numpy as np
 
 from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.experiment import load_splits
 from gsp_tf.recipe import Recipe
 from gsp_tf.serving._metadata import ModelInfo, check_same_model
-from gsp_tf.serving._sources import vector_source
 from gsp_tf.serving.cleaning._kept import embed_and_keep
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.embedding._listing import list_images
+from gsp_tf.serving.vector_sources import holds_embeddings, vector_source
 
 _SPLIT = "split"
 
@@ -106,27 +105,21 @@ def read_images(
 
 def _part(path):
     """The images of a source."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
     if (path / "recipe.yaml").is_file():
         return _of_recipe(RunModel(path).recipe, f"the run {path}")
-    source = vector_source(path, [_SPLIT], needs_labels=False)
-    if source is None:
+    if path.exists() and not holds_embeddings(path):
         images = list_images([path])
         return Part([image.path for image in images], [image.label for image in images])
-    names, labels, sets, embeddings = [], [], [], []
+    source = vector_source(path, [_SPLIT])
+    names, labels, sets = [], [], []
+    embeddings, has_sets = np.empty((source.count, source.dim), np.float32), True
     for block in source.blocks():
-        embeddings.append(checked_embeddings(block.embeddings, f"the embeddings of {path}"))
-        numbers = range(len(names), len(names) + len(embeddings[-1]))
-        names += map(_located, block.paths or [f"{path}#{number}" for number in numbers])
+        embeddings[len(names) : len(names) + len(block.names)] = block.embeddings
+        names += map(_located, block.names)
         labels += block.labels
-        sets += map(str, block.columns.get(_SPLIT, []))
-    if not embeddings:
-        raise ValueError(f"{path} holds no embeddings.")
-    if len({of.shape[1] for of in embeddings}) > 1:
-        raise ValueError(f"{path} holds embeddings of different dimensions.")
-    sets = sets if len(sets) == len(names) else None
-    return Part(names, labels, sets, np.concatenate(embeddings), source.metric, source.model)
+        has_sets &= _SPLIT in block.columns
+        sets += block.columns.get(_SPLIT, [])
+    return Part(names, labels, sets if has_sets else None, embeddings, source.metric, source.model)
 
 
 def _located(name):

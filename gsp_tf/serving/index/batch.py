@@ -120,7 +120,7 @@ def search_many(
 def _searches(searched, queries, excluded):
     """Yields names, problems and neighbours of queries, in blocks."""
     if len(queries) == 1 and _holds_embeddings(Path(queries[0])):
-        yield from _of_embeddings(searched, vector_source(queries[0]), queries[0], excluded)
+        yield from _of_embeddings(searched, vector_source(queries[0]), excluded)
     else:
         yield from _of_images(searched, list_images(queries), excluded)
 
@@ -129,13 +129,14 @@ def _holds_embeddings(path):
     return path.suffix == ".parquet" or (path / "embeddings.json").is_file()
 
 
-def _of_embeddings(searched, source, path, excluded):
+def _of_embeddings(searched, source, excluded):
     if searched.rerank:
         raise ValueError("Transport needs the images of the queries; received embeddings.")
     if source.model is not None:
-        both = f"{path} and the index {searched.index.path}"
+        both = f"{source.name} and the index {searched.index.path}"
         check_same_model(source.model, searched.index.metadata.model, both)
-    for names, embeddings in show_progress(source.blocks(), "Searching", source.num_blocks):
+    for block in show_progress(source.blocks(), "Searching", source.num_blocks):
+        names, _, embeddings, *_ = block
         ids = None if excluded is None else excluded(names)
         yield names, [""] * len(names), searched.neighbours(names, embeddings, None, ids)
 

@@ -145,7 +145,8 @@ def compare_indexes(
 
     Example:
         >>> rng = np.random.default_rng(0)
-        >>> blocks = [([str(row) for row in range(400)], rng.normal(size=(400, 8)))]
+        >>> names = [str(row) for row in range(400)]
+        >>> blocks = [VectorBlock(names, [None] * 400, rng.normal(size=(400, 8)))]
         >>> source = VectorSource(lambda: blocks, count=400, dim=8)
         >>> [index.kind for index in compare_indexes(source, compared=COMPARED[:2]).indexes]
         ['exact', 'sq8']
@@ -189,13 +190,11 @@ def _sampled(source, most, rng):
     else:
         rows = np.arange(source.count)
     sample, start, filled = np.empty((len(rows), source.dim), np.float32), 0, 0
-    for names, embeddings in show_progress(source.blocks(), "Reading", source.num_blocks):
-        stop = start + len(names)
+    for block in show_progress(source.blocks(), "Reading", source.num_blocks):
+        stop = start + len(block.names)
         chosen = rows[filled : np.searchsorted(rows, stop)] - start
-        sample[filled : filled + len(chosen)] = embeddings[chosen]
+        sample[filled : filled + len(chosen)] = block.embeddings[chosen]
         start, filled = stop, filled + len(chosen)
-    if filled < len(rows):
-        raise ValueError(f"The source holds {start} vectors, expected {source.count}.")
     return sample
 
 

@@ -180,7 +180,7 @@ class Index:
         if not self.keeps_vectors:
             raise ValueError(
                 f"The index {self.path} is compressed ({self.metadata.kind}) and does not hold its "
-                "embeddings."
+                "embeddings. Take the folder that it was made of."
             )
         for segment in self._segments:
             for ids, vectors in segment.vectors.vectors():

@@ -73,7 +73,7 @@ def test_every_source_of_vectors_has_the_same_ones(source, vectors, tmp_path):
         source / "embeddings-00000.parquet",
     ):
         opened = vector_source(path)
-        read = np.concatenate([embeddings for _, embeddings in opened.blocks()])
+        read = np.concatenate([block.embeddings for block in opened.blocks()])
         assert (opened.count, opened.dim) == read.shape
         np.testing.assert_allclose(read, vectors[: opened.count], atol=1e-6)
 

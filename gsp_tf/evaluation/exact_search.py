@@ -70,7 +70,11 @@ class ExactSearch:
         if not 1 <= k <= available:
             raise ValueError(f"k must be between 1 and {available}; received {k}.")
         found = k + (exclude is not None)
-        scores, indices = self._index.search(self._space.vectors(queries), found)
+        parts = [
+            self._index.search(self._space.vectors(queries[start : start + _BLOCK_ROWS]), found)
+            for start in range(0, len(queries), _BLOCK_ROWS)
+        ]
+        scores, indices = map(np.concatenate, zip(*parts, strict=True))
         if (indices < 0).any():
             raise ValueError("queries lie too far from the references for float32 distances.")
         if exclude is not None:

@@ -10,8 +10,6 @@ from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import Metric
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
 
-_BLOCK = 8192
-
 
 def open_set_identification(
     queries: ArrayLike,
@@ -84,10 +82,7 @@ def open_set_identification(
                 f"false_alarm_rates must be at most 1, and at least 1/{num_unknown} with "
                 f"{num_unknown} queries of other classes; received {rate:g}."
             )
-    nearest, distances = np.zeros(len(queries), np.int64), np.zeros(len(queries))
-    for start in range(0, len(queries), _BLOCK):
-        found = search(queries[start : start + _BLOCK], 1)
-        nearest[start : start + _BLOCK], distances[start : start + _BLOCK] = np.hstack(found).T
+    nearest, distances = (found[:, 0] for found in search(queries, 1))
     order = np.argsort(distances, kind="stable")
     is_right = (is_known & (reference_labels[nearest] == query_labels))[order]
     _, classes = np.unique(query_labels, return_inverse=True)
@@ -125,12 +120,8 @@ class _Ranked:
         for rate in false_alarm_rates:
             allowed = np.floor(rate * alarms[-1] * (1 + 1e-12))
             ends = np.flatnonzero((alarms <= allowed) & self._is_last)
-            found += (
-                [right[ends[-1]] / num_known, self._distances[ends[-1]]]
-                if len(ends)
-                else [
-                    0.0,
-                    -1.0,
-                ]
-            )
+            reached = [0.0, -1.0]
+            if len(ends):
+                reached = [right[ends[-1]] / num_known, self._distances[ends[-1]]]
+            found += reached
         return np.array(found)

@@ -3,7 +3,6 @@
 import dataclasses
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
+from gsp_tf.serving.embedding._parquet import parquet_files, reading_parquet
 from gsp_tf.serving.image_table import column_texts
 from gsp_tf.serving.index import Index
 
@@ -251,31 +251,20 @@ def _of_parquet(path, columns, needs_labels):
 
     first, count = next(read(), None), 0
     for file in files:
-        with _opened(file) as opened:
+        with reading_parquet(file), pq.ParquetFile(file) as opened:
             count += opened.metadata.num_rows
     return VectorSource(read, count, 0 if first is None else first.embeddings.shape[1])
 
 
 def _parquet_files(path):
     """The Parquet files of a folder, or that at the path."""
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-    return [file for file in files if file.suffix == ".parquet"]
-
-
-@contextmanager
-def _opened(file):
-    """A Parquet file, which is named in errors."""
-    try:
-        with pq.ParquetFile(file) as opened:
-            yield opened
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{file} is damaged, or no Parquet file: {error}") from error
+    return [file for file in parquet_files(path) if file.endswith(".parquet")]
 
 
 def _parquet_blocks(file, columns, needs_labels):
     """Blocks of a Parquet file."""
     start = 0
-    with _opened(file) as opened:
+    with reading_parquet(file), pq.ParquetFile(file) as opened:
         names = opened.schema_arrow.names
         missing = {"embedding", "label"} if needs_labels else {"embedding"}
         missing -= set(names)

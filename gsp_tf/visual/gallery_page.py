@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gsp_tf._console import show_progress
-from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
-from gsp_tf.visual.page_parts import Tile, page_template
+from gsp_tf.visual.page_parts import Tile, write_page
 
 
 class Picture(NamedTuple):
@@ -87,8 +86,4 @@ def write_gallery_page(
             pictures = ((one, tile(one.path)) for one in section.pictures)
             yield section._replace(pictures=pictures)
 
-    parts = page_template("gallery.html").generate(title=title, summary=summary, sections=shown())
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        # A file name that is not Unicode appears in a text as lone surrogates.
-        file.writelines(part.encode("utf-8", errors="replace") for part in parts)
-    return Path(path)
+    return write_page(path, "gallery.html", title=title, summary=summary, sections=shown())

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
+from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.visual.style import INK
 
@@ -173,3 +174,27 @@ def page_template(name: str, folder: str = "visual") -> jinja2.Template:
         lstrip_blocks=True,
     )
     return environment.get_template(name)
+
+
+def write_page(path: PathLike, template: str, **values: object) -> Path:
+    """Writes a page from a template part by part, so that values can be made while it is written.
+
+    Args:
+        path: file to write; an existing file is replaced in one step.
+        template: file name of the template.
+        values: what the template names.
+
+    Returns:
+        The path of the page.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_page(f"{folder}/a.html", "page.html", title="Groups").name
+        'a.html'
+    """
+    parts = page_template(template).generate(**values)
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        # A file name that is not Unicode appears in a text as lone surrogates.
+        file.writelines(part.encode("utf-8", errors="replace") for part in parts)
+    return Path(path)

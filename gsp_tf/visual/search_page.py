@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gsp_tf._console import show_progress
-from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
-from gsp_tf.visual.page_parts import Tile, jpeg_uri, page_template
+from gsp_tf.visual.page_parts import Tile, jpeg_uri, write_page
 
 _MOST = 500
 _EXPLAINED = 6
@@ -66,7 +65,9 @@ def write_search_page(
     found = [(query, [_Found(*one) for one in of[:_MOST]], len(of)) for query, of in searches]
     files = [file for query, of, _ in found for file in (query, *(one.path for one in of))]
     tiles = map(tile, show_progress(files, "Writing the page", len(files)))
-    parts = page_template("search.html").generate(
+    return write_page(
+        path,
+        "search.html",
         title=_title([query for query, _ in searches]),
         summary=summary,
         hint=hint,
@@ -76,10 +77,6 @@ def write_search_page(
         ),
         most=_MOST,
     )
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        # A file name that is not Unicode appears in a text as lone surrogates.
-        file.writelines(part.encode("utf-8", errors="replace") for part in parts)
-    return Path(path)
 
 
 def _pairs(pairs, query, neighbours):

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import http.server
 import re
-import shutil
 import socket
 import threading
 import time
@@ -13,8 +12,9 @@ from urllib.parse import urlsplit
 import numpy as np
 import processes
 import pytest
+from chromium import chromium
 from PIL import Image
-from playwright.sync_api import Error, expect, sync_playwright
+from playwright.sync_api import Error, expect
 
 expect.set_options(timeout=60_000)
 
@@ -65,15 +65,8 @@ def kept(folder):
 @pytest.fixture(scope="module")
 def browser():
     """Chromium."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu"]
-        arguments.append(f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1")
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+    with chromium(f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1") as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -58,12 +58,13 @@ class CleanedImages(NamedTuple):
 
 
 def read_images(
-    sources: Sequence[PathLike],
+    sources: PathLike | Sequence[PathLike],
     run: PathLike | None,
     out: Path,
     splits: Recipe | None = None,
 ) -> CleanedImages:
     """Reads images and their embeddings; new ones are computed and kept in a folder."""
+    sources = sources if isinstance(sources, list | tuple) else [sources]
     if not sources:
         raise ValueError("Name a folder of images, a run, an index or a file of embeddings.")
     runs = [source for source in sources if (Path(source) / "recipe.yaml").is_file()]
@@ -118,7 +119,7 @@ def _part(path):
         names += map(_located, block.names)
         labels += block.labels
         has_sets &= _SPLIT in block.columns
-        sets += block.columns.get(_SPLIT, [])
+        sets += list(block.columns.get(_SPLIT, []))
     return Part(names, labels, sets if has_sets else None, embeddings, source.metric, source.model)
 
 

@@ -14,9 +14,9 @@ from gsp_tf.data import identical_files, shared_images
 from gsp_tf.evaluation import distances_of_pairs, joined_groups, near_duplicate_groups
 from gsp_tf.recipe import Recipe
 from gsp_tf.serving._metadata import check_same_model
+from gsp_tf.serving._tables import write_table
 from gsp_tf.serving.cleaning._images import CleanedImages, read_images
 from gsp_tf.serving.cleaning._pages import ordered_rows, write_duplicates_page
-from gsp_tf.serving.cleaning._tables import write_table
 from gsp_tf.serving.cleaning.altered_copies import DuplicateDistance, calibrate_on_copies
 from gsp_tf.serving.thresholds import Thresholds
 
@@ -129,7 +129,6 @@ def find_duplicates(
             ...
         FileNotFoundError: no/such/folder does not exist.
     """
-    sources = sources if isinstance(sources, list | tuple) else [sources]
     if distance is not None and thresholds is not None:
         raise ValueError("Give a distance or thresholds, not both.")
     out = Path(out)

@@ -10,9 +10,9 @@ from gsp_tf._console import counted
 from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import LabelVotes, label_votes
+from gsp_tf.serving._tables import write_table
 from gsp_tf.serving.cleaning._images import read_images
 from gsp_tf.serving.cleaning._pages import write_labels_page
-from gsp_tf.serving.cleaning._tables import write_table
 
 
 class LabelErrors(NamedTuple):
@@ -85,7 +85,6 @@ def find_label_errors(
             ...
         FileNotFoundError: no/such/folder does not exist.
     """
-    sources = sources if isinstance(sources, list | tuple) else [sources]
     out = Path(out)
     with locked(out):
         images = read_images(sources, run, out)

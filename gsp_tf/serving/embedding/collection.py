@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gsp_tf._typing import PathLike
+from gsp_tf.serving.embedding._parquet import parquet_files, reading_parquet
 
 _READ = ("path", "bytes", "label")
 _WRITTEN = ("embedding", "file_size", "file_time")
@@ -60,7 +61,11 @@ class Collection:
 
     def __init__(self, path: PathLike):
         path = Path(path).absolute()
-        self.files = _parquet_files(path)
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist; expected a Parquet file or a folder.")
+        self.files = parquet_files(path)
+        if not self.files:
+            raise ValueError(f"There are no Parquet files (*.parquet) in {path}.")
         self.counts: list[int] = []
         self.columns: dict[str, pa.DataType] = {}
         digest = hashlib.sha256()
@@ -136,28 +141,11 @@ class Collection:
         return _CollectionBatch(names, labels, images, columns)
 
 
-def _parquet_files(path: Path) -> list[str]:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; expected a Parquet file or a folder.")
-    if path.is_file():
-        return [str(path)]
-    files = [
-        str(file)
-        for file in path.rglob("*.parquet")
-        if not any(part.startswith(".") for part in file.relative_to(path).parts)
-    ]
-    if not files:
-        raise ValueError(f"There are no Parquet files (*.parquet) in {path}.")
-    return sorted(files)
-
-
 def _checked(file: str) -> tuple[int, bytes, dict[str, pa.DataType]]:
     """Checks the types of a file; returns its number of rows, footer and other columns."""
-    try:
+    with reading_parquet(file):
         metadata = pq.read_metadata(file)
         schema = metadata.schema.to_arrow_schema()
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{file} is damaged, or no Parquet file: {error}") from error
     types = {field.name: field.type for field in schema}
     text, binary = (pa.string(), pa.large_string()), (pa.binary(), pa.large_binary())
     problems = [

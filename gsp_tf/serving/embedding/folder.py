@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._metadata import Metadata, ModelInfo
+from gsp_tf.serving.embedding._parquet import reading_parquet
 
 FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 _CORRUPT = b"corrupt"
@@ -214,20 +215,14 @@ class EmbeddingsFolder:
 
     def shard_schema(self, number: int) -> pa.Schema:
         """The names and types of the columns of a shard."""
-        try:
+        with reading_parquet(self.shard_path(number)):
             return pq.read_schema(self.shard_path(number))
-        except pa.ArrowException as error:
-            raise ValueError(f"{self.shard_path(number)} is damaged: {error}") from error
 
     def summarize_shard(self, number: int) -> _ShardSummary:
         """Reads only the footer of a shard; raises `ValueError` if damaged."""
         path = self.shard_path(number)
-        try:
+        with reading_parquet(path):
             footer = pq.read_metadata(path)
-        except (pa.ArrowException, OSError) as error:
-            if not path.is_file():
-                raise
-            raise ValueError(f"{path} is damaged: {error}") from error
         return _ShardSummary(footer.num_rows, *_notes(footer.metadata, path))
 
     def write_corrupt(self, corrupt: list[tuple[str, str]]) -> None:
@@ -252,13 +247,8 @@ def _notes(metadata: dict | None, path: Path) -> tuple[list, list]:
 
 def read_table(path: Path, columns: dict[str, pa.DataType]) -> pa.Table:
     """Reads a Parquet file; raises `ValueError` unless it has the given columns and types."""
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            found = {field.name: field.type for field in file.schema_arrow}
-            if columns.items() <= found.items():
-                return file.read()
-    except (pa.ArrowException, OSError) as error:
-        if not path.is_file():
-            raise
-        raise ValueError(f"{path} is damaged: {error}") from error
+    with reading_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        found = {field.name: field.type for field in file.schema_arrow}
+        if columns.items() <= found.items():
+            return file.read()
     raise ValueError(f"{path} has the columns {found}; expected {columns}.")

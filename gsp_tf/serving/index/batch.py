@@ -1,18 +1,15 @@
 """Search for many queries at once, with the results in a file."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from gsp_tf._console import show_progress
-from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._metadata import check_same_model
+from gsp_tf.serving._tables import writing_table
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.embedding._listing import list_images
 from gsp_tf.serving.index.image_index import Index
@@ -105,7 +102,7 @@ def search_many(
     searched = open_searched(model, index, k, thresholds, rerank, where, dim)
     counts = {"queries": 0, "unreadable": 0}
     decisions: dict[str, int] = {}
-    with _writing(out) as write:
+    with writing_table(out, _SCHEMA) as write:
         for names, problems, found in _searches(searched, queries, excluded):
             write(_table(names, problems, found))
             counts["queries"] += len(names)
@@ -165,12 +162,3 @@ def _table(names, problems, found):
             rows.append({"query": name, "problem": problem})
         rows += [{"query": name, **neighbour._asdict()} for neighbour in of_query]
     return pa.Table.from_pylist(rows, _SCHEMA)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[Callable[[pa.Table], None]]:
-    """A function that appends tables to a file, which appears when all is written."""
-    with replacing(path) as temporary:
-        writer = pq.ParquetWriter if path.suffix.lower() == ".parquet" else pa_csv.CSVWriter
-        with writer(temporary, _SCHEMA) as opened:
-            yield opened.write_table

@@ -144,6 +144,7 @@ def compare_indexes(
         ValueError: If there are fewer than two vectors, or an argument is out of range.
 
     Example:
+        >>> from gsp_tf.serving import VectorBlock
         >>> rng = np.random.default_rng(0)
         >>> names = [str(row) for row in range(400)]
         >>> blocks = [VectorBlock(names, [None] * 400, rng.normal(size=(400, 8)))]

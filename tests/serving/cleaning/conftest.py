@@ -1,5 +1,6 @@
 import json
 
+import keras
 import numpy as np
 import pytest
 from embedded import save_run
@@ -37,6 +38,7 @@ def colours_run(colours):
     file = colours.parent / "recipe.yaml"
     file.write_text(RECIPE.format(path=json.dumps(str(colours))), encoding="utf-8")
     folder = RunFolder.create(colours.parent / "run", load_recipe(file))
+    keras.utils.set_random_seed(0)
     build_learner(folder.recipe(), num_classes=2, channels=3).save(folder.model_path)
     return folder.path
 

@@ -21,7 +21,7 @@ from gsp_tf.serving import (
 )
 from gsp_tf.serving.cleaning import _kept
 
-NEAR = 0.035  # altered copies are up to 0.023 away, other images 0.049 or more
+NEAR = 0.035  # altered copies are up to 0.022 away, other images 0.060 or more
 
 PLANTED = [
     {"0.png", "identical.png", "quality.jpg"},
@@ -94,7 +94,7 @@ def test_identical_files_need_no_model(photos, tmp_path, command):
 def test_a_second_call_embeds_only_new_and_changed_files(
     colours_run, photos, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(_kept, "_SHARD", 5)
+    monkeypatch.setattr(_kept, "_SHARD", 15)
     out, folder = tmp_path / "out", photos[1]
     assert find_duplicates(photos, out, colours_run, NEAR).num_new == 29
     again = find_duplicates(photos, out, colours_run, NEAR)
@@ -117,10 +117,10 @@ def test_after_a_killed_process_only_missing_images_are_embedded(
 ):
     arguments = ["dedup", *photos, "--run", colours_run, "--distance", NEAR]
     arguments += ["--out", tmp_path / "out"]
-    small = "from gsp_tf.serving.cleaning import _kept; _kept._SHARD = 8\n"
+    small = "from gsp_tf.serving.cleaning import _kept; _kept._SHARD = 12\n"
     kill_command(*arguments, renaming=3, ending=".parquet", code=small)
     found = find_duplicates(photos, tmp_path / "out", colours_run, NEAR)
-    assert found.num_new == 29 - 16
+    assert found.num_new == 29 - 24
     assert sorted(map(sorted, groups_of(found))) == sorted(map(sorted, PLANTED))
 
 
@@ -181,9 +181,7 @@ def test_the_distance_is_measured_on_altered_copies_and_kept(
         assert found.distance == pytest.approx(np.sort(nearest)[rank], rel=1e-3)
     doubled = [*files, files[0]]
     found = calibrate_on_copies(colours_run, doubled, embeddings[[*range(24), 0]], 0)
-    assert found.distance == pytest.approx(
-        np.sort(between[1:, 1:][~np.eye(23, dtype=bool)])[0], rel=1e-3
-    )
+    assert found.distance == pytest.approx(nearest[1:].min(), rel=1e-3)
     with pytest.raises(ValueError, match="Only 5 images can be read, too few"):
         calibrate_on_copies(colours_run, files[:5], embeddings[:5])
 

@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import sync_playwright
+from chromium import chromium
 from sklearn.datasets import load_digits
 
 from gsp_tf.serving import find_duplicates, find_label_errors
@@ -65,14 +65,8 @@ def test_an_image_in_the_folder_of_another_class_is_found(colours, colours_run, 
 @pytest.fixture(scope="module")
 def browser():
     """Chromium."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu"]
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 def test_pages_show_every_picture_and_load_nothing(

@@ -6,7 +6,7 @@ import pytest
 from embedded import write_embeddings
 from PIL import Image
 
-from gsp_tf.serving import Index, build_index, compare_indexes, vector_source
+from gsp_tf.serving import Index, build_index, compare_indexes
 from gsp_tf.serving.index.compare import COMPARED
 
 
@@ -61,21 +61,6 @@ def test_measured_bytes_are_those_of_the_files(source, vectors, tmp_path, kind, 
     if kind == "sq8":
         expected = segment.vectors.bytes * found.vectors / 1200
         assert measured.memory_bytes * found.vectors == pytest.approx(expected, rel=0.05)
-
-
-def test_every_source_of_vectors_has_the_same_ones(source, vectors, tmp_path):
-    build_index(source, tmp_path / "index")
-    np.savez(tmp_path / "a.npz", embeddings=vectors)
-    for path in (
-        source,
-        tmp_path / "index",
-        tmp_path / "a.npz",
-        source / "embeddings-00000.parquet",
-    ):
-        opened = vector_source(path)
-        read = np.concatenate([block.embeddings for block in opened.blocks()])
-        assert (opened.count, opened.dim) == read.shape
-        np.testing.assert_allclose(read, vectors[: opened.count], atol=1e-6)
 
 
 def test_a_sample_is_said_to_be_one(source, command):

@@ -1,5 +1,7 @@
 """Tables of images as CSV or Parquet."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,13 @@ def write_table(path: Path, columns: dict[str, Any]) -> None:
     }
     arrays = {name: pa.array(of, pa.string()) for name, of in text.items()}
     table = pa.table({name: arrays.get(name, of) for name, of in columns.items()})
-    with replacing(path) as temporary:
-        if path.suffix == ".csv":
-            pa_csv.write_csv(table, temporary)
-        else:
-            pq.write_table(table, temporary)
+    with writing_table(path, table.schema) as write:
+        write(table)
+
+
+@contextmanager
+def writing_table(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """A function that appends tables to a file, which appears when all is written."""
+    writer = pq.ParquetWriter if path.suffix.lower() == ".parquet" else pa_csv.CSVWriter
+    with replacing(path) as temporary, writer(temporary, schema) as opened:
+        yield opened.write_table

@@ -1,0 +1,103 @@
+"""Embeddings from anywhere, in blocks."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedded import edit_json, random_embeddings, write_embeddings
+
+from gsp_tf.serving import build_index, vector_source
+
+COUNT = 1500
+LABELS = [None if row % 5 == 0 else f"class {row % 3}" for row in range(COUNT)]
+PATHS = [f"/photos/{row:04}.png" for row in range(COUNT)]
+CAMERAS = [row % 4 for row in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return random_embeddings(COUNT).astype("float32")
+
+
+def joined(source):
+    """The names, labels, embeddings and cameras of all blocks, of which each is small."""
+    blocks = list(source.blocks())
+    assert max(len(block.names) for block in blocks) <= 1024
+    assert [len(block.names) for block in source.blocks()] == [len(b.names) for b in blocks]
+    names = [name for block in blocks for name in block.names]
+    labels = [label for block in blocks for label in block.labels]
+    cameras = [camera for block in blocks for camera in block.columns.get("camera", [])]
+    return names, labels, np.concatenate([block.embeddings for block in blocks]), cameras
+
+
+def test_every_source_says_the_same_about_its_images(vectors, tmp_path):
+    folder = write_embeddings(tmp_path / "e", vectors, PATHS, LABELS, shard_size=1200)
+    texts = ["" if label is None else label for label in LABELS]
+    np.savez(
+        tmp_path / "a.npz", embeddings=vectors, paths=PATHS, labels=texts, camera=CAMERAS, other=[1]
+    )
+    columns = {"path": PATHS, "label": LABELS, "camera": CAMERAS}
+    table = pa.table({"embedding": list(vectors.astype(float)), **columns})
+    (tmp_path / "parts" / ".hidden").mkdir(parents=True)
+    for number, start in enumerate((0, 1100)):
+        part = table.slice(start, 1100 if start == 0 else None)
+        pq.write_table(part, tmp_path / "parts" / f"{number}.parquet")
+    (tmp_path / "parts" / ".hidden" / "0.parquet").write_bytes(b"not read")
+    index = build_index(folder, tmp_path / "index").path
+    for path in (folder, index, tmp_path / "parts", tmp_path / "a.npz"):
+        source = vector_source(path, ["camera", "nothing"])
+        names, labels, embeddings, cameras = joined(source)
+        assert (source.count, source.dim) == embeddings.shape and source.name == str(path)
+        np.testing.assert_allclose(embeddings, vectors, atol=1e-6)
+        assert names == PATHS and labels == (texts if path.suffix == ".npz" else LABELS)
+        has_cameras = path not in (folder, index)
+        assert cameras == (list(map(str, CAMERAS)) if has_cameras else [])
+        assert (source.metric, source.model is None) == (
+            (None, True) if has_cameras else ("euclidean", False)
+        )
+
+
+def test_images_without_a_path_are_named_by_their_row(vectors, tmp_path):
+    paths = [None if row % 2 else path for row, path in enumerate(PATHS)]
+    split = [None if row % 7 else "test" for row in range(COUNT)]
+    table = pa.table({"embedding": vectors.tolist(), "path": paths, "split": split})
+    pq.write_table(table, tmp_path / "a.parquet")
+    names = joined(vector_source(tmp_path / "a.parquet"))[0]
+    assert names == [path or f"{tmp_path}/a.parquet#{row}" for row, path in enumerate(paths)]
+    (block, _) = vector_source(tmp_path / "a.parquet", ["split"]).blocks()
+    assert block.columns["split"].tolist() == [text or "" for text in split[:1024]]
+    assert block.has_paths and block.labels == [None] * 1024
+    np.savez(tmp_path / "a.npz", embeddings=vectors)
+    blocks = list(vector_source(tmp_path / "a.npz").blocks())
+    assert blocks[1].names[-1] == f"{tmp_path}/a.npz#1499" and not blocks[1].has_paths
+
+
+def test_what_cannot_be_read(vectors, tmp_path):
+    np.savez(tmp_path / "a.npz", embeddings=vectors)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-90])
+    np.save(tmp_path / "one.npy", vectors)
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    pq.write_table(pa.table({"embedding": vectors.tolist()}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"embedding": [[1.0]] * 5 + [[1.0, 2.0]] * 5}), tmp_path / "b.parquet")
+    empty = pa.table({"embedding": pa.array([], pa.list_(pa.float32()))})
+    pq.write_table(empty, tmp_path / "none.parquet")
+    (tmp_path / "text").mkdir()
+    dims = tmp_path / "dims"
+    dims.mkdir()
+    for dim in (2, 3):
+        pq.write_table(pa.table({"embedding": [[1.0] * dim]}), dims / f"{dim}.parquet")
+    folder = write_embeddings(tmp_path / "e", vectors[:30])
+    edit_json(folder / "embeddings.json", outcome={"embedded": 31, "corrupt": 0, "lengths": [1, 1]})
+    for name, needs_labels, message in (
+        ("a.npz", True, "a.npz cannot be read; expected arrays labels and embeddings"),
+        ("cut.npz", False, "cut.npz cannot be read; expected arrays embeddings"),
+        ("one.npz", False, "one.npz cannot be read; expected arrays embeddings"),
+        ("a.parquet", True, "a.parquet lacks the column label; received embedding."),
+        ("b.parquet", False, "b.parquet must hold embeddings of one length"),
+        ("none.parquet", False, "none.parquet holds no embeddings."),
+        ("text", False, "text holds no embeddings that can be read; expected a run folder"),
+        ("dims", False, "dims holds embeddings of different dimensions, 2 and 3"),
+        ("e", False, "e does not hold 31 embeddings, as expected"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            list(vector_source(tmp_path / name, needs_labels=needs_labels).blocks())

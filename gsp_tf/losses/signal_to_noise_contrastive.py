@@ -1,6 +1,7 @@
 """Contrastive loss with signal-to-noise distances (Yuan et al., CVPR 2019)."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
@@ -51,7 +52,9 @@ class SignalToNoiseContrastiveLoss(PairLoss):
         # Below, the centred components are no more than the rounding error of the mean.
         rounding = 16.0 * keras.config.epsilon() ** 2
         powers = ops.sum(ops.square(pairs.anchors), axis=1, keepdims=True)
-        has_signal = signals > rounding * powers
+        # The square of a signal is part of the gradient, and must not be 0 where the signal is not.
+        smallest = float(np.finfo(keras.backend.standardize_dtype(signals.dtype)).tiny) ** 0.5
+        has_signal = signals > ops.maximum(rounding * powers, smallest)
         counted = ops.logical_and(has_signal, pairs.positives + pairs.negatives > 0)
         noises = pairwise_distances(anchors, references, squared=True, where=counted)
         distances = noises / ops.where(has_signal, signals, 1.0)

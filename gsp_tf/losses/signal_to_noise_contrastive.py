@@ -53,13 +53,18 @@ class SignalToNoiseContrastiveLoss(PairLoss):
         rounding = 16.0 * keras.config.epsilon() ** 2
         powers = ops.sum(ops.square(pairs.anchors), axis=1, keepdims=True)
         # The square of a signal is part of the gradient, and must not be 0 where the signal is not.
-        smallest = float(np.finfo(keras.backend.standardize_dtype(signals.dtype)).tiny) ** 0.5
+        limits = np.finfo(keras.backend.standardize_dtype(signals.dtype))
+        smallest = float(limits.tiny) ** 0.5
         has_signal = signals > ops.maximum(rounding * powers, smallest)
         counted = ops.logical_and(has_signal, pairs.positives + pairs.negatives > 0)
         noises = pairwise_distances(anchors, references, squared=True, where=counted)
         distances = noises / ops.where(has_signal, signals, 1.0)
-        return mean_of_nonzero(
-            ops.relu(distances - self.positive_margin), ops.where(has_signal, pairs.positives, 0.0)
-        ) + mean_of_nonzero(
-            ops.relu(self.negative_margin - distances), ops.where(has_signal, pairs.negatives, 0.0)
+
+        def cost(excess, counts):
+            # A distance that equals its margin but for rounding costs nothing.
+            excess = ops.where(excess > 16.0 * float(limits.eps), excess, 0.0)
+            return mean_of_nonzero(excess, ops.where(has_signal, counts, 0.0))
+
+        return cost(distances - self.positive_margin, pairs.positives) + cost(
+            self.negative_margin - distances, pairs.negatives
         )

@@ -82,6 +82,7 @@ OTHER_VALUES = {
     "histogram": {"singles"},
     "instance": {*BATCHES} - {"no_positives"},
     "ranked_list": {"coincident", "zeros"},  # negatives at distance 0
+    "signal_to_noise_0.2_3": {"ties"},  # rounding of a distance at its margin adds a pair
     "smooth_ap": {*BATCHES} - {"square"},
 }
 # Where two distances are equal, rounding decides which has the gradient. At a cosine of 0 the

@@ -87,7 +87,9 @@ class DynamicSoftMarginLoss(LossLayer):
                 counts = counts + ops.segment_sum(part, nodes, self.num_bins)
             return (counts,)
 
-        (counts,) = fold_marked(positives > 0, add, (ops.zeros_like(ops.convert_to_tensor(self.histogram)),))
+        (counts,) = fold_marked(
+            positives > 0, add, (ops.zeros_like(ops.convert_to_tensor(self.histogram)),)
+        )
         histogram = self._updated(counts, training)
         cumulated = ops.cumsum(histogram)
 

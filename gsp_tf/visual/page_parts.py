@@ -1,6 +1,7 @@
 """Parts of web pages: templates, and images and figures as text for a page."""
 
 import base64
+import functools
 import io
 from pathlib import Path
 from typing import NamedTuple
@@ -165,15 +166,20 @@ def page_template(name: str, folder: str = "visual") -> jinja2.Template:
         >>> page_template("page.html").render(title="a < b").count("a &lt; b")
         1
     """
+    return _templates(folder).get_template(name)
+
+
+@functools.cache
+def _templates(folder):
+    """The templates of a folder, which are compiled once."""
     loaders = [jinja2.PackageLoader("gsp_tf", place) for place in (folder, "visual")]
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.ChoiceLoader(loaders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name)
 
 
 def write_page(path: PathLike, template: str, **values: object) -> Path:

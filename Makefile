@@ -19,6 +19,10 @@ ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 ADDONS := .venv-addons
 PML := .venv-pml
 
+# A worker has one core. Python keeps what it compiles, and pytest the tests that it rewrites.
+test test-torch test-jax: export OMP_NUM_THREADS ?= 1
+test test-torch test-jax: export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo test test-torch test-jax bench docs check-addons reference-pml clean
 
 demo: $(INSTALLED)

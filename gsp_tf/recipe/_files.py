@@ -208,7 +208,8 @@ def _recipe(layers, resolve):
             arguments = {key: value for key, value in given.items() if key != "name"}
             classes[section] = ClassRecipe(given["name"], arguments)
     try:
-        sections = parser.instantiate(parser.parse_object(values))
+        # The sections have their own defaults, and the parser takes long to fill them in.
+        sections = parser.instantiate(parser.parse_object(values, defaults=False))
     except ArgumentError as error:
         raise ValueError(readable(str(error), parser)) from error
     recipe = Recipe(**{**vars(sections), **dict.fromkeys(CLASS_SECTIONS), **_CLASSES, **classes})

@@ -45,6 +45,15 @@ class Splits(NamedTuple):
         """Images that results and reports show: the gallery, or the test images without one."""
         return self.test if self.gallery is None else self.gallery
 
+    @property
+    def sets(self) -> dict[str, ImageSet]:
+        """The sets of images by name; a set with two names is there once, by the first of them."""
+        found: dict[str, ImageSet] = {}
+        for name, images in self._asdict().items():
+            if images is not None and all(images is not other for other in found.values()):
+                found[name] = images
+        return found
+
 
 def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
     """Load the images of a recipe, with disjoint classes for training and test.

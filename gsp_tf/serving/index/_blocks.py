@@ -73,7 +73,7 @@ class EmbeddedBlocks:
         schema = pa.schema(ITEM_COLUMNS)
         items = pa.table([pa.array(ids), pa.array(shard.paths), shard.labels], schema=schema)
         columns = {n: values for n, values in shard.columns.items() if n not in _NOT_METADATA}
-        found = plain_columns(pa.table(columns))
+        found = plain_columns(pa.table(columns), self._folder.path)
         metadata = {name: found[name] for name in found.column_names}
         if self._table is not None:
             metadata |= metadata_of(self._table, shard.paths)

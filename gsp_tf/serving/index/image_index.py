@@ -207,13 +207,20 @@ class Index:
                 f"{k}."
             )
 
+    def column(self, name: str, ids: Sequence[int]) -> pa.ChunkedArray:
+        """The values of one of the `columns` for the images with these ids."""
+        if name not in self.columns:
+            there = listed(list(self.columns))
+            raise ValueError(f"The index {self.path} has no column {name}; it has {there}.")
+        return self._items[name].take(pa.array(self._rows(ids)))
+
     def paths(self, ids: Sequence[int]) -> list[str]:
         """The paths of the images with these ids."""
-        return self._items["path"].take(pa.array(self._rows(ids))).to_pylist()
+        return self.column("path", ids).to_pylist()
 
     def labels(self, ids: Sequence[int]) -> list[str | None]:
         """The labels of the images with these ids, `None` where unknown."""
-        return self._items["label"].take(pa.array(self._rows(ids))).to_pylist()
+        return self.column("label", ids).to_pylist()
 
     @property
     def has_tokens(self) -> bool:

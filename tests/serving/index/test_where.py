@@ -181,6 +181,12 @@ def test_all_images_that_meet_a_condition_can_be_found(with_columns, kind, tmp_p
     condition = "camera == 2 and year > 2020"
     kept = np.flatnonzero(FRAME.eval(condition))
     excluded = kept[:3]
+    np.testing.assert_array_equal(  # ids that met a condition stand for it
+        index.search(random_embeddings(2, seed=9), 5, excluded, index.matching(condition)),
+        index.search(random_embeddings(2, seed=9), 5, excluded, condition),
+    )
+    with pytest.raises(ValueError, match="has no image of id 300"):
+        index.search(random_embeddings(1), 1, where=[1, 300])
     ids, _ = index.search(random_embeddings(2, seed=9), len(kept) - 3, excluded, condition)
     assert [sorted(row) for row in ids] == [kept[3:].tolist()] * 2
     with pytest.raises(ValueError, match=f"between 1 and {len(kept) - 3}, .* without"):

@@ -177,22 +177,7 @@ def page_template(name: str, folder: str = "visual") -> jinja2.Template:
 
 
 def write_page(path: PathLike, template: str, **values: object) -> Path:
-    """Writes a page from a template part by part, so that values can be made while it is written.
-
-    Args:
-        path: file to write; an existing file is replaced in one step.
-        template: file name of the template.
-        values: what the template names.
-
-    Returns:
-        The path of the page.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_page(f"{folder}/a.html", "page.html", title="Groups").name
-        'a.html'
-    """
+    """Writes a page from a template part by part, so that values can be made on the way."""
     parts = page_template(template).generate(**values)
     with replacing(path) as temporary, open(temporary, "wb") as file:
         # A file name that is not Unicode appears in a text as lone surrogates.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnreadableImageError,
         check_image,
         decode_image,
+        image_size,
         read_image,
     )
     from gsp_tf.data.images.encoded_images import EncodedImages, FileImages
@@ -76,6 +77,7 @@ __all__ = [
     "halve_classes",
     "identical_files",
     "identical_images",
+    "image_size",
     "is_upright_jpeg",
     "load_cars196",
     "load_cifar10",

@@ -88,8 +88,7 @@ def data_facts(recipe, folds):
 
 def shared_facts(splits):
     """The identical images that the sets of `Splits` share, if their contents can be compared."""
-    sets = {id(images): (name, images) for name, images in reversed(splits._asdict().items())}
-    sets = {name: images for name, images in reversed(sets.values()) if images is not None}
+    sets = splits.sets
     numbers = identical_images(list(sets.values()))
     if numbers is None:
         return {}

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from gsp_tf._console import counted, listed
 from gsp_tf._typing import PathLike
+from gsp_tf.serving._tables import as_text
 
 
 class ImageTable:
@@ -86,7 +87,7 @@ class ImageTable:
         Raises:
             ValueError: if the table lacks an image.
         """
-        wanted = pa.array([located(path) for path in paths], pa.string())
+        wanted = pa.array([as_text(located(path)) for path in paths], pa.string())
         rows = pc.index_in(wanted, value_set=self._paths)
         if rows.null_count:
             missing = wanted.filter(pc.is_null(rows)).to_pylist()

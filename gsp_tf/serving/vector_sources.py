@@ -188,7 +188,7 @@ def _block(file, paths, labels, embeddings, columns=None, first=0):
     names = [f"{file}#{row}" for row in range(first, first + count)]
     if paths is not None:
         folder, both = os.path.dirname(file), zip(paths, names, strict=True)
-        names = [name if path is None else located(path, folder) for path, name in both]
+        names = [located(path, folder) if path else name for path, name in both]
     labels = [None] * count if labels is None else labels
     return VectorBlock(names, labels, embeddings, columns or {}, paths is not None)
 

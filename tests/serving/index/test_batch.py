@@ -62,6 +62,13 @@ def test_a_name_that_is_not_text_is_written_as_text(run, images, tmp_path, comma
     code, _, errors = command("search", run, tmp_path / "odd", "--k", 1, "--out", out)
     assert code == 0, errors
     (row,) = rows(out)
+    table = tmp_path / "cameras.csv"
+    table.write_text(
+        "\n".join(["path,camera", *(f"{p},1" for p in images.rglob("*.png"))]), "utf-8"
+    )
+    options = "--exclude-same", "camera", "--table", table
+    code, _, errors = command("search", run, tmp_path / "odd", *options, "--out", out)
+    assert code == 1 and f"cameras.csv lacks 1 image: {tmp_path}/odd/\\udcff.png" in errors
     assert row["query"] == f"{tmp_path}/odd/\\udcff.png" and row["path"] == str(query)
 
 

@@ -69,8 +69,9 @@ def test_distances_of_rescoring_by_vectors_are_exact(rescored, kind):
 
 
 def test_a_search_copies_no_ids(rescored, monkeypatch):
-    index = Index(rescored["sq8", "vectors"], mapped=True)
-    expected = index.search(QUERIES[:5], 10)[0]
+    path = rescored["sq8", "vectors"]
+    expected = Index(path).search(QUERIES[:5], 10)[0]
+    index = Index(path, mapped=True)
     monkeypatch.setattr(faiss, "vector_to_array", None)
     np.testing.assert_array_equal(index.search(QUERIES[:5], 10)[0], expected)
 

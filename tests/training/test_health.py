@@ -118,13 +118,14 @@ def test_misses_positives_under_a_wrapper():
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", NAMES["loss"])
-def test_measures_every_loss_of_a_recipe(name):
+@pytest.mark.parametrize(
+    "name", [x for x in NAMES["loss"] if issubclass(named("loss", x), keras.layers.Layer)]
+)
+def test_measures_every_loss_with_variables(name):
     make = named("loss", name)
     given = {"num_classes": CLASSES, "num_proxies": 8, "terms": [losses.ContrastiveLoss()]}
     loss = make(**{k: given[k] for k in given.keys() & inspect.signature(make).parameters.keys()})
-    if isinstance(loss, keras.layers.Layer):
-        loss.build((None,), (None, 8))
+    loss.build((None,), (None, 8))
     health = HealthCheck()
     health.set_model(SimpleNamespace(embedding_loss=loss))
     health._forward = ops.convert_to_tensor

@@ -25,6 +25,8 @@ _FILLED_IN = {
     "miner": set(),
     "loss_wrapper": {"num_groups"},
 }
+_OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face", "vicreg"}
+"""Losses that depend on the length of embeddings, which is 1 after every head."""
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
 
 
@@ -239,6 +241,17 @@ def _check_losses(recipe):
             f"miner.name={miner.name} chooses pairs, and loss.name={loss.name} is not a loss over "
             "pairs."
         )
+    names = [loss.name, *(term["name"] for term in loss.arguments.get("terms", ()))]
+    chosen = [("loss", name) for name in names]
+    for section, name in chosen + ([] if wrapper is None else [("loss_wrapper", wrapper.name)]):
+        if name in _OF_LENGTHS:
+            raise ValueError(
+                f"loss.name={name} depends on the length of the embeddings, and those of a recipe "
+                "have length 1. Train with gsp_tf.training.MetricLearner and a model of your own."
+            )
+        if hasattr(named(section, name), "views_loss") and recipe.data.images_per_class != 2:
+            accepted = f"2 with {section}.name={name}, which compares two views"
+            recipe.data.refuse("images_per_class", accepted)
     if wrapper is not None and wrapper.name == "matryoshka":
         dims, dim = wrapper.arguments["dims"], recipe.embedding.dim
         if has_branches(recipe):

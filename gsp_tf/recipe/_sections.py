@@ -290,10 +290,8 @@ class Recipe(Section):
         pooling: pooling of the local features; docs/poolings.md lists them.
         loss: loss on embeddings; docs/losses.md has formulas. The number of classes is filled in.
         miner: which pairs a loss over pairs uses; null uses all.
-        loss_wrapper: wrapper of the loss: cross_batch_memory or multi_level_distance_regularization
-            for a loss over pairs, proxy_synthesis or virtual_class for a loss with proxies,
-            matryoshka for prefixes of the embedding with either, grouped for any loss with a
-            grouping head; null is none.
+        loss_wrapper: loss around the loss, such as cross_batch_memory or matryoshka; docs/losses.md
+            lists them; grouped goes with the grouping heads; null is none.
         loss_weights: weight of the loss of each branch of coded_residual or dense_branches, such as
             {first: 1.0, second: 0.1}; 1 for a branch that is left out.
         zero_shot: zero-shot loss on attributes.

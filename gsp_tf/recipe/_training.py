@@ -117,7 +117,7 @@ class TrainingRecipe(Section, path="training"):
             say.
         chunk_size: largest number of images that a step embeds at a time; null is the whole batch.
             The loss and its gradient are those of the whole batch, in the memory of a chunk, for
-            about half as much computation again (gradient caching, Gao et al. 2021).
+            about a third more computation (gradient caching, Gao et al. 2021).
         precision: Keras dtype policy of the embedder.
         jit_compile: compile the training step with XLA.
         patience: end training after this many epochs without a better value of the metric that

@@ -3,6 +3,7 @@
 # `make test-torch` runs the tests of operations, layers, losses and trainings on PyTorch, and
 # `make test-jax` on JAX.
 # `make reference-pml` writes what pytorch-metric-learning computes, in .venv-pml, for the tests.
+# `make package` builds the wheel and the sdist in dist/, checks both, and tries the wheel alone.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
 VENV := .venv
@@ -18,8 +19,10 @@ ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 	$$python --version >/dev/null 2>&1 && echo $$python && exit; done; echo python3)
 ADDONS := .venv-addons
 PML := .venv-pml
+PACKAGE := .venv-package
+WHEEL := .venv-wheel
 
-.PHONY: demo test test-torch test-jax bench docs check-addons reference-pml clean
+.PHONY: demo test test-torch test-jax bench docs package check-addons reference-pml clean
 
 demo: $(INSTALLED)
 	$(VENV)/bin/gsp-tf demo
@@ -38,6 +41,20 @@ bench: $(INSTALLED)
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(INSTALLED)
 	$(VENV)/bin/python -m mkdocs build --strict
+
+package: $(PACKAGE)/.installed
+	rm -rf build dist gsp_tf.egg-info
+	$(PACKAGE)/bin/python -m build
+	$(PACKAGE)/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv --clear $(WHEEL)
+	$(WHEEL)/bin/python -m pip install dist/*.whl
+	cd $(WHEEL) && bin/gsp-tf --version && bin/gsp-tf --help && \
+		bin/python -c "import gsp_tf.training; print(gsp_tf.__file__)"
+
+$(PACKAGE)/.installed: requirements-package.txt
+	$(PYTHON) -m venv $(PACKAGE)
+	$(PACKAGE)/bin/python -m pip install -r requirements-package.txt
+	touch $@
 
 check-addons: export TF_CPP_MIN_LOG_LEVEL = 3
 check-addons: $(INSTALLED) $(ADDONS)/.installed
@@ -69,4 +86,4 @@ $(ADDONS)/.installed: requirements-addons.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ADDONS) $(PML) site
+	rm -rf $(VENV) $(ADDONS) $(PML) $(PACKAGE) $(WHEEL) build dist site

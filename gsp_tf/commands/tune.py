@@ -1,5 +1,6 @@
 """`gsp-tf tune`: search for a better recipe."""
 
+import sys
 from typing import Literal
 
 from gsp_tf.commands._recipes import recipe_of
@@ -54,4 +55,6 @@ def command(
             tuning.splits = load_splits(recipe, images)
     is_done = tuning.run(trials)
     tuning.show()
+    if not is_done:
+        print(f"Interrupted; gsp-tf tune --resume {tuning.path} continues.", file=sys.stderr)
     return 0 if is_done else 130

@@ -1,8 +1,6 @@
 """Search for the best recipe, trial by trial."""
 
-import csv
 import dataclasses
-import io
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,27 +8,18 @@ from typing import Any, Literal
 
 import keras
 import yaml
-from rich.console import Console
-from rich.table import Table
 
 from gsp_tf._files import locked, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment import Run, RunFolder, Splits, load_splits, reason
 from gsp_tf.recipe import Recipe, load_recipe, load_values, resolved, save_recipe
+from gsp_tf.tuning._results import best_of, print_results, trial_results, write_results
 from gsp_tf.tuning._storage import Study, import_optuna
 from gsp_tf.tuning.space import SearchSpace
-from gsp_tf.visual import (
-    TrialResult,
-    display_name,
-    short_names,
-    value_text,
-    write_tuning_page,
-)
+from gsp_tf.visual import TrialResult, value_text
 
 _TRIALS_BEFORE_PRUNING = 5
-_FEWEST_FOR_IMPORTANCE = 10
 _MOST_FAILURES = 3  # before any trial has succeeded
-_SHOWN = 10
 _OF_BATCHES = ("classes_per_batch", "images_per_class", "horizontal_flip", "min_crop_area")
 _OUT_OF_MEMORY = ("ResourceExhaustedError", "OutOfMemoryError", "MemoryError")
 
@@ -173,16 +162,18 @@ class Tuning:
                     break
                 is_interrupted = self._run_trial(study, trial, trials)
             with study.writing():
-                self._write_results(study)
+                self._write(study)
             if is_interrupted:
                 return False
         with study.writing():
-            self._write_results(study)
+            self._write(study)
         return True
 
     def results(self) -> list[TrialResult]:
         """The trials so far, by number."""
-        return [self._result(study, trial) for study in [self._study()] for trial in study.trials]
+        if not self._settings_path.exists():
+            return []
+        return trial_results(self._study(), self.space)
 
     def best_recipe(self) -> Recipe:
         """The recipe of the best trial, under the name of the recipe that was changed.
@@ -190,29 +181,17 @@ class Tuning:
         Raises:
             ValueError: if no trial is complete.
         """
-        best = _best(self.results())
+        best = best_of(self.results())
         if best is None:
             raise ValueError(f"{self.path} has no complete trial yet.")
         return self.space.recipe(self.recipe, best.values)
 
     def show(self) -> None:
         """Print the best trials and where the results are."""
-        results = self.results()
-        shown = [result for result in results if result.value is not None]
-        shown.sort(key=lambda result: (result.state != "complete", -result.value))
-        table = Table(title=f"{len(results)} trials, {self.objective}")
-        for name in ("trial", self.objective.removeprefix("val_"), "epochs", "state"):
-            table.add_column(display_name(name), justify="right" if name != "state" else "left")
-        for name in short_names(self.space.names):
-            table.add_column(name, justify="right")
-        for result in shown[:_SHOWN]:
-            values = [value_text(result.values.get(name)) for name in self.space.names]
-            counts = str(result.number), f"{result.value:.4f}", str(len(result.by_epoch))
-            table.add_row(*counts, result.state, *values)
-        Console().print(table)
-        print(f"Report: {self.path / 'report.html'}")
-        if _best(results) is not None:
-            print(f"The best recipe: gsp-tf train {self.path / 'best.yaml'}")
+        print_results(self.path, self.results(), self.space.names, self.objective)
+
+    def _write(self, study):
+        write_results(self.path, study, self.space, self.recipe, self.objective)
 
     def _write_settings(self):
         save_recipe(self.recipe, self._base_path)
@@ -278,59 +257,10 @@ class Tuning:
         print(f"Trial {trial.number} failed: {message}", file=sys.stderr, flush=True)
         trial.set_user_attr("note", message)
         study.study.tell(trial, state=state)
-        results = [self._result(study, other) for other in study.trials]
+        results = trial_results(study, self.space)
         failures = [result for result in results if result.state == "failed"]
-        if len(failures) >= _MOST_FAILURES and _best(results) is None:
+        if len(failures) >= _MOST_FAILURES and best_of(results) is None:
             raise ValueError(f"The first {len(failures)} trials failed, the last one so: {message}")
-
-    def _result(self, study, trial):
-        """What the study knows about a trial."""
-        state = {"FAIL": "failed", "WAITING": "running"}.get(trial.state.name)
-        return TrialResult(
-            number=trial.number,
-            state=state or trial.state.name.lower(),
-            value=trial.value,
-            values=self.space.values(trial.params),
-            by_epoch=dict(trial.intermediate_values),
-            seconds=trial.user_attrs.get("seconds"),
-            note=trial.user_attrs.get("note", ""),
-        )
-
-    def _write_results(self, study):
-        """Write the table, the best recipe and the page; drop what only running trials need."""
-        results = [self._result(study, trial) for trial in study.trials]
-        best = _best(results)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        columns = ["trial", "state", self.objective, "epochs", "seconds", "note"]
-        writer.writerow([*columns, *self.space.names])
-        for one in results:
-            numbers = one.number, one.state, one.value, len(one.by_epoch), one.seconds, one.note
-            values = [one.values.get(name) for name in self.space.names]
-            writer.writerow([*numbers, *(v if _is_scalar(v) else value_text(v) for v in values)])
-        replace_text(self.path / "trials.csv", text.getvalue())
-        if best is not None:
-            save_recipe(self.space.recipe(self.recipe, best.values), self.path / "best.yaml")
-        logs = [name for name in self.space.names if self.space.is_log(name)]
-        title = f"Search for {self.recipe.name}"
-        page = self.path / "report.html", title, self.objective, results, logs
-        write_tuning_page(*page, self._importance(study, results))
-        for one in results:
-            folder = RunFolder(study.place(one.number))
-            if one.state != "running":
-                folder.checkpoint_path.unlink(missing_ok=True)
-            if one.state != "running" and one is not best:
-                folder.model_path.unlink(missing_ok=True)
-
-    def _importance(self, study, results):
-        """The share of the variance that each field explains; `None` for few trials."""
-        complete = [result for result in results if result.state == "complete"]
-        values = {result.value for result in complete}
-        if min(len(complete), len(values)) < _FEWEST_FOR_IMPORTANCE or len(self.space.names) < 2:
-            return None
-        evaluator = import_optuna().importance.FanovaImportanceEvaluator(seed=0)
-        find = import_optuna().importance.get_param_importances
-        return find(study.study, evaluator=evaluator)
 
 
 class _Reports(keras.callbacks.Callback):
@@ -339,8 +269,8 @@ class _Reports(keras.callbacks.Callback):
     def __init__(self, trial, objective):
         super().__init__()
         self._trial, self._objective = trial, objective
-        study = trial.study.get_trials(deepcopy=False)[trial.number]
-        self._reported = set(study.intermediate_values)  # before the process was killed
+        frozen = trial.study.get_trials(deepcopy=False)[trial.number]
+        self._reported = set(frozen.intermediate_values)  # before the process was killed
 
     def on_epoch_end(self, epoch, logs=None):
         if self._objective not in logs:
@@ -353,12 +283,6 @@ class _Reports(keras.callbacks.Callback):
             self.model.stop_training = True
 
 
-def _best(results):
-    """The best complete trial, the first of equal ones; `None` without one."""
-    complete = [result for result in results if result.state == "complete"]
-    return max(complete, key=lambda result: result.value, default=None)
-
-
 def _value_of_best(folder, objective):
     """The objective of the model that a run keeps."""
     metrics = folder.metrics()
@@ -369,10 +293,6 @@ def _value_of_best(folder, objective):
 
 def _is_out_of_memory(error):
     return type(error).__name__ in _OUT_OF_MEMORY or "RESOURCE_EXHAUSTED" in str(error)
-
-
-def _is_scalar(value):
-    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _plain(value):

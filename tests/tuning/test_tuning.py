@@ -7,7 +7,6 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import optuna
 import processes
 import pytest
 from runs import run_command
@@ -15,7 +14,7 @@ from runs import run_command
 from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.recipe import ProtocolRecipe, Recipe, load_recipe, save_recipe
 from gsp_tf.tuning import Tuning
-from gsp_tf.tuning._storage import Study
+from gsp_tf.tuning._results import importance, trial_results
 
 DIM = {"embedding.dim": [4, 8, 16, 32]}
 MAP = "val_map_at_r"
@@ -55,7 +54,7 @@ def training(monkeypatch):
 
     monkeypatch.setattr(Run, "fit", fit)
     monkeypatch.setattr(Tuning, "splits", None)
-    monkeypatch.setattr("gsp_tf.tuning.tuning.write_tuning_page", lambda *page: None)
+    monkeypatch.setattr("gsp_tf.tuning._results.write_tuning_page", lambda *page: None)
     return given
 
 
@@ -270,11 +269,14 @@ def test_refused_folders_and_metrics(training, tmp_path, monkeypatch, capsys):
 def test_importance_of_fields(training, tmp_path):
     fields = {"training.learning_rate": {"low": 0.01, "high": 1.0}, **DIM}
     search = Tuning(tmp_path / "tuned", Recipe(), fields, sampler="random", pruning=False)
-    study = search._study() if search.path.mkdir() is None else None
+    assert search.results() == []
+    search.path.mkdir()
+    study = search._study()
     for _ in range(12):
         trial = study.study.ask()
         values = search.space.suggest(trial)
         study.study.tell(trial, values["training.learning_rate"])
-    found = search._importance(study, search.results())
+    results = trial_results(study, search.space)
+    found = importance(study, results)
     assert found["training.learning_rate"] > 0.8 > found["embedding.dim"]
-    assert isinstance(study, Study) and isinstance(study.study, optuna.Study)
+    assert importance(study, results[:9]) is None

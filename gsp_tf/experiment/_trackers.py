@@ -6,6 +6,7 @@ import warnings
 from gsp_tf._files import read_json, replace_text
 from gsp_tf._names import named
 from gsp_tf.recipe import recipe_values
+from gsp_tf.training import Tracker
 
 
 class Trackers:
@@ -16,7 +17,7 @@ class Trackers:
         self._by_name = {
             name: named("callbacks", name)(**arguments)
             for name, arguments in recipe.callbacks.items()
-            if hasattr(named("callbacks", name), "log_results")
+            if issubclass(named("callbacks", name), Tracker)
         }
 
     def __enter__(self):

@@ -16,8 +16,23 @@ from gsp_tf._typing import PathLike
 _PARAMS_PER_CALL = 100  # MLflow's limit
 
 
-class _Tracker(keras.callbacks.Callback, abc.ABC):
-    """A run of a tracker, which the tracker's own Keras callback fills with the epochs."""
+class Tracker(keras.callbacks.Callback, abc.ABC):
+    """Base of callbacks that fill a run of an experiment tracker by the tracker's own callback.
+
+    A subclass names the `package` and has `_opened`, `_log` and `_close`.
+
+    Attributes:
+        package: the package of the tracker.
+
+    Raises:
+        ImportError: if the package is not installed.
+
+    Example:
+        tracker.open("GSP, seed 0", {"learning_rate": 1e-3})
+        model.fit(batches, epochs=10, callbacks=[evaluation, tracker])
+        tracker.log_results({"test/map_at_r": 0.31})
+        tracker.close()
+    """
 
     package = ""
 
@@ -99,7 +114,7 @@ class _Tracker(keras.callbacks.Callback, abc.ABC):
     def _close(self, status): ...
 
 
-class WandbTracker(_Tracker):
+class WandbTracker(Tracker):
     """Sends a training to Weights & Biases, through its `WandbMetricsLogger`.
 
     Each epoch's logs appear as `epoch/...`. Put the callback after those that add to the logs, such
@@ -164,7 +179,7 @@ class WandbTracker(_Tracker):
         self._run.finish(exit_code=0 if status == "finished" else 1)
 
 
-class MlflowTracker(_Tracker):
+class MlflowTracker(Tracker):
     """Sends a training to MLflow, through its `MlflowCallback`.
 
     Put the callback after those that add to the logs, such as `RetrievalEvaluation`. The extra

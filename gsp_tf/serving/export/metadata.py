@@ -117,33 +117,24 @@ def verify_export(path: PathLike) -> ExportMetadata:
     """
     folder = Path(path)
     metadata = ExportMetadata.read(folder)
-    check_listed(folder, metadata)
-    added = sorted(set(_checksums(folder)) - set(metadata.sha256))
-    if added:
-        raise ValueError(
-            f"Files of {path} are not those that {_NAME} lists (not listed): "
-            f"{', '.join(added[:_MAX_NAMED])}"
-        )
+    check_files(folder, metadata)
     return metadata
 
 
-def check_listed(folder, metadata):
-    """Refuses a folder that lacks a file that its metadata list, or has another in its place."""
+def check_files(folder, metadata, may_have_more=False):
+    """Refuses a folder whose files are not those of its metadata; it may also have others."""
     root = folder.resolve()
     for name in metadata.sha256:
         parts = PurePosixPath(name.replace("\\", "/"))
         inside = "\0" not in name and (root / name).resolve().is_relative_to(root)
         if parts.is_absolute() or ".." in parts.parts or not inside:
             raise ValueError(f"{folder / _NAME} names a file outside of its folder: {name!r}")
-    wrong = sorted(
-        name
-        for name, sha256 in metadata.sha256.items()
-        if not (folder / name).is_file() or file_sha256(folder / name) != sha256
-    )
+    names = set(metadata.sha256) | (set() if may_have_more else set(_files(folder)))
+    wrong = sorted(n for n in names if metadata.sha256.get(n) != _checksum(folder / n))
     if wrong:
         raise ValueError(
-            f"Files of {folder} are not those that {_NAME} lists (missing or changed): "
-            f"{', '.join(wrong[:_MAX_NAMED])}"
+            f"Files of {folder} are not those that {_NAME} lists (missing, not listed or "
+            f"changed): {', '.join(wrong[:_MAX_NAMED])}"
         )
 
 
@@ -165,11 +156,21 @@ def describe(folder, format, served, recipe, metrics, train_classes, thresholds,
     )
 
 
+def _files(folder):
+    """The names of the files of a folder but the metadata, as paths in it."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    names = (path.relative_to(folder).as_posix() for path in files)
+    return [name for name in names if name != _NAME]
+
+
 def _checksums(folder):
     """SHA-256 of each file except the metadata, by its path in the folder."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    names = {path.relative_to(folder).as_posix(): path for path in files}
-    return {name: file_sha256(path) for name, path in names.items() if name != _NAME}
+    return {name: file_sha256(folder / name) for name in _files(folder)}
+
+
+def _checksum(path):
+    """SHA-256 of a file, `None` if there is none."""
+    return file_sha256(path) if path.is_file() else None
 
 
 def _inputs(format, size, channels):

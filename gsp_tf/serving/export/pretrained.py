@@ -17,7 +17,7 @@ from gsp_tf.serving.export._model_card import model_card
 from gsp_tf.serving.export._served_embedder import ServedEmbedder
 from gsp_tf.serving.export.metadata import (
     ExportMetadata,
-    check_listed,
+    check_files,
     describe,
     public_values,
     without_place,
@@ -47,8 +47,9 @@ def save_pretrained(
     folder appears.
 
     Args:
-        model: a run folder, its `RunModel`, or a Keras model from images `(B, H, W, channels)` to
-            embeddings `(B, D)`. Of a `MetricLearner` the embedder is saved.
+        model: a run folder, its `RunModel`, or a functional or sequential Keras model from images
+            `(B, H, W, channels)` to embeddings `(B, D)`. Of a `MetricLearner` the embedder is
+            saved.
         folder: folder to create; its name is that of the model in the card.
         license: licence of the model, an identifier of Hugging Face such as "apache-2.0".
 
@@ -58,8 +59,8 @@ def save_pretrained(
     Raises:
         FileExistsError: if the folder exists.
         FileNotFoundError: if `model` is a path and no run folder.
-        ValueError: if the run is an ensemble, its files do not match, or the saved model deviates
-            by more than 1e-5.
+        ValueError: if the model is of another kind, the run is an ensemble, its files do not
+            match, or the saved model deviates by more than 1e-5.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -72,6 +73,11 @@ def save_pretrained(
     refuse_existing(folder)
     if isinstance(model, keras.Model):
         embedder, run = getattr(model, "embedder", model), None
+        if not getattr(embedder, "outputs", None):
+            raise ValueError(
+                "The model must be functional or sequential, with known inputs and outputs; "
+                f"received a {type(embedder).__name__}."
+            )
         whole = embedder
     else:
         run = model if isinstance(model, RunModel) else RunModel(model)
@@ -79,7 +85,7 @@ def save_pretrained(
         embedder = whole.embedder
     with new_folder(folder) as temporary:
         whole.save(temporary / _MODEL)
-        shape = embedder.input_shape
+        shape = embedder.inputs[0].shape
         compare(_outputs_of(embedder), _outputs_of(_load(temporary)), shape)
         name = Path(folder).name
         if run is None:
@@ -116,7 +122,7 @@ def from_pretrained(source: PathLike, revision: str | None = None) -> keras.Mode
     """
     folder = _folder_of(source, revision)
     if (folder / _METADATA).is_file():
-        check_listed(folder, ExportMetadata.read(folder))
+        check_files(folder, ExportMetadata.read(folder), may_have_more=True)
     return _load(folder)
 
 
@@ -170,8 +176,8 @@ def _of_run(run, embedder, name, folder):
 
 def _of_model(embedder, name):
     """The metadata of a model without a run."""
-    inputs = {"dtype": "float32", "shape": list(embedder.input_shape), "minimum": 0, "maximum": 255}
-    output = first_output(embedder.output)
+    (images, *_), (output, *_) = embedder.inputs, embedder.outputs
+    inputs = {"dtype": "float32", "shape": list(images.shape), "minimum": 0, "maximum": 255}
     return ExportMetadata(
         format="keras",
         name=name,

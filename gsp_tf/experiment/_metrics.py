@@ -37,7 +37,5 @@ def metrics_by_dim(embedded, dims, evaluation):
     """Metrics of retrieval by prefixes of the embeddings, by their dimension as text."""
     found = prefix_metrics(dims, *embedded[:4], at=evaluation.recall_at)
     names = ["map_at_r", *(f"recall_at_{depth}" for depth in evaluation.recall_at)]
-    return {
-        str(dim): {name: float(metrics.means()[name].value) for name in names}
-        for dim, metrics in found.items()
-    }
+    means = {str(dim): metrics.means() for dim, metrics in found.items()}
+    return {dim: {name: float(of[name].value) for name in names} for dim, of in means.items()}

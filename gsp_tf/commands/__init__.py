@@ -6,6 +6,7 @@ function returns the exit code, or `None` for 0. It imports what it needs when i
 """
 
 from gsp_tf.commands import (
+    adapt,
     backbones,
     bench,
     calibrate,
@@ -27,6 +28,7 @@ from gsp_tf.commands import (
 
 COMMANDS = {
     "train": train,
+    "adapt": adapt,
     "check": check,
     "evaluate": evaluate,
     "report": report,

@@ -51,6 +51,16 @@ def embed_test_images(run):
     """Compute `RunEmbeddings` of the test images and the gallery of a run."""
     recipe, splits, embedder = run.recipe, run.splits, run.learner.embedder
     run.check_test_images(embedder)
+    embedded = embed_splits(recipe, splits, embedder)
+    examples = class_by_class(splits.searched.labels, seed=0)[:EXAMPLES]
+    batches = evaluation_batches(recipe, splits.searched, examples)
+    maps = zip(*(place_maps(embedder, images) for images, _ in batches), strict=True)
+    maps = [None if of[0] is None else np.concatenate(of) for of in maps]
+    return RunEmbeddings(*embedded, examples, *maps)
+
+
+def embed_splits(recipe, splits, embedder, how=""):
+    """Embeddings and labels of the test images, then those of the gallery, `None` without one."""
     embedded = []
     for name, images in (("test", splits.test), ("gallery", splits.gallery)):
         if images is None:
@@ -58,13 +68,9 @@ def embed_test_images(run):
             continue
         batches = evaluation_batches(recipe, images)
         embedded += embed(
-            embedder, show_progress(batches, f"Embedding the {name} images", len(batches))
+            embedder, show_progress(batches, f"Embedding the {name} images{how}", len(batches))
         )
-    examples = class_by_class(splits.searched.labels, seed=0)[:EXAMPLES]
-    batches = evaluation_batches(recipe, splits.searched, examples)
-    maps = zip(*(place_maps(embedder, images) for images, _ in batches), strict=True)
-    maps = [None if of[0] is None else np.concatenate(of) for of in maps]
-    return RunEmbeddings(*embedded, examples, *maps)
+    return embedded
 
 
 def check_test_classes(folder, test):

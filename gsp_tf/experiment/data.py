@@ -199,7 +199,10 @@ def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet
     loader = named("data", recipe.name)
     takes = inspect.signature(loader).parameters
     if "path" in takes and recipe.path is None:
-        raise ValueError(f"data.path is needed for data.name={recipe.name}.")
+        raise ValueError(
+            f"data.path is needed for data.name={recipe.name}; the run of a pretrained network has "
+            "no images of its own."
+        )
     if recipe.collage.grid and _division(recipe.name) == "halves":
         raise ValueError(
             f"data.collage.grid must be 0 with data.name={recipe.name}, which divides its classes "

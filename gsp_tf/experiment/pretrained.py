@@ -196,7 +196,7 @@ def print_comparison(found: dict[str, RankingMetrics]) -> None:
     names = ["precision_at_1", "map_at_r"]
     print_rankings(f"{title}, in percent with 95 % intervals", "model", found, names)
     if classes < _FEW:
-        print(f"{classes} classes are few: the intervals are too narrow, and others may differ.")
+        print(f"{classes} test classes are few: intervals of so few are too narrow.")
     if gain.value <= 0:
         print(
             "The trained model is not better than the frozen network on these classes (MAP@R): use "

@@ -9,7 +9,15 @@ from runs import run_command
 from gsp_tf import backbones
 from gsp_tf.data import load_folder
 from gsp_tf.evaluation import ranking_metrics
-from gsp_tf.experiment import Run, RunFolder, _inputs, _training, evaluation_batches, pretrained_run
+from gsp_tf.experiment import (
+    Run,
+    RunFolder,
+    _inputs,
+    _training,
+    compare_with_frozen,
+    evaluation_batches,
+    pretrained_run,
+)
 from gsp_tf.serving import EmbeddingsFolder, Index, RunModel
 from gsp_tf.training import embed
 
@@ -91,14 +99,15 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
 
 
 @pytest.mark.parametrize("head", ["linear", "mlp", "gsp"])
-def test_a_head_is_trained_on_the_features(networks, capsys, head, without_tracing):
-    assert run_command("adapt", "my_images", "--head", head, *NAMED) == 0
-    run = Run(f"runs/my_images-{head}-0")
+def test_a_head_is_trained_on_the_features(networks, digits, capsys, head, without_tracing):
+    assert run_command("adapt", digits, "--head", head, *NAMED, "--name", "digits") == 0
+    run = Run("runs/digits-0")
     recipe, metrics = run.recipe, run.folder.metrics()
     assert (recipe.pooling.name, recipe.embedding.dim) == ("gsp" if head == "gsp" else "gap", None)
     searched = mean_features(recipe, run.splits.test)
     expected = ranking_metrics(*searched, at=recipe.evaluation.recall_at)
     assert metrics["frozen"]["map_at_r"] == pytest.approx(expected.means()["map_at_r"].value)
+    assert 0.1 < metrics["frozen"]["map_at_r"] < 0.9
     assert metrics["frozen"]["intervals"].keys() >= {"map_at_r", "precision_at_1"}
     if head != "gsp":  # it starts as the network
         start = ranking_metrics(*mean_features(recipe, run.splits.validation)).means()
@@ -107,9 +116,14 @@ def test_a_head_is_trained_on_the_features(networks, capsys, head, without_traci
     printed = capsys.readouterr().out
     assert "small with the weights imagenet, frozen" in printed
     assert printed.index("frozen   ") < printed.index("trained  ") < printed.index("difference")
-    assert "2 classes are few: the intervals are too narrow" in printed
+    assert "2 test classes are few: intervals of so few are too narrow" in printed
     frozen = [w for w in run.learner.embedder.weights if "conv2d" in w.path]
     assert frozen and not any(weight.trainable for weight in frozen)
+    compared = compare_with_frozen(run)
+    frozen, trained, gain = (of.means()["map_at_r"].value for of in compared.values())
+    assert trained == pytest.approx(metrics["test"]["map_at_r"]) and gain == pytest.approx(
+        trained - frozen
+    )
     assert run_command("embed", run.folder.path, "my_images") == 0
 
 

@@ -21,14 +21,17 @@ from gsp_tf.commands import (
     explore,
     export,
     index,
+    publish,
     report,
     search,
     train,
+    tune,
 )
 
 COMMANDS = {
     "train": train,
     "adapt": adapt,
+    "tune": tune,
     "check": check,
     "evaluate": evaluate,
     "report": report,
@@ -36,6 +39,7 @@ COMMANDS = {
     "backbones": backbones,
     "convert-weights": convert_weights,
     "export": export,
+    "publish": publish,
     "bench": bench,
     "embed": embed,
     "embed-collection": embed_collection,

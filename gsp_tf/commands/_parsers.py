@@ -29,7 +29,10 @@ _MOST_USED = {
     "name": "name of the run in tables and reports",
     "seed": "seed of the weights and batches",
     "run": "run folder to create",
-    "resume": "run folder to continue",
+    "search": "ranges and choices: 'embedding.dim: [32, 64]'",
+    "trials": "number of trials",
+    "out": "folder to create",
+    "resume": "folder to continue",
     "initial_run": "run folder whose model to start from",
 }
 _OF_FROZEN = {

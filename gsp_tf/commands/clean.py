@@ -34,7 +34,7 @@ def command(
         table: Format of the table.
     """
     run = run and run_folder(run)
-    from gsp_tf._console import counted
+    from gsp_tf._console import counted, printable
     from gsp_tf.serving import find_label_errors
 
     found = find_label_errors(sources, out, run, k, metric, table)
@@ -56,5 +56,6 @@ def command(
         label, suggested = (
             found.class_names[of[row]] for of in (found.labels, found.votes.suggested)
         )
-        print(f"  {found.votes.scores[row]:.2f}  {found.names[row]}: {label}, or {suggested}?")
+        decision = printable(f"{found.names[row]}: {label}, or {suggested}?")
+        print(f"  {found.votes.scores[row]:.2f}  {decision}")
     print(f"Table: {found.table}\nPage: {found.page}")

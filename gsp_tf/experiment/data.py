@@ -283,10 +283,7 @@ def _tile_size(recipe):
     """Side of a tile of the collage, or of the image without collages."""
     grid = recipe.collage.grid or 1
     if recipe.image_size % grid:
-        raise ValueError(
-            f"data.image_size must be a multiple of data.collage.grid={grid}, "
-            f"received {recipe.image_size}."
-        )
+        recipe.refuse("image_size", f"a multiple of data.collage.grid={grid}")
     return recipe.image_size // grid
 
 

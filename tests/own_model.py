@@ -70,10 +70,11 @@ def register_pretrained(monkeypatch, folder, *names):
 
         def build(input_shape, weights=None, name=name, seed=seed):
             images = keras.Input(input_shape)
-            x = keras.layers.AveragePooling2D(16)(keras.layers.Rescaling(1 / 255)(images))
             start = keras.initializers.Orthogonal(seed=seed)
-            x = keras.layers.Conv2D(8, 1, kernel_initializer=start)(x)
-            return keras.Model(images, keras.layers.BatchNormalization()(x), name=name)
+            x = keras.layers.Rescaling(1 / 255)(images)
+            x = keras.layers.Conv2D(8, 8, strides=8, kernel_initializer=start)(x)
+            x = keras.layers.ReLU()(keras.layers.BatchNormalization()(x))
+            return keras.Model(images, x, name=name)
 
         file = f"{name}.h5"
         backbones.register(name, pretrained=["imagenet"], weights_file=lambda side, f=file: f)(

@@ -34,14 +34,14 @@ GROUPED = {
     "miner": ClassRecipe("distance_weighted"),
     "loss_wrapper": ClassRecipe("grouped"),
 }
+KEYS = {"key_dim": 4}
 BRANCHES = {"num_prototypes": [4, 3], "hidden_dim": 5}
 
 
 def recipe(dim=12, **sections):
     return Recipe(
         data=DataRecipe(image_size=16),
-        backbone=BackboneRecipe("conv4"),
-        **{"embedding": EmbeddingRecipe(dim), **sections},
+        **{"backbone": BackboneRecipe("conv4"), "embedding": EmbeddingRecipe(dim), **sections},
     )
 
 
@@ -113,7 +113,7 @@ def test_a_whole_network_is_frozen():
     assert paths == {"embedding/kernel", "pooling/prototypes"}
     frozen.embedder.set_weights(free.embedder.get_weights())
     np.testing.assert_allclose(frozen(batch()[0]), free(batch()[0]), atol=1e-6)
-    two = ClassRecipe("global_local", {"key_dim": 4})
+    two = ClassRecipe("global_local", KEYS)
     with pytest.raises(ValueError, match="there are block_1, block_2, received 'network'"):
         build_learner(replace(chosen, head=two, loss=ClassRecipe("hybrid")), 4, 1)
 
@@ -242,11 +242,11 @@ def test_the_two_heads_train_without_attention():
             "head.num_prototypes is not an argument of dense_branches; there are consist",
         ),
         (
-            {"embedding": EmbeddingRecipe(None), "head": ClassRecipe("global_local")},
+            {"embedding": EmbeddingRecipe(None), "head": ClassRecipe("global_local", KEYS)},
             "embedding.dim must be a number with head.name=global_local, received null",
         ),
         (
-            {"embedding": EmbeddingRecipe(8, map="mlp"), "head": ClassRecipe("global_local")},
+            {"embedding": EmbeddingRecipe(8, map="mlp"), "head": ClassRecipe("global_local", KEYS)},
             "embedding.map must be linear with head.name=global_local, received mlp",
         ),
         (

@@ -55,7 +55,7 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
     capsys.readouterr()
     assert run_command("search", "small", query, "--k", "2") == 0
     first = capsys.readouterr().out.splitlines()[2]
-    assert "0.0000" in first and first.endswith("pattern 1/6.png")
+    assert first.split() == ["1", "0.0000", "pattern", "1", "6.png"]
     assert len(Index("runs/small/index")) == 40
     assert run_command("search", "other", query, "--index", "runs/small/index") == 1
     assert "do not belong together: the models are of" in capsys.readouterr().err
@@ -69,7 +69,7 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
         assert "a pretrained network has no images of its own" in capsys.readouterr().err
 
 
-def test_what_is_no_pretrained_network_is_refused(networks, capsys):
+def test_other_names_are_refused(networks, capsys):
     (networks / "random.yaml").write_text("backbone: {name: small}")
     RunFolder.create("runs/other", RunFolder(pretrained_run("small")).recipe())
     for name, message in (
@@ -92,13 +92,13 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
     recipe = RunFolder(pretrained_run("tall.yaml")).recipe()
     assert (recipe.data.image_size, recipe.pooling.name) == (48, "gap")
     assert RunModel("runs/tall").dim == 8
-    preset = write_preset("ViT", "vit")
+    write_preset("ViT", "vit")
     path = pretrained_run("hub:vit")
     assert path == pretrained_run("hub:vit") and path.name == "hub-vit"
-    assert RunModel(path).dim == 16 and preset is None
+    assert RunModel(path).dim == 16
 
 
-@pytest.mark.parametrize("head", ["linear", "mlp", "gsp"])
+@pytest.mark.parametrize("head", ["linear", "gsp"])
 def test_a_head_is_trained_on_the_features(networks, digits, capsys, head, without_tracing):
     assert run_command("adapt", digits, "--head", head, *NAMED, "--name", "digits") == 0
     run = Run("runs/digits-0")
@@ -135,13 +135,13 @@ def test_an_adaptation_continues_and_another_one_gets_a_folder(
             raise KeyboardInterrupt
         original(callback, epoch, logs)
 
-    command = ["adapt", "my_images", *NAMED]
+    command = ["adapt", "my_images", "--head", "mlp", *NAMED]
     with monkeypatch.context() as patch:
         patch.setattr(_training.RetrievalEvaluation, "on_epoch_end", stop)
         assert run_command(*command) == 130
     monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing is computed again
     assert run_command(*command) == 0
-    folder = RunFolder("runs/my_images-linear-0")
+    folder = RunFolder("runs/my_images-mlp-0")
     assert folder.metrics()["status"] == "finished" and len(folder.history()["loss"]) == 2
     before = folder.model_path.read_bytes()
     capsys.readouterr()
@@ -149,7 +149,7 @@ def test_an_adaptation_continues_and_another_one_gets_a_folder(
     assert folder.model_path.read_bytes() == before
     assert "difference" in capsys.readouterr().out
     assert run_command(*command, "--loss.name", "triplet", "--training.epochs", "1") == 0
-    assert RunFolder("runs/my_images-linear-0-2").recipe().loss.name == "triplet"
+    assert RunFolder("runs/my_images-mlp-0-2").recipe().loss.name == "triplet"
     assert run_command(*command, "--loss.name", "triplet", "--run", folder.path) == 1
     assert (
         "is a run of another recipe. Choose another folder (--run NEW)" in capsys.readouterr().err

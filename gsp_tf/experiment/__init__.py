@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from gsp_tf.experiment._embeddings import fingerprint
     from gsp_tf.experiment._facts import recipe_facts
     from gsp_tf.experiment.check import Check, check_recipe
-    from gsp_tf.experiment.choices import choices_text, choose_recipe
+    from gsp_tf.experiment.choices import choices_text, choose_adaptation, choose_recipe
     from gsp_tf.experiment.comparison import Comparison
     from gsp_tf.experiment.data import (
         Splits,
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.experiment.prefixes import prefix_metrics
+    from gsp_tf.experiment.pretrained import (
+        compare_with_frozen,
+        frozen_recipe,
+        pretrained_run,
+        print_comparison,
+    )
     from gsp_tf.experiment.rankings import percent, print_ranking, print_rankings, ranking_record
     from gsp_tf.experiment.report import report_runs
     from gsp_tf.experiment.reranking import print_reranking, rerank_run, reranking_record
@@ -47,10 +53,13 @@ __all__ = [
     "build_learner",
     "check_recipe",
     "choices_text",
+    "choose_adaptation",
     "choose_recipe",
+    "compare_with_frozen",
     "evaluation_batches",
     "features_model",
     "fingerprint",
+    "frozen_recipe",
     "load_folds",
     "load_images",
     "load_splits",
@@ -59,6 +68,8 @@ __all__ = [
     "percent",
     "place_maps",
     "prefix_metrics",
+    "pretrained_run",
+    "print_comparison",
     "print_ranking",
     "print_rankings",
     "print_reranking",

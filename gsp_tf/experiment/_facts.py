@@ -131,7 +131,7 @@ def model_facts(recipe, weights=None):
         weights = f"the model of {recipe.initial_run}"
     frozen = ", batch normalisation frozen" if backbone.freeze_batch_normalization else ""
     if backbone.frozen_to is not None:
-        frozen += f", frozen up to {backbone.frozen_to}"
+        frozen += f", {frozen_part(backbone)}"
     network = backbone.name if backbone.preset is None else f"{backbone.name} {backbone.preset}"
     if backbone.tokens != "patch":
         network += f", tokens {backbone.tokens}"
@@ -182,14 +182,26 @@ def _backbone_weights(learner):
 
 def _head_facts(recipe):
     head, pooling, embedding = recipe.head, recipe.pooling, recipe.embedding
-    dimensions = f"{embedding.dim} dimensions"
     if head is not None:
-        return {"head": _call(head.name, head.arguments), "embedding": dimensions}
+        return {"head": _call(head.name, head.arguments), "embedding": dimensions(recipe)}
     arguments = pooling.arguments
+    kind = "mapped" if embedding.map == "linear" else f"mapped by an {embedding.map}"
+    mapped = "" if embedding.map is None else f", {kind} {embedding.position.replace('_', ' ')}"
     return {
         "pooling": _call(pooling.name, arguments) if arguments else pooling.name,
-        "embedding": f"{dimensions}, mapped {embedding.position.replace('_', ' ')}",
+        "embedding": f"{dimensions(recipe)}{mapped}",
     }
+
+
+def dimensions(recipe):
+    """The dimension of the embeddings of a recipe."""
+    dim = recipe.embedding.dim
+    return "the dimensions of the features" if dim is None else f"{dim} dimensions"
+
+
+def frozen_part(backbone):
+    """What of a backbone is frozen."""
+    return "frozen" if backbone.frozen_to == "network" else f"frozen up to {backbone.frozen_to}"
 
 
 def _size(variables):

@@ -204,7 +204,10 @@ def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet
     loader = named("data", recipe.name)
     takes = inspect.signature(loader).parameters
     if "path" in takes and recipe.path is None:
-        raise ValueError(f"data.path is needed for data.name={recipe.name}.")
+        raise ValueError(
+            f"data.path is needed for data.name={recipe.name}; the run of a pretrained network has "
+            "no images of its own."
+        )
     if recipe.collage.grid and _division(recipe.name) == "halves":
         raise ValueError(
             f"data.collage.grid must be 0 with data.name={recipe.name}, which divides its classes "
@@ -280,10 +283,7 @@ def _tile_size(recipe):
     """Side of a tile of the collage, or of the image without collages."""
     grid = recipe.collage.grid or 1
     if recipe.image_size % grid:
-        raise ValueError(
-            f"data.image_size must be a multiple of data.collage.grid={grid}, "
-            f"received {recipe.image_size}."
-        )
+        recipe.refuse("image_size", f"a multiple of data.collage.grid={grid}")
     return recipe.image_size // grid
 
 

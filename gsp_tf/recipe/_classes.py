@@ -236,6 +236,14 @@ def _check_model(recipe):
         recipe.refuse("loss_weights", f"of {accepted} with {of_head}")
     if recipe.embedding.second_dim is not None and not branched:
         recipe.embedding.refuse("second_dim", f"null with {of_head}, which has no second branch")
+    embedding, wrapper = recipe.embedding, recipe.loss_wrapper
+    if embedding.dim is None and (
+        head is not None or wrapper is not None and wrapper.name == "matryoshka"
+    ):
+        of = of_head if head is not None else "loss_wrapper.name=matryoshka"
+        embedding.refuse("dim", f"a number with {of}")
+    if embedding.map != "linear" and head is not None:
+        embedding.refuse("map", f"linear with {of_head}")
     if groups and dim % groups:
         raise ValueError(
             f"embedding.dim={dim} does not divide into head.num_groups={groups} groups."
@@ -248,6 +256,9 @@ def _check_model(recipe):
     has_attributes = head is None and hasattr(named("pooling", pooling.name), "attribute_maps")
     if recipe.backbone.tokens == "both" and head is not None:
         recipe.backbone.refuse("tokens", f"patch or class with {of_head}")
+    if recipe.backbone.tokens == "both" and (dim is None or embedding.map == "mlp"):
+        accepted = "patch or class without a linear map to a number of dimensions"
+        recipe.backbone.refuse("tokens", accepted)
     if recipe.zero_shot.weight and not has_attributes:
         raise ValueError(
             "zero_shot.weight > 0 needs the attributes of pooling.name="

@@ -170,8 +170,8 @@ class BackboneRecipe(Section, path="backbone"):
             package holds (imagenet for efficientnet_lite0). null starts from random weights.
         freeze_batch_normalization: keep initial batch normalisation statistics, scales and offsets.
         frozen_to: last layer of the frozen part, such as conv4_block6_out of resnet50. Layers up to
-            it keep their weights, with batch normalisation in inference mode; network is all of a
-            transformer from keras-hub. null freezes none.
+            it keep their weights, with batch normalisation in inference mode; network is all of
+            them. null freezes none.
         preset: with backbone.name=hub, an image preset of keras-hub, such as dinov2_small or
             dinov3_vit_small_lvd1689m; an hf://user/model of Hugging Face; or a folder that
             save_to_preset wrote.
@@ -202,13 +202,16 @@ class BackboneRecipe(Section, path="backbone"):
 
 @dataclass(frozen=True)
 class EmbeddingRecipe(Section, path="embedding"):
-    """The linear map to the embedding space, and its position.
+    """The map to the embedding space, and its position.
 
     Args:
         dim: D, dimension of the embedding: of all groups together, of both heads of global_local
-            together, or of the first branch of coded_residual and dense_branches.
+            together, or of the first branch of coded_residual and dense_branches. null keeps the
+            dimension of the features, and the map starts as the identity.
         position: before_pooling maps every local feature (a 1x1 convolution), so that pooling
             weights depend on mapped features; after_pooling maps the pooled feature.
+        map: linear; mlp, with a hidden layer as wide as the features, which is added to them if dim
+            is null; or null for the features themselves, which takes dim null.
         second_dim: dimension of the embedding of the second branch, with the heads coded_residual
             and dense_branches only; null is 1024.
 
@@ -217,9 +220,14 @@ class EmbeddingRecipe(Section, path="embedding"):
         'before_pooling'
     """
 
-    dim: Count = 64
+    dim: Count | None = 64
     position: Literal["before_pooling", "after_pooling"] = "before_pooling"
+    map: Literal["linear", "mlp"] | None = "linear"
     second_dim: Count | None = None
+
+    def check(self):
+        if self.map is None and self.dim is not None:
+            self.refuse("dim", "null with embedding.map=null, which keeps the features as they are")
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,17 @@ def serialized_optimizer(optimizer: keras.optimizers.Optimizer) -> dict:
     return portable(keras.saving.serialize_keras_object(optimizer))
 
 
+def draw_seeds_from(seeds: keras.random.SeedGenerator, layer: keras.layers.Layer) -> None:
+    """Makes an image layer draw with seeds, on every backend, whenever there are any."""
+    if not hasattr(layer, "_get_seed_generator"):
+        raise ValueError(
+            "An augmentation is an image layer such as keras.layers.RandomRotation, received a "
+            f"{type(layer).__name__}."
+        )
+    own = layer._get_seed_generator
+    layer._get_seed_generator = lambda backend=None: seeds if seeds.are_set() else own(backend)
+
+
 def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """All layers of a model, including those inside other layers."""
     return model._flatten_layers(include_self=False)

@@ -136,7 +136,8 @@ def _batches(recipe, folds):
     """The batches of the first model; refuses images that any of the models cannot use."""
     for splits in folds:
         check_splits(recipe, splits)
-    return [ImageInputs(recipe).training_batches(splits.train) for splits in folds][0]
+    inputs = [ImageInputs(recipe, splits.unlabelled) for splits in folds]
+    return [of.training_batches(fold.train) for of, fold in zip(inputs, folds, strict=True)][0]
 
 
 def _learner(recipe, folds, obstacles):

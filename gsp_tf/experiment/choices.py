@@ -12,8 +12,8 @@ from gsp_tf import backbones
 from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, split_classes
-from gsp_tf.experiment.data import load_images
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.images import load_images
 from gsp_tf.recipe import (
     BackboneRecipe,
     ClassRecipe,

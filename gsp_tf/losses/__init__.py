@@ -133,6 +133,7 @@ __all__ = [
     "RecallAtKLoss",
     "SelfSupervisedLoss",
     "SemiHardNegativeMiner",
+    "SemiSupervisedLoss",
     "SignalToNoiseContrastiveLoss",
     "SimSiamLoss",
     "SimilarityMixup",

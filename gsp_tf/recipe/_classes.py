@@ -14,16 +14,21 @@ from jsonargparse import ArgumentParser
 
 from gsp_tf._names import named, names_with, similar
 from gsp_tf._refusals import described, readable
+from gsp_tf.recipe._augmentation import with_options
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
+from gsp_tf.recipe._views import check_views
 
 BRANCHES = ("first", "second")
 """Names of the two branches of a head, as in `loss_weights`."""
+VIEWS = "views"
+"""Name of the loss of views in `loss_weights`."""
 _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
     "loss": {"num_classes"},
     "miner": set(),
     "loss_wrapper": {"num_groups"},
+    "view_loss": {"num_classes"},
 }
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
 
@@ -47,7 +52,9 @@ def resolved(recipe: Recipe) -> Recipe:
     recipe = replace(
         recipe, **{name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}
     )
+    recipe = replace(recipe, data=with_options(recipe.data))
     _check_data(recipe)
+    check_views(recipe)
     _check_model(recipe)
     _check_losses(recipe)
     if recipe.trainer == "classification":
@@ -202,9 +209,12 @@ def _check_model(recipe):
     head, pooling, dim = recipe.head, recipe.pooling, recipe.embedding.dim
     of_head = "head=null" if head is None else f"head.name={head.name}"
     branched, groups = has_branches(recipe), num_groups(recipe)
-    if not set(recipe.loss_weights) <= set(BRANCHES if branched else ()):
-        accepted = " and ".join(BRANCHES) if branched else "none"
-        recipe.refuse("loss_weights", f"of {accepted} with {of_head}")
+    weighted = BRANCHES if branched else ()
+    weighted += () if recipe.view_loss is None else (VIEWS,)
+    if not set(recipe.loss_weights) <= set(weighted):
+        with_views = "" if recipe.view_loss is None else " and view_loss"
+        accepted = " and ".join(weighted) or "none"
+        recipe.refuse("loss_weights", f"of {accepted} with {of_head}{with_views}")
     if recipe.embedding.second_dim is not None and not branched:
         recipe.embedding.refuse("second_dim", f"null with {of_head}, which has no second branch")
     if groups and dim % groups:

@@ -159,7 +159,9 @@ def _draw_views(recipe, images, path):
     rows = np.unique(np.linspace(0, len(images) - 1, _ROWS).astype(int))
     some = SelectedImages(images, rows)
     views = ViewedImages(some, training_view(recipe.data), _COLUMNS, recipe.seed)
-    (seen, _), *_ = evaluation_dataset(some, recipe.data.image_size, _ROWS, None, recipe.data.resize)
+    (seen, _), *_ = evaluation_dataset(
+        some, recipe.data.image_size, _ROWS, None, recipe.data.resize
+    )
     seen = np.clip(np.rint(seen), 0, 255).astype(np.uint8)
     figure = view_gallery(seen, np.stack([views.image(row) for row in range(len(views))]))
     with replacing(path) as temporary:

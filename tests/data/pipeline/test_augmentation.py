@@ -59,7 +59,8 @@ def test_every_layer_changes_each_image_by_its_seed(name):
     is_other = (changed != plain).any(axis=(1, 2, 3))
     assert is_other.any()
     np.testing.assert_array_equal(of_arrays(layers(name), 0), changed)
-    np.testing.assert_array_equal(of_arrays(layers(name)[::-1], 0)[5:7], changed[5:7])
+    view = TrainingView(16, True, 0.4, augmentation=layers(name))
+    np.testing.assert_array_equal(view.of_array(IMAGES, 5, (0, 5)), changed[5])
     if name not in FIXED:
         with_other_seeds = TrainingView(16, augmentation=layers(name))
         one_image = [with_other_seeds.of_array(IMAGES, 0, (9, n)) for n in range(12)]
@@ -77,8 +78,6 @@ def test_the_graph_draws_what_arrays_draw_and_goes_on_where_it_stopped():
     found = [view.of_array(IMAGES, index // 2, (7, index)) for index in range(24)]
     for index in range(24):
         np.testing.assert_allclose(views.image(index), found[index], rtol=0, atol=0.51)
-    part = views.subset([2, 0])
-    np.testing.assert_array_equal(part.image(3), views.image(list(views.labels).index(2) + 1 + 4))
 
 
 def test_images_of_a_batch_are_changed_each_by_itself():
@@ -115,7 +114,7 @@ def test_layers_that_mix_images_are_refused(name):
         "cut_mix": keras.layers.CutMix,
         "mix_up": keras.layers.MixUp,
     }[name]()
-    with pytest.raises(ValueError, match=rf"keras.layers.{type(layer).__name__}: it|: no seed"):
+    with pytest.raises(ValueError, match=rf"keras.layers.{type(layer).__name__}: (it|no seed) "):
         TrainingView(16, augmentation=[layer])
     with pytest.raises(ValueError, match="an image layer such as .*RandomRotation, received a Den"):
         TrainingView(16, augmentation=[keras.layers.Dense(2)])

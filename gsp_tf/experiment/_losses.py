@@ -39,7 +39,7 @@ def build_loss(recipe: Recipe, num_classes: int) -> Callable:
     if view_loss is None:
         return loss
     of_views = _made(view_loss, num_classes)
-    if not hasattr(of_views, "views"):
+    if not hasattr(of_views, "views_loss"):
         of_views = SelfSupervisedLoss(of_views)
     num_labelled = data.views * data.classes_per_batch * data.images_per_class
     return SemiSupervisedLoss(loss, of_views, num_labelled, recipe.loss_weights.get(VIEWS, 1.0))

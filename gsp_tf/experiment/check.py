@@ -26,6 +26,7 @@ from gsp_tf.experiment._facts import (
 )
 from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import ImageInputs
+from gsp_tf.experiment._trackers import Trackers
 from gsp_tf.experiment._training import ccp_trainer, check_splits
 from gsp_tf.experiment.data import load_folds, load_splits
 from gsp_tf.experiment.errors import reason
@@ -74,8 +75,8 @@ def check_recipe(
     """Load the data of a recipe, build its model and compute the loss of its first batch.
 
     Nothing is trained, nothing but `augmented` is written, and nothing is downloaded but the
-    description of a preset of keras-hub (some kilobytes). Each obstacle is reported, and all that does not depend on it is
-    still checked.
+    description of a preset of keras-hub (some kilobytes). Each obstacle is reported, and all that
+    does not depend on it is still checked.
 
     Args:
         recipe: the recipe.
@@ -114,6 +115,7 @@ def check_recipe(
     if augmented is not None and folds:
         drawn = obstacles.attempt(_draw_views, recipe, folds[0].train, augmented)
         facts |= {"views": drawn} if drawn else {}
+    obstacles.attempt(Trackers, recipe, RunFolder(path))
     obstacles.attempt(RunFolder(path).refuse_existing)
     facts |= {**training_facts(recipe), "run folder": str(path)}
     return Check(facts, obstacles.messages)

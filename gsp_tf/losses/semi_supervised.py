@@ -91,7 +91,7 @@ class SemiSupervisedLoss(LossLayer):
             if isinstance(part, LossLayer) and not part.built:
                 part.build(labels_shape, embeddings_shape)
 
-    def call(self, labels, embeddings, classes, training=True):
+    def call(self, labels, embeddings, classes):
         has_class = classes >= 0
         count = ops.sum(ops.cast(has_class, "int32"))
         is_met = count == self.num_labelled
@@ -99,14 +99,5 @@ class SemiSupervisedLoss(LossLayer):
         classes = checked(classes, [(is_met, message, count)])
         rows = ops.argsort(ops.cast(ops.logical_not(has_class), "int32"))[: self.num_labelled]
         own = ops.take(classes, rows), ops.take(embeddings, rows, axis=0)
-        total = _value(self.loss, *own, training) + self.view_weight * _value(
-            self.view_loss, labels, embeddings, training
-        )
+        total = self.loss(*own) + self.view_weight * self.view_loss(labels, embeddings)
         return nan_unless(is_met, total)
-
-
-def _value(loss, labels, embeddings, training):
-    """Value of a loss; a loss layer also receives `training`."""
-    if isinstance(loss, LossLayer):
-        return loss(labels, embeddings, training=training)
-    return loss(labels, embeddings)

@@ -14,7 +14,7 @@ def check_views(recipe):
         recipe.refuse("trainer", "fit with data.views=2")
     if recipe.zero_shot.weight:
         recipe.zero_shot.refuse("weight", "0 with data.views=2, whose loss needs classes alone")
-    two_view = names_with("loss", "views")
+    two_view = names_with("loss", "views_loss")
     wrapper = recipe.loss_wrapper
     compares_views = (wrapper is not None and wrapper.name == "self_supervised") or _views(loss)
     named_loss = f"loss.name={loss.name}"
@@ -44,11 +44,11 @@ def _views(loss):
     """Whether a loss of a recipe compares two views by itself."""
     if loss.name == "weighted_sum":
         names = {term["name"] for term in loss.arguments["terms"]}
-        return all(hasattr(named("loss", name), "views") for name in names)
-    return hasattr(named("loss", loss.name), "views")
+        return all(hasattr(named("loss", name), "views_loss") for name in names)
+    return hasattr(named("loss", loss.name), "views_loss")
 
 
 def _compares_pairs(loss):
     """Whether a loss of a recipe can be one of two views."""
     of_class = named("loss", loss.name)
-    return hasattr(of_class, "views") or hasattr(of_class, "pairwise")
+    return hasattr(of_class, "views_loss") or hasattr(of_class, "pairwise")

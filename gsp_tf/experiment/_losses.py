@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gsp_tf._names import named
-from gsp_tf.losses import SelfSupervisedLoss, SemiSupervisedLoss, ZeroShotLoss
+from gsp_tf.losses import SemiSupervisedLoss, ZeroShotLoss
 from gsp_tf.recipe import (
     BRANCHES,
     VIEWS,
@@ -39,8 +39,6 @@ def build_loss(recipe: Recipe, num_classes: int) -> Callable:
     if view_loss is None:
         return loss
     of_views = _made(view_loss, num_classes)
-    if not hasattr(of_views, "views_loss"):
-        of_views = SelfSupervisedLoss(of_views)
     num_labelled = data.views * data.classes_per_batch * data.images_per_class
     return SemiSupervisedLoss(loss, of_views, num_labelled, recipe.loss_weights.get(VIEWS, 1.0))
 

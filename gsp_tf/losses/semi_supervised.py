@@ -9,7 +9,6 @@ from gsp_tf._backend import checked
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import nan_unless
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._views import TwoViewLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -22,7 +21,8 @@ class SemiSupervisedLoss(LossLayer):
 
     Args:
         loss: ℓ, any loss of classes.
-        view_loss: ℓ_views, such as `SelfSupervisedLoss(NTXentLoss())` (SimCLR) or `VICRegLoss()`.
+        view_loss: ℓ_views, such as `NTXentLoss()` (SimCLR) or `VICRegLoss()`: a loss without
+            classes of its own, whose labels are the numbers of the images.
         num_labelled: rows of a batch with a class; every batch has as many.
         view_weight: w.
 
@@ -32,13 +32,13 @@ class SemiSupervisedLoss(LossLayer):
     Weights: those of the two losses.
 
     Raises:
-        ValueError: if `view_loss` compares no views, an argument is out of range, or labels are not
-            of this form.
+        ValueError: if `view_loss` has classes, an argument is out of range, or labels are not of
+            this form.
 
     Example:
         >>> import numpy as np
-        >>> from gsp_tf.losses import ContrastiveLoss, NTXentLoss, SelfSupervisedLoss
-        >>> views = SelfSupervisedLoss(NTXentLoss(1.0))
+        >>> from gsp_tf.losses import ContrastiveLoss, NTXentLoss
+        >>> views = NTXentLoss(1.0)
         >>> loss = SemiSupervisedLoss(ContrastiveLoss(), views, num_labelled=2, view_weight=0.5)
         >>> labels = np.array([[3, 0], [3, 0], [-1, 1], [-1, 1]])
         >>> round(float(loss(labels, np.repeat(np.eye(2, dtype="float32"), 2, axis=0))), 3)
@@ -48,29 +48,30 @@ class SemiSupervisedLoss(LossLayer):
     def __init__(
         self,
         loss: keras.losses.Loss,
-        view_loss: TwoViewLoss,
+        view_loss: keras.losses.Loss,
         num_labelled: int,
         view_weight: float = 1.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(inner=loss, **kwargs)
-        if not isinstance(view_loss, TwoViewLoss):
+        layers = [part for part in (loss, view_loss) if isinstance(part, LossLayer)]
+        super().__init__(inner=layers[0] if layers else None, **kwargs)
+        if getattr(view_loss, "num_classes", None) is not None:
             raise ValueError(
-                "view_loss must compare two views, such as SelfSupervisedLoss(NTXentLoss()) or "
-                f"VICRegLoss(), received {view_loss!r}."
+                "view_loss must do without classes, such as NTXentLoss() or VICRegLoss(), received "
+                f"{view_loss!r}."
             )
         if num_labelled < 1:
             raise ValueError(f"num_labelled must be at least 1, received {num_labelled}.")
         if not view_weight >= 0:
             raise ValueError(f"view_weight must not be negative, received {view_weight}.")
-        if view_loss.dtype_policy != self.dtype_policy:
+        if any(layer.dtype_policy != self.dtype_policy for layer in layers):
             raise ValueError(
-                f"view_loss must have the dtype of the loss, {self.dtype_policy.name}, received "
-                f"{view_loss.dtype_policy.name}."
+                "loss and view_loss must have the same dtype, received "
+                f"{' and '.join(layer.dtype_policy.name for layer in layers)}."
             )
         self.loss, self.view_loss = loss, view_loss
         self.num_labelled, self.view_weight = num_labelled, view_weight
-        self.normalize = getattr(loss, "normalize", True) and view_loss.normalize
+        self.normalize = all(getattr(part, "normalize", True) for part in (loss, view_loss))
         self.seed_generators_of_losses = [
             part.seed_generator
             for part in (loss, view_loss)

@@ -5,7 +5,7 @@ from gsp_tf._names import named, names_with
 
 def check_views(recipe):
     """Refuse losses that have no use for the views of a recipe, or that miss the classes."""
-    data, loss, view_loss = recipe.data, recipe.loss, recipe.view_loss
+    data, view_loss = recipe.data, recipe.view_loss
     if data.views == 1:
         if view_loss is not None:
             data.refuse("views", f"2 with view_loss.name={view_loss.name}")
@@ -14,41 +14,67 @@ def check_views(recipe):
         recipe.refuse("trainer", "fit with data.views=2")
     if recipe.zero_shot.weight:
         recipe.zero_shot.refuse("weight", "0 with data.views=2, whose loss needs classes alone")
-    two_view = names_with("loss", "views_loss")
-    wrapper = recipe.loss_wrapper
-    compares_views = (wrapper is not None and wrapper.name == "self_supervised") or _views(loss)
-    named_loss = f"loss.name={loss.name}"
-    if compares_views and view_loss is not None:
-        recipe.refuse("view_loss", "null with another loss of views", view_loss.name)
-    if compares_views and data.classes_per_batch:
-        accepted = "0 with data.views=2 and a loss of views alone, which has no use for classes"
-        data.refuse("classes_per_batch", accepted)
-    if not compares_views and not data.classes_per_batch:
-        raise ValueError(
-            f"{named_loss} needs the class of each image, and data.classes_per_batch=0 draws "
-            f"images without. Take loss.name={two_view.replace(', ', ' or ')}, or a loss over "
-            "pairs with loss_wrapper.name=self_supervised."
-        )
-    if not compares_views and view_loss is None:
-        raise ValueError(
-            f"data.views=2 needs a loss that compares views: view_loss besides {named_loss}."
-        )
-    if view_loss is not None and not _compares_pairs(view_loss):
+    if view_loss is not None and not _takes_views(view_loss):
         raise ValueError(
             f"view_loss.name={view_loss.name} needs classes, and views of images without a class "
-            f"have none. Take a loss over pairs, such as nt_xent, or {two_view}."
+            f"have none. Take a loss over pairs, such as nt_xent, or {_two_view()}."
+        )
+    if data.classes_per_batch:
+        _check_with_classes(recipe)
+    else:
+        _check_without_classes(recipe)
+
+
+def _check_with_classes(recipe):
+    if _compares_views_alone(recipe):
+        accepted = "0 with data.views=2 and a loss of views alone, which has no use for classes"
+        recipe.data.refuse("classes_per_batch", accepted)
+    if recipe.view_loss is None:
+        raise ValueError(
+            "data.views=2 needs a loss that compares views: view_loss besides "
+            f"loss.name={recipe.loss.name}, or data.classes_per_batch=0 without classes."
         )
 
 
-def _views(loss):
-    """Whether a loss of a recipe compares two views by itself."""
-    if loss.name == "weighted_sum":
-        names = {term["name"] for term in loss.arguments["terms"]}
-        return all(hasattr(named("loss", name), "views_loss") for name in names)
-    return hasattr(named("loss", loss.name), "views_loss")
+def _check_without_classes(recipe):
+    loss, wrapper, view_loss = recipe.loss, recipe.loss_wrapper, recipe.view_loss
+    if view_loss is not None:
+        accepted = "null with data.classes_per_batch=0: loss is the loss of views"
+        recipe.refuse("view_loss", accepted, view_loss.name)
+    if not _takes_views(loss):
+        raise ValueError(
+            f"loss.name={loss.name} needs the class of each image, and data.classes_per_batch=0 "
+            f"draws images without. Take a loss over pairs, such as nt_xent, or {_two_view()}."
+        )
+    if wrapper is not None and wrapper.name != "self_supervised":
+        accepted = "null or self_supervised with data.classes_per_batch=0"
+        recipe.refuse("loss_wrapper", accepted, wrapper.name)
 
 
-def _compares_pairs(loss):
-    """Whether a loss of a recipe can be one of two views."""
-    of_class = named("loss", loss.name)
-    return hasattr(of_class, "views_loss") or hasattr(of_class, "pairwise")
+def terms_of(chosen):
+    """The name and the arguments of a loss, or those of each term of a sum."""
+    terms = [dict(term) for term in chosen.arguments.get("terms", ())]
+    return [(term.pop("name"), term) for term in terms] or [(chosen.name, chosen.arguments)]
+
+
+def _compares_views_alone(recipe):
+    """Whether the loss of a recipe has no use for classes."""
+    wrapper = recipe.loss_wrapper
+    is_wrapped = wrapper is not None and wrapper.name == "self_supervised"
+    return is_wrapped or all(_is_two_view(name) for name, _ in terms_of(recipe.loss))
+
+
+def _takes_views(loss):
+    """Whether a loss can have the numbers of images in place of classes."""
+    names = [name for name, _ in terms_of(loss)]
+    return all(_is_two_view(name) or hasattr(named("loss", name), "pairwise") for name in names)
+
+
+def _is_two_view(name):
+    """Whether a loss of this name compares two views by itself."""
+    return hasattr(named("loss", name), "views_loss")
+
+
+def _two_view():
+    """The names of the losses of two views, in words."""
+    return names_with("loss", "views_loss").replace(", ", " or ")

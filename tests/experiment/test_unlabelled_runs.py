@@ -8,6 +8,7 @@ from PIL import Image
 from runs import run_command
 
 from gsp_tf.experiment import Run, build_learner, load_splits
+from gsp_tf.experiment._inputs import ImageInputs
 from gsp_tf.losses import CrossBatchMemory, SemiSupervisedLoss
 from gsp_tf.recipe import load_recipe, save_recipe
 
@@ -24,7 +25,6 @@ data:
   min_crop_area: 0.4
   augmentation: [{{name: rotation, factor: 0.05}}, {{name: erasing, factor: 0.5}}]
 loss: {{name: nt_xent, temperature: 0.1}}
-loss_wrapper: {{name: self_supervised}}
 training: {{epochs: 2, steps_per_epoch: 3, deterministic: true, health_every: 2}}
 """
 BESIDE = """
@@ -41,7 +41,7 @@ data:
   views: 2
   min_crop_area: 0.4
 loss: {{name: proxy_anchor}}
-view_loss: {{name: vicreg, variance_weight: 1.0}}
+view_loss: {{name: vicreg, normalize: true}}
 loss_weights: {{views: 0.5}}
 training: {{epochs: 1, steps_per_epoch: 2, health_every: 1}}
 """
@@ -92,6 +92,40 @@ def test_a_resumed_run_sees_the_same_views(photos, write_recipe, without_tracing
     assert run_command("train", "--resume", part, "--training.epochs", "2") == 0
     expected, found = (Run(path).folder.history()["loss"] for path in (whole, part))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+LOSSES_OF_VIEWS = {
+    "nt_xent": "loss: {name: nt_xent}",
+    "self_supervised": "loss: {name: nt_xent}\nloss_wrapper: {name: self_supervised}",
+    "barlow_twins": "loss: {name: barlow_twins}",
+    "sim_siam": "loss: {name: sim_siam, hidden_dim: 4}",
+    "vicreg": "loss: {name: vicreg, normalize: true}",
+    "weighted_sum": "loss: {name: weighted_sum, terms: [{name: sim_siam}, {name: contrastive}]}",
+}
+
+
+@pytest.mark.parametrize("name", LOSSES_OF_VIEWS)
+def test_every_loss_of_views_trains_on_the_views_of_an_image(name, photos, write_recipe):
+    text = ALONE.format(path=photos).replace("loss: {name: nt_xent, temperature: 0.1}", "")
+    recipe = load_recipe(write_recipe(text + LOSSES_OF_VIEWS[name] + "\n"))
+    splits = load_splits(recipe)
+    images, labels = next(iter(ImageInputs(recipe).training_batches(splits.train)))
+    learner = build_learner(recipe, len(splits.train.class_names), 1)
+    embeddings = np.asarray(learner(images, training=False))
+    loss = learner.embedding_loss
+    value = float(loss(labels, embeddings))
+    assert np.isfinite(value)
+    if hasattr(loss, "views"):
+        again = loss.views(embeddings[::2], embeddings[1::2])
+        assert value == pytest.approx(float(again), rel=1e-4)
+    learner.compile("adam", run_eagerly=True)
+    before = [np.array(weight) for weight in learner.trainable_weights]
+    assert np.isfinite(learner.train_on_batch(images, labels))
+    changed = [
+        not np.array_equal(weight, old)
+        for weight, old in zip(learner.trainable_weights, before, strict=True)
+    ]
+    assert np.mean(changed) > 0.5
 
 
 def test_images_without_a_class_beside_labelled_ones(
@@ -161,6 +195,24 @@ def test_a_folder_may_hold_both(digits, tmp_path, write_recipe):
             "{data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}, "
             "loss: {name: proxy_anchor}}",
             "loss.name=proxy_anchor needs the class of each image, and .* draws images without",
+        ),
+        (
+            "{data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}, loss: {name: "
+            "contrastive}, loss_wrapper: {name: cross_batch_memory, capacity: 64}}",
+            "loss_wrapper must be null or self_supervised with data.classes_per_batch=0",
+        ),
+        (
+            "{data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}, loss: {name: "
+            "contrastive}, view_loss: {name: nt_xent}}",
+            "view_loss must be null with data.classes_per_batch=0: loss is the loss of views",
+        ),
+        (
+            "{data: {views: 2}, view_loss: {name: vicreg}}",
+            "view_loss.normalize must be true with view_loss.name=vicreg",
+        ),
+        (
+            "{data: {views: 2}, view_loss: {name: weighted_sum, terms: [{name: proxy_nca}]}}",
+            "view_loss.name=weighted_sum needs classes",
         ),
         ("data: {views: 2}", "data.views=2 needs a loss that compares views: view_loss besides"),
         (

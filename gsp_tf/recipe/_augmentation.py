@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gsp_tf._keras import check_image_layer
 from gsp_tf._names import NAMES, NOT_AUGMENTATIONS, named, similar
 from gsp_tf.recipe._data import DataRecipe
 
@@ -64,11 +65,16 @@ def _layer(field, part):
     takes = inspect.signature(of_class).parameters
     fixed = {key: value for key, value in _FIXED.items() if key in takes}
     try:
-        return of_class(**given, **fixed)
+        layer = of_class(**given, **fixed)
     except (TypeError, ValueError) as error:
         received = ", ".join(f"{key}={value}" for key, value in given.items())
         reason = " ".join(str(error).split())
         raise ValueError(f"{field}: {name} does not accept {received}. Keras: {reason}") from error
+    try:
+        check_image_layer(layer)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from error
+    return layer
 
 
 def _options(of_class) -> Mapping[str, Any]:

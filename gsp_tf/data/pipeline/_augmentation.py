@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from gsp_tf._keras import draw_seeds_from
+from gsp_tf._keras import check_image_layer, draw_seeds_from
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._names import NOT_AUGMENTATIONS
 from gsp_tf._typing import Tensor
@@ -27,6 +27,7 @@ class Augmentation:
             snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name.removeprefix("Random")).lower()
             if snake in NOT_AUGMENTATIONS:
                 raise ValueError(f"keras.layers.{name}: {NOT_AUGMENTATIONS[snake]}.")
+            check_image_layer(layer)
             draw_seeds_from(_SEEDS, layer)
         self._layers = tuple(layers)
 

@@ -16,12 +16,12 @@ SECTION = "data.augmentation"
 NEEDED = {
     "brightness": {"factor": 0.5},
     "color_degeneration": {"factor": 0.5},
-    "color_jitter": {"brightness_factor": 0.2, "saturation_factor": 0.9, "hue_factor": 0.1},
+    "color_jitter": {"brightness_factor": 0.2, "saturation_factor": (0.2, 0.8), "hue_factor": 0.1},
     "contrast": {"factor": 0.4},
     "hue": {"factor": 0.2},
     "posterization": {"factor": 4},
     "rotation": {"factor": 0.2},
-    "saturation": {"factor": 0.9},
+    "saturation": {"factor": (0.2, 0.8)},
     "sharpness": {"factor": 0.5},
     "shear": {"x_factor": 0.2},
     "solarization": {"addition_factor": 0.3},
@@ -118,6 +118,17 @@ def test_layers_that_mix_images_are_refused(name):
         TrainingView(16, augmentation=[layer])
     with pytest.raises(ValueError, match="an image layer such as .*RandomRotation, received a Den"):
         TrainingView(16, augmentation=[keras.layers.Dense(2)])
+
+
+def test_colours_keep_their_mean_saturation():
+    layers = keras.layers.RandomSaturation, keras.layers.RandomColorJitter
+    for layer, option in zip(layers, ("factor", "saturation_factor"), strict=True):
+        with pytest.raises(ValueError, match="two numbers .* 0.5 changes nothing.* received 0.6"):
+            TrainingView(16, augmentation=[layer(**{option: 0.6})])
+        view = TrainingView(16, augmentation=[layer(**{option: (0.4, 0.6)})])
+        ranges = [np.ptp(view.of_array(IMAGES, 0, (0, n)), axis=2).mean() for n in range(20)]
+        plain = np.ptp(TrainingView(16).of_array(IMAGES, 0, (0, 0)), axis=2).mean()
+        assert min(ranges) < plain < max(ranges) and min(ranges) > 0.5 * plain
 
 
 SCRIPT = """

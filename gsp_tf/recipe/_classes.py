@@ -17,7 +17,7 @@ from gsp_tf._names import NAMES, named, names_with, similar
 from gsp_tf._refusals import described, readable
 from gsp_tf.recipe._augmentation import with_options
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
-from gsp_tf.recipe._views import check_views, terms_of
+from gsp_tf.recipe._views import check_terms, check_views
 
 BRANCHES = ("first", "second")
 """Names of the two branches of a head, as in `loss_weights`."""
@@ -32,8 +32,6 @@ _FILLED_IN = {
     "view_loss": {"num_classes"},
     "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
-_OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face"}
-"""Losses that depend on the length of embeddings, which is 1 after every head."""
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
 _ANY = bool | int | float | str | None
 _BY_DEFAULT = {bool: bool, int: int | float, float: int | float, str: int | str, type: str}
@@ -278,7 +276,7 @@ def _check_losses(recipe):
             f"miner.name={miner.name} chooses pairs, and loss.name={loss.name} is not a loss over "
             "pairs."
         )
-    _check_lengths_and_views(recipe)
+    check_terms(recipe)
     if wrapper is not None and wrapper.name == "matryoshka":
         dims, dim = wrapper.arguments["dims"], recipe.embedding.dim
         if has_branches(recipe):
@@ -297,29 +295,6 @@ def _check_losses(recipe):
             f"by itself, and no other head does; received loss_wrapper={received} with "
             f"{'no' if groups is None else groups} groups."
         )
-
-
-def _check_lengths_and_views(recipe):
-    """Refuse losses that miss the lengths of embeddings, or two views of each image."""
-    rows_of_class = recipe.data.views * recipe.data.images_per_class
-    for section in ("loss", "loss_wrapper", "view_loss"):
-        chosen = getattr(recipe, section)
-        for name, arguments in () if chosen is None else terms_of(chosen):
-            if name in _OF_LENGTHS:
-                raise ValueError(
-                    f"{section}.name={name} depends on the length of the embeddings, and those of "
-                    "a recipe have length 1. Train with gsp_tf.training.MetricLearner and a model "
-                    "of your own."
-                )
-            if name == "vicreg" and not arguments["normalize"]:
-                raise ValueError(
-                    f"{section}.normalize must be true with {section}.name=vicreg, because the "
-                    "embeddings of a recipe have length 1; received false."
-                )
-            is_two_view = section != "view_loss" and hasattr(named(section, name), "views_loss")
-            if is_two_view and recipe.data.classes_per_batch and rows_of_class != 2:
-                accepted = f"2 with {section}.name={name}, which compares two views"
-                recipe.data.refuse("images_per_class", accepted)
 
 
 def _check_callbacks(recipe):

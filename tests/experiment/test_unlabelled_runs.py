@@ -120,7 +120,7 @@ def test_every_loss_of_views_trains_on_the_views_of_an_image(name, photos, write
         assert value == pytest.approx(float(again), rel=1e-4)
     learner.compile("adam", run_eagerly=True)
     before = [np.array(weight) for weight in learner.trainable_weights]
-    assert np.isfinite(learner.train_on_batch(images, labels))
+    assert np.isfinite(learner.train_on_batch(images, labels)).all()
     changed = [
         not np.array_equal(weight, old)
         for weight, old in zip(learner.trainable_weights, before, strict=True)
@@ -183,6 +183,11 @@ def test_a_folder_may_hold_both(digits, tmp_path, write_recipe):
             "data: {name: unlabelled, views: 2}",
             "data.classes_per_batch must be 0 with data.name=unlabelled, whose images have no "
             "class, received 16",
+        ),
+        (
+            "{data: {name: unlabelled, views: 2, classes_per_batch: 0, unlabelled_per_batch: 4}, "
+            "protocol: {name: mlrc}, loss: {name: nt_xent}}",
+            "protocol.name must be fractions with data.name=unlabelled",
         ),
         ("data: {unlabelled: more}", "data.unlabelled must be null with data.views=1"),
         ("data: {views: 2, unlabelled: more}", "data.unlabelled_per_batch must be 1 or more"),

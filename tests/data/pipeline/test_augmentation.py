@@ -28,7 +28,6 @@ NEEDED = {
     "translation": {"height_factor": 0.2, "width_factor": 0.2},
     "zoom": {"height_factor": 0.3},
 }
-CHEAP = ["color_jitter", "grayscale", "gaussian_blur", "erasing", "rotation"]
 FIXED = ("auto_contrast", "equalization")  # draw nothing
 PIXELS = np.random.default_rng(0).integers(0, 256, (12, 20, 20, 3), np.uint8)
 IMAGES = ArrayImages(PIXELS, np.arange(12) % 3, list("abc"))
@@ -46,9 +45,9 @@ def batches(count, augmentation, seed=3, images=IMAGES, **options):
 
 
 def of_arrays(augmentation, seed, images=IMAGES):
-    """Views of the twelve images as they are without TensorFlow."""
+    """Views of four images as they are without TensorFlow."""
     view = TrainingView(16, True, 0.4, augmentation=augmentation)
-    return np.stack([view.of_array(images, index, (seed, index)) for index in range(12)])
+    return np.stack([view.of_array(images, index, (seed, index)) for index in range(4)])
 
 
 @pytest.mark.parametrize("name", NAMES[SECTION])
@@ -58,26 +57,26 @@ def test_every_layer_changes_each_image_by_its_seed(name):
     assert 0 <= changed.min() < changed.max() <= 255
     is_other = (changed != plain).any(axis=(1, 2, 3))
     assert is_other.any()
-    np.testing.assert_array_equal(of_arrays(layers(name), 0), changed)
     view = TrainingView(16, True, 0.4, augmentation=layers(name))
-    np.testing.assert_array_equal(view.of_array(IMAGES, 5, (0, 5)), changed[5])
+    for index in (3, 1):  # whatever was drawn before
+        np.testing.assert_array_equal(view.of_array(IMAGES, index, (0, index)), changed[index])
     if name not in FIXED:
         with_other_seeds = TrainingView(16, augmentation=layers(name))
-        one_image = [with_other_seeds.of_array(IMAGES, 0, (9, n)) for n in range(12)]
+        one_image = [with_other_seeds.of_array(IMAGES, 0, (9, n)) for n in range(6)]
         assert len({view.tobytes() for view in one_image}) > 1
 
 
 @pytest.mark.tensorflow
 def test_the_graph_draws_what_arrays_draw_and_goes_on_where_it_stopped():
-    augmentation = layers(*CHEAP, "rand_augment")
+    augmentation = layers("color_jitter", "rand_augment", "erasing")
     whole = batches(5, augmentation)
     for ours, theirs in zip(batches(2, augmentation, first_batch=3), whole[3:], strict=True):
         np.testing.assert_array_equal(ours, theirs)
     view = TrainingView(16, True, 0.4, augmentation=augmentation)
     views = ViewedImages(IMAGES, view, count=2, seed=7)
-    found = [view.of_array(IMAGES, index // 2, (7, index)) for index in range(24)]
-    for index in range(24):
-        np.testing.assert_allclose(views.image(index), found[index], rtol=0, atol=0.51)
+    for index in range(6):
+        found = view.of_array(IMAGES, index // 2, (7, index))
+        np.testing.assert_allclose(views.image(index), found, rtol=0, atol=0.51)
 
 
 def test_images_of_a_batch_are_changed_each_by_itself():
@@ -103,7 +102,7 @@ def test_a_layer_may_serve_two_pipelines_and_a_model():
 def test_colours_of_grey_images_are_refused(name):
     with pytest.raises(ValueError, match="cannot change grey images.*Leave it out"):
         of_arrays(layers(name), 0, GREY)
-    assert of_arrays(layers("rotation", "brightness"), 0, GREY).shape == (12, 16, 16, 1)
+    assert of_arrays(layers("rotation", "brightness"), 0, GREY).shape == (4, 16, 16, 1)
 
 
 @pytest.mark.parametrize("name", NOT_AUGMENTATIONS)

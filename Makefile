@@ -46,6 +46,7 @@ check-addons: $(INSTALLED) $(ADDONS)/.installed
 
 reference-pml: $(PML)/.installed
 	$(PML)/bin/python tools/pml/reference.py tests/oracles/losses_field.npz
+	$(PML)/bin/python tools/pml/miners.py tests/oracles/miners.npz
 
 $(PML)/.installed: requirements-pml.txt
 	$(PYTHON) -m venv $(PML)

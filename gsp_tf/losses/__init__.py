@@ -1,6 +1,7 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs, is_pair_loss
+from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
+from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner
 from gsp_tf.losses._proxy import ProxyLoss
 from gsp_tf.losses._reductions import (
     log1p_sum_exp,
@@ -13,6 +14,13 @@ from gsp_tf.losses.angular import AngularLoss
 from gsp_tf.losses.anti_collapse import AntiCollapseLoss
 from gsp_tf.losses.arc_face import ArcFaceLoss
 from gsp_tf.losses.barlow_twins import BarlowTwinsLoss
+from gsp_tf.losses.batch_miners import (
+    BatchEasyHardMiner,
+    BatchHardMiner,
+    HDCMiner,
+    PairMarginMiner,
+    UniformHistogramMiner,
+)
 from gsp_tf.losses.binomial_deviance import BinomialDevianceLoss
 from gsp_tf.losses.circle import CircleLoss
 from gsp_tf.losses.class_margin import ClassMarginLoss
@@ -71,6 +79,7 @@ from gsp_tf.losses.supervised_contrastive import SupervisedContrastiveLoss
 from gsp_tf.losses.threshold_consistent_margin import ThresholdConsistentMarginLoss
 from gsp_tf.losses.triplet import TripletLoss
 from gsp_tf.losses.triplet_hard import TripletHardLoss
+from gsp_tf.losses.triplet_miners import AngularMiner, TripletMarginMiner
 from gsp_tf.losses.triplet_semi_hard import TripletSemiHardLoss
 from gsp_tf.losses.tuplet_margin import TupletMarginLoss
 from gsp_tf.losses.vicreg import VICRegLoss
@@ -82,9 +91,12 @@ from gsp_tf.ops import prototype_diversity, similarity_consistency
 __all__ = [
     "AdaFaceLoss",
     "AngularLoss",
+    "AngularMiner",
     "AntiCollapseLoss",
     "ArcFaceLoss",
     "BarlowTwinsLoss",
+    "BatchEasyHardMiner",
+    "BatchHardMiner",
     "BinomialDevianceLoss",
     "CircleLoss",
     "ClassMarginLoss",
@@ -98,6 +110,7 @@ __all__ = [
     "GeneralizedLiftedStructureLoss",
     "GroupDiversityLoss",
     "GroupedLoss",
+    "HDCMiner",
     "HIERLoss",
     "HardNegativeMiner",
     "HistogramLoss",
@@ -122,6 +135,7 @@ __all__ = [
     "PNLoss",
     "PNPLoss",
     "PairLoss",
+    "PairMarginMiner",
     "Pairs",
     "PotentialFieldLoss",
     "ProxyAnchorLoss",
@@ -145,8 +159,11 @@ __all__ = [
     "ThresholdConsistentMarginLoss",
     "TripletHardLoss",
     "TripletLoss",
+    "TripletMarginMiner",
+    "TripletMiner",
     "TripletSemiHardLoss",
     "TupletMarginLoss",
+    "UniformHistogramMiner",
     "VICRegLoss",
     "VirtualClass",
     "WeightedSumLoss",

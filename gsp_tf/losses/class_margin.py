@@ -64,7 +64,9 @@ class ClassMarginLoss(LossLayer):
         self.margin, self.beta, self.nu = margin, beta, nu
         self.shared_beta, self.mean_over_pairs = shared_beta, mean_over_pairs
         self.normalize, self.miner = normalize, miner
-        self.margin_loss = MarginLoss(margin, beta, mean_over_pairs, normalize, miner)
+        self.margin_loss = MarginLoss(
+            margin, beta, mean_over_pairs, normalize=normalize, miner=miner
+        )
         self.seed_generator = self.margin_loss.seed_generator
 
     def build(self, labels_shape, embeddings_shape):
@@ -78,7 +80,9 @@ class ClassMarginLoss(LossLayer):
         anchors = l2_normalize(embeddings) if self.normalize else embeddings
         pairs = self.margin_loss.mined(Pairs(anchors, anchors, labels, labels, exclude_self=True))
         betas = ops.take(self.betas, labels * 0 if self.shared_beta else labels)[:, None]
-        terms, counted = self.margin_loss.terms(pairs, betas)
+        kinds = self.margin_loss.costs(pairs, betas)
+        terms, weights = (ops.concatenate(x, axis=1) for x in zip(*kinds, strict=True))
+        counted = self.margin_loss.counted(terms, weights)
         total = weighted_mean(terms, counted)
         if self.nu:
             sizes = ops.sum(pairs.positives, axis=1), ops.sum(pairs.negatives, axis=1)

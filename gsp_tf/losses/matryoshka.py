@@ -7,7 +7,9 @@ import keras
 from keras import ops
 
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._pairs import PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._reduced import refuse_unreduced
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -68,6 +70,7 @@ class MatryoshkaLoss(LossLayer):
                 f"weights must be one number per dimension, {len(dims)}, and not negative; "
                 f"received {tuple(weights)}."
             )
+        refuse_unreduced(self, loss)
         self.loss = loss
         self.dims = dims
         self.prefix_weights = None if weights is None else tuple(map(float, weights))
@@ -87,6 +90,11 @@ class MatryoshkaLoss(LossLayer):
     def miner(self):
         """The miner of a pair loss."""
         return self.loss.miner
+
+    @property
+    def class_weights(self):
+        """Those of a pair loss."""
+        return self.loss.class_weights
 
     @property
     def sums_over_references(self):

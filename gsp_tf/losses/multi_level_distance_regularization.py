@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._backend import available
-from gsp_tf.losses._pairs import PairLoss, PairWrapper
+from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import pairwise_distances
 
 

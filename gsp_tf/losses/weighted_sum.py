@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._reduced import refuse_unreduced
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -58,6 +59,8 @@ class WeightedSumLoss(LossLayer):
                     f"{layer.dtype_policy.name}, received {self.dtype_policy.name}. "
                     "Give all the same dtype."
                 )
+        for term in terms:
+            refuse_unreduced(self, term)
         self.terms, self.term_weights = terms, term_weights
         self.seed_generators_of_terms = [
             term.seed_generator

@@ -66,6 +66,14 @@ from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
 from gsp_tf.losses.proxy_synthesis import ProxySynthesis
 from gsp_tf.losses.ranked_list import RankedListLoss
 from gsp_tf.losses.recall_at_k import RecallAtKLoss
+from gsp_tf.losses.regularizers import (
+    CenterInvariantRegularizer,
+    LpRegularizer,
+    RegularFaceRegularizer,
+    RowRegularizer,
+    SparseCentersRegularizer,
+    ZeroMeanRegularizer,
+)
 from gsp_tf.losses.self_supervised import SelfSupervisedLoss
 from gsp_tf.losses.signal_to_noise_contrastive import SignalToNoiseContrastiveLoss
 from gsp_tf.losses.sim_siam import SimSiamLoss
@@ -98,6 +106,7 @@ __all__ = [
     "BatchEasyHardMiner",
     "BatchHardMiner",
     "BinomialDevianceLoss",
+    "CenterInvariantRegularizer",
     "CircleLoss",
     "ClassMarginLoss",
     "ContrastiveLoss",
@@ -120,6 +129,7 @@ __all__ = [
     "LabelSmoothing",
     "LargeMarginSoftmaxLoss",
     "LiftedStructureLoss",
+    "LpRegularizer",
     "ManifoldLoss",
     "MarginLoss",
     "MatryoshkaLoss",
@@ -145,6 +155,8 @@ __all__ = [
     "ProxySynthesis",
     "RankedListLoss",
     "RecallAtKLoss",
+    "RegularFaceRegularizer",
+    "RowRegularizer",
     "SelfSupervisedLoss",
     "SemiHardNegativeMiner",
     "SignalToNoiseContrastiveLoss",
@@ -153,6 +165,7 @@ __all__ = [
     "SmoothAPLoss",
     "SoftNearestNeighborLoss",
     "SoftTripleLoss",
+    "SparseCentersRegularizer",
     "SphereFaceLoss",
     "SubCenterArcFaceLoss",
     "SupervisedContrastiveLoss",
@@ -167,6 +180,7 @@ __all__ = [
     "VICRegLoss",
     "VirtualClass",
     "WeightedSumLoss",
+    "ZeroMeanRegularizer",
     "ZeroShotLoss",
     "is_pair_loss",
     "log1p_sum_exp",

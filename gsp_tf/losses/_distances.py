@@ -20,9 +20,9 @@ Distance = Literal[
 ]
 
 
-def check_distance(name: Distance, p: float = 2.0, power: float = 1.0) -> None:
+def check_distance(name: Distance | None, p: float, power: float) -> None:
     """Raise ValueError for a name that is not a `Distance`, or numbers that it does not take."""
-    if name not in get_args(Distance):
+    if name is not None and name not in get_args(Distance):
         accepted = ", ".join(get_args(Distance))
         raise ValueError(f"distance must be one of {accepted}, received {name!r}.")
     if name != "lp" and (p, power) != (2.0, 1.0):

@@ -1,6 +1,5 @@
 """Bases of the losses over pairs."""
 
-import inspect
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
@@ -8,13 +7,14 @@ from typing import Any, TypedDict
 import keras
 from keras import ops
 
-from gsp_tf._config import constructor_config, deserialized, spell_out
+from gsp_tf._config import constructor_config, deserialized
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._arguments import covered, refuse_fixed, refuse_inner, spell_out
 from gsp_tf.losses._distances import Distance, check_distance
-from gsp_tf.losses._inputs import check_inputs, nan_unless
-from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
+from gsp_tf.losses._layer import LossLayer, checked_regularizer
 from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner
-from gsp_tf.losses._reduced import Reduced, Reduction, refuse_unreduced
+from gsp_tf.losses._reduced import Reduced, Reduction
 from gsp_tf.ops import at_least_float32, l2_normalize
 
 
@@ -29,6 +29,7 @@ class PairArguments(TypedDict, total=False):
     reduction: Reduction | None
     class_weights: Sequence[float] | None
     thresholds: Sequence[float | None] | None
+    embedding_regularizer: keras.regularizers.Regularizer | None
     name: str | None
 
 
@@ -63,6 +64,8 @@ class PairLoss(keras.losses.Loss, Reduced):
         class_weights: for each class a factor of the terms of its anchors; labels are then 0 to the
             number of classes - 1. A mean still divides by the number of terms.
         thresholds: smallest and largest term, both excluded, to count; `None` for no limit.
+        embedding_regularizer: term of the embeddings as they come, such as `LpRegularizer()`, which
+            a call adds; `pairwise` does not.
         name: name of the loss.
 
     Attributes:
@@ -96,8 +99,7 @@ class PairLoss(keras.losses.Loss, Reduced):
         super().__init_subclass__(**kwargs)
         if cls.terms is PairLoss.terms and cls.reductions is PairLoss.reductions:
             cls.fixed = (*cls.fixed, "reduction")
-        fixed = {name for key in cls.fixed for name in _GOVERNED[key]}
-        spell_out(cls, PairLoss, without=fixed)
+        spell_out(cls, PairLoss, without=covered(cls.fixed))
 
     def __init__(
         self,
@@ -109,6 +111,7 @@ class PairLoss(keras.losses.Loss, Reduced):
         reduction: Reduction | None = None,
         class_weights: Sequence[float] | None = None,
         thresholds: Sequence[float | None] | None = None,
+        embedding_regularizer: keras.regularizers.Regularizer | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name=name or _snake_case(type(self).__name__))
@@ -116,28 +119,17 @@ class PairLoss(keras.losses.Loss, Reduced):
             raise ValueError(
                 f"miner must be a miner such as MultiSimilarityMiner(), received {miner!r}."
             )
-        given = dict(
-            normalize=normalize, distance=distance, p=p, power=power, reduction=reduction,
-            class_weights=class_weights, thresholds=thresholds,
-        )  # fmt: skip
-        for key in self.fixed:
-            for field in _GOVERNED[key]:
-                if given[field] != _DEFAULTS[field]:
-                    raise ValueError(
-                        f"The formula of {type(self).__name__} fixes its {key}, received "
-                        f"{field}={given[field]!r}."
-                    )
-        check_distance("lp" if distance is None else distance, p, power)
-        if distance is None and (p, power) != (2.0, 1.0):
-            raise ValueError(
-                f"p={p} and power={power} belong to distance='lp', received no distance."
-            )
+        refuse_fixed(self, PairLoss, locals())
+        check_distance(distance, p, power)
         self.normalize = normalize
         self.miner = miner
         self.distance = distance
         self.p = p
         self.power = power
         self.set_reduction(reduction, class_weights, thresholds)
+        self.embedding_regularizer = checked_regularizer(
+            "embedding_regularizer", embedding_regularizer
+        )
 
     @property
     def seed_generator(self) -> keras.random.SeedGenerator | None:
@@ -150,8 +142,10 @@ class PairLoss(keras.losses.Loss, Reduced):
                 f"{type(self).__name__} is a loss over pairs and takes no sample_weight."
             )
         with keras.name_scope(self.name):
-            labels, embeddings, is_valid = self._prepare(labels, embeddings)
-            loss = self.mined_loss(Pairs(embeddings, embeddings, labels, labels, exclude_self=True))
+            labels, anchors, is_valid = self._prepare(labels, embeddings)
+            loss = self.mined_loss(Pairs(anchors, anchors, labels, labels, exclude_self=True))
+            if self.embedding_regularizer is not None:
+                loss = loss + self.embedding_regularizer(as_float_tensor(embeddings))
             return nan_unless(is_valid, loss)
 
     def pairwise(
@@ -234,18 +228,6 @@ class PairLoss(keras.losses.Loss, Reduced):
         return cls(**deserialized(config))
 
 
-# What each entry of `fixed` covers.
-_GOVERNED = {
-    "normalize": ("normalize",),
-    "distance": ("distance", "p", "power"),
-    "reduction": ("reduction", "class_weights", "thresholds"),
-}
-_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(PairLoss.__init__).parameters.items()
-}
-
-
 def _snake_case(name):
     """`nt_xent_loss` of `NTXentLoss`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
@@ -276,7 +258,7 @@ class PairWrapper(LossLayer):
                 f"{type(self).__name__} takes a pair loss such as ContrastiveLoss(), "
                 f"received {loss!r}."
             )
-        refuse_unreduced(self, loss)
+        refuse_inner(self, loss)
         self.loss = loss
         self.seed_generator = loss.seed_generator
 

@@ -44,8 +44,8 @@ class Reduced:
                 f"{tuple(thresholds)}."
             )
         self.reduction = reduction
-        self.class_weights = class_weights
-        self.thresholds = thresholds
+        self.class_weights = None if class_weights is None else tuple(map(float, class_weights))
+        self.thresholds = None if thresholds is None else tuple(thresholds)
 
     def reduced(self, parts: Iterable[tuple[Tensor, Tensor]], labels: Tensor) -> Tensor:
         """The sum of the reduced parts; each has terms and weights, `(A, R)` or `(A,)`."""
@@ -90,12 +90,3 @@ class Reduced:
             return ops.mean(sums / ops.where(weights > 0, weights, 1.0))
         weight = ops.sum(weights)
         return ops.sum(sums) / ops.where(weight > 0, weight, 1.0)
-
-
-def refuse_unreduced(wrapper: Any, loss: Any) -> None:
-    """Raise ValueError for a loss that gives no scalar, around which a wrapper has no meaning."""
-    if getattr(loss, "reduction", None) == "none":
-        raise ValueError(
-            f"{type(wrapper).__name__} takes a loss that gives one number, received "
-            f"{type(loss).__name__}(reduction='none')."
-        )

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
+from gsp_tf.losses._proxy import ProxyLoss, cross_entropies, own_class_mask
 from gsp_tf.ops import l2_normalize
 
 _NEAR = 1e-3
@@ -86,9 +86,8 @@ class AdaFaceLoss(LossLayer):
         own = own_class_mask(labels, self.num_classes)
         angles = ops.arccos(cosines) - ops.where(own, quality, 0.0)
         moved = ops.cos(ops.clip(angles, _NEAR, math.pi - _NEAR))
-        return cross_entropy(
-            labels, self.scale * ops.where(own, moved - self.margin - quality, moved)
-        )
+        logits = self.scale * ops.where(own, moved - self.margin - quality, moved)
+        return ops.mean(cross_entropies(labels, logits))
 
     def _quality(self, embeddings, training):
         largest = ops.max(ops.abs(embeddings), axis=1, keepdims=True)

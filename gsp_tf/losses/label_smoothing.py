@@ -41,6 +41,8 @@ class LabelSmoothing(ProxyWrapper):
         0.608
     """
 
+    takes_distance = True
+
     def __init__(
         self,
         proxy_loss: ProxyLoss,
@@ -74,5 +76,6 @@ class LabelSmoothing(ProxyWrapper):
         shared = ops.cast(of_samples[:, None] == super_classes[None, :], logits.dtype)
         shared = shared / ops.sum(shared, axis=1, keepdims=True)
         own = ops.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
-        gap = ops.mean(own - ops.sum(shared * logits, axis=1))
-        return self.proxy_loss.similarity_loss(labels, similarities) + self.smoothing * gap
+        gaps = own - ops.sum(shared * logits, axis=1)
+        losses = self.proxy_loss.sample_losses(labels, similarities)
+        return self.proxy_loss.reduced_samples(labels, losses + self.smoothing * gaps)

@@ -52,7 +52,7 @@ class NTXentLoss(PairLoss):
 
 
 def cross_entropies(own: Tensor, others: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
-    """Terms and weights of the positive pairs, `log(1 + Σ_negatives exp(o_in - z_ip))`, own z and others o."""
+    """Terms `log(1 + Σ_negatives exp(o_in - z_ip))` of own z and others o, and their weights."""
     of_negatives = log_sum_exp(others, pairs.negatives)[:, None]
     has_negative = ops.any(pairs.negatives > 0, axis=1, keepdims=True)
     return ops.where(has_negative, ops.softplus(of_negatives - own), 0.0), pairs.positives

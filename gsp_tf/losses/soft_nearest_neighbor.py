@@ -53,7 +53,7 @@ class SoftNearestNeighborLoss(PairLoss):
 
 
 def neighbor_terms(logits: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
-    """Terms and weights `(A,)` of `log Σ_j exp(z_ij) - log Σ_positives exp(z_ij)` of logits z `(A, R)`."""
+    """Terms `log Σ_j exp(z_ij) - log Σ_positives exp(z_ij)` of logits z, and their weights."""
     among_own = log_sum_exp(logits, pairs.positives)
     among_all = log_sum_exp(logits, pairs.positives + pairs.negatives)
     return among_all - among_own, ops.any(pairs.positives > 0, axis=1)

@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
+from gsp_tf.losses._arguments import refuse_inner
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._reduced import refuse_unreduced
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -60,7 +60,7 @@ class WeightedSumLoss(LossLayer):
                     "Give all the same dtype."
                 )
         for term in terms:
-            refuse_unreduced(self, term)
+            refuse_inner(self, term, calls_it=True)
         self.terms, self.term_weights = terms, term_weights
         self.seed_generators_of_terms = [
             term.seed_generator

@@ -1,12 +1,13 @@
 """The distances that a loss takes by name."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import keras
 import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_choice
 from gsp_tf.ops import l2_normalize, lp_distances, pairwise_distances
 
 Distance = Literal[
@@ -22,9 +23,8 @@ Distance = Literal[
 
 def check_distance(name: Distance | None, p: float, power: float) -> None:
     """Raise ValueError for a name that is not a `Distance`, or numbers that it does not take."""
-    if name is not None and name not in get_args(Distance):
-        accepted = ", ".join(get_args(Distance))
-        raise ValueError(f"distance must be one of {accepted}, received {name!r}.")
+    if name is not None:
+        check_choice("distance", name, Distance)
     if name != "lp" and (p, power) != (2.0, 1.0):
         raise ValueError(
             f"p and power belong to distance='lp', received p={p} and power={power} with "
@@ -63,10 +63,12 @@ def signals(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Centred rows `(a, D)`, their squared norms `(a, 1)`, and which of them are not rounding."""
     centered = x - ops.mean(x, axis=1, keepdims=True)
     squares = ops.sum(ops.square(centered), axis=1, keepdims=True)
-    rounding = 16.0 * keras.config.epsilon() ** 2
     powers = ops.sum(ops.square(x), axis=1, keepdims=True)
+    limits = np.finfo(keras.backend.standardize_dtype(squares.dtype))
+    # Below, the centred components are no more than the rounding error of the mean.
+    rounding = 16.0 * float(limits.eps) ** 2
     # The square of a signal is part of the gradient, and must not be 0 where the signal is not.
-    smallest = float(np.finfo(keras.backend.standardize_dtype(squares.dtype)).tiny) ** 0.5
+    smallest = float(limits.tiny) ** 0.5
     return centered, squares, squares > ops.maximum(rounding * powers, smallest)
 
 

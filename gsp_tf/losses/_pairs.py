@@ -28,6 +28,7 @@ class Pairs:
         reference_labels: int64 tensor `(R,)`.
         exclude_self: leave out pairs of equal index. The first references must then be the anchors.
         mask: boolean tensor that broadcasts to `(A, R)`: the pairs that may count; `None` for all.
+        counted: boolean tensor `(A,)`: the samples of a batch that count; `None` for all.
 
     Attributes:
         positives: weights `(A, R)` of the pairs within a class.
@@ -51,9 +52,13 @@ class Pairs:
         reference_labels: Tensor,
         exclude_self: bool = False,
         mask: Tensor | None = None,
+        counted: Tensor | None = None,
     ) -> None:
         self.anchors, self.references = anchors, references
         self.anchor_labels = anchor_labels
+        self.counted = counted
+        if counted is not None:
+            mask = ops.logical_and(counted[:, None], counted[None, :])
         positives = ops.equal(anchor_labels[:, None], reference_labels[None, :])
         negatives = ops.logical_not(positives)
         if exclude_self:
@@ -158,7 +163,17 @@ class Pairs:
         """Weights `(A, R)` of the positives and, in a batch, 1 for each anchor with itself."""
         if self.references is not self.anchors:
             return self.positives
-        return ops.maximum(self.positives, ops.eye(ops.shape(self.anchors)[0], dtype=self.dtype))
+        itself = ops.eye(ops.shape(self.anchors)[0], dtype=self.dtype)
+        if self.counted is not None:
+            itself = itself * ops.cast(self.counted, self.dtype)
+        return ops.maximum(self.positives, itself)
+
+    @property
+    def every_anchor(self) -> Tensor:
+        """Weights `(A,)`: 1 for each anchor that counts, and 0 for the others."""
+        if self.counted is None:
+            return ops.ones_like(self.anchors[:, 0])
+        return ops.cast(self.counted, self.dtype)
 
     def triplets(self, columns: Tensor) -> Tensor:
         """Weights `(A, R)` of the triplets of each anchor, one positive, and every negative.

@@ -14,7 +14,24 @@ from gsp_tf.losses._reduced import Reduced, Reduction
 from gsp_tf.ops import l2_normalize
 
 
-class ProxyLoss(LossLayer, Reduced):
+class ProxyLayer(LossLayer):
+    """Base of the losses with `proxies (num_classes * k, D)`; k is `proxies_per_class`."""
+
+    proxies_per_class = 1
+
+    def build(self, labels_shape: tuple, embeddings_shape: tuple) -> None:
+        self.proxies = self.add_weight(
+            name="proxies",
+            shape=(self.num_classes * self.proxies_per_class, embeddings_shape[-1]),
+            initializer="he_normal",
+        )
+
+    def similarities(self, embeddings: Tensor, proxies: Tensor) -> Tensor:
+        """Cosine similarities `(B, C * k)` of embeddings `(B, d)` to proxies `(C * k, d)`."""
+        return ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(proxies)))
+
+
+class ProxyLoss(ProxyLayer, Reduced):
     """Base of the losses on cosine similarities between samples and learned class proxies.
 
     A subclass implements `sample_losses(labels, similarities, is_class=None) -> (B,)`, or
@@ -55,7 +72,6 @@ class ProxyLoss(LossLayer, Reduced):
     """
 
     fixed: tuple[str, ...] = ()
-    proxies_per_class = 1
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         if cls.sample_losses is ProxyLoss.sample_losses:
@@ -87,13 +103,6 @@ class ProxyLoss(LossLayer, Reduced):
                 f"{len(self.class_weights)}."
             )
 
-    def build(self, labels_shape: tuple, embeddings_shape: tuple) -> None:
-        self.proxies = self.add_weight(
-            name="proxies",
-            shape=(self.num_classes * self.proxies_per_class, embeddings_shape[-1]),
-            initializer="he_normal",
-        )
-
     def call(self, labels, embeddings):
         return self.proxies_loss(labels, embeddings, self.proxies)
 
@@ -109,13 +118,10 @@ class ProxyLoss(LossLayer, Reduced):
         return self.similarity_loss(labels, similarities) + self.regularization(proxies)
 
     def similarities(self, embeddings: Tensor, proxies: Tensor) -> Tensor:
-        """Similarities `(B, C * k)` of embeddings `(B, d)` to proxies `(C * k, d)`.
-
-        They are cosine similarities, or 1 minus the distance that the loss is given.
-        """
-        samples, proxies = l2_normalize(embeddings), l2_normalize(proxies)
+        """As in `ProxyLayer`, or 1 minus the distance that the loss is given."""
         if self.distance is None:
-            return ops.matmul(samples, ops.transpose(proxies))
+            return super().similarities(embeddings, proxies)
+        samples, proxies = l2_normalize(embeddings), l2_normalize(proxies)
         return 1.0 - distances_named(self.distance, self.p, self.power, samples, proxies)
 
     def similarity_loss(
@@ -172,7 +178,7 @@ def own_class_mask(labels: Tensor, num_classes: int) -> Tensor:
 
 
 class ProxyWrapper(LossLayer):
-    """Base of the losses that add classes to a proxy loss in training."""
+    """Base of the losses around a proxy loss, which differ from it in training alone."""
 
     # Whether its similarities are those of the proxy loss, and not cosines of its own.
     takes_distance = False

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import available
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pairs import Miner, Pairs
 
 Strategy = Literal["hard", "semi_hard", "easy", "all"]
@@ -53,9 +54,7 @@ class BatchEasyHardMiner(Miner):
     ) -> None:
         strategies = {"positive": positive, "negative": negative}
         for name, strategy in strategies.items():
-            if strategy not in get_args(Strategy):
-                accepted = ", ".join(get_args(Strategy))
-                raise ValueError(f"{name} must be one of {accepted}, received {strategy!r}.")
+            check_choice(name, strategy, Strategy)
         if "semi_hard" in strategies.values() and {*strategies.values()} <= {"semi_hard", "all"}:
             raise ValueError(
                 "A semi_hard sample is compared with the hard or easy sample of the other kind, "

@@ -44,5 +44,4 @@ class CosineContrastiveLoss(PairLoss):
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)
         repulsion = pairs.negatives * ops.relu(pairs.similarities - self.margin)
-        costs = ops.sum(attraction + repulsion, axis=1)
-        yield costs, ops.ones_like(costs)
+        yield ops.sum(attraction + repulsion, axis=1), pairs.every_anchor

@@ -46,5 +46,4 @@ class GeneralizedLiftedStructureLoss(PairLoss):
         distances = pairs.distances
         attraction = log_sum_exp(distances - self.positive_margin, pairs.positives)
         repulsion = log_sum_exp(self.margin - distances, pairs.negatives)
-        costs = ops.relu(attraction + repulsion)
-        yield costs, ops.ones_like(costs)
+        yield ops.relu(attraction + repulsion), pairs.every_anchor

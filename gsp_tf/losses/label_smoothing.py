@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper, SoftmaxProxyLoss
+from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper, SoftmaxProxyLoss, cross_entropies
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -67,8 +67,9 @@ class LabelSmoothing(ProxyWrapper):
         self.super_classes = None if super_classes is None else tuple(map(int, super_classes))
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
-        similarities = self.proxy_loss.similarities(embeddings, self.proxies)
-        logits = self.proxy_loss.logits(labels, similarities)
+        logits = self.proxy_loss.logits(
+            labels, self.proxy_loss.similarities(embeddings, self.proxies)
+        )
         super_classes = np.zeros(self.num_classes, "int32")
         if self.super_classes is not None:
             super_classes = np.unique(self.super_classes, return_inverse=True)[1].astype("int32")
@@ -77,5 +78,5 @@ class LabelSmoothing(ProxyWrapper):
         shared = shared / ops.sum(shared, axis=1, keepdims=True)
         own = ops.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
         gaps = own - ops.sum(shared * logits, axis=1)
-        losses = self.proxy_loss.sample_losses(labels, similarities)
-        return self.proxy_loss.reduced_samples(labels, losses + self.smoothing * gaps)
+        losses = cross_entropies(labels, logits) + self.smoothing * gaps
+        return self.proxy_loss.reduced_samples(labels, losses)

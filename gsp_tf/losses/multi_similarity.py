@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Unpack
 
 import keras
-from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
@@ -55,5 +54,4 @@ class MultiSimilarityLoss(PairLoss):
         shifted = pairs.similarities - self.base
         attraction = log1p_sum_exp(-self.alpha * shifted, pairs.positives) / self.alpha
         repulsion = log1p_sum_exp(self.beta * shifted, pairs.negatives) / self.beta
-        costs = attraction + repulsion
-        yield costs, ops.ones_like(costs)
+        yield attraction + repulsion, pairs.every_anchor

@@ -1,13 +1,14 @@
 """PN loss: triplets whose negative is far from anchor and positive (Szubert et al. 2019)."""
 
 from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._distances import Distance, distances_named
+from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 
@@ -55,12 +56,8 @@ class PNLoss(PairLoss):
         **kwargs: Any,
     ) -> None:
         super().__init__(distance=distance, **kwargs)
-        for field, value, names in (
-            ("positive", positive, get_args(Positive)),
-            ("negative", negative, get_args(Negative)),
-        ):
-            if value not in names:
-                raise ValueError(f"{field} must be one of {', '.join(names)}, received {value!r}.")
+        check_choice("positive", positive, Positive)
+        check_choice("negative", negative, Negative)
         self.margin = margin
         self.positive = positive
         self.negative = negative

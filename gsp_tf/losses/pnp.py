@@ -1,12 +1,13 @@
 """PNP loss: penalise the negatives that come before a positive (Li et al., AAAI 2022)."""
 
 from collections.abc import Iterable
-from typing import Literal, Unpack, get_args
+from typing import Literal, Unpack
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._ranks import soft_counts_above
@@ -57,10 +58,7 @@ class PNPLoss(PairLoss):
         **kwargs: Unpack[PairArguments],
     ) -> None:
         super().__init__(**kwargs)
-        if variant not in get_args(Variant):
-            raise ValueError(
-                f"variant must be one of {', '.join(get_args(Variant))}, received {variant!r}."
-            )
+        check_choice("variant", variant, Variant)
         if not (alpha > 0 and b > 0 and temperature > 0):
             raise ValueError(
                 "alpha, b and temperature must be positive, "

@@ -73,7 +73,7 @@ class RankedListLoss(PairLoss):
         )
         repulsion = self._mean(alpha - pairs.distances, pairs.negatives, self.negative_temperature)
         costs = (1.0 - self.imbalance) * attraction + self.imbalance * repulsion
-        yield costs, ops.ones_like(costs)
+        yield costs, pairs.every_anchor
 
     def _mean(self, violations, weights, temperature):
         """Mean of each row's positive violations v, weighted by exp(T v)."""

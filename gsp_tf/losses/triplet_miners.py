@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pairs import Pairs, TripletMiner
 from gsp_tf.ops import pairwise_distances
 
@@ -81,9 +82,7 @@ class TripletMarginMiner(TripletMiner):
     """
 
     def __init__(self, margin: float = 0.2, triplets: Triplets = "all") -> None:
-        if triplets not in get_args(Triplets):
-            accepted = ", ".join(get_args(Triplets))
-            raise ValueError(f"triplets must be one of {accepted}, received {triplets!r}.")
+        check_choice("triplets", triplets, Triplets)
         self.margin = margin
         self.triplets = triplets
 

@@ -67,8 +67,8 @@ class BatchEasyHardMiner(Miner):
                 )
         self.positive = positive
         self.negative = negative
-        self.positive_range = positive_range
-        self.negative_range = negative_range
+        self.positive_range = None if positive_range is None else tuple(positive_range)
+        self.negative_range = None if negative_range is None else tuple(negative_range)
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         distances = pairs.distances

@@ -191,3 +191,13 @@ def test_regularizers(oracle, key, name):
         same(np.asarray(gradient), case[f"{key}/{name}/gradient"], 1e-5)
     half = REGULARIZERS[key](weight=0.5)
     assert float(type(half).from_config(half.get_config())(rows)) == pytest.approx(value / 2)
+
+
+@pytest.mark.parametrize("key", ["contrastive_l3_squared", "contrastive_snr", "triplet_l1_swap"])
+def test_distances_compile(oracle, key):
+    case, start = oracle("loss_arguments"), NAMES.index("coincident")
+    rows = slice(12 * start, 12 * start + 12)
+    labels, embeddings = case["coincident/labels"], case["coincident/embeddings"].astype("float32")
+    value, gradient = value_and_gradients(DISTANCES[key](), labels, embeddings, jit_compile=True)
+    assert value == pytest.approx(case[f"{key}/values"][start], rel=1e-4)
+    same(gradient, case[f"{key}/gradients"][rows], 1e-3)

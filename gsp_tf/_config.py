@@ -1,19 +1,16 @@
 """Saves layers, losses and miners as the arguments of their constructors."""
 
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 
-def constructor_config(instance: Any, passed_on: Sequence[str] = ()) -> dict[str, Any]:
-    """The constructor's arguments, read from attributes; `passed_on` names those in `**kwargs`."""
+def constructor_config(instance: Any, **others: Any) -> dict[str, Any]:
+    """The constructor's arguments: those of `others`, and the attributes of the same name."""
     parameters = inspect.signature(type(instance)).parameters.values()
     names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-    if len(names) < len(parameters):
-        names += passed_on
-    values = {name: getattr(instance, name) for name in names}
+    values = {name: others[name] if name in others else getattr(instance, name) for name in names}
     return {name: _serialized(value) for name, value in values.items()}
 
 

@@ -126,10 +126,17 @@ NAMES = {
         "weighted_sum": "gsp_tf.losses:WeightedSumLoss",
     },
     "miner": {
+        "angular": "gsp_tf.losses:AngularMiner",
+        "batch_easy_hard": "gsp_tf.losses:BatchEasyHardMiner",
+        "batch_hard": "gsp_tf.losses:BatchHardMiner",
         "distance_weighted": "gsp_tf.losses:DistanceWeightedMiner",
         "hard_negative": "gsp_tf.losses:HardNegativeMiner",
+        "hdc": "gsp_tf.losses:HDCMiner",
         "multi_similarity": "gsp_tf.losses:MultiSimilarityMiner",
+        "pair_margin": "gsp_tf.losses:PairMarginMiner",
         "semi_hard_negative": "gsp_tf.losses:SemiHardNegativeMiner",
+        "triplet_margin": "gsp_tf.losses:TripletMarginMiner",
+        "uniform_histogram": "gsp_tf.losses:UniformHistogramMiner",
     },
     "loss_wrapper": {
         "anti_collapse": "gsp_tf.losses:AntiCollapseLoss",

@@ -37,14 +37,21 @@ if TYPE_CHECKING:
     from gsp_tf.data.images.reduced import ReducedImages, reduce_images
     from gsp_tf.data.images.selected import SelectedImages
     from gsp_tf.data.pipeline._py_dataset import evaluation_image
-    from gsp_tf.data.pipeline.batches import as_arrays, evaluation_dataset, training_dataset
+    from gsp_tf.data.pipeline.batches import (
+        as_arrays,
+        evaluation_dataset,
+        sampled_dataset,
+        training_dataset,
+    )
+    from gsp_tf.data.pipeline.class_samplers import NearestClassSampler, SuperClassSampler
     from gsp_tf.data.pipeline.feature_maps import (
         FeatureMaps,
         cache_feature_maps,
         evaluation_maps,
         training_maps,
     )
-    from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+    from gsp_tf.data.pipeline.image_samplers import FixedTripletSampler, WeightedSampler
+    from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
     from gsp_tf.data.pipeline.view import TrainingView
     from gsp_tf.data.pipeline.viewed import ViewedImages
     from gsp_tf.data.pipeline.windows import central_window, resize_window
@@ -60,13 +67,18 @@ __all__ = [
     "EncodedImages",
     "FeatureMaps",
     "FileImages",
+    "FixedTripletSampler",
     "ImageSet",
     "LeftOut",
+    "NearestClassSampler",
     "ReducedImages",
+    "Sampler",
     "SelectedImages",
+    "SuperClassSampler",
     "TrainingView",
     "UnreadableImageError",
     "ViewedImages",
+    "WeightedSampler",
     "as_arrays",
     "cache_feature_maps",
     "central_window",
@@ -102,6 +114,7 @@ __all__ = [
     "read_rows",
     "reduce_images",
     "resize_window",
+    "sampled_dataset",
     "shared_images",
     "split_classes",
     "split_images",

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper, SoftmaxProxyLoss, cross_entropy
+from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper, SoftmaxProxyLoss, cross_entropies
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -40,6 +40,8 @@ class LabelSmoothing(ProxyWrapper):
         >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 3)
         0.608
     """
+
+    takes_distance = True
 
     def __init__(
         self,
@@ -75,5 +77,6 @@ class LabelSmoothing(ProxyWrapper):
         shared = ops.cast(of_samples[:, None] == super_classes[None, :], logits.dtype)
         shared = shared / ops.sum(shared, axis=1, keepdims=True)
         own = ops.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
-        gap = ops.mean(own - ops.sum(shared * logits, axis=1))
-        return cross_entropy(labels, logits) + self.smoothing * gap
+        gaps = own - ops.sum(shared * logits, axis=1)
+        losses = cross_entropies(labels, logits) + self.smoothing * gaps
+        return self.proxy_loss.reduced_samples(labels, losses)

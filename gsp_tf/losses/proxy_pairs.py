@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import PairLoss, PairWrapper
+from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._proxy import ProxyLayer
 
 

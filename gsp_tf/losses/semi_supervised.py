@@ -7,6 +7,7 @@ from keras import ops
 
 from gsp_tf._backend import checked
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._arguments import refuse_inner
 from gsp_tf.losses._inputs import nan_unless
 from gsp_tf.losses._layer import LossLayer
 
@@ -69,6 +70,8 @@ class SemiSupervisedLoss(LossLayer):
                 "loss and view_loss must have the same dtype, received "
                 f"{' and '.join(layer.dtype_policy.name for layer in layers)}."
             )
+        for part in (loss, view_loss):
+            refuse_inner(self, part, calls_it=True)
         self.loss, self.view_loss = loss, view_loss
         self.num_labelled, self.view_weight = num_labelled, view_weight
         self.normalize = all(getattr(part, "normalize", True) for part in (loss, view_loss))

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from gsp_tf.losses._arguments import refuse_inner
 from gsp_tf.losses._layer import LossLayer
 
 
@@ -57,6 +58,8 @@ class WeightedSumLoss(LossLayer):
                     f"{layer.dtype_policy.name}, received {self.dtype_policy.name}. "
                     "Give all the same dtype."
                 )
+        for term in terms:
+            refuse_inner(self, term, calls_it=True)
         self.terms, self.term_weights = terms, term_weights
         self.seed_generators_of_terms = [
             term.seed_generator

@@ -1,6 +1,6 @@
 """Mathematics without state."""
 
-from gsp_tf.ops.distances import pairwise_distances, safe_sqrt
+from gsp_tf.ops.distances import lp_distances, pairwise_distances, safe_sqrt
 from gsp_tf.ops.k_center import greedy_k_center
 from gsp_tf.ops.linear_systems import ridge_regression, solve_positive_definite
 from gsp_tf.ops.normalization import at_least_float32, l2_normalize, lipschitz_normalize
@@ -26,6 +26,7 @@ __all__ = [
     "greedy_k_center",
     "l2_normalize",
     "lipschitz_normalize",
+    "lp_distances",
     "masked_softmax",
     "pairwise_distances",
     "partial_set_transport",

@@ -51,7 +51,8 @@ def resolved(recipe: Recipe) -> Recipe:
             type, or parts of the recipe are incompatible.
 
     Example:
-        >>> resolved(Recipe(loss=ClassRecipe("circle", {"margin": 0.2}))).loss.arguments
+        >>> arguments = resolved(Recipe(loss=ClassRecipe("circle", {"margin": 0.2}))).loss.arguments
+        >>> {name: arguments[name] for name in ("margin", "scale", "normalize")}
         {'margin': 0.2, 'scale': 80.0, 'normalize': True}
     """
     sections = {name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}

@@ -68,6 +68,8 @@ def check_terms(recipe):
                     "a recipe have length 1. Train with gsp_tf.training.MetricLearner and a model "
                     "of your own."
                 )
+            if arguments.get("reduction") == "none":
+                raise ValueError(f"{section}.reduction=none gives no single number to train with.")
             if name == "vicreg" and not arguments["normalize"]:
                 raise ValueError(
                     f"{section}.normalize must be true with {section}.name=vicreg, because the "

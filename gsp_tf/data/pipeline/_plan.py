@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, ShuffledSampler
+from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler, ShuffledSampler
 
 
 class BatchPlan:
@@ -61,3 +61,16 @@ class BatchPlan:
                 labels = np.stack([labels, numbers], axis=1)
         indices, labels = (np.repeat(array, self._views, axis=0) for array in (indices, labels))
         return indices, labels.astype(np.int32)
+
+
+class SampledPlan:
+    """The images of each batch of a sampler, under the labels of their classes."""
+
+    def __init__(self, labels: np.ndarray, sampler: Sampler):
+        self.seed, self.size = sampler.seed, sampler.batch_size
+        self._labels, self._sampler = labels, sampler
+
+    def batch(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Indices and labels of one batch."""
+        indices = self._sampler.batch(number)
+        return indices, self._labels[indices].astype(np.int32)

@@ -12,8 +12,9 @@ from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.images.jpeg import Window
-from gsp_tf.data.pipeline._plan import BatchPlan
+from gsp_tf.data.pipeline._plan import BatchPlan, SampledPlan
 from gsp_tf.data.pipeline._py_dataset import evaluation_batches, planned_batches
+from gsp_tf.data.pipeline.sampler import Sampler
 from gsp_tf.data.pipeline.view import TrainingView
 from gsp_tf.data.pipeline.windows import central_window, check_sizes, resize_window
 
@@ -86,8 +87,6 @@ def training_dataset(
         [0, 0, 1, 1, 2, 2]
     """
     view = TrainingView(image_size, horizontal_flip, min_crop_area, resize, augmentation)
-    if first_batch < 0:
-        raise ValueError(f"first_batch must not be negative; received {first_batch}.")
     plan = BatchPlan(
         images.labels,
         classes_per_batch,
@@ -99,13 +98,49 @@ def training_dataset(
         views,
     )
     sets = [images] if unlabelled is None else [images, unlabelled]
-    images = images if unlabelled is None else _JoinedImages(images, unlabelled)
+    return _planned_dataset(sets, view, plan, first_batch)
+
+
+def sampled_dataset(
+    images: ImageSet, sampler: Sampler, view: TrainingView, first_batch: int = 0
+) -> _Batches:
+    """Makes the endless batches of a sampler, fixed by its seed.
+
+    Args:
+        images: The images to train on, of which the sampler has the labels.
+        sampler: Which images make up each batch, such as a `SuperClassSampler`.
+        view: Crops, flips and augmentation of the images.
+        first_batch: Number of batches to skip, to continue where training stopped.
+
+    Returns:
+        Batches `(images, labels)` of `sampler.batch_size` images, as from `training_dataset` with
+        one view.
+
+    Raises:
+        ValueError: If `first_batch` is negative.
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages, WeightedSampler
+        >>> images = ArrayImages(np.zeros((3, 8, 8, 3), "uint8"), [0, 1, 1], ["a", "b"])
+        >>> sampler = WeightedSampler([1.0, 0.5, 0.0], batch_size=2, seed=0)
+        >>> for batch, labels in sampled_dataset(images, sampler, TrainingView(16)).take(1):
+        ...     print(batch.shape, labels.shape)
+        (2, 16, 16, 3) (2,)
+    """
+    return _planned_dataset([images], view, SampledPlan(images.labels, sampler), first_batch)
+
+
+def _planned_dataset(sets, view, plan, first_batch):
+    """The batches of a plan; a second set has the images without a class."""
+    if first_batch < 0:
+        raise ValueError(f"first_batch must not be negative; received {first_batch}.")
+    images = sets[0] if len(sets) == 1 else _JoinedImages(*sets)
     if not has_tensorflow():
         return planned_batches(functools.partial(view.of_array, images), plan, first_batch)
 
     def prepare(counter, drawn):
         index, label = drawn
-        image_seed = tf.stack([tf.constant(seed, tf.int64), counter])
+        image_seed = tf.stack([tf.constant(plan.seed, tf.int64), counter])
         return view.in_graph(images, index, image_seed), label
 
     shapes = [array.shape for array in plan.batch(first_batch)]

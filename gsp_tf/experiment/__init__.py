@@ -10,18 +10,13 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.check import Check, check_recipe
     from gsp_tf.experiment.choices import choices_text, choose_adaptation, choose_recipe
     from gsp_tf.experiment.comparison import Comparison
-    from gsp_tf.experiment.data import (
-        Splits,
-        evaluation_batches,
-        load_folds,
-        load_images,
-        load_splits,
-    )
+    from gsp_tf.experiment.data import Splits, evaluation_batches, load_folds, load_splits
     from gsp_tf.experiment.demo import run_demo
     from gsp_tf.experiment.ensemble import Ensemble, open_run
     from gsp_tf.experiment.errors import reason
     from gsp_tf.experiment.folder import RunFolder
     from gsp_tf.experiment.heads import build_head
+    from gsp_tf.experiment.images import load_images
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.experiment.prefixes import prefix_metrics

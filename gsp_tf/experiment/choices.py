@@ -12,8 +12,8 @@ from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, image_size, split_classes
 from gsp_tf.experiment._facts import dimensions, frozen_part
-from gsp_tf.experiment.data import load_images
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.images import load_images
 from gsp_tf.recipe import (
     BackboneRecipe,
     ClassRecipe,

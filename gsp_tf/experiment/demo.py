@@ -8,7 +8,8 @@ from pathlib import Path
 from gsp_tf import backbones
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment.choices import choices_text, choose_recipe
-from gsp_tf.experiment.data import load_images, load_splits
+from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.images import load_images
 from gsp_tf.experiment.pretrained import frozen_recipe
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.run import Run

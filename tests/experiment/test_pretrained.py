@@ -63,6 +63,9 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
     assert run_command("export", "small", "--format", "keras") == 0
     assert folder.model_path.stat().st_mtime_ns == written
     assert run_command("calibrate", "runs/small/index", "--false-match-rate", "0.1") == 0
+    capsys.readouterr()
+    assert run_command("report", "runs/small", "--out", "tables") == 1
+    assert "runs/small has no final results yet" in capsys.readouterr().err
     for command in (["evaluate"], ["calibrate", "--false-match-rate", "0.1"]):
         capsys.readouterr()
         assert run_command(*command, "runs/small") == 1

@@ -117,6 +117,22 @@ NAMES = {
         "similarity_mixup": "gsp_tf.losses:SimilarityMixup",
         "virtual_class": "gsp_tf.losses:VirtualClass",
     },
+    "optimizer": {
+        "adadelta": "keras.optimizers:Adadelta",
+        "adafactor": "keras.optimizers:Adafactor",
+        "adagrad": "keras.optimizers:Adagrad",
+        "adam": "keras.optimizers:Adam",
+        "adamax": "keras.optimizers:Adamax",
+        "adamw": "keras.optimizers:AdamW",
+        "ftrl": "keras.optimizers:Ftrl",
+        "lamb": "keras.optimizers:Lamb",
+        "lion": "keras.optimizers:Lion",
+        "muon": "keras.optimizers:Muon",
+        "nadam": "keras.optimizers:Nadam",
+        "rmsprop": "keras.optimizers:RMSprop",
+        "schedule_free_adamw": "keras.optimizers:ScheduleFreeAdamW",
+        "sgd": "keras.optimizers:SGD",
+    },
 }
 """`module:attribute` by section of a recipe and name."""
 

@@ -21,7 +21,12 @@ from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import FeatureInputs, ImageInputs
 from gsp_tf.experiment._optimizer import plateau_callbacks
 from gsp_tf.experiment._warm_up import warm_up
-from gsp_tf.experiment.model import adapt_prototypes, build_learner
+from gsp_tf.experiment.model import (
+    FROZEN,
+    adapt_prototypes,
+    build_learner,
+    compile_learner,
+)
 from gsp_tf.recipe import save_recipe
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
@@ -105,7 +110,8 @@ class Training:
         self.folder.cut_history(self.start_epoch)
         self.folder.update_metrics(without=["test", "test_intervals"], status="running")
         if self.recipe.data.feature_cache is not None:  # the checkpoint lacks the frozen part
-            self.embedder.set_weights(self.folder.learner(compile=False).embedder.get_weights())
+            saved = self.folder.learner(compile=False).embedder.get_layer(FROZEN)
+            self.embedder.get_layer(FROZEN).set_weights(saved.get_weights())
         self._prepare_inputs()
         self._train()
 
@@ -154,6 +160,7 @@ class Training:
             first_epoch = training.warmup_epochs
         if self.divergence.diverged_at is not None:
             return
+        compile_learner(self.learner, training)  # some optimizers keep the weights they begin with
         stops = plateau_callbacks(training.schedule, self.best.monitor)
         if training.patience is not None:
             stops["early_stopping"] = keras.callbacks.EarlyStopping(

@@ -89,11 +89,16 @@ class RunFolder:
         return load_recipe(self.recipe_path, resolve=False)
 
     def learner(self, compile: bool = True) -> "MetricLearner":
-        """The best learner with its weights and, if compiled, the state of its optimizer."""
+        """The best learner with its weights and, if compiled, the state of its optimizer.
+
+        A learner that trained low-rank matrices holds their sum with the kernels. It is not
+        compiled, because its optimizer knows the matrices alone.
+        """
         import keras  # here, because the other files need no TensorFlow
 
         from gsp_tf.training import MetricLearner
 
+        compile = compile and not self.recipe().backbone.lora.rank
         with open(self.model_path, "rb") as file:
             if not zipfile.is_zipfile(file):
                 raise ValueError(f"{self.model_path} is damaged: it is not a .keras archive.")

@@ -1,5 +1,6 @@
 """The typed description of one experiment, and its form on disk (YAML)."""
 
+from gsp_tf.recipe._backbone import BackboneRecipe, LoRARecipe
 from gsp_tf.recipe._classes import BRANCHES, has_branches, num_groups, parameters, resolved
 from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe
 from gsp_tf.recipe._files import (
@@ -12,7 +13,6 @@ from gsp_tf.recipe._files import (
     save_recipe,
 )
 from gsp_tf.recipe._sections import (
-    BackboneRecipe,
     ClassRecipe,
     DataRecipe,
     EmbeddingRecipe,
@@ -39,6 +39,7 @@ __all__ = [
     "DataRecipe",
     "EmbeddingRecipe",
     "EvaluationRecipe",
+    "LoRARecipe",
     "ProtocolRecipe",
     "Recipe",
     "ScheduleRecipe",

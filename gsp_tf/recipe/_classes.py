@@ -12,7 +12,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from gsp_tf._names import named, names_with, similar
+from gsp_tf._names import NAMES, named, names_with, similar
 from gsp_tf._refusals import described, readable
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
 
@@ -48,6 +48,7 @@ def resolved(recipe: Recipe) -> Recipe:
         recipe, **{name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}
     )
     _check_data(recipe)
+    _check_optimizer(recipe.training)
     _check_model(recipe)
     _check_losses(recipe)
     if recipe.trainer == "classification":
@@ -196,6 +197,28 @@ def _check_data(recipe):
     if data.feature_cache is not None and recipe.backbone.frozen_to is None:
         accepted = "null without backbone.frozen_to, the last layer of the frozen part"
         data.refuse("feature_cache", accepted)
+
+
+def _check_optimizer(training):
+    """Refuse arguments that an optimizer does not take, or that are fields of their own."""
+    signatures = {name: parameters("optimizer", ClassRecipe(name)) for name in NAMES["optimizer"]}
+    fields = set.intersection(*map(set, signatures.values()))  # learning_rate, weight_decay, ...
+    if training.optimizer in ("adam", "adamw"):
+        fields.add("beta_2")
+    found = signatures[training.optimizer].items()
+    defaults = {name: found.default for name, found in found if name not in fields}
+    for name, value in training.optimizer_arguments.items():
+        field = f"training.optimizer_arguments.{name:.80}"
+        if name not in defaults:
+            hint = similar(name, defaults)
+            hint = f"; there are {', '.join(defaults)}." if hint == "." else hint
+            raise ValueError(f"{field} is not an argument of {training.optimizer}{hint}")
+        kind = type(defaults[name])
+        if kind is int and not name.endswith("steps"):
+            kind = float
+        fits = isinstance(value, (int, float) if kind is float else kind)
+        if kind is not types.NoneType and not (fits and isinstance(value, bool) == (kind is bool)):
+            raise ValueError(f"{field} must be {described(kind)}, received {value}.")
 
 
 def _check_model(recipe):

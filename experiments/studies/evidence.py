@@ -9,45 +9,23 @@ by the validation classes of seed 0, not by test classes.
 """
 
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import evidence_plan as plan
-import keras
 import numpy as np
 import records
 from collage import weights_of
 from jsonargparse import auto_cli
 from sweep import recipe_of, sweep
 
-from gsp_tf.evaluation import foreground_share, retrieval_metrics
-from gsp_tf.experiment import build_embedder, evaluation_batches, features_model, load_splits
-from gsp_tf.layers import L2Normalization
-from gsp_tf.recipe import ClassRecipe, Recipe, ZeroShotRecipe, recipe_values
-from gsp_tf.training import embed
+from gsp_tf.evaluation import foreground_share
+from gsp_tf.experiment import frozen_metrics, load_splits
+from gsp_tf.recipe import Recipe, recipe_values
 
 SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
 VALIDATION, DIGEST = "validation MAP@R", "recipe"
 FROZEN = "frozen"
 WEIGHED = 512  # test images whose pooling weights are looked at
-
-
-def frozen(recipe):
-    """Retrieval by average-pooled, normalised features of a recipe's backbone, without training.
-
-    Args:
-        recipe: its data and backbone count.
-
-    Returns:
-        dict of `retrieval_metrics` of the test classes.
-    """
-    images = load_splits(recipe).test
-    after = replace(recipe.embedding, position="after_pooling")
-    plain = replace(recipe, embedding=after, pooling=ClassRecipe("gap"), zero_shot=ZeroShotRecipe())
-    features, _ = features_model(build_embedder(plain, images.channels))
-    pooled = keras.layers.GlobalAveragePooling2D()(features.output)
-    model = keras.Model(features.input, L2Normalization()(pooled))
-    return retrieval_metrics(*embed(model, evaluation_batches(recipe, images)))
 
 
 class Table:
@@ -128,8 +106,9 @@ class Table:
         """
         variant = f"{name}-{FROZEN}"
         if variant not in self.values:
-            metrics = frozen(recipe)
-            records.add(self.path, [(variant, 0, q, 100 * metrics[k]) for q, k in SHOWN.items()])
+            found = frozen_metrics(recipe).means()
+            rows = [(variant, 0, name, 100 * found[key].value) for name, key in SHOWN.items()]
+            records.add(self.path, rows)
 
 
 def digest(files, options):

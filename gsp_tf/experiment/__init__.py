@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.ensemble import Ensemble, open_run
     from gsp_tf.experiment.errors import reason
     from gsp_tf.experiment.folder import RunFolder
+    from gsp_tf.experiment.frozen import frozen_metrics
     from gsp_tf.experiment.heads import build_head
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
@@ -50,6 +51,7 @@ __all__ = [
     "evaluation_batches",
     "features_model",
     "fingerprint",
+    "frozen_metrics",
     "load_folds",
     "load_images",
     "load_splits",

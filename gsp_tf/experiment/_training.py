@@ -108,7 +108,9 @@ class Training:
         self._check_same_training_images()
         save_recipe(self.recipe, self.folder.recipe_path)
         self.folder.cut_history(self.start_epoch)
-        self.folder.update_metrics(without=["test", "test_intervals"], status="running")
+        self.folder.update_metrics(
+            without=["test", "test_intervals", "gain", "gain_intervals"], status="running"
+        )
         if self.recipe.data.feature_cache is not None:  # the checkpoint lacks the frozen part
             saved = self.folder.learner(compile=False).embedder.get_layer(FROZEN)
             self.embedder.get_layer(FROZEN).set_weights(saved.get_weights())

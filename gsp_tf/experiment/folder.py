@@ -23,7 +23,8 @@ class RunFolder:
     The files are `recipe.yaml` (the resolved recipe), `model.keras` (the best learner: embedder,
     losses and optimizer), `checkpoint.npz` (the state of unfinished training), `history.csv` (the
     training history), `metrics.json` (the results), `test_embeddings.npz` (the evaluated
-    embeddings), `logs` (TensorBoard logs) and `report.html` (the report page).
+    embeddings), `frozen.npz` (the metrics of each query before training), `logs` (TensorBoard logs)
+    and `report.html` (the report page).
 
     Args:
         path: the folder.
@@ -41,6 +42,7 @@ class RunFolder:
         self.history_path = self.path / "history.csv"
         self.metrics_path = self.path / "metrics.json"
         self.embeddings_path = self.path / "test_embeddings.npz"
+        self.frozen_path = self.path / "frozen.npz"
         self.logs_path = self.path / "logs"
         self.report_path = self.path / "report.html"
 

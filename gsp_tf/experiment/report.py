@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from gsp_tf._typing import PathLike
 from gsp_tf.data import central_window, resize_window
+from gsp_tf.experiment.frozen import frozen_name, gain_text
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
 
@@ -121,8 +122,16 @@ def _summarize(run, images):
         recipe=recipe_text(run.recipe),
         projections=metrics.get("projections", []),
         notes=_notes(run.recipe, metrics, images.images),
+        baselines=_baselines(run.recipe, metrics),
         by_dim={int(dim): found for dim, found in metrics.get("test_by_dim", {}).items()},
     )
+
+
+def _baselines(recipe, metrics):
+    """Metrics and intervals of the network before training, by its name."""
+    if "frozen" not in metrics:
+        return {}
+    return {frozen_name(recipe): (metrics["frozen"], metrics["frozen_intervals"])}
 
 
 def _by_image(indices, maps):
@@ -154,7 +163,8 @@ def _notes(recipe, metrics, test):
         notes[0] += (
             f" or in the choice of the model ({classes.get('validation')} {kind.split()[0]})."
         )
-    return notes + _notes_on_training(metrics)
+    gain = gain_text(recipe, metrics)
+    return notes + ([gain] if gain else []) + _notes_on_training(metrics)
 
 
 def _notes_on_training(metrics):

@@ -22,6 +22,7 @@ from gsp_tf.experiment._facts import data_facts, facts_table, model_facts, train
 from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.frozen import gain_entries, gain_of, gain_text, helped, kept_frozen_metrics
 from gsp_tf.experiment.prefixes import prefix_metrics
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.table import print_results
@@ -163,8 +164,10 @@ class Run:
         """Evaluate the best model on the test classes.
 
         Writes `metrics.json` and `test_embeddings.npz`. Under `test_intervals`, `metrics.json` has
-        the 95 % intervals of the metrics of retrieval, from resampled classes. If the loss was
-        `MatryoshkaLoss`, it has the metrics of each prefix under `test_by_dim`.
+        the 95 % intervals of the metrics of retrieval, from resampled classes. After training from
+        pretrained weights, it has those of `frozen_metrics` under `frozen`, and what training added
+        to them under `gain`. If the loss was `MatryoshkaLoss`, it has the metrics of each prefix
+        under `test_by_dim`.
 
         Returns:
             dict of `retrieval_metrics`. With evaluation.clustering in the recipe also
@@ -180,13 +183,17 @@ class Run:
         folder.require(folder.recipe_path, folder.model_path)
         with locked(folder.path):
             embedded = embed_test_images(self)
-            metrics, intervals = _metrics(embedded, self.recipe.evaluation)
+            ranking = ranking_metrics(*embedded[:4], at=self.recipe.evaluation.recall_at)
+            metrics, intervals = _metrics(ranking, embedded, self.recipe.evaluation)
+            frozen = kept_frozen_metrics(self)
             if self.recipe.trainer == "classification":
                 classifier = self.learner.embedding_loss
                 share = accuracy(classifier, embedded.queries, embedded.query_labels)
                 metrics = {"accuracy": share, **metrics}
             entries = {"num_classes": self._num_classes(), "test": metrics}
             entries["test_intervals"] = intervals
+            if frozen is not None:
+                entries |= gain_entries(ranking, frozen, list(intervals or metrics))
             wrapper = self.recipe.loss_wrapper
             if wrapper is not None and wrapper.name == "matryoshka":
                 dims = wrapper.arguments["dims"]
@@ -242,6 +249,9 @@ class Run:
         print_results([self])
         _print_weights(self.folder.metrics().get("pooling_weights"))
         print(f"Report: {self.report()}")
+        found = gain_of(self.recipe, self.folder.metrics())
+        if found is not None and not helped(found[1]):
+            print(gain_text(self.recipe, self.folder.metrics()))
 
 
 def _with_changes(recipe, changes, folder):
@@ -265,11 +275,9 @@ def _with_changes(recipe, changes, folder):
     return dataclasses.replace(recipe, training=training)
 
 
-def _metrics(embedded, evaluation):
+def _metrics(ranking, embedded, evaluation):
     """Metrics of test images, with those of clusters if asked for, and intervals of some."""
     queries, query_labels, references, reference_labels, *_ = embedded
-    searched = queries, query_labels, references, reference_labels
-    ranking = ranking_metrics(*searched, at=evaluation.recall_at)
     names = ["precision_at_1", "r_precision", "map_at_r"]
     names += [f"recall_at_{depth}" for depth in evaluation.recall_at]
     found = ranking.means()

@@ -37,7 +37,8 @@ def add_lora(
     Example:
         >>> import keras
         >>> hidden, last = keras.layers.Dense(8, name="hidden"), keras.layers.Dense(2, name="last")
-        >>> model = keras.Sequential([keras.Input((4,)), hidden, last])
+        >>> inputs = keras.Input((4,))
+        >>> model = keras.Model(inputs, last(hidden(inputs)))
         >>> add_lora(model, rank=2, layers=["hidden"])
         ['hidden']
         >>> [variable.path for variable in model.trainable_variables]
@@ -81,8 +82,8 @@ def merged_lora(model: keras.Model) -> Iterator[None]:
     Example:
         >>> import keras
         >>> from tempfile import TemporaryDirectory
-        >>> dense = keras.layers.Dense(2, name="dense")
-        >>> model = keras.Sequential([keras.Input((4,)), dense])
+        >>> inputs, dense = keras.Input((4,)), keras.layers.Dense(2, name="dense")
+        >>> model = keras.Model(inputs, dense(inputs))
         >>> _ = add_lora(model, rank=1)
         >>> with TemporaryDirectory() as folder, merged_lora(model):
         ...     model.save(f"{folder}/model.keras")

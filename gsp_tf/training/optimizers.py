@@ -111,8 +111,9 @@ def layer_wise_multipliers(model: keras.Model, lowest: float) -> dict[str, float
 
     Example:
         >>> import keras
-        >>> layers = [keras.layers.Dense(2, name=name) for name in ("first", "second")]
-        >>> layer_wise_multipliers(keras.Sequential([keras.Input((3,)), *layers]), lowest=0.25)
+        >>> first, second = (keras.layers.Dense(2, name=name) for name in ("first", "second"))
+        >>> inputs = keras.Input((3,))
+        >>> layer_wise_multipliers(keras.Model(inputs, second(first(inputs))), lowest=0.25)
         {'(^|/)first/[^/]+$': 0.25, '(^|/)second/[^/]+$': 0.5}
     """
     if not 0 < lowest <= 1:

@@ -130,7 +130,7 @@ def test_frozen_networks_are_measured_once(script, cluttered, tmp_path, monkeypa
     measured = table.values
     assert set(measured["cars-frozen"]) == {"P@1", "MAP@R"}
     assert 10 < measured["cars-frozen"]["P@1"][0] <= 100
-    monkeypatch.setattr(script, "frozen", None)
+    monkeypatch.setattr(script, "frozen_metrics", None)
     table.frozen("cars", cluttered)
     assert table.values == measured
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import keras
 
 from gsp_tf._keras import layers_within, weighted_layers
+from gsp_tf._refusals import check_patterns
 from gsp_tf.layers import FrozenBatchNormalization
 
 
@@ -60,7 +61,7 @@ def freeze_layers(model: keras.Model, patterns: Sequence[str]) -> None:
             `"stem|block[1-4]"`.
 
     Raises:
-        ValueError: if a pattern matches no layer with weights.
+        ValueError: if a pattern is not a regular expression, or matches no layer with weights.
 
     Example:
         >>> from gsp_tf.backbones import create
@@ -69,6 +70,7 @@ def freeze_layers(model: keras.Model, patterns: Sequence[str]) -> None:
         >>> model.trainable_weights[0].path
         'block7a_expand_conv/kernel'
     """
+    check_patterns(patterns)
     layers = weighted_layers(model)
     idle = [p for p in patterns if not any(re.search(p, path) for path, _ in layers)]
     if idle:

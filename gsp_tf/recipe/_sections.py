@@ -297,6 +297,9 @@ class Recipe(Section):
         if self.training.patience is not None and self.trainer == "ccp":
             accepted = "null with trainer=ccp, whose problems end by ccp.patience"
             self.refuse("training.patience", accepted, self.training.patience)
+        if self.training.optimizer == "schedule_free_adamw" and self.trainer == "ccp":
+            accepted = "another with trainer=ccp, which moves weights that this one averages"
+            self.refuse("training.optimizer", accepted, self.training.optimizer)
 
     @property
     def monitor(self) -> str:

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from gsp_tf._keras import layers_within, weighted_layers
+from gsp_tf._refusals import check_patterns
 
 
 def add_lora(
@@ -32,7 +33,8 @@ def add_lora(
         The paths of the adapted layers.
 
     Raises:
-        ValueError: if a pattern matches no layer that can be adapted, or if there is none.
+        ValueError: if a pattern is not a regular expression, if it matches no layer that can be
+            adapted, or if there is no such layer.
 
     Example:
         >>> import keras
@@ -44,6 +46,7 @@ def add_lora(
         >>> [variable.path for variable in model.trainable_variables]
         ['hidden/lora_kernel_a', 'hidden/lora_kernel_b']
     """
+    check_patterns(layers)
     weighted = weighted_layers(model)
     able = [(path, layer) for path, layer in weighted if _is_able(layer)]
     chosen = [

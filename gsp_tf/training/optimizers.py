@@ -9,6 +9,7 @@ from numbers import Real
 import keras
 
 from gsp_tf._keras import FactoredRates, serialized_optimizer, steps_by_variable
+from gsp_tf._refusals import check_patterns
 
 
 def with_learning_rate_multipliers(
@@ -195,8 +196,7 @@ def _class_with_rules(optimizer_class):
 
 def _with_path_rules(optimizer, **rules):
     """The optimizer with the given attributes of `_PathRules`, which replace earlier ones."""
-    for pattern in [pattern for patterns in rules.values() for pattern in patterns]:
-        _check_pattern(pattern)
+    check_patterns(pattern for patterns in rules.values() for pattern in patterns)
     optimizer = keras.optimizers.get(optimizer)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         _with_path_rules(optimizer.inner_optimizer, **rules)
@@ -217,15 +217,6 @@ def _with_path_rules(optimizer, **rules):
     for name, rule in rules.items():
         setattr(optimizer, name, rule)
     return optimizer
-
-
-def _check_pattern(pattern):
-    try:
-        re.compile(pattern)
-    except (re.error, TypeError) as error:
-        raise ValueError(
-            f"A pattern must be a regular expression, received {pattern!r}: {error}."
-        ) from error
 
 
 def _first_match(patterns, variable):

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gsp_tf._names import NAMES
 from gsp_tf.experiment import build_learner
 from gsp_tf.experiment._optimizer import (
     build_optimizer,
@@ -76,6 +77,65 @@ def test_plateau(minimum, smallest):
     assert (callback.monitor, callback.mode) == ("score", "max")
     assert (callback.factor, callback.patience, callback.cooldown) == (0.5, 3, 4)
     assert abs(callback.min_delta) == 0.2 and callback.min_lr == smallest
+
+
+@pytest.mark.parametrize("name", NAMES["optimizer"])
+def test_every_optimizer_of_the_list_takes_the_fields(name):
+    recipe = TrainingRecipe(
+        optimizer=name,
+        weight_decay=0.2,
+        ema_momentum=0.0 if name == "schedule_free_adamw" else 0.9,
+        gradient_accumulation_steps=2,
+    )
+    found = build_optimizer(recipe)
+    assert type(found).__name__.lower() == name.replace("_", "")
+    assert (found.weight_decay, found.gradient_accumulation_steps) == (0.2, 2)
+    assert found.use_ema == (name != "schedule_free_adamw")
+    if found.use_ema:
+        assert found.ema_momentum == 0.9
+    assert not build_warmup_optimizer(recipe, []).use_ema  # the averages begin after it
+    plain = build_optimizer(TrainingRecipe(optimizer="muon"))
+    assert plain.weight_decay is plain.adam_weight_decay is None
+
+
+def test_arguments_of_an_optimizer():
+    recipe = TrainingRecipe(optimizer="sgd", optimizer_arguments={"nesterov": True})
+    assert (build_optimizer(recipe).momentum, build_optimizer(recipe).nesterov) == (0.9, True)
+    recipe = TrainingRecipe(optimizer="sgd", optimizer_arguments={"momentum": 0.0})
+    assert build_optimizer(recipe).momentum == 0.0
+
+
+@pytest.mark.parametrize(("name", "late"), [("constant", [0.8, 0.8]), ("cosine", [0.4, 0.0])])
+def test_the_rate_rises_after_the_warmup_epochs(name, late):
+    recipe = TrainingRecipe(
+        epochs=3,
+        warmup_epochs=1,
+        steps_per_epoch=10,
+        learning_rate=0.8,
+        warmup_steps=4,
+        schedule=ScheduleRecipe(name),
+    )
+    optimizer, rates = build_optimizer(recipe), []
+    for step in (0, 1, 2, 4, 12, 20):
+        optimizer.iterations.assign(step)
+        rates.append(float(optimizer.learning_rate))
+    assert rates == pytest.approx([0.0, 0.2, 0.4, 0.8, *late], abs=1e-6)
+    assert float(build_warmup_optimizer(recipe, []).learning_rate) == pytest.approx(0.8)
+
+
+def test_layers_of_the_backbone_have_falling_rates():
+    training = TrainingRecipe(
+        lowest_layer_multiplier=0.16, learning_rate_multipliers={"conv2d_3/": 7.0, "proxies": 3.0}
+    )
+    keras.backend.clear_session()
+    recipe = Recipe(backbone=BackboneRecipe("conv4", freeze=["normalization"]), training=training)
+    learner = build_learner(recipe, num_classes=3, channels=1)
+    paths = [variable.path for variable in learner.trainable_variables]
+    factors = dict(zip(paths, learner.optimizer._factors, strict=True))
+    found = [factor for path, factor in factors.items() if path.startswith("conv2d")]
+    assert found == pytest.approx([0.16 ** (1 - i / 4) for i in range(3)] + [7.0])
+    assert factors[learner.embedding_loss.proxies.path] == 3.0
+    assert factors["embedding/kernel"] == 1.0
 
 
 def test_loss_scaling_goes_around_the_rules():

@@ -20,6 +20,7 @@ def tables(plan):
         (plan.CARS, plan.cars_rows() | plan.system_rows() | plan.ccp_rows()),
         (plan.CARS, plan.cars_pooling_rows(plan.POOLINGS)),
         (plan.WHOLE, plan.whole_rows()),
+        (plan.WHOLE, plan.tuning_rows()),
         *((plan.CANVAS, plan.dose_rows(*place)) for place in dose),
     ]
 
@@ -27,19 +28,18 @@ def tables(plan):
 def test_every_row_is_a_recipe_of_its_own(script, plan):
     recipes = {}
     for files, rows in tables(plan):
-        for name, options in rows.items():
-            assert name not in recipes
-            recipes[name] = script.recipe_of(files, options)
-    assert len({repr(recipe) for recipe in recipes.values()}) == len(recipes)
+        assert not set(rows) & set(recipes)
+        found = {name: script.recipe_of(files, options) for name, options in rows.items()}
+        assert len({repr(recipe) for recipe in found.values()}) == len(found)
+        recipes |= found
     for name, recipe in recipes.items():
         data, group = recipe.data, name.partition("-")[0]
         batch = 60 if name == "cars_crt" else 64
         assert data.classes_per_batch * data.images_per_class == batch
         assert (data.canvas.name == "cifar100") == group.startswith("dose")
         assert recipe.embedding.dim == 128
-        assert (recipe.backbone.frozen_to is None) == group.startswith(
-            ("collage", "causes", "whole")
-        )
+        is_whole = group.startswith(("collage", "causes", "whole", "tuning"))
+        assert (recipe.backbone.frozen_to is None) == (is_whole and not name.endswith("-head"))
 
 
 def test_the_numbers_are_those_of_the_thesis(script, plan):

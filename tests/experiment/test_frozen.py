@@ -1,0 +1,179 @@
+"""Every run that starts from a pretrained network is compared with it."""
+
+import contextlib
+import io
+import json
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+from runs import eagerly, run_command
+
+from gsp_tf import backbones
+from gsp_tf.evaluation import RankingMetrics
+from gsp_tf.experiment import Ensemble, Run, evaluation_batches, frozen, frozen_metrics
+from gsp_tf.recipe import BackboneRecipe, ProtocolRecipe, Recipe, load_recipe
+
+HURT = """
+backbone: {{name: conv4, weights: "{weights}"}}
+embedding: {{dim: 2}}
+training: {{epochs: 1, steps_per_epoch: 1, learning_rate: 1.0e-9}}
+"""
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """A file of weights."""
+    path = tmp_path_factory.mktemp("weights") / "conv4.weights.h5"
+    keras.utils.set_random_seed(1)
+    backbones.create("conv4", (16, 16, 1)).save_weights(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hurt(write_recipe, pretrained, tmp_path_factory):
+    """A run that loses what the network had: its path and what the command printed."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    recipe = write_recipe(HURT.format(weights=pretrained))
+    with contextlib.redirect_stdout(io.StringIO()) as printed, eagerly():
+        assert run_command("train", recipe, "--run", path) == 0
+    return path, printed.getvalue()
+
+
+def test_a_run_that_lost_to_the_frozen_network_says_so_in_the_end(hurt):
+    path, printed = hurt
+    metrics = json.loads((path / "metrics.json").read_text())
+    ours, theirs, gain = metrics["test"], metrics["frozen"], metrics["gain"]
+    assert gain["map_at_r"] == pytest.approx(ours["map_at_r"] - theirs["map_at_r"])
+    low, high = metrics["gain_intervals"]["map_at_r"]
+    assert low <= gain["map_at_r"] <= high < 0
+    last = printed.splitlines()[-1]
+    assert last == (
+        f"Training made retrieval worse. MAP@R is {100 * ours['map_at_r']:.1f} %, and that of the "
+        f"frozen network is {100 * theirs['map_at_r']:.1f} %: a difference of "
+        f"{100 * gain['map_at_r']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points over the same "
+        "60 queries (95 % interval from resampled classes). docs/finetuning.md says what to change."
+    )
+    page = (path / "report.html").read_text()
+    assert last.replace("'", "&#39;") in page
+    assert page.index("frozen network</th>") < page.index("digits</th>")
+    assert f"{100 * theirs['map_at_r']:.2f}<br><small>" in page
+
+
+def test_the_frozen_network_gives_its_averaged_features(hurt, pretrained):
+    """By another way: the features of the network, averaged, and every distance in turn."""
+    run = Run(hurt[0])
+    network = backbones.create("conv4", (16, 16, 1))
+    network.load_weights(pretrained)
+    test = run.splits.test
+    images, labels = zip(*evaluation_batches(run.recipe, test), strict=True)
+    features = np.mean(network(np.concatenate(images)), axis=(1, 2))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    similarities = features @ features.T - 9 * np.eye(len(features))
+    labels = np.concatenate(labels)
+    expected = labels[similarities.argmax(axis=1)] == labels
+    found = frozen_metrics(run.recipe, run.splits)
+    np.testing.assert_array_equal(found.values["precision_at_1"], expected)
+    kept = run.folder.metrics()
+    assert found.means()["map_at_r"].value == pytest.approx(kept["frozen"]["map_at_r"])
+
+
+def test_it_is_measured_once_and_a_better_run_is_silent(hurt, monkeypatch, capsys):
+    run = Run(hurt[0])
+    before = run.folder.metrics()
+    monkeypatch.setattr(frozen, "frozen_metrics", None)
+    run.evaluate()
+    assert run.folder.metrics() == before
+    kept = dict(np.load(run.folder.frozen_path))
+    monkeypatch.setattr(Run, "report", lambda run: "report.html")
+    run.show()
+    assert "frozen network" in capsys.readouterr().out.splitlines()[-1]
+    worse = {n: v if n == "labels" else np.maximum(v - 1.0, 0.0) for n, v in kept.items()}
+    np.savez(run.folder.frozen_path, **worse)
+    try:
+        run.evaluate()
+        run.show()
+        assert run.folder.metrics()["gain"]["map_at_r"] > 0
+        assert capsys.readouterr().out.splitlines()[-1] == "Report: report.html"
+        assert "made retrieval better" in frozen.gain_text(run.recipe, run.folder.metrics())
+    finally:
+        np.savez(run.folder.frozen_path, **kept)
+
+
+def test_weights_that_have_gone_are_named(hurt, monkeypatch):
+    run = Run(hurt[0])
+    run.recipe = replace(run.recipe, backbone=BackboneRecipe("conv4", "no/such.weights.h5"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run.folder, "frozen_path", hurt[0] / "nothing.npz")
+        with pytest.warns(UserWarning, match="not there to compare with: .*no/such.weights.h5"):
+            assert frozen.kept_frozen_metrics(run) is None
+    run.recipe = replace(run.recipe, backbone=BackboneRecipe("conv4"))
+    assert frozen.kept_frozen_metrics(run) is None
+
+
+def test_a_run_from_another_one_is_compared_with_its_model(trained):
+    run = Run(trained.path)
+    recipe = replace(run.recipe, initial_run=str(trained.path))
+    found = frozen_metrics(recipe, run.splits).means()
+    for name in ("map_at_r", "precision_at_1"):
+        assert found[name].value == pytest.approx(run.folder.metrics()["test"][name], abs=1e-6)
+
+
+def entries(gains, labels):
+    """Entries of metrics.json for queries whose MAP@R and P@1 rise by some gains."""
+    before = {"map_at_r": np.full(len(gains), 0.5), "precision_at_1": np.full(len(gains), 0.25)}
+    after = {name: values + gains for name, values in before.items()}
+    tuned, of_frozen = (RankingMetrics(values, np.array(labels)) for values in (after, before))
+    test = {name: found.value for name, found in tuned.means().items()}
+    return {
+        "test": {**test, "num_queries": len(gains)},
+        **frozen.gain_entries(tuned, of_frozen, list(before)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("gains", "labels", "text"),
+    [
+        ([0.1, 0.2, 0.3], [0, 1, 2], "Training made retrieval better. MAP@R is 70.0 %"),
+        ([-0.1, 0.2, 0.3], [0, 1, 2], "Training is not shown to make retrieval better."),
+        ([-0.1, -0.2, -0.3], [0, 1, 2], "Training made retrieval worse. MAP@R is 30.0 %"),
+        ([0.1, 0.3], [0, 0], "a difference of +20.0 points over the same 2 queries."),
+        ([0.0, 0.0], [0, 0], "Training is not shown to make retrieval better."),
+    ],
+)
+def test_the_verdict_follows_from_the_interval(gains, labels, text):
+    metrics = json.loads(json.dumps(entries(np.array(gains), labels)))
+    said = frozen.gain_text(Recipe(), metrics)
+    assert text in said
+    assert ("finetuning.md" in said) == (not said.startswith("Training made retrieval better"))
+
+
+def test_the_metric_is_the_one_that_chooses_the_model():
+    recipe = Recipe(protocol=ProtocolRecipe("conventional"))
+    said = frozen.gain_text(recipe, entries(np.array([0.1, 0.1]), [0, 1]))
+    assert "Recall@1 is 35.0 %, and that of the frozen network is 25.0 %" in said
+    assert frozen.gain_text(Recipe(), {"test": {}}) is None
+
+
+def test_models_of_a_protocol_are_summed_up(tmp_path, capsys):
+    protocol = ProtocolRecipe("mlrc", num_folds=3)
+    ensemble = Ensemble(tmp_path / "run", Recipe(protocol=protocol))
+    folders = [folder for repeats in ensemble.model_folders for folder in repeats]
+    for folder, gain in zip(folders, (0.1, -0.2), strict=False):
+        folder.path.mkdir(parents=True)
+        folder.update_metrics(**entries(np.full(3, gain), [0, 1, 2]))
+    ensemble._print_gains()
+    assert capsys.readouterr().out == (
+        "Training is not shown to make retrieval better in 1 of 2 models. Their differences to the "
+        "frozen network are -20.0 to +10.0 points. docs/finetuning.md says what to change.\n"
+    )
+
+
+def test_models_of_a_protocol_share_the_measurement(write_recipe, tmp_path):
+    options = ["--protocol.name", "mlrc", "--protocol.num_folds", "2"]
+    ensemble = Ensemble(tmp_path / "run", load_recipe(write_recipe(), options))
+    paths = {
+        ensemble._model(tmp_path / "m", fold, ensemble.recipe).folder.frozen_path for fold in (0, 1)
+    }
+    assert paths == {tmp_path / "run/frozen.npz"}

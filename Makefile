@@ -2,7 +2,10 @@
 # benchmarks, `make docs` builds the documentation in site/. All set up .venv first.
 # `make test-torch` runs the tests of operations, layers, losses and trainings on PyTorch, and
 # `make test-jax` on JAX.
-# `make reference-pml` writes what pytorch-metric-learning computes, in .venv-pml, for the tests.
+# `make reference-pml` writes what pytorch-metric-learning computes, in .venv-pml, for the tests,
+# `make reference-programs` what programs of papers compute, there too, and
+# `make reference-similarity` what TensorFlow Similarity computes, in .venv-similarity.
+# `make package` builds the wheel and the sdist in dist/, checks both, and tries the wheel alone.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
 VENV := .venv
@@ -18,8 +21,20 @@ ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 	$$python --version >/dev/null 2>&1 && echo $$python && exit; done; echo python3)
 ADDONS := .venv-addons
 PML := .venv-pml
+SIMILARITY := .venv-similarity
+PROGRAMS := yash0307/RecallatK_surrogate@ed052029d258555df2f94dd82d6f7df60ef7cc6f \
+	mk-minchul/AdaFace@c60eaa786a42c03444f3df7096dbaf9d57ae010d \
+	NUST-Machine-Intelligence-Laboratory/Anti-Collapse-Loss@ec1e0bcdecbe42a32c6e3453417e3bd62d09fe7d \
+	tjddus9597/HIER-CVPR23@3986a744a1a54fd357e307d1cb3f2e81910b9ffc
+PACKAGE := .venv-package
+WHEEL := .venv-wheel
 
-.PHONY: demo test test-torch test-jax bench docs check-addons reference-pml clean
+# A worker has one core. Python keeps what it compiles, and pytest the tests that it rewrites.
+test test-torch test-jax: export OMP_NUM_THREADS ?= 1
+test test-torch test-jax: export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: demo test test-torch test-jax bench docs package check-addons clean \
+	reference-pml reference-programs reference-similarity
 
 demo: $(INSTALLED)
 	$(VENV)/bin/gsp-tf demo
@@ -39,6 +54,20 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(INSTALLED)
 	$(VENV)/bin/python -m mkdocs build --strict
 
+package: $(PACKAGE)/.installed
+	rm -rf build dist gsp_tf.egg-info
+	$(PACKAGE)/bin/python -m build
+	$(PACKAGE)/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv --clear $(WHEEL)
+	$(WHEEL)/bin/python -m pip install dist/*.whl
+	cd $(WHEEL) && bin/gsp-tf --version && bin/gsp-tf --help && \
+		bin/python -c "import gsp_tf.training; print(gsp_tf.__file__)"
+
+$(PACKAGE)/.installed: requirements-package.txt
+	$(PYTHON) -m venv $(PACKAGE)
+	$(PACKAGE)/bin/python -m pip install -r requirements-package.txt
+	touch $@
+
 check-addons: export TF_CPP_MIN_LOG_LEVEL = 3
 check-addons: $(INSTALLED) $(ADDONS)/.installed
 	$(ADDONS)/bin/python tools/addons/reference.py $(ADDONS)/reference.npz
@@ -46,6 +75,27 @@ check-addons: $(INSTALLED) $(ADDONS)/.installed
 
 reference-pml: $(PML)/.installed
 	$(PML)/bin/python tools/pml/reference.py tests/oracles/losses_field.npz
+
+reference-programs: $(PML)/.installed $(PML)/programs
+	$(PML)/bin/python tools/pml/programs.py $(PML)/programs tests/oracles/losses_programs.npz
+
+$(PML)/programs:
+	rm -rf $@.part
+	for program in $(PROGRAMS); do \
+		folder=$@.part/$$(basename $${program%@*}); \
+		git clone --quiet https://github.com/$${program%@*} $$folder && \
+		git -C $$folder checkout --quiet $${program#*@} || exit 1; \
+	done
+	mv $@.part $@
+
+reference-similarity: export TF_USE_LEGACY_KERAS = 1
+reference-similarity: $(SIMILARITY)/.installed
+	$(SIMILARITY)/bin/python tools/pml/similarity.py tests/oracles/losses_similarity.npz
+
+$(SIMILARITY)/.installed:
+	$(PYTHON) -m venv $(SIMILARITY)
+	$(SIMILARITY)/bin/python -m pip install tensorflow_similarity==0.17.1 tf-keras
+	touch $@
 
 $(PML)/.installed: requirements-pml.txt
 	$(PYTHON) -m venv $(PML)
@@ -69,4 +119,4 @@ $(ADDONS)/.installed: requirements-addons.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ADDONS) $(PML) site
+	rm -rf $(VENV) $(ADDONS) $(PML) $(SIMILARITY) $(PACKAGE) $(WHEEL) build dist site

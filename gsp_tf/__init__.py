@@ -22,8 +22,10 @@ if TYPE_CHECKING:
         recipe,
         serving,
         training,
+        tuning,
         visual,
     )
+    from gsp_tf.serving import from_pretrained, save_pretrained
 
 __version__ = "0.1.0"
 
@@ -33,12 +35,15 @@ __all__ = [
     "evaluation",
     "experiment",
     "explore",
+    "from_pretrained",
     "layers",
     "losses",
     "ops",
     "recipe",
+    "save_pretrained",
     "serving",
     "training",
+    "tuning",
     "visual",
 ]
 

@@ -12,6 +12,11 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
+def printable(text: object) -> str:
+    """The text, with characters replaced that a terminal takes for a command or cannot show."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
 def bulleted(items: Sequence[object], indent: str = "  ") -> str:
     """The first 20 items, one per line, and the number of further items."""
     return "\n".join(f"{indent}{item}" for item in _shortened(items, _LIMIT))

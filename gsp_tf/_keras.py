@@ -1,4 +1,4 @@
-"""The private parts of Keras that training uses; no other module names them."""
+"""The private parts of Keras and keras-hub that gsp_tf uses; no other module names them."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -99,11 +99,15 @@ def state_of(model: keras.Model) -> list[keras.Variable]:
     return [variable for variable in model.non_trainable_variables if id(variable) not in frozen]
 
 
-def keep_trained_positions(model):
-    """Let the DINOv2 networks of keras-hub in a model save the positions that they trained."""
-    # Their layer trains an interpolation of the positions that it saves. It goes back from one to
-    # the other only if the sum of the changes is negative.
-    for layer in layers_within(model):
-        trained = getattr(layer, "interpolated_position_embeddings", None)
-        if trained is not None and trained.shape == layer.position_embeddings.shape:
-            layer.position_embeddings.assign(trained)
+@keras.saving.register_keras_serializable("gsp_tf")
+class TrainedPositions(keras.Model):
+    """A DINOv2 network of keras-hub with one grid, which saves the positions that it trained."""
+
+    # Its layer trains an interpolation of the positions that it saves. It goes back from one to the
+    # other only if the sum of the changes is negative.
+
+    def save_own_variables(self, store):
+        for layer in layers_within(self):
+            if hasattr(layer, "interpolated_position_embeddings"):
+                layer.position_embeddings.assign(layer.interpolated_position_embeddings)
+        super().save_own_variables(store)

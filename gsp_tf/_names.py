@@ -117,6 +117,15 @@ NAMES = {
         "similarity_mixup": "gsp_tf.losses:SimilarityMixup",
         "virtual_class": "gsp_tf.losses:VirtualClass",
     },
+    "callbacks": {
+        "csv_logger": "keras.callbacks:CSVLogger",
+        "early_stopping": "keras.callbacks:EarlyStopping",
+        "mlflow": "gsp_tf.training:MlflowTracker",
+        "model_checkpoint": "keras.callbacks:ModelCheckpoint",
+        "reduce_lr_on_plateau": "keras.callbacks:ReduceLROnPlateau",
+        "tensor_board": "keras.callbacks:TensorBoard",
+        "wandb": "gsp_tf.training:WandbTracker",
+    },
     "optimizer": {
         "adadelta": "keras.optimizers:Adadelta",
         "adafactor": "keras.optimizers:Adafactor",
@@ -163,3 +172,27 @@ def similar(name, known):
     """Ends a sentence about an unknown name, with the most similar known one if there is any."""
     found = difflib.get_close_matches(str(name), list(known), 1)
     return f"; did you mean {found[0]}?" if found else "."
+
+
+def flattened(sections, prefix=""):
+    """The fields of nested sections by their full names, such as `training.epochs`."""
+    flat = {}
+    for name, value in sections.items():
+        # Names that are free texts, such as patterns of weights, stay within their mapping.
+        if isinstance(value, dict) and all(str(key).isidentifier() for key in value):
+            flat |= flattened(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def nested(fields):
+    """Nested sections of fields that are given by their full names."""
+    sections = {}
+    for name, value in fields.items():
+        *parents, last = name.split(".")
+        section = sections
+        for parent in parents:
+            section = section.setdefault(parent, {})
+        section[last] = value
+    return sections

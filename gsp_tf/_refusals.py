@@ -66,8 +66,11 @@ def described(hint, example=None):
     if origin is typing.Literal:
         return "one of " + ", ".join(map(str, arguments))
     if origin in (typing.Union, types.UnionType):
-        return ", or ".join(dict.fromkeys(described(part, example) for part in arguments))
+        parts = [part for part in arguments if part is not int or float not in arguments]
+        return ", or ".join(dict.fromkeys(described(part, example) for part in parts))
     if origin is dict:
+        if any(typing.get_origin(part) is dict for part in typing.get_args(arguments[1])):
+            return "a mapping of names to mappings, such as {name: {field: 1}}"
         kind = _PLURALS.get(arguments[1], "numbers, texts or lists")
         return f"a mapping of names to {kind}, such as {{name: 1}}"
     if origin in (list, tuple, collections.abc.Sequence):

@@ -89,7 +89,7 @@ def for_any_size(function, *signature, jit_compile=False, states=()):
     import tensorflow as tf
 
     specs = [tf.TensorSpec(shape, dtype) for shape, dtype in signature]
-    return tf.function(function, input_signature=specs, jit_compile=jit_compile)
+    return tf.function(function, input_signature=specs, jit_compile=jit_compile, autograph=False)
 
 
 def with_weights(loss, *weights, columns=None, seed=0):

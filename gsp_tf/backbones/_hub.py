@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import keras
 
+from gsp_tf._keras import TrainedPositions
 from gsp_tf.backbones._layers import rgb_input
 from gsp_tf.backbones._presets import (
     import_hub,
@@ -118,7 +119,9 @@ def _backbone(name, network, pixels, input_shape, tokens):
         )
     used = {"patch": [local], "class": [pooled], "both": [local, pooled]}[tokens]
     used = [output for output in used if output is not None] or [local]
-    if len(used) > 1 or used[0] is not network.output:
+    if hasattr(network, "position_embedding_shape"):  # of DINOv2
+        network = TrainedPositions(network.input, used, name=network.name)
+    elif len(used) > 1 or used[0] is not network.output:
         network = keras.Model(network.input, used, name=network.name)
     images, x = rgb_input(input_shape, minimum=1)
     x = PixelNormalization(**pixels, name="pixels")(x)

@@ -1,9 +1,10 @@
 """The registry of backbones."""
 
+import contextlib
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -29,6 +30,7 @@ class _Entry:
     build: Callable[..., keras.Model]
     intermediate: Intermediate
     pretrained: tuple[str, ...]
+    presets: Mapping[str, str]  # of keras-hub, by the names of pretrained weights
     weights_file: Callable[[int], str] | None
     package: WeightsPackage | None
     family: str
@@ -46,7 +48,7 @@ _BUILDERS: dict[str, _Entry] = {}
 def register(
     name: str,
     intermediate: Intermediate = None,
-    pretrained: Iterable[str] = (),
+    pretrained: Iterable[str] | Mapping[str, str] = (),
     weights_file: Callable[[int], str] | None = None,
     package: WeightsPackage | None = None,
     family: str = "gsp_tf",
@@ -58,7 +60,8 @@ def register(
         intermediate: name of the layer with the intermediate map as its output, or a function from
             the model to that map; `None` if there is no such map.
         pretrained: names of weights that the function loads itself. It takes them as a second
-            argument `weights`, `None` for fresh weights. Empty if it has no such argument.
+            argument `weights`, `None` for fresh weights. Empty if it has no such argument. A dict
+            also has the preset of keras-hub for each name.
         weights_file: function from the side of the images to the name of the file of the
             pretrained weights in the Keras cache; `None` if they are stored elsewhere.
         package: package of pip that holds the pretrained weights; `None` if they are elsewhere.
@@ -86,8 +89,9 @@ def register(
         raise ValueError(f"A backbone named {name!r} is registered already.")
 
     def decorate(build):
+        presets = pretrained if isinstance(pretrained, Mapping) else {}
         _BUILDERS[name] = _Entry(
-            build, intermediate, tuple(pretrained), weights_file, package, family
+            build, intermediate, tuple(pretrained), presets, weights_file, package, family
         )
         return build
 
@@ -231,6 +235,9 @@ def weights_source(name: str, side: int = 224, preset: str | None = None) -> Wei
         return entry.package.source(name)
     if entry.weights_file is not None:
         return cached_source(entry.weights_file(side))
+    for preset in entry.presets.values():
+        with contextlib.suppress(ImportError):
+            return preset_source(preset)
     if entry.pretrained:
         return WeightsSource(False, "keras-hub downloads them, unless they are in its cache")
     return None

@@ -20,13 +20,16 @@ from gsp_tf.commands import (
     explore,
     export,
     index,
+    publish,
     report,
     search,
     train,
+    tune,
 )
 
 COMMANDS = {
     "train": train,
+    "tune": tune,
     "check": check,
     "evaluate": evaluate,
     "report": report,
@@ -34,6 +37,7 @@ COMMANDS = {
     "backbones": backbones,
     "convert-weights": convert_weights,
     "export": export,
+    "publish": publish,
     "bench": bench,
     "embed": embed,
     "embed-collection": embed_collection,

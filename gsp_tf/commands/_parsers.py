@@ -29,7 +29,10 @@ _MOST_USED = {
     "name": "name of the run in tables and reports",
     "seed": "seed of the weights and batches",
     "run": "run folder to create",
-    "resume": "run folder to continue",
+    "search": "ranges and choices: 'embedding.dim: [32, 64]'",
+    "trials": "number of trials",
+    "out": "folder to create",
+    "resume": "folder to continue",
     "initial_run": "run folder whose model to start from",
 }
 
@@ -88,7 +91,7 @@ class _RecipeParser(ArgumentParser):
         shown = [(actions[name], text) for name, text in _MOST_USED.items() if name in actions]
         rows = [
             f"  {action.option_strings[-1]:<26} {text}"
-            + ("" if action.default in (None, False) else f" ({action.default})")
+            + ("" if action.default in (None, False, ()) else f" ({action.default})")
             for action, text in shown
         ]
         rows += ["", f"All {len(self._actions)} options, with what they do: --help-all"]

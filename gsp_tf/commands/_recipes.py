@@ -21,9 +21,9 @@ a folder of photographs (one folder per class) or a recipe file is needed, such 
   gsp-tf train experiments/demo.yaml --training.epochs 20"""
 
 
-def recipe_of(recipes, run, skip_unreadable, deterministic, fields):
-    """The recipe, the path of its run folder, and its images if they are loaded already."""
-    files, folder = list(recipes), None
+def recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=None, place="runs"):
+    """The recipe, the path of its folder, and its images if they are loaded already."""
+    files, folder, fields = list(recipes), None, dict(fields or {})
     if files and Path(files[0]).is_dir():
         folder = files.pop(0)
     if skip_unreadable:
@@ -36,7 +36,8 @@ def recipe_of(recipes, run, skip_unreadable, deterministic, fields):
     first = [Path(files[0]).stem] if len(files) > 1 and folder is None else []
     if folder is not None:
         recipe, images = _fitting(recipe, folder, files, fields)
-    path = run or _free("runs/" + "-".join([*first, recipe.name, str(recipe.seed)]))
+    name = "-".join([*first, recipe.name, str(recipe.seed)])
+    path = run or _free(f"{place}/{name}", "train" if place == "runs" else "tune")
     return recipe, path, images
 
 
@@ -63,14 +64,14 @@ def _fitting(recipe, folder, files, fields):
     return recipe, images if is_same else None
 
 
-def _free(path):
+def _free(path, command):
     """A path without a run: this one, or with the first free number appended."""
     numbered = (path if n == 1 else f"{path}-{n}" for n in itertools.count(1))
     free = next(p for p in numbered if not Path(p).is_file() and not any(Path(p).glob("[!.]*")))
     if free != path:
         warnings.warn(
             f"{path} exists, so this run goes to {free}. If the first was stopped, "
-            f"gsp-tf train --resume {path} continues it.",
+            f"gsp-tf {command} --resume {path} continues it.",
             stacklevel=2,
         )
     return free

@@ -31,7 +31,7 @@ def command(
         out: Folder to write. It keeps the embeddings of image files.
         table: Format of the table.
     """
-    from gsp_tf._console import counted
+    from gsp_tf._console import counted, printable
     from gsp_tf.serving import find_label_errors
 
     found = find_label_errors(sources, out, run, k, metric, table)
@@ -53,5 +53,6 @@ def command(
         label, suggested = (
             found.class_names[of[row]] for of in (found.labels, found.votes.suggested)
         )
-        print(f"  {found.votes.scores[row]:.2f}  {found.names[row]}: {label}, or {suggested}?")
+        decision = printable(f"{found.names[row]}: {label}, or {suggested}?")
+        print(f"  {found.votes.scores[row]:.2f}  {decision}")
     print(f"Table: {found.table}\nPage: {found.page}")

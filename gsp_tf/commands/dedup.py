@@ -25,7 +25,7 @@ def command(
     Args:
         sources: Folders of images, image files, .csv files with the columns path and label, run
             folders, indexes, folders that embed wrote, Parquet files with the column embedding, and
-            .npz files. Of several sources, it also says which images they share.
+            .npz files. With several sources, it also says which images they share.
         run: Run folder of the model that embeds images; without a model only identical files are
             found.
         distance: Distance up to which two images are near duplicates. By default it is measured on
@@ -46,18 +46,19 @@ def command(
         recipe = load_recipe(splits)
     found = find_duplicates(sources, out, run, distance, thresholds, recipe, table, seed)
     show_new(found)
+    if found.distance is not None:
+        print(f"Near duplicates are at most {found.distance:.4g} apart.")
     if found.measured is not None:
         shares = [f"{name} {100 * of:.0f} %" for name, of in found.measured.found.items()]
         print(
-            f"Near duplicates are at most {found.distance:.4f} apart: "
-            f"{100 * found.measured.false_share:g} % of the images without a duplicate are as near "
-            f"to another one. It finds these altered copies of "
-            f"{counted(found.measured.images, 'image')}: {', '.join(shares)}."
+            f"Measured on {counted(found.measured.images, 'image')}: "
+            f"{100 * found.measured.false_share:g} % of the images without a duplicate were as "
+            f"near to another one, and it found these altered copies: {', '.join(shares)}."
         )
-    elif found.distance is not None:
-        print(f"Near duplicates are at most {found.distance:.4f} apart.")
+    if found.measured_in is not None:
+        print(f"An earlier call measured this; remove {found.measured_in} to measure again.")
     in_groups = found.groups >= 0
-    copies = in_groups & (found.representatives != range(len(found.names)))
+    copies = in_groups & ~found.is_representative
     identical = (copies & found.is_identical).sum()
     print(
         f"{counted(len(found.names), 'image')}: {counted(found.count, 'group')} of "
@@ -74,26 +75,27 @@ def command(
 
 def show_new(found):
     """Print how many images were embedded, and which cannot be read."""
-    from gsp_tf._console import bulleted, counted
+    from gsp_tf._console import bulleted, counted, printable
 
     if found.num_new is not None:
         print(f"Embedded {counted(found.num_new, 'new image')}.")
     if found.problems:
-        reasons = [f"{path}: {reason}" for path, reason in found.problems.items()]
+        reasons = [printable(f"{path}: {reason}") for path, reason in found.problems.items()]
         print(f"{counted(len(reasons), 'file')} cannot be read as images:\n{bulleted(reasons)}")
 
 
 def _show_shared(found):
     """Print which images two sets share."""
-    from gsp_tf._console import counted
+    from gsp_tf._console import counted, printable
 
     if found.sets is not None and not found.shared:
         print("The sets share no image.")
     for (one, other), (in_one, in_other) in found.shared.items():
         print(
-            f"{one} and {other} share images: {counted(len(in_one), 'image')} of {one} and "
-            f"{len(in_other):,} of {other} are duplicates of each other, such as"
+            f"{printable(one)} and {printable(other)} share images: "
+            f"{counted(len(in_one), 'image')} of {printable(one)} and {len(in_other):,} of "
+            f"{printable(other)} are duplicates of each other, such as"
         )
         for row in in_one[:_MOST_NAMED]:
             same = in_other[found.groups[in_other] == found.groups[row]][0]
-            print(f"  {found.names[row]} and {found.names[same]}")
+            print(f"  {printable(found.names[row])} and {printable(found.names[same])}")

@@ -17,8 +17,8 @@ def command(
     delete: list[str] = (),
     verify: bool = False,
     compare: bool = False,
-    recall: float = 0.95,
-    sample: int = 100_000,
+    recall: float | None = None,
+    sample: int | None = None,
 ):
     """Build, change or verify a nearest-neighbour index of embeddings, or compare the kinds.
 
@@ -40,21 +40,23 @@ def command(
         delete: Remove images by their file paths; with --add or --replace in one step.
         verify: Compare the files of the index with their checksums, and change nothing.
         compare: Measure recall, bytes and time of every kind on these vectors, and recommend one.
-        recall: With --compare, the recall at 10 that is enough.
-        sample: With --compare, number of vectors to read, at random if there are more.
+        recall: With --compare, the recall at 10 that is enough; null is 0.95.
+        sample: With --compare, number of vectors to read, at random if there are more; null is
+            100,000.
     """
     from gsp_tf._console import counted
     from gsp_tf.serving import Index, build_index, verify_index
 
-    changes = [add, replace, delete or None]
-    changes = [change for change in changes if change is not None]
-    building = kind, rescore, dim
-    if verify and (changes or any(building) or out or table or compare):
+    changes = _given(add, replace, delete or None)
+    building, comparing = _given(kind, rescore, dim), _given(recall, sample)
+    if verify and (changes or building or comparing or _given(out, table) or compare):
         raise ValueError("--verify takes an index and no other option.")
-    if compare and (changes or kind or rescore or table):
+    if compare and (changes or _given(kind, rescore, table)):
         raise ValueError(
             "--compare takes --out, --dim, --recall and --sample, and changes nothing."
         )
+    if comparing and not compare:
+        raise ValueError("--recall and --sample are for --compare; give it too.")
     if verify:
         count = verify_index(folder).count
         print(f"{folder}: {counted(count, 'image')}; the files have their checksums")
@@ -65,7 +67,7 @@ def command(
     if not changes:
         index = build_index(folder, out, kind, rescore=rescore, dim=dim, table=table)
     else:
-        if out is not None or any(building):
+        if out is not None or building:
             raise ValueError(
                 "--out, --kind, --rescore and --dim are for building an index, not for changing "
                 "one."
@@ -91,6 +93,11 @@ def command(
     )
 
 
+def _given(*options):
+    """The options that are not null."""
+    return [option for option in options if option is not None]
+
+
 def _compare(folder, out, recall, sample, dim):
     """Print the comparison of the kinds, and write it to a folder if there is one."""
     from rich.console import Console
@@ -98,7 +105,9 @@ def _compare(folder, out, recall, sample, dim):
 
     from gsp_tf.serving import compare_indexes
 
-    found = compare_indexes(folder, recall, sample, dim=dim)
+    options = {"recall": recall, "most_vectors": sample, "dim": dim}
+    options = {name: value for name, value in options.items() if value is not None}
+    found = compare_indexes(folder, **options)
     of = f"{found.vectors:,} vectors of {found.dim} dimensions"
     if found.is_sample:
         of += f", a random sample of {found.count:,}"
@@ -118,10 +127,12 @@ def _compare(folder, out, recall, sample, dim):
         )
     Console().print(table)
     best = found.recommended
+    why = f"the least memory with Recall@10 of {100 * found.recall:g} % or more"
+    if best.recall_at_10 < found.recall:  # only exact
+        why = "which misses only vectors that are as near as those it finds"
     print(
-        f"Recommended: {best.options}, the least memory with Recall@10 of {100 * recall:g} % or "
-        f"more: {best.memory_bytes:,.0f} bytes per vector, {100 * best.recall_at_10:.1f} %, "
-        f"{best.milliseconds:.3f} ms per query."
+        f"Recommended: {best.options}, {why}: {best.memory_bytes:,.0f} bytes per vector, "
+        f"{100 * best.recall_at_10:.1f} %, {best.milliseconds:.3f} ms per query."
     )
     if out is not None:
         print(f"Written: {', '.join(map(str, _write(found, title, Path(out))))}")
@@ -129,19 +140,12 @@ def _compare(folder, out, recall, sample, dim):
 
 def _write(found, title, folder):
     """Write a comparison as CSV and PNG; the paths of the files."""
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-
     from gsp_tf._files import replacing
     from gsp_tf.visual import IndexPoint, index_curve
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "comparison.csv", folder / "comparison.png"
-    rows = [
-        {**index._asdict(), "is_recommended": index == found.recommended} for index in found.indexes
-    ]
-    with replacing(paths[0]) as temporary:
-        pa_csv.write_csv(pa.Table.from_pylist(rows), temporary)
+    found.write(paths[0])
     points = [
         IndexPoint(i.name, i.recall_at_10, i.memory_bytes, i.milliseconds, i.is_on_curve)
         for i in found.indexes

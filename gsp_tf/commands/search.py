@@ -33,8 +33,8 @@ def command(
 
     Args:
         run: Run folder.
-        images: Image files; folders and CSV files of images; or a folder that embed wrote, or a
-            Parquet file with the column embedding.
+        images: Image files; folders and CSV files of images; or embeddings: a folder that embed
+            wrote, an index, a Parquet file with the column embedding, or a .npz file.
         index: Folder that index wrote; null is the folder index in the run.
         k: Number of neighbours of each image.
         html: Write a page with the pictures, to this file or to search.html in the run.
@@ -43,10 +43,11 @@ def command(
         mapped: Leave the vectors on disk; null does so if they exceed the available memory.
         rerank: transport compares the local features of the query with those of its first 100
             results, which embed --tokens keeps, and orders the results by it.
-        exclude_same: Column of --table, such as camera or sequence; an image does not find images
-            with its own value.
+        exclude_same: Column, such as camera or sequence; an image does not find images with its own
+            value.
         table: CSV or Parquet file with the columns path and that of --exclude-same, for the images
-            in the index and the given ones.
+            in the index and the given ones; null takes the column that the index keeps, for given
+            images that are in it.
         where: Condition on columns that the index keeps, such as "camera != 3 and year > 2020";
             only images that meet it are found.
         dim: Search by this many components of the embeddings, normalised again (MatryoshkaLoss).
@@ -57,8 +58,8 @@ def command(
     require_run(run)
     if why and html is False:
         raise ValueError("--why is for the page with pictures; give --html too.")
-    if (exclude_same is None) != (table is None):
-        raise ValueError("--exclude-same and --table go together; received only one.")
+    if table is not None and exclude_same is None:
+        raise ValueError("--table has the column of --exclude-same; give that too.")
     import functools
 
     from gsp_tf import serving
@@ -69,9 +70,7 @@ def command(
         opened = serving.PrefixIndex.of(opened, dim)
     model = serving.RunModel(run)
     thresholds = serving.find_thresholds(thresholds, model.info, run, opened)
-    excluded = None
-    if table is not None:
-        excluded = _excluded_by(serving.ImageTable(table, [exclude_same]), exclude_same, opened)
+    excluded = None if exclude_same is None else _excluded_by(exclude_same, table, opened)
     if out is not None or any(map(_holds_many, images)):
         if html is not False:
             raise ValueError("--html is a page for image files; --out has the results of many.")
@@ -96,13 +95,36 @@ def command(
 def _holds_many(source):
     """Whether a source is not one image file."""
     path = Path(source)
-    return path.is_dir() or path.suffix.lower() in (".csv", ".parquet")
+    return path.is_dir() or path.suffix.lower() in (".csv", ".npz", ".parquet")
 
 
-def _excluded_by(table, column, index):
+def _excluded_by(column, table, index):
     """A function from images to the ids of images with their own value of a column."""
-    groups = table.values(index.paths(index.ids))[column]
-    return lambda images: [index.ids[groups == own] for own in table.values(images)[column]]
+    import numpy as np
+
+    from gsp_tf._console import listed
+    from gsp_tf.serving import ImageTable
+
+    paths = index.paths(index.ids)
+    if table is not None:
+        found = ImageTable(table, [column])
+        groups = found.values(paths)[column]
+        return lambda images: [index.ids[groups == own] for own in found.values(images)[column]]
+    how = f"Name a table with the columns path and {column} (--table FILE)."
+    if column not in index.columns:
+        raise ValueError(f"The index {index.path} has no column {column}. {how}")
+    values, numbers = index.column(column, index.ids).to_pylist(), {}
+    groups = np.array([numbers.setdefault(value, len(numbers)) for value in values])
+    group_of = dict(zip(paths, groups, strict=True))
+
+    def excluded(images):
+        images = [os.path.abspath(image) for image in images]
+        missing = [image for image in images if image not in group_of]
+        if missing:
+            raise ValueError(f"The index {index.path} does not hold {listed(missing, 3)}. {how}")
+        return [index.ids[groups == group_of[image]] for image in images]
+
+    return excluded
 
 
 def _report(searches, thresholds):
@@ -122,18 +144,20 @@ def _show(neighbours, image):
     """Print the neighbours, one per line, under the folder that contains them all."""
     from rich.cells import cell_len, set_cell_size
 
+    from gsp_tf._console import printable
+
     folder = os.path.commonpath([os.path.dirname(found.path) for found in neighbours])
     decision = neighbours[0].decision
     said = "" if decision is None else f" ({decision})"
-    print(f"Nearest to {_printable(image)}{said}, in {_printable(folder)}:")
+    print(f"Nearest to {printable(image)}{said}, in {printable(folder)}:")
     columns = {"rank": [], "cost": [], "distance": [], "decision": [], "label": [], "path": []}
     for found in neighbours:
         columns["rank"].append(str(found.rank))
         columns["cost"].append(None if found.cost is None else f"{found.cost:.4f}")
         columns["distance"].append(f"{found.distance:.4f}")
         columns["decision"].append(found.decision)
-        columns["label"].append("–" if found.label is None else _printable(found.label))
-        columns["path"].append(_printable(os.path.relpath(found.path, folder)))
+        columns["label"].append("–" if found.label is None else printable(found.label))
+        columns["path"].append(printable(os.path.relpath(found.path, folder)))
     columns = {name: cells for name, cells in columns.items() if None not in cells}
     widths = [max(map(cell_len, (name, *cells))) for name, cells in columns.items()]
     for row in (tuple(columns), *zip(*columns.values(), strict=True)):
@@ -142,8 +166,3 @@ def _show(neighbours, image):
             for name, text, width in zip(columns, row, widths, strict=True)
         ]
         print("  ".join([*cells[:-1], row[-1]]))
-
-
-def _printable(text):
-    """The text, with characters replaced that a terminal would take for a command."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnreadableImageError,
         check_image,
         decode_image,
+        image_size,
         read_image,
     )
     from gsp_tf.data.images.encoded_images import EncodedImages, FileImages
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from gsp_tf.data.images.left_out import LeftOut, find_unreadable
     from gsp_tf.data.images.reduced import ReducedImages, reduce_images
     from gsp_tf.data.images.selected import SelectedImages
+    from gsp_tf.data.pipeline._py_dataset import evaluation_image
     from gsp_tf.data.pipeline.batches import as_arrays, evaluation_dataset, training_dataset
     from gsp_tf.data.pipeline.feature_maps import (
         FeatureMaps,
@@ -68,12 +70,14 @@ __all__ = [
     "decode_image",
     "decode_jpeg_window",
     "evaluation_dataset",
+    "evaluation_image",
     "evaluation_maps",
     "find_images",
     "find_unreadable",
     "halve_classes",
     "identical_files",
     "identical_images",
+    "image_size",
     "is_upright_jpeg",
     "load_cars196",
     "load_cifar10",

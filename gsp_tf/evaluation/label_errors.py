@@ -14,6 +14,7 @@ from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
 _MOST_EXACT = 50_000
 _CELLS = 64
 _BLOCK = 1024
+_PAIRS = 2**24  # of neighbours compared at once
 
 
 class LabelVotes(NamedTuple):
@@ -117,7 +118,11 @@ def _votes(given, neighbours, distances):
     weights[weights.sum(axis=1) == 0] = 1  # all are equally far away
     weights /= weights.sum(axis=1, keepdims=True)
     # votes[r, j]: the weight of all neighbours of row r in the class of its neighbour j
-    votes = np.einsum("rjl,rl->rj", neighbours[:, :, None] == neighbours[:, None, :], weights)
+    votes, size = np.empty_like(weights), max(1, _PAIRS // weights.shape[1] ** 2)
+    for start in range(0, len(votes), size):
+        part = slice(start, start + size)
+        is_same = neighbours[part, :, None] == neighbours[part, None, :]
+        np.einsum("rjl,rl->rj", is_same, weights[part], out=votes[part])
     is_given = neighbours == given[:, None]
     given_shares = np.where(is_given, weights, 0).sum(axis=1)
     best = np.argmax(np.where(is_given, -1, votes), axis=1)[:, None]

@@ -6,6 +6,7 @@ from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
     from gsp_tf.experiment._embeddings import fingerprint
+    from gsp_tf.experiment._facts import recipe_facts
     from gsp_tf.experiment.check import Check, check_recipe
     from gsp_tf.experiment.choices import choices_text, choose_recipe
     from gsp_tf.experiment.comparison import Comparison
@@ -66,6 +67,7 @@ __all__ = [
     "print_results",
     "ranking_record",
     "reason",
+    "recipe_facts",
     "report_runs",
     "rerank_run",
     "reranking_record",

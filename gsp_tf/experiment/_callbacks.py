@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 
 from gsp_tf._files import replace_text
+from gsp_tf._names import named
 
 
 class Clock:
@@ -60,10 +61,25 @@ class HistoryFile(keras.callbacks.Callback):
 class Board(keras.callbacks.TensorBoard):
     """Writes the logs of each epoch for TensorBoard, with the measures of a `HealthCheck`."""
 
-    def __init__(self, path, health):
-        super().__init__(path, write_graph=False)
+    def __init__(self, path, health, options):
+        super().__init__(path, **{"write_graph": False, **options})
         self.health = health
 
     def on_epoch_end(self, epoch, logs=None):
         measures = {f"health_{name}": value for name, value in self.health.measures.items()}
         super().on_epoch_end(epoch, {**logs, **measures})
+
+
+def named_callbacks(recipe, folder):
+    """The Keras callbacks that a recipe names, by name; their files are in the run folder."""
+    made = {}
+    for name, arguments in recipe.callbacks.items():
+        if name == "csv_logger":
+            path = folder.path / arguments["filename"]
+            arguments = {**arguments, "filename": str(path), "append": True}
+        elif name == "model_checkpoint":
+            arguments = {**arguments, "filepath": str(folder.path / arguments["filepath"])}
+        elif name not in ("early_stopping", "reduce_lr_on_plateau"):
+            continue  # the board and the trackers, which every run makes by itself
+        made[name] = named("callbacks", name)(**arguments)
+    return made

@@ -7,6 +7,7 @@ from gsp_tf import layers
 from gsp_tf._console import listed
 from gsp_tf.data import identical_images, shared_images
 from gsp_tf.experiment.model import FROZEN, trained_backbone
+from gsp_tf.recipe import Recipe
 
 _SMALLEST = 3
 _WEIGHTS = ("pooling_weights", "attention", "attention_maps", "correlation_maps")
@@ -81,8 +82,7 @@ def data_facts(recipe, folds):
 
 def shared_facts(splits):
     """The identical images that the sets of `Splits` share, if their contents can be compared."""
-    sets = {id(images): (name, images) for name, images in reversed(splits._asdict().items())}
-    sets = {name: images for name, images in reversed(sets.values()) if images is not None}
+    sets = splits.sets
     numbers = identical_images(list(sets.values()))
     if numbers is None:
         return {}
@@ -195,6 +195,23 @@ def _size(variables):
 
 def _call(name, arguments):
     return f"{name}({', '.join(f'{key}={value}' for key, value in arguments.items())})"
+
+
+def recipe_facts(recipe: Recipe) -> dict[str, str]:
+    """What a recipe says about the model and its training, in words; the data are not read.
+
+    Args:
+        recipe: a complete recipe, such as that of a run.
+
+    Returns:
+        lines of text by the name of the fact.
+
+    Example:
+        >>> from gsp_tf.recipe import resolved
+        >>> recipe_facts(resolved(Recipe()))["embedding"]
+        '64 dimensions, mapped before pooling'
+    """
+    return model_facts(recipe) | training_facts(recipe)
 
 
 def training_facts(recipe):

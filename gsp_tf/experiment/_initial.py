@@ -4,6 +4,7 @@ from pathlib import Path
 
 import keras
 
+from gsp_tf._names import flattened
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.layers import FrozenNetwork
 from gsp_tf.recipe import recipe_values
@@ -73,18 +74,7 @@ def weights_of_run(weights, backbone):
 
 def _differing(theirs, ours):
     """The fields that shape an embedder and differ between two recipes."""
-    theirs, ours = _flat(recipe_values(theirs)), _flat(recipe_values(ours))
+    theirs, ours = (flattened(recipe_values(recipe)) for recipe in (theirs, ours))
     for name in theirs:
         if name.startswith(_PARTS) and theirs[name] != ours.get(name):
             yield f"{name} is {theirs[name]} there and {ours.get(name)} here"
-
-
-def _flat(section, prefix=""):
-    """Fields of a recipe by their full names."""
-    flat = {}
-    for name, value in section.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat

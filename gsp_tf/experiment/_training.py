@@ -12,7 +12,13 @@ import numpy as np
 
 import gsp_tf
 from gsp_tf._backend import make_deterministic
-from gsp_tf.experiment._callbacks import Board, Clock, HistoryFile, LogState
+from gsp_tf.experiment._callbacks import (
+    Board,
+    Clock,
+    HistoryFile,
+    LogState,
+    named_callbacks,
+)
 from gsp_tf.experiment._classification import AccuracyEvaluation
 from gsp_tf.experiment._embeddings import fingerprint
 from gsp_tf.experiment._facts import facts_table, learner_facts, note_small_map
@@ -43,8 +49,9 @@ from gsp_tf.training import (
 class Training:
     """Trains one learner in a run folder: first the warm-up, if there is one, then the rest."""
 
-    def __init__(self, run):
+    def __init__(self, run, trackers, callbacks=()):
         self.recipe, self.folder, self.splits = run.recipe, run.folder, run.splits
+        self.trackers, self.given_callbacks = trackers, list(callbacks)
         recipe, train = self.recipe, self.splits.train
         if recipe.training.deterministic:
             make_deterministic()
@@ -138,6 +145,7 @@ class Training:
         """Train, and record how it ended."""
         status = "failed"
         try:
+            self.trackers.open()
             self._train_phases()
             status = "diverged" if self.divergence.diverged_at else "finished"
             if self.trainer:
@@ -145,17 +153,14 @@ class Training:
         except KeyboardInterrupt:
             self.best.save_if_due()
             status = "interrupted"
-            print(
-                "\nInterrupted; now evaluating the best model. "
-                f"`gsp-tf train --resume {self.folder.path}` continues the training.",
-                file=sys.stderr,
-            )
         finally:
             self._write_outcome(status)
 
     def _train_phases(self):
         training = self.recipe.training
         first_epoch = self.start_epoch or 0
+        named = named_callbacks(self.recipe, self.folder)
+        self.logger = [named.pop("csv_logger")] if "csv_logger" in named else []
         if first_epoch < training.warmup_epochs:
             with warm_up(training, self.learner, self.best) as save_best:
                 self._fit(self.learner.fit, first_epoch, training.warmup_epochs, [save_best])
@@ -168,6 +173,7 @@ class Training:
             stops["early_stopping"] = keras.callbacks.EarlyStopping(
                 self.best.monitor, mode="max", patience=training.patience
             )
+        stops |= {f"callbacks.{name}": callback for name, callback in named.items()}
         fit, parts = self.learner.fit, stops
         if self.trainer:
             pool = proxy_pool(self.recipe, self.splits.train, self.inputs)
@@ -202,7 +208,10 @@ class Training:
                 ),
                 *followers,
                 HistoryFile(folder.history_path),
-                Board(folder.logs_path, self.health),
+                Board(folder.logs_path, self.health, self.recipe.callbacks.get("tensor_board", {})),
+                *self.logger,
+                *self.trackers.callbacks,
+                *self.given_callbacks,
             ],
             shuffle=False,
             verbose=1 if sys.stdout.isatty() else 2,

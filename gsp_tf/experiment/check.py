@@ -24,6 +24,7 @@ from gsp_tf.experiment._facts import (
 )
 from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import ImageInputs
+from gsp_tf.experiment._trackers import Trackers
 from gsp_tf.experiment._training import ccp_trainer, check_splits
 from gsp_tf.experiment.data import load_folds, load_splits
 from gsp_tf.experiment.errors import reason
@@ -100,6 +101,7 @@ def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None)
     loss = obstacles.attempt(_loss, learner, batches) if learner and batches else None
     if loss is not None:
         facts["first batch"] = f"loss {loss:.4g}"
+    obstacles.attempt(Trackers, recipe, RunFolder(path))
     obstacles.attempt(RunFolder(path).refuse_existing)
     facts |= {**training_facts(recipe), "run folder": str(path)}
     return Check(facts, obstacles.messages)

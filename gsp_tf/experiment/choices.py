@@ -1,17 +1,15 @@
 """Choose a recipe that fits a folder of photographs."""
 
 import math
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from gsp_tf import backbones
 from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
-from gsp_tf.data import FileImages, split_classes
+from gsp_tf.data import FileImages, image_size, split_classes
 from gsp_tf.experiment.data import load_images
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.recipe import (
@@ -79,6 +77,7 @@ def choose_recipe(
 
     Example:
         >>> from tempfile import TemporaryDirectory
+        >>> from PIL import Image
         >>> with TemporaryDirectory() as folder:
         ...     for number in range(24):
         ...         file = Path(folder, "pets", f"breed {number % 8}", f"{number}.png")
@@ -202,12 +201,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
 def _median_side(images):
     """Median shorter side of photographs in pixels, from a sample of them."""
     chosen = np.linspace(0, len(images) - 1, min(_SAMPLE, len(images))).astype(int)
-    sides = []
-    for index in chosen:
-        with warnings.catch_warnings(), Image.open(images.paths[index]) as image:
-            warnings.simplefilter("ignore")  # about enormous images; their pixels are not read
-            sides.append(min(image.size))
-    return int(np.median(sides))
+    return int(np.median([min(image_size(images.paths[index])) for index in chosen]))
 
 
 def _batch(counts):
@@ -228,10 +222,10 @@ def _network(name, weights, side):
         return name, weights, _side(name, wanted)
     names = _PRETRAINED if name is None else (name,)
     for network in names:
-        for image_size in dict.fromkeys((wanted, 224)):
-            source = backbones.weights_source(network, image_size)
+        for tried in dict.fromkeys((wanted, 224)):
+            source = backbones.weights_source(network, tried)
             if source is not None and source.is_local:
-                return network, "imagenet", _side(network, image_size)
+                return network, "imagenet", _side(network, tried)
     network = name or _FROM_SCRATCH
     small = 32 if side < 48 else 48 if side < 96 else 64
     return network, None, _side(network, small)

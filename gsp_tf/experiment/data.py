@@ -45,6 +45,12 @@ class Splits(NamedTuple):
         """Images that results and reports show: the gallery, or the test images without one."""
         return self.test if self.gallery is None else self.gallery
 
+    @property
+    def sets(self) -> dict[str, ImageSet]:
+        """The sets of images by name; a set with two names is there once, by the first of them."""
+        named = {id(images): (name, images) for name, images in reversed(self._asdict().items())}
+        return dict(pair for pair in reversed(named.values()) if pair[1] is not None)
+
 
 def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
     """Load the images of a recipe, with disjoint classes for training and test.
@@ -69,14 +75,13 @@ def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
 
 def _plain_splits(recipe, images):
     """The images of a recipe as they are, without canvases."""
-    is_classification = recipe.trainer == "classification"
-    protocol, recipe = recipe.protocol, recipe.data
+    trainer, protocol, recipe = recipe.trainer, recipe.protocol, recipe.data
     if protocol.is_ensemble:
         raise ValueError(
             "protocol.name=mlrc trains a model for each fold; the images of one of them need "
             "protocol.fold."
         )
-    if is_classification:
+    if trainer == "classification":
         return _classification_splits(recipe, images)
     if protocol.name != "fractions":
         return _protocol_splits(protocol, *_halves(protocol, recipe))
@@ -228,7 +233,7 @@ def _reduce(loaded, recipe):
 
 def _on_canvases(folds, recipe):
     """The splits of every model with their images on the canvases of a recipe, if it has any."""
-    canvas = recipe.canvas
+    canvas, side = recipe.canvas, recipe.image_size
     if canvas.name is None:
         return folds
     training_tiles, other_tiles = _canvas_tiles(recipe)
@@ -236,7 +241,6 @@ def _on_canvases(folds, recipe):
 
     def place(images, tiles):
         if images is not None and id(images) not in placed:
-            side = recipe.image_size
             placed[id(images)] = data.CanvasImages(images, tiles, side, canvas.share, canvas.seed)
         return placed.get(id(images))
 

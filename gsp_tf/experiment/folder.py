@@ -14,6 +14,8 @@ from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe, load_recipe, save_recipe
 
 if TYPE_CHECKING:
+    import keras
+
     from gsp_tf.training import MetricLearner
 
 
@@ -23,8 +25,8 @@ class RunFolder:
     The files are `recipe.yaml` (the resolved recipe), `model.keras` (the best learner: embedder,
     losses and optimizer), `checkpoint.npz` (the state of unfinished training), `history.csv` (the
     training history), `metrics.json` (the results), `test_embeddings.npz` (the evaluated
-    embeddings), `frozen.npz` (the metrics of each query before training), `logs` (TensorBoard logs)
-    and `report.html` (the report page).
+    embeddings), `frozen.npz` (the metrics of each query before training), `logs` (TensorBoard
+    logs), `trackers.json` (the runs of experiment trackers) and `report.html` (the report page).
 
     Args:
         path: the folder.
@@ -44,6 +46,7 @@ class RunFolder:
         self.embeddings_path = self.path / "test_embeddings.npz"
         self.frozen_path = self.path / "frozen.npz"
         self.logs_path = self.path / "logs"
+        self.trackers_path = self.path / "trackers.json"
         self.report_path = self.path / "report.html"
 
     @classmethod
@@ -96,24 +99,30 @@ class RunFolder:
         A learner that trained low-rank matrices holds their sum with the kernels. It is not
         compiled, because its optimizer knows the matrices alone.
         """
-        import keras  # here, because the other files need no TensorFlow
+        from gsp_tf.training import MetricLearner  # here: the other files need no TensorFlow
 
-        from gsp_tf.training import MetricLearner
-
-        compile = compile and not self.recipe().backbone.lora.rank
-        with open(self.model_path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError(f"{self.model_path} is damaged: it is not a .keras archive.")
-        try:
-            learner = keras.models.load_model(self.model_path, compile=compile)
-        except Exception as error:  # an incompatible configuration may raise anything
-            raise ValueError(
-                f"{self.model_path} is damaged, or of other versions of Keras or gsp_tf: "
-                f"{' '.join(str(error).split())[:300] or type(error).__name__}"
-            ) from error
+        learner = self.load(self.model_path, compile and not self.recipe().backbone.lora.rank)
         if not isinstance(learner, MetricLearner):
             raise ValueError(f"{self.model_path} does not hold a MetricLearner.")
         return learner
+
+    @staticmethod
+    def load(path: Path, compile: bool = False) -> "keras.Model":
+        """The model in a `.keras` file, in Keras' safe mode; a `ValueError` names a damaged one."""
+        import keras
+
+        import gsp_tf.training  # noqa: F401  (registers layers and losses)
+
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError(f"{path} is damaged: it is not a .keras archive.")
+        try:
+            return keras.models.load_model(path, compile=compile)
+        except Exception as error:  # an incompatible configuration may raise anything
+            raise ValueError(
+                f"{path} is damaged, or of other versions of Keras or gsp_tf: "
+                f"{' '.join(str(error).split())[:300] or type(error).__name__}"
+            ) from error
 
     def history(self) -> dict[str, list[float]]:
         """Columns of `history.csv`: one value per epoch."""

@@ -24,16 +24,8 @@ _LABELS = "labels"
 ADVICE = "docs/finetuning.md says what to change."
 
 
-def is_pretrained(recipe: Recipe) -> bool:
-    """Whether a recipe trains embeddings from weights that are not random.
-
-    Args:
-        recipe: the recipe.
-
-    Example:
-        >>> is_pretrained(Recipe())
-        False
-    """
+def _is_pretrained(recipe):
+    """Whether a recipe trains embeddings from weights that are not random."""
     weights = recipe.backbone.weights is not None or recipe.initial_run is not None
     return weights and recipe.trainer != "classification"
 
@@ -102,7 +94,7 @@ def _frozen_network(recipe, channels):
 
 def kept_frozen_metrics(run) -> RankingMetrics | None:
     """`frozen_metrics` of the test images of a run, computed once; None for random weights."""
-    if not is_pretrained(run.recipe):
+    if not _is_pretrained(run.recipe):
         return None
     path = run.folder.frozen_path
     found = _read(path, run.splits.test.labels)

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data import central_window, resize_window
+from gsp_tf.data import evaluation_image
 from gsp_tf.experiment.frozen import frozen_name, gain_text
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
@@ -58,13 +57,7 @@ class _ViewedImages:
         return len(self.images)
 
     def __getitem__(self, index):
-        size, resize = self._data.image_size, self._data.resize
-        with tf.device("CPU"):
-            seed = tf.constant([0, index], tf.int64)
-            window = self.images.load_window(
-                seed[1], seed, lambda shape: central_window(shape, size, resize), size
-            )
-            image = resize_window(window, size, self.images.channels).numpy()
+        image = evaluation_image(self.images, index, self._data.image_size, self._data.resize)
         return np.clip(np.rint(image), 0, 255).astype("uint8")
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -10,7 +12,7 @@ import numpy as np
 
 from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import clustering_metrics, ranking_metrics
+from gsp_tf.evaluation import ranking_metrics
 from gsp_tf.experiment._classification import accuracy
 from gsp_tf.experiment._embeddings import (
     RunEmbeddings,
@@ -19,11 +21,12 @@ from gsp_tf.experiment._embeddings import (
     kept_embeddings,
 )
 from gsp_tf.experiment._facts import data_facts, facts_table, model_facts, training_facts
+from gsp_tf.experiment._metrics import metrics_by_dim, test_metrics
+from gsp_tf.experiment._trackers import Trackers
 from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.frozen import gain_entries, gain_of, gain_text, helped, kept_frozen_metrics
-from gsp_tf.experiment.prefixes import prefix_metrics
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe, resolved
@@ -95,6 +98,30 @@ class Run:
         facts = data_facts(self.recipe, self.folds)
         return facts_table(facts | model_facts(self.recipe) | training_facts(self.recipe))
 
+    def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> Self:
+        """Train, or continue a stopped training, without an evaluation on the test classes.
+
+        Tuning uses this: the test classes must not choose anything. `evaluate` does the rest.
+
+        Args:
+            callbacks: Keras callbacks that follow those of the run, and find all metrics of the
+                validation classes in the logs.
+
+        Returns:
+            this run; `status` says how training ended.
+
+        Raises:
+            BlockingIOError: if another process is writing the folder.
+            ValueError: if the data or the recipe cannot be used, or the recipe trains a model for
+                each fold.
+        """
+        if self.recipe.protocol.is_ensemble:
+            raise ValueError("fit trains one model; give protocol.fold with protocol.name=mlrc.")
+        with self.folder.training(), Trackers(self.recipe, self.folder) as trackers:
+            if not self.folder.is_trained():
+                self._train(trackers, callbacks)
+        return self
+
     def train(self) -> Self:
         """Train as the recipe says, keep the best model, and evaluate it on the test classes.
 
@@ -111,9 +138,9 @@ class Run:
             ValueError: if the data or the recipe cannot be used.
         """
         self.folder.refuse_existing()
-        with self.folder.training():
-            Training(self).start()
-            self._complete()
+        with self.folder.training(), Trackers(self.recipe, self.folder) as trackers:
+            self._train(trackers)
+            self._complete(trackers)
         return self
 
     def resume(self, **changes: int | None) -> Self:
@@ -143,22 +170,35 @@ class Run:
         with self.folder.training():
             before = self.folder.recipe()
             self.recipe = _with_changes(before, changes, self.folder)
-            if self.recipe != before or not self.folder.is_trained():
-                training = Training(self)
-                if self.folder.checkpoint_path.exists():
-                    training.resume()
-                else:
-                    training.start()
-            self._complete()
+            with Trackers(self.recipe, self.folder) as trackers:
+                if self.recipe != before or not self.folder.is_trained():
+                    self._train(trackers)
+                self._complete(trackers)
         return self
 
-    def _complete(self):
-        """Drop the checkpoint of a run that diverged, and evaluate the run if that is missing."""
+    def _train(self, trackers, callbacks=()):
+        """Train from the checkpoint, or from the beginning."""
+        training = Training(self, trackers, callbacks)
+        if self.folder.checkpoint_path.exists():
+            training.resume()
+        else:
+            training.start()
         vars(self).pop("learner", None)  # training has saved a new one
         if self.status == "diverged":
             self.folder.checkpoint_path.unlink(missing_ok=True)
-        if "test" not in self.folder.metrics():
-            self.evaluate()
+
+    def _complete(self, trackers):
+        """Evaluate the run if that is missing."""
+        if "test" in self.folder.metrics():
+            return
+        if self.status == "interrupted":
+            print(
+                "\nInterrupted; now evaluating the best model. "
+                f"`gsp-tf train --resume {self.folder.path}` continues the training.",
+                file=sys.stderr,
+            )
+        self.evaluate()
+        trackers.log_results()
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate the best model on the test classes.
@@ -184,7 +224,7 @@ class Run:
         with locked(folder.path):
             embedded = embed_test_images(self)
             ranking = ranking_metrics(*embedded[:4], at=self.recipe.evaluation.recall_at)
-            metrics, intervals = _metrics(ranking, embedded, self.recipe.evaluation)
+            metrics, intervals = test_metrics(ranking, embedded, self.recipe.evaluation)
             frozen = kept_frozen_metrics(self)
             if self.recipe.trainer == "classification":
                 classifier = self.learner.embedding_loss
@@ -197,7 +237,7 @@ class Run:
             wrapper = self.recipe.loss_wrapper
             if wrapper is not None and wrapper.name == "matryoshka":
                 dims = wrapper.arguments["dims"]
-                entries["test_by_dim"] = _metrics_by_dim(embedded, dims, self.recipe.evaluation)
+                entries["test_by_dim"] = metrics_by_dim(embedded, dims, self.recipe.evaluation)
             if embedded.weights is not None:
                 entries["pooling_weights"] = weight_spread(embedded.weights)
             # Embeddings are valid only with metrics: both files are written, then the embeddings
@@ -273,41 +313,6 @@ def _with_changes(recipe, changes, folder):
             "larger --training.patience, or null."
         )
     return dataclasses.replace(recipe, training=training)
-
-
-def _metrics(ranking, embedded, evaluation):
-    """Metrics of test images, with those of clusters if asked for, and intervals of some."""
-    queries, query_labels, references, reference_labels, *_ = embedded
-    names = ["precision_at_1", "r_precision", "map_at_r"]
-    names += [f"recall_at_{depth}" for depth in evaluation.recall_at]
-    found = ranking.means()
-    means = {name: found[name] for name in names}
-    metrics = {name: estimate.value for name, estimate in means.items()}
-    metrics["num_queries"] = ranking.num_queries
-    metrics["num_skipped"] = len(queries) - ranking.num_queries
-    if evaluation.clustering:
-        embeddings, labels = queries, query_labels
-        if references is not None:
-            embeddings = np.concatenate([queries, references])
-            labels = np.concatenate([query_labels, reference_labels])
-        means["class_wise_map_at_r"] = ranking.class_means().means()["map_at_r"]
-        metrics["class_wise_map_at_r"] = means["class_wise_map_at_r"].value
-        metrics |= clustering_metrics(embeddings, labels)
-    intervals = {name: [estimate.low, estimate.high] for name, estimate in means.items()}
-    return (
-        {name: np.asarray(value).item() for name, value in metrics.items()},
-        {name: ends for name, ends in intervals.items() if np.isfinite(ends).all()},
-    )
-
-
-def _metrics_by_dim(embedded, dims, evaluation):
-    """Metrics of retrieval by prefixes of the embeddings, by their dimension as text."""
-    found = prefix_metrics(dims, *embedded[:4], at=evaluation.recall_at)
-    names = ["map_at_r", *(f"recall_at_{depth}" for depth in evaluation.recall_at)]
-    return {
-        str(dim): {name: float(metrics.means()[name].value) for name in names}
-        for dim, metrics in found.items()
-    }
 
 
 def _print_weights(spread):

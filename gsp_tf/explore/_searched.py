@@ -68,11 +68,12 @@ class IndexedImages:
 
     def nearest(self, embedding: np.ndarray, k: int, where: str | None = None) -> list[Found]:
         """The k images nearest to an embedding `(1, D)`, of those that meet a condition."""
-        if where is not None:
-            k = min(k, len(self._index.matching(where)))
+        matching = None if where is None else self._index.matching(where)
+        if matching is not None:
+            k = min(k, len(matching))
             if not k:
                 raise ConditionError(f"No image meets the condition {where[:200]!r}.")
-        ids, distances = self._index.search(embedding, k, where=where)
+        ids, distances = self._index.search(embedding, k, where=matching)
         tiles = map(image_tile, self._index.paths(ids[0]))
         return _ranked(self.thresholds, ids[0], distances[0], self._index.labels(ids[0]), tiles)
 

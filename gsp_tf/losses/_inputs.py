@@ -1,6 +1,7 @@
 """Checks of the labels and embeddings that a loss is called with."""
 
 import math
+from typing import Any, get_args
 
 import keras
 import numpy as np
@@ -35,6 +36,13 @@ def check_inputs(
         labels = ops.cast(ops.clip(labels, 0, num_classes - 1), "int32")
     is_finite = ops.all(ops.isfinite(embeddings))
     return labels, embeddings, ops.all(ops.stack([is_finite, *(is_met for is_met, *_ in rules)]))
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Raise ValueError unless the value of an argument is one of those of a `Literal`."""
+    if value not in get_args(choices):
+        accepted = ", ".join(get_args(choices))
+        raise ValueError(f"{name} must be one of {accepted}, received {value!r}.")
 
 
 def nan_unless(is_valid: Tensor, loss: Tensor) -> Tensor:

@@ -2,15 +2,16 @@
 
 import copy
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._config import constructor_config, deserialized
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_inputs, nan_unless
+from gsp_tf.losses._inputs import check_choice, check_inputs, nan_unless
 from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._reductions import weighted_mean
 from gsp_tf.ops import at_least_float32, l2_normalize, pairwise_distances
 
 Distance = Literal["euclidean", "squared_euclidean", "angular"]
@@ -29,6 +30,7 @@ class Pairs:
         reference_labels: int64 tensor `(R,)`.
         exclude_self: leave out pairs of equal index. The first references must then be the anchors.
         mask: boolean tensor that broadcasts to `(A, R)`: the pairs that may count; `None` for all.
+        counted: boolean tensor `(A,)`: the samples of a batch that count; `None` for all.
 
     Attributes:
         positives: weights `(A, R)` of the pairs within a class.
@@ -51,9 +53,13 @@ class Pairs:
         reference_labels: Tensor,
         exclude_self: bool = False,
         mask: Tensor | None = None,
+        counted: Tensor | None = None,
     ) -> None:
         self.anchors, self.references = anchors, references
         self.anchor_labels = anchor_labels
+        self.counted = counted
+        if counted is not None:
+            mask = ops.logical_and(counted[:, None], counted[None, :])
         positives = ops.equal(anchor_labels[:, None], reference_labels[None, :])
         negatives = ops.logical_not(positives)
         if exclude_self:
@@ -75,8 +81,6 @@ class Pairs:
             return l2_normalize(vectors[:, :dim]) if normalize else vectors[:, :dim]
 
         pairs = copy.copy(self)
-        for name in ("distances", "squared_distances", "similarities", "reference_similarities"):
-            vars(pairs).pop(name, None)
         is_batch = self.references is self.anchors
         pairs.anchors = cut(self.anchors)
         pairs.references = pairs.anchors if is_batch else cut(self.references)
@@ -126,7 +130,14 @@ class Pairs:
         """Weights `(A, R)` of the positives and, in a batch, 1 for each anchor with itself."""
         if self.references is not self.anchors:
             return self.positives
-        return ops.maximum(self.positives, ops.eye(ops.shape(self.anchors)[0], dtype=self.dtype))
+        itself = ops.eye(ops.shape(self.anchors)[0], dtype=self.dtype)
+        if self.counted is not None:
+            itself = itself * ops.cast(self.counted, self.dtype)
+        return ops.maximum(self.positives, itself)
+
+    def mean_over_anchors(self, terms: Tensor) -> Tensor:
+        """Mean of terms `(A,)` over the anchors that count."""
+        return ops.mean(terms) if self.counted is None else weighted_mean(terms, self.counted)
 
     @property
     def dtype(self) -> str:
@@ -136,9 +147,7 @@ class Pairs:
 
 def check_distance(name: Distance) -> None:
     """Raise ValueError for a name that is not a `Distance`."""
-    if name not in get_args(Distance):
-        accepted = ", ".join(get_args(Distance))
-        raise ValueError(f"distance must be one of {accepted}, received {name!r}.")
+    check_choice("distance", name, Distance)
 
 
 def distances_named(name: Distance, pairs: Pairs) -> Tensor:

@@ -10,7 +10,25 @@ from gsp_tf.losses._layer import LossLayer
 from gsp_tf.ops import l2_normalize
 
 
-class ProxyLoss(LossLayer):
+class ProxyLayer(LossLayer):
+    """Base of the losses with `proxies (num_classes * k, D)`; k is `proxies_per_class`."""
+
+    proxies_per_class = 1
+
+    def build(self, labels_shape: tuple, embeddings_shape: tuple) -> None:
+        self.proxies = self.add_weight(
+            name="proxies",
+            shape=(self.num_classes * self.proxies_per_class, embeddings_shape[-1]),
+            initializer="he_normal",
+        )
+
+    @staticmethod
+    def similarities(embeddings: Tensor, proxies: Tensor) -> Tensor:
+        """Cosine similarities `(B, C * k)` of embeddings `(B, d)` to proxies `(C * k, d)`."""
+        return ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(proxies)))
+
+
+class ProxyLoss(ProxyLayer):
     """Base of the losses on cosine similarities between samples and learned class proxies.
 
     A subclass implements `similarity_loss(labels, similarities, is_class=None) -> scalar`. The
@@ -41,17 +59,8 @@ class ProxyLoss(LossLayer):
         0.2
     """
 
-    proxies_per_class = 1
-
     def __init__(self, num_classes: int, **kwargs: Any) -> None:
         super().__init__(num_classes, **kwargs)
-
-    def build(self, labels_shape: tuple, embeddings_shape: tuple) -> None:
-        self.proxies = self.add_weight(
-            name="proxies",
-            shape=(self.num_classes * self.proxies_per_class, embeddings_shape[-1]),
-            initializer="he_normal",
-        )
 
     def call(self, labels, embeddings):
         return self.proxies_loss(labels, embeddings, self.proxies)
@@ -66,11 +75,6 @@ class ProxyLoss(LossLayer):
         """
         similarities = self.similarities(embeddings, proxies)
         return self.similarity_loss(labels, similarities) + self.regularization(proxies)
-
-    @staticmethod
-    def similarities(embeddings: Tensor, proxies: Tensor) -> Tensor:
-        """Cosine similarities `(B, C * k)` of embeddings `(B, d)` to proxies `(C * k, d)`."""
-        return ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(proxies)))
 
     def similarity_loss(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
@@ -116,7 +120,7 @@ def own_class_mask(labels: Tensor, num_classes: int) -> Tensor:
 
 
 class ProxyWrapper(LossLayer):
-    """Base of the losses that add classes to a proxy loss in training."""
+    """Base of the losses around a proxy loss, which differ from it in training alone."""
 
     def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
         super().__init__(inner=proxy_loss, **kwargs)

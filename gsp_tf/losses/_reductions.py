@@ -4,6 +4,7 @@ from keras import ops
 
 from gsp_tf._backend import rounded
 from gsp_tf._typing import Tensor
+from gsp_tf.ops import safe_sqrt
 
 
 def weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:
@@ -103,6 +104,4 @@ def _scaled_sum(exponents, weights, axis, at_least=None):
 
 def sines(cosines: Tensor) -> Tensor:
     """`sqrt(1 - c^2)`; 0, with zero gradient, for cosines that rounding leaves at 1 or beyond."""
-    squares = 1.0 - ops.square(cosines)
-    is_zero = squares <= 0
-    return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, squares)))
+    return safe_sqrt(1.0 - ops.square(cosines))

@@ -16,7 +16,7 @@ class TwoViewLoss(LossLayer):
         labels = ops.arange(ops.shape(first)[0])
         return self(ops.concatenate([labels, labels]), ops.concatenate([first, second]))
 
-    def call(self, labels, embeddings):
+    def call(self, labels, embeddings, training=True):
         first, second, is_valid = self.halves(labels, embeddings)
         return nan_unless(is_valid, self.views_loss(first, second))
 

@@ -1,11 +1,12 @@
 """Anti-collapse loss (Jiang et al., IEEE Transactions on Multimedia 2024)."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
@@ -56,10 +57,7 @@ class AntiCollapseLoss(ProxyWrapper):
         super().__init__(proxy_loss, **kwargs)
         if not epsilon > 0:
             raise ValueError(f"epsilon must be positive, received {epsilon}.")
-        if source not in get_args(Source):
-            raise ValueError(
-                f"source must be one of {', '.join(get_args(Source))}, received {source!r}."
-            )
+        check_choice("source", source, Source)
         self.weight = weight
         self.gamma = gamma
         self.epsilon = epsilon

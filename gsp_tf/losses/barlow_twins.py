@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
@@ -49,5 +50,6 @@ def _standardized(x):
     """Columns of mean 0 and variance 1; 0 if a column does not vary beyond rounding."""
     mean = ops.mean(x, axis=0)
     variance = ops.mean(ops.square(x - mean), axis=0)
-    varies = variance > 16.0 * keras.config.epsilon() ** 2 * ops.square(mean)
+    rounding = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
+    varies = variance > 16.0 * rounding**2 * ops.square(mean)
     return ops.where(varies, (x - mean) * ops.rsqrt(ops.where(varies, variance, 1.0)), 0.0)

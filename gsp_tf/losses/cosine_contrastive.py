@@ -41,4 +41,4 @@ class CosineContrastiveLoss(PairLoss):
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)
         repulsion = pairs.negatives * ops.relu(pairs.similarities - self.margin)
-        return ops.mean(ops.sum(attraction + repulsion, axis=1))
+        return pairs.mean_over_anchors(ops.sum(attraction + repulsion, axis=1))

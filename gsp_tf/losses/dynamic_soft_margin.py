@@ -8,6 +8,7 @@ from keras import ops
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
+from gsp_tf.losses.histogram import triangular_histogram
 from gsp_tf.ops import l2_normalize
 
 
@@ -72,20 +73,14 @@ class DynamicSoftMarginLoss(LossLayer):
         fixed = ops.stop_gradient(distances)
 
         def compared(columns, is_positive):
-            """Bin and share in the next bin of each triplet, and whether it is one."""
+            """Place of each triplet among the nodes, and whether it is one."""
             own = ops.take_along_axis(fixed, columns, axis=1)
             places = (own - fixed - self.min_value) * (self.num_bins / (-2.0 * self.min_value))
-            bins = ops.clip(ops.floor(places), 0, self.num_bins - 1)
             is_active = ops.any(is_positive, axis=1, keepdims=True)
-            return ops.cast(bins, "int32"), places - bins, ops.where(is_active, negatives, 0.0)
+            return places, ops.where(is_active, negatives, 0.0)
 
         def add(columns, is_positive, counts):
-            bins, share, weights = compared(columns, is_positive)
-            following = ops.minimum(bins + 1, self.num_bins - 1)
-            for nodes, part in ((bins, 1.0 - share), (following, share)):
-                nodes, part = (ops.reshape(x, (-1,)) for x in (nodes, part * weights))
-                counts = counts + ops.segment_sum(part, nodes, self.num_bins)
-            return (counts,)
+            return (counts + triangular_histogram(*compared(columns, is_positive), self.num_bins),)
 
         (counts,) = fold_marked(
             positives > 0, add, (ops.zeros_like(ops.convert_to_tensor(self.histogram)),)
@@ -94,8 +89,9 @@ class DynamicSoftMarginLoss(LossLayer):
         cumulated = ops.cumsum(histogram)
 
         def weigh(columns, is_positive, as_positive, as_negative):
-            bins, _, weights = compared(columns, is_positive)
-            weights = weights * ops.take(cumulated, bins)
+            places, weights = compared(columns, is_positive)
+            nodes = ops.cast(ops.clip(ops.floor(places), 0, self.num_bins - 1), "int32")
+            weights = weights * ops.take(cumulated, nodes)
             pulls = ops.sum(weights, axis=1, keepdims=True)
             return ops.where(is_positive, pulls, as_positive), as_negative + weights
 

@@ -44,4 +44,4 @@ class GeneralizedLiftedStructureLoss(PairLoss):
         distances = pairs.distances
         attraction = log_sum_exp(distances - self.positive_margin, pairs.positives)
         repulsion = log_sum_exp(self.margin - distances, pairs.negatives)
-        return ops.mean(ops.relu(attraction + repulsion))
+        return pairs.mean_over_anchors(ops.relu(attraction + repulsion))

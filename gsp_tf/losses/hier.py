@@ -29,7 +29,7 @@ class HIERLoss(LossLayer):
     squared Euclidean distances. As in the authors' program an anchor has two related samples or
     more, here without its scaling of gradients by the metric of the ball.
 
-    The triplets take `B * triplets_per_anchor * num_proxies` numbers.
+    The triplets take `(B + num_proxies) * triplets_per_anchor * num_proxies` numbers.
 
     Args:
         num_proxies: number of proxies.
@@ -111,7 +111,11 @@ class HIERLoss(LossLayer):
         if self.curvature == 0:
             return pairwise_distances(x, y, squared=True)
         c = self.curvature
-        gaps = [1.0 - c * ops.sum(ops.square(point), axis=1) for point in (x, y)]
+        # Rounding puts points of a strong curvature on the boundary of the ball.
+        gaps = [
+            ops.maximum(1.0 - c * ops.sum(ops.square(point), axis=1), keras.config.epsilon())
+            for point in (x, y)
+        ]
         ratios = pairwise_distances(x, y) * ops.rsqrt(gaps[0][:, None] * gaps[1])
         return 2.0 / math.sqrt(c) * ops.arcsinh(math.sqrt(c) * ratios)
 
@@ -126,12 +130,7 @@ class HIERLoss(LossLayer):
     def _term(self, likeness, distances):
         """Mean cost of drawn triplets of rows of `distances (n, num_proxies)`."""
         size = ops.shape(distances)[0]
-        likeness = ops.stop_gradient(likeness)
-        least = ops.top_k(likeness, min(self.num_neighbors, likeness.shape[0] or 1))[0][:, -1:]
-        is_near = likeness >= least
-        others = ops.logical_not(ops.eye(size, dtype="bool"))
-        is_related = ops.logical_and(ops.logical_and(is_near, ops.transpose(is_near)), others)
-        is_unrelated = ops.logical_and(ops.logical_not(is_related), others)
+        is_related, is_unrelated = self.relations(likeness)
         i = ops.repeat(ops.arange(size), self.triplets_per_anchor)
         j, k = (ops.reshape(self._drawn(x), (-1,)) for x in (is_related, is_unrelated))
         shape = 2, ops.shape(i)[0], self.num_proxies
@@ -140,6 +139,16 @@ class HIERLoss(LossLayer):
         num_related = ops.sum(ops.cast(is_related, "int32"), axis=1)
         counted = ops.logical_and(num_related > 1, ops.any(is_unrelated, axis=1))
         return weighted_mean(costs, ops.take(counted, i))
+
+    def relations(self, likeness: Tensor) -> tuple[Tensor, Tensor]:
+        """Boolean tensors `(n, n)` of the related and of the unrelated others of each row."""
+        likeness = ops.stop_gradient(likeness)
+        size = ops.shape(likeness)[0]
+        last = ops.maximum(size - self.num_neighbors, 0)
+        is_near = likeness >= ops.take(ops.sort(likeness, axis=1), last, axis=1)[:, None]
+        others = ops.logical_not(ops.eye(size, dtype="bool"))
+        is_related = ops.logical_and(ops.logical_and(is_near, ops.transpose(is_near)), others)
+        return is_related, ops.logical_and(ops.logical_not(is_related), others)
 
     def _drawn(self, mask):
         logits = ops.where(mask, 0.0, -1e9)

@@ -44,17 +44,23 @@ class HistogramLoss(PairLoss):
         self.num_bins = num_bins
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
-        places = ops.clip((pairs.similarities + 1.0) * (self.num_bins / 2.0), 0.0, self.num_bins)
-        first = ops.minimum(ops.floor(ops.stop_gradient(places)), self.num_bins - 1.0)
-        share = places - first
-        first = ops.reshape(ops.cast(first, "int32"), (-1,))
+        places = (pairs.similarities + 1.0) * (self.num_bins / 2.0)
 
         def histogram(weights):
-            def at(nodes, x):
-                return ops.segment_sum(ops.reshape(x, (-1,)), nodes, self.num_bins + 1)
-
             total = ops.sum(ops.sum(weights, axis=1))
-            counts = at(first, weights * (1.0 - share)) + at(first + 1, weights * share)
+            counts = triangular_histogram(places, weights, self.num_bins + 1)
             return counts / ops.where(total > 0, total, 1.0)
 
         return ops.sum(histogram(pairs.negatives) * ops.cumsum(histogram(pairs.positives)))
+
+
+def triangular_histogram(places: Tensor, weights: Tensor, num_nodes: int) -> Tensor:
+    """Sums `(num_nodes,)` of weights, shared by the nodes on both sides of their places."""
+    # Node i is at place i. Places beyond the first or the last node count as there.
+    places, weights = (ops.reshape(x, (-1,)) for x in (places, weights))
+    places = ops.clip(places, 0.0, num_nodes - 1.0)
+    first = ops.minimum(ops.floor(ops.stop_gradient(places)), num_nodes - 2.0)
+    share, first = places - first, ops.cast(first, "int32")
+    return ops.segment_sum(weights * (1.0 - share), first, num_nodes) + ops.segment_sum(
+        weights * share, first + 1, num_nodes
+    )

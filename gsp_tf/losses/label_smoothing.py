@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper, SoftmaxProxyLoss
+from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper, SoftmaxProxyLoss, cross_entropy
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -65,8 +65,9 @@ class LabelSmoothing(ProxyWrapper):
         self.super_classes = None if super_classes is None else tuple(map(int, super_classes))
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
-        similarities = self.proxy_loss.similarities(embeddings, self.proxies)
-        logits = self.proxy_loss.logits(labels, similarities)
+        logits = self.proxy_loss.logits(
+            labels, self.proxy_loss.similarities(embeddings, self.proxies)
+        )
         super_classes = np.zeros(self.num_classes, "int32")
         if self.super_classes is not None:
             super_classes = np.unique(self.super_classes, return_inverse=True)[1].astype("int32")
@@ -75,4 +76,4 @@ class LabelSmoothing(ProxyWrapper):
         shared = shared / ops.sum(shared, axis=1, keepdims=True)
         own = ops.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
         gap = ops.mean(own - ops.sum(shared * logits, axis=1))
-        return self.proxy_loss.similarity_loss(labels, similarities) + self.smoothing * gap
+        return cross_entropy(labels, logits) + self.smoothing * gap

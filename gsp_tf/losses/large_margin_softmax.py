@@ -6,13 +6,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._proxy import ProxyLoss, cross_entropy, own_class_mask
-from gsp_tf.ops import l2_normalize
+from gsp_tf.losses._proxy import ProxyLayer, cross_entropy, own_class_mask
+from gsp_tf.ops import safe_sqrt
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class LargeMarginSoftmaxLoss(LossLayer):
+class LargeMarginSoftmaxLoss(ProxyLayer):
     """Softmax in which the angle to the own class counts m times (L-Softmax).
 
     Cross-entropy of the logits `s ||w_c|| ||x|| cos θ_c`, with `ψ(θ) = (-1)^k cos(m θ) - 2k`, `k =
@@ -39,9 +38,7 @@ class LargeMarginSoftmaxLoss(LossLayer):
     """
 
     normalize = False
-    proxies_per_class = 1
     uses_proxy_norms = True
-    build = ProxyLoss.build
 
     def __init__(
         self, num_classes: int, margin: int = 4, scale: float = 1.0, **kwargs: Any
@@ -56,7 +53,7 @@ class LargeMarginSoftmaxLoss(LossLayer):
 
     def call(self, labels, embeddings):
         proxies = ops.convert_to_tensor(self.proxies)
-        cosines = ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(proxies)))
+        cosines = self.similarities(embeddings, proxies)
         own = own_class_mask(labels, self.num_classes)
         logits = self.scale * ops.where(own, self._psi(cosines), cosines) * _norms(embeddings)
         if self.uses_proxy_norms:
@@ -76,6 +73,4 @@ class LargeMarginSoftmaxLoss(LossLayer):
 
 def _norms(x):
     """Norms `(n, 1)`, with zero gradient at zero."""
-    squares = ops.sum(ops.square(x), axis=1, keepdims=True)
-    is_zero = squares == 0
-    return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, squares)))
+    return safe_sqrt(ops.sum(ops.square(x), axis=1, keepdims=True))

@@ -1,7 +1,6 @@
 """Multi-similarity loss (Wang et al., CVPR 2019)."""
 
 import keras
-from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
@@ -53,4 +52,4 @@ class MultiSimilarityLoss(PairLoss):
         shifted = pairs.similarities - self.base
         attraction = log1p_sum_exp(-self.alpha * shifted, pairs.positives) / self.alpha
         repulsion = log1p_sum_exp(self.beta * shifted, pairs.negatives) / self.beta
-        return ops.mean(attraction + repulsion)
+        return pairs.mean_over_anchors(attraction + repulsion)

@@ -1,14 +1,15 @@
 """PN loss: triplets whose negative is far from anchor and positive (Szubert et al. 2019)."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
 from gsp_tf.losses._reductions import weighted_mean
-from gsp_tf.ops import l2_normalize
+from gsp_tf.ops import l2_normalize, safe_sqrt
 
 Positive = Literal["hard", "easy"]
 Negative = Literal["hard", "semi_hard", "easy"]
@@ -56,12 +57,8 @@ class PNLoss(PairLoss):
     ) -> None:
         super().__init__(normalize, miner, name)
         check_distance(distance)
-        for field, value, names in (
-            ("positive", positive, get_args(Positive)),
-            ("negative", negative, get_args(Negative)),
-        ):
-            if value not in names:
-                raise ValueError(f"{field} must be one of {', '.join(names)}, received {value!r}.")
+        check_choice("positive", positive, Positive)
+        check_choice("negative", negative, Negative)
         self.margin = margin
         self.positive = positive
         self.negative = negative
@@ -101,4 +98,4 @@ class PNLoss(PairLoss):
         squares = ops.sum(ops.square(x - y), axis=1)
         if self.distance == "squared_euclidean":
             return squares
-        return ops.where(squares > 0, ops.sqrt(ops.where(squares > 0, squares, 1.0)), 0.0)
+        return safe_sqrt(squares)

@@ -1,11 +1,12 @@
 """PNP loss: penalise the negatives that come before a positive (Li et al., AAAI 2022)."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
 from gsp_tf.losses._ranks import soft_counts_above
 from gsp_tf.losses._reductions import weighted_mean
@@ -56,10 +57,7 @@ class PNPLoss(PairLoss):
         name: str = "pnp_loss",
     ) -> None:
         super().__init__(normalize, miner, name)
-        if variant not in get_args(Variant):
-            raise ValueError(
-                f"variant must be one of {', '.join(get_args(Variant))}, received {variant!r}."
-            )
+        check_choice("variant", variant, Variant)
         if not (alpha > 0 and b > 0 and temperature > 0):
             raise ValueError(
                 "alpha, b and temperature must be positive, "

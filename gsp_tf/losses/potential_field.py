@@ -5,16 +5,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._proxy import ProxyLoss
+from gsp_tf.losses._proxy import ProxyLayer
 from gsp_tf.ops import l2_normalize
 
 _NEAREST = 1e-2
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class PotentialFieldLoss(LossLayer):
+class PotentialFieldLoss(ProxyLayer):
     """Energy of samples and proxies that attract their class and repel others, near ones most.
 
     `U = Σ_r ( Σ_own -1 / max(d, δ)^α + Σ_others 1 / min(d, δ)^α )` over the points r, the samples
@@ -25,11 +24,10 @@ class PotentialFieldLoss(LossLayer):
 
     The loss is U divided by the number of points, so that its scale does not depend on the size of
     the batch, and distances between classes below 0.01 count as 0.01. The authors have published no
-    program, and the defaults of α and δ could not be checked against a printed table; the paper
-    tunes α for each data set, and has 15 proxies per class on CUB-200-2011 and Cars196, and 2 on
-    SOP.
+    program; α and δ are our defaults. The paper tunes α for each data set, and has 15 proxies per
+    class on CUB-200-2011 and Cars196, and 2 on SOP.
 
-    The loss takes the distances of all points, B + k num_classes of them.
+    The loss takes the distances of all pairs of points, `(B + k num_classes)²` numbers.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
@@ -50,8 +48,6 @@ class PotentialFieldLoss(LossLayer):
         >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
         1.613
     """
-
-    build = ProxyLoss.build
 
     def __init__(
         self,

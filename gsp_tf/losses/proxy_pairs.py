@@ -7,11 +7,11 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import PairLoss, PairWrapper
-from gsp_tf.losses._proxy import ProxyLoss
+from gsp_tf.losses._proxy import ProxyLayer
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ProxyPairsLoss(PairWrapper):
+class ProxyPairsLoss(ProxyLayer, PairWrapper):
     """Pair loss with the samples as anchors and k learned proxies per class as references.
 
     `loss(batch, proxies) + batch_weight · loss(batch, batch)`. This is the objective of one problem
@@ -51,8 +51,6 @@ class ProxyPairsLoss(PairWrapper):
             raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
         self.proxies_per_class = proxies_per_class
         self.batch_weight = batch_weight
-
-    build = ProxyLoss.build
 
     def call(self, labels, embeddings):
         return self.proxies_loss(labels, embeddings, self.proxies)

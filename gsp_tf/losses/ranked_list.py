@@ -70,7 +70,9 @@ class RankedListLoss(PairLoss):
             pairs.distances - (alpha - self.margin), pairs.positives, self.positive_temperature
         )
         repulsion = self._mean(alpha - pairs.distances, pairs.negatives, self.negative_temperature)
-        return ops.mean((1.0 - self.imbalance) * attraction + self.imbalance * repulsion)
+        return pairs.mean_over_anchors(
+            (1.0 - self.imbalance) * attraction + self.imbalance * repulsion
+        )
 
     def _mean(self, violations, weights, temperature):
         """Mean of each row's positive violations v, weighted by exp(T v)."""

@@ -49,11 +49,11 @@ class SignalToNoiseContrastiveLoss(PairLoss):
             x - ops.mean(x, axis=1, keepdims=True) for x in (pairs.anchors, pairs.references)
         )
         signals = ops.sum(ops.square(anchors), axis=1, keepdims=True)
-        # Below, the centred components are no more than the rounding error of the mean.
-        rounding = 16.0 * keras.config.epsilon() ** 2
         powers = ops.sum(ops.square(pairs.anchors), axis=1, keepdims=True)
-        # The square of a signal is part of the gradient, and must not be 0 where the signal is not.
         limits = np.finfo(keras.backend.standardize_dtype(signals.dtype))
+        # Below, the centred components are no more than the rounding error of the mean.
+        rounding = 16.0 * float(limits.eps) ** 2
+        # The square of a signal is part of the gradient, and must not be 0 where the signal is not.
         smallest = float(limits.tiny) ** 0.5
         has_signal = signals > ops.maximum(rounding * powers, smallest)
         counted = ops.logical_and(has_signal, pairs.positives + pairs.negatives > 0)

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._inputs import nan_unless
+from gsp_tf._typing import Tensor
 from gsp_tf.losses._views import TwoViewLoss
 from gsp_tf.ops import l2_normalize
 
@@ -56,12 +56,9 @@ class SimSiamLoss(TwoViewLoss):
             name="predictor",
         )
 
-    def call(self, labels, embeddings, training=True):
-        first, second, is_valid = self.halves(labels, embeddings)
-
+    def views_loss(self, first: Tensor, second: Tensor) -> Tensor:
         def similarity(view, target):
-            prediction = l2_normalize(self.predictor(view, training=training))
+            prediction = l2_normalize(self.predictor(view))
             return ops.sum(prediction * ops.stop_gradient(l2_normalize(target)), axis=1)
 
-        similarities = similarity(first, second) + similarity(second, first)
-        return nan_unless(is_valid, -0.5 * ops.mean(similarities))
+        return -0.5 * ops.mean(similarity(first, second) + similarity(second, first))

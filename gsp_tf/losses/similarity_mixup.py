@@ -19,8 +19,8 @@ class SimilarityMixup(PairWrapper):
     Mixup" (CVPR 2022), for `RecallAtKLoss`; any pair loss works.
 
     Each sample is mixed with the `num_mixed` next ones of its class, in cyclic order. With `n =
-    2 num_mixed + 1` samples of a class these are all its pairs. A class of one sample has no
-    mixture. In evaluation the loss is that of the batch.
+    2 num_mixed + 1` samples of a class these are all its pairs. No sample is mixed with itself: one
+    of a class of n has at most n - 1 mixtures. In evaluation the loss is that of the batch.
 
     Args:
         loss: any pair loss.
@@ -68,7 +68,7 @@ class SimilarityMixup(PairWrapper):
             )
             samples.append(rates * anchors + (1.0 - rates) * partners)
             numbers.append(labels)
-            counted.append(size > 1)
+            counted.append(size > step)  # else the partner is the sample itself
         samples, numbers, counted = map(ops.concatenate, (samples, numbers, counted))
-        mask = ops.logical_and(counted[:, None], counted[None, :])
-        return self.loss.mined_loss(Pairs(samples, samples, numbers, numbers, True, mask))
+        pairs = Pairs(samples, samples, numbers, numbers, exclude_self=True, counted=counted)
+        return self.loss.mined_loss(pairs)

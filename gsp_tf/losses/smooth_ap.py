@@ -17,7 +17,7 @@ class SmoothAPLoss(PairLoss):
     positive, with the soft rank `R(j, S) = 1 + Σ_{k in S, k≠j} sigmoid((s_ik - s_ij) / τ)` and
     cosine similarities s. "Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval"
     (ECCV 2020). As in the authors' program, the anchor itself is one of its positives
-    in a batch. It is not with references.
+    in a batch. With references it is not one of them.
 
     Classes may have any sizes and samples any order. pytorch-metric-learning 2.9 takes the number
     of samples of a class for the number of classes, so that its value is that of the paper only for

@@ -35,9 +35,8 @@ class VirtualClass(ProxyWrapper):
     """
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
-        unit = l2_normalize(embeddings)
-        similarities = ops.matmul(unit, ops.transpose(l2_normalize(self.proxies)))
-        virtual = ops.sum(ops.square(unit), axis=1, keepdims=True)
+        similarities = self.proxy_loss.similarities(embeddings, self.proxies)
+        virtual = ops.sum(ops.square(l2_normalize(embeddings)), axis=1, keepdims=True)
         virtual = ops.repeat(virtual, self.proxy_loss.proxies_per_class, axis=1)
         return self.proxy_loss.similarity_loss(
             labels, ops.concatenate([similarities, virtual], axis=1)

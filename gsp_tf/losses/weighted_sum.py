@@ -1,6 +1,5 @@
 """Weighted sum of losses."""
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,13 +69,8 @@ class WeightedSumLoss(LossLayer):
             if isinstance(term, LossLayer) and not term.built:
                 term.build(labels_shape, embeddings_shape)
 
-    def call(self, labels, embeddings, training=True):
-        total = 0.0
-        for term, weight in zip(self.terms, self.term_weights, strict=True):
-            takes = {"training": training} if _has_training(term) else {}
-            total = total + weight * term(labels, embeddings, **takes)
-        return total
-
-
-def _has_training(term):
-    return isinstance(term, LossLayer) and "training" in inspect.signature(term.call).parameters
+    def call(self, labels, embeddings):
+        return sum(
+            weight * term(labels, embeddings)
+            for term, weight in zip(self.terms, self.term_weights, strict=True)
+        )

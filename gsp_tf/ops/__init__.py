@@ -1,6 +1,6 @@
 """Mathematics without state."""
 
-from gsp_tf.ops.distances import pairwise_distances
+from gsp_tf.ops.distances import pairwise_distances, safe_sqrt
 from gsp_tf.ops.k_center import greedy_k_center
 from gsp_tf.ops.linear_systems import ridge_regression, solve_positive_definite
 from gsp_tf.ops.normalization import at_least_float32, l2_normalize, lipschitz_normalize
@@ -32,6 +32,7 @@ __all__ = [
     "partial_transport",
     "prototype_diversity",
     "ridge_regression",
+    "safe_sqrt",
     "similarity_consistency",
     "solve_positive_definite",
 ]

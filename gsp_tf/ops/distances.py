@@ -69,8 +69,24 @@ def pairwise_distances(
         )
     if squared:
         return square_distances
-    coincident = square_distances == 0
-    return ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_distances)))
+    return safe_sqrt(square_distances)
+
+
+def safe_sqrt(x: Tensor) -> Tensor:
+    """Square roots with zero gradient at 0; those of negative numbers are 0 too.
+
+    Args:
+        x: float tensor of any shape.
+
+    Returns:
+        tensor of the same shape.
+
+    Example:
+        >>> safe_sqrt(ops.array([4.0, 0.0, -1e-9])).numpy().tolist()
+        [2.0, 0.0, 0.0]
+    """
+    is_zero = x <= 0
+    return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, x)))
 
 
 def _expanded(x, y):

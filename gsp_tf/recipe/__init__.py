@@ -18,15 +18,15 @@ from gsp_tf.recipe._sections import (
     EmbeddingRecipe,
     ProtocolRecipe,
     Recipe,
-    ZeroShotRecipe,
 )
 from gsp_tf.recipe._training import (
     CCPRecipe,
     EvaluationRecipe,
     ScheduleRecipe,
     TrainingRecipe,
+    ZeroShotRecipe,
 )
-from gsp_tf.recipe._values import VALUES
+from gsp_tf.recipe._values import VALUES, load_values
 
 __all__ = [
     "BRANCHES",
@@ -50,6 +50,7 @@ __all__ = [
     "given_values",
     "has_branches",
     "load_recipe",
+    "load_values",
     "num_groups",
     "parameters",
     "recipe_text",

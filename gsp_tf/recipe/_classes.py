@@ -8,6 +8,7 @@ from argparse import ArgumentError
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import PurePath
 from typing import Any
 
 from jsonargparse import ArgumentParser
@@ -24,8 +25,14 @@ _FILLED_IN = {
     "loss": {"num_classes"},
     "miner": set(),
     "loss_wrapper": {"num_groups"},
+    "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
+_OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face", "vicreg"}
+"""Losses that depend on the length of embeddings, which is 1 after every head."""
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
+_ANY = bool | int | float | str | None
+_BY_DEFAULT = {bool: bool, int: int | float, float: int | float, str: int | str, type: str}
+"""Types of arguments that a signature without types accepts, by the type of their default."""
 
 
 def resolved(recipe: Recipe) -> Recipe:
@@ -44,13 +51,13 @@ def resolved(recipe: Recipe) -> Recipe:
         >>> resolved(Recipe(loss=ClassRecipe("circle", {"margin": 0.2}))).loss.arguments
         {'margin': 0.2, 'scale': 80.0, 'normalize': True}
     """
-    recipe = replace(
-        recipe, **{name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}
-    )
+    sections = {name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}
+    recipe = replace(recipe, callbacks=_complete_callbacks(recipe.callbacks), **sections)
     _check_data(recipe)
     _check_optimizer(recipe.training)
     _check_model(recipe)
     _check_losses(recipe)
+    _check_callbacks(recipe)
     if recipe.trainer == "classification":
         _check_classification(recipe)
     return recipe
@@ -129,10 +136,29 @@ def _complete_sum(section, chosen):
     return ClassRecipe(chosen.name, {"terms": completed, **rest.arguments})
 
 
-def _complete_plain(section, chosen):
-    parser, hints, defaults = _arguments(section, chosen.name)
+def _complete_callbacks(given):
+    """The callbacks with every argument of each, without those that are null."""
+    known = NAMES["callbacks"]
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        hint = similar(unknown, known)
+        hint = f"; there are {', '.join(known)}." if hint == "." else hint
+        raise ValueError(f"callbacks.{unknown} is not a callback{hint}")
+    return {
+        name: _complete_plain(
+            "callbacks", ClassRecipe(name, arguments), f"callbacks.{name}"
+        ).arguments
+        for name, arguments in given.items()
+        if arguments is not None
+    }
+
+
+def _complete_plain(section, chosen, place=None):
+    """A class with every argument; messages name a field of `place`, by default the section."""
+    place = place or section
+    parser, hints, defaults = _arguments(section, chosen.name, place)
     for argument, value in chosen.arguments.items():
-        field = f"{section}.{argument}"
+        field = f"{place}.{argument}"
         if argument not in hints:
             accepted = f"; there are {', '.join(hints)}." if hints else ", which takes none."
             hint = similar(argument, hints)
@@ -143,36 +169,39 @@ def _complete_plain(section, chosen):
     for argument, hint in hints.items():
         if argument not in defaults and argument not in chosen.arguments:
             raise ValueError(
-                f"{section}.{argument} is missing; {chosen.name} needs {described(hint)}."
+                f"{place}.{argument} is missing; {chosen.name} needs {described(hint)}."
             )
     given = {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in chosen.arguments.items()
     }
     try:
-        values = parser.parse_object({section: given} if given else {}, defaults=False)
+        named_given = {f"{place}.{name}": value for name, value in given.items()}
+        values = parser.parse_object(named_given, defaults=False)
     except ArgumentError as error:
         raise ValueError(readable(str(error), parser)) from error
-    values = values.as_dict().get(section, {})
-    values = {name: values.get(name, defaults.get(name)) for name in hints}
+    values = {name: values.get(f"{place}.{name}", defaults.get(name)) for name in hints}
     return ClassRecipe(chosen.name, values)
 
 
 @cache
-def _arguments(section, name):
+def _arguments(section, name, place):
     """The parser, types and defaults of the arguments that a recipe may give a class."""
     of_class = named(section, name)
     hints, defaults = {}, {}
     types_of_all = typing.get_type_hints(of_class.__init__)
     for key, parameter in parameters(section, ClassRecipe(name)).items():
         is_filled_in = key in _OF_EVERY_SECTION | _FILLED_IN[section]
-        if not is_filled_in and _is_plain(types_of_all.get(key)):
-            hints[key] = types_of_all[key]
+        hint = types_of_all.get(key)
+        if section == "callbacks" and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            hint = hint or _BY_DEFAULT.get(type(parameter.default), _ANY)  # Keras has no types
+        if not is_filled_in and _is_plain(hint):
+            hints[key] = hint
             if parameter.default is not parameter.empty:
                 defaults[key] = parameter.default
     parser = ArgumentParser(exit_on_error=False)
     for key, hint in hints.items():
-        parser.add_argument(f"--{section}.{key}", type=hint, default=defaults.get(key))
+        parser.add_argument(f"--{place}.{key}", type=hint, default=defaults.get(key))
     return parser, hints, defaults
 
 
@@ -262,6 +291,17 @@ def _check_losses(recipe):
             f"miner.name={miner.name} chooses pairs, and loss.name={loss.name} is not a loss over "
             "pairs."
         )
+    names = [loss.name, *(term["name"] for term in loss.arguments.get("terms", ()))]
+    chosen = [("loss", name) for name in names]
+    for section, name in chosen + ([] if wrapper is None else [("loss_wrapper", wrapper.name)]):
+        if name in _OF_LENGTHS:
+            raise ValueError(
+                f"loss.name={name} depends on the length of the embeddings, and those of a recipe "
+                "have length 1. Train with gsp_tf.training.MetricLearner and a model of your own."
+            )
+        if hasattr(named(section, name), "views_loss") and recipe.data.images_per_class != 2:
+            accepted = f"2 with {section}.name={name}, which compares two views"
+            recipe.data.refuse("images_per_class", accepted)
     if wrapper is not None and wrapper.name == "matryoshka":
         dims, dim = wrapper.arguments["dims"], recipe.embedding.dim
         if has_branches(recipe):
@@ -280,6 +320,28 @@ def _check_losses(recipe):
             f"by itself, and no other head does; received loss_wrapper={received} with "
             f"{'no' if groups is None else groups} groups."
         )
+
+
+def _check_callbacks(recipe):
+    """Refuse callbacks that cannot do their work in the training of a recipe."""
+    schedule = recipe.training.schedule.name
+    if "reduce_lr_on_plateau" in recipe.callbacks and schedule != "constant":
+        raise ValueError(
+            "callbacks.reduce_lr_on_plateau needs training.schedule.name=constant, received "
+            f"{schedule}."
+        )
+    if "model_checkpoint" in recipe.callbacks and recipe.data.feature_cache is not None:
+        raise ValueError(
+            "callbacks.model_checkpoint needs data.feature_cache=null: training from features "
+            f"leaves the frozen part out of the model; received {recipe.data.feature_cache}."
+        )
+    for name, argument in (("csv_logger", "filename"), ("model_checkpoint", "filepath")):
+        path = PurePath(recipe.callbacks.get(name, {}).get(argument, ""))
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(
+                f"callbacks.{name}.{argument} must be a path within the run folder, received "
+                f"{path}."
+            )
 
 
 def _check_classification(recipe):

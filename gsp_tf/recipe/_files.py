@@ -20,6 +20,7 @@ from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
 from gsp_tf.recipe._values import MAX_CHARACTERS, VALUES, load_values
 
 _Arguments = dict[str, bool | int | float | str | list[int] | list[float] | list[str] | None] | None
+_Callbacks = dict[str, _Arguments]
 _WRITTEN_IN = "arguments are now written in the section itself: {section}: {{name: {name}, ...}}"
 _MOVED = {
     **{
@@ -147,9 +148,7 @@ def _file_values(file):
 
 def _check_sections(section, given, name="the recipe"):
     """Refuse a section that is not a mapping or has unknown fields."""
-    if not isinstance(given, dict):
-        received = "null" if given is None else f"{given!r:.80}"
-        raise ValueError(f"{name} must have fields, received {received}.")
+    _check_mapping(name, given)
     parts = {part.name: part for part in fields(section)}
     for key, value in given.items():
         field = str(key) if section is Recipe else f"{name}.{key}"
@@ -161,14 +160,23 @@ def _check_sections(section, given, name="the recipe"):
             _check_sections(parts[key].default_factory, value, field)
         elif key in CLASS_SECTIONS:
             _check_class(key, value, parts[key].default is None)
+        elif key == "callbacks":
+            _check_mapping(key, value)
+            for callback, arguments in value.items():
+                if arguments is not None:
+                    _check_mapping(f"callbacks.{callback}", arguments)
+
+
+def _check_mapping(name, given):
+    if not isinstance(given, dict):
+        received = "null" if given is None else f"{given!r:.80}"
+        raise ValueError(f"{name} must have fields, received {received}.")
 
 
 def _check_class(section, given, may_be_null):
     if given is None and may_be_null:
         return
-    if not isinstance(given, dict):
-        received = "null" if given is None else f"{given!r:.80}"
-        raise ValueError(f"{section} must have fields, received {received}.")
+    _check_mapping(section, given)
     for key in given:
         field = f"{section}.{key.split('.')[0]}"
         if field in _MOVED:
@@ -191,6 +199,13 @@ def _merged(older, newer, section=Recipe):
             values[key] = _merged(old, value, parts[key])
         elif key in CLASS_SECTIONS and value.get("name", old.get("name")) == old.get("name"):
             values[key] = {**old, **value}
+        elif key == "callbacks":
+            both = {
+                name: {**old[name], **value[name]}
+                for name in value
+                if old.get(name) and value[name]
+            }
+            values[key] = {**old, **value, **both}
         else:
             values[key] = value
     return values
@@ -198,6 +213,7 @@ def _merged(older, newer, section=Recipe):
 
 def _recipe(layers, resolve):
     values, parser = reduce(_merged, layers), _parser()
+    callbacks = values.pop("callbacks", {})
     classes = {name: values.pop(name) for name in CLASS_SECTIONS if name in values}
     for section, given in classes.items():
         if given is not None:
@@ -208,10 +224,12 @@ def _recipe(layers, resolve):
             arguments = {key: value for key, value in given.items() if key != "name"}
             classes[section] = ClassRecipe(given["name"], arguments)
     try:
-        sections = parser.instantiate(parser.parse_object(values))
+        # The sections have their own defaults, and the parser takes long to fill them in.
+        sections = parser.instantiate(parser.parse_object(values, defaults=False))
     except ArgumentError as error:
         raise ValueError(readable(str(error), parser)) from error
-    recipe = Recipe(**{**vars(sections), **dict.fromkeys(CLASS_SECTIONS), **_CLASSES, **classes})
+    given = {**dict.fromkeys(CLASS_SECTIONS), **_CLASSES, **classes, "callbacks": callbacks}
+    recipe = Recipe(**{**vars(sections), **given})
     return resolved(recipe) if resolve else recipe
 
 
@@ -240,13 +258,15 @@ def add_recipe_arguments(parser: ArgumentParser) -> None:
         {'p': 3}
     """
     parser.parser_mode = VALUES
-    parser.add_class_arguments(Recipe, skip=set(CLASS_SECTIONS))
+    parser.add_class_arguments(Recipe, skip={*CLASS_SECTIONS, "callbacks"})
     helps = {part.arg_name: part.description for part in parse_docstring(Recipe.__doc__).params}
     for section in CLASS_SECTIONS:
         names = ", ".join(NAMES[section])
         text = helps[section].rstrip(".")
         text += f"; a name ({names}) and arguments of the class, also one by one"
         parser.add_argument(f"--{section}", type=_Arguments, help=text, metavar="{name: NAME, ...}")
+    text = f"{helps['callbacks'].rstrip('.')}; there are {', '.join(NAMES['callbacks'])}"
+    parser.add_argument("--callbacks", type=_Callbacks, help=text, metavar="{NAME: {...}, ...}")
 
 
 def recipe_values(recipe: Recipe) -> dict:

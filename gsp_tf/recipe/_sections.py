@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from jsonargparse.typing import ClosedUnitInterval, NonNegativeInt
+from jsonargparse.typing import NonNegativeInt
 
 from gsp_tf.recipe._backbone import BackboneRecipe
 from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe, DataName
@@ -16,7 +16,12 @@ from gsp_tf.recipe._ranges import (
     Section,
     Seed,
 )
-from gsp_tf.recipe._training import CCPRecipe, EvaluationRecipe, TrainingRecipe
+from gsp_tf.recipe._training import (
+    CCPRecipe,
+    EvaluationRecipe,
+    TrainingRecipe,
+    ZeroShotRecipe,
+)
 
 
 @dataclass(frozen=True)
@@ -202,30 +207,6 @@ def _with_tuples(value):
 
 
 @dataclass(frozen=True)
-class ZeroShotRecipe(Section, path="zero_shot"):
-    """The zero-shot prediction loss on the attributes of gsp.
-
-    Args:
-        weight: λ, its share of the total loss; 0 turns it off.
-        embedding_dim: dimension of the class embeddings.
-        ridge: penalty of the regression from attributes to class embeddings.
-        scale: factor of the logits: 1 in the GSP paper, 9.5 in its authors' program.
-        reduction: mean over the batch, as in the authors' program, or sum_of_means, the sum of the
-            means over the two halves of the classes (GSP paper, eq. 4.4).
-
-    Example:
-        >>> ZeroShotRecipe(0.1).reduction
-        'mean'
-    """
-
-    weight: ClosedUnitInterval = 0.0
-    embedding_dim: int = 64
-    ridge: float = 0.05
-    scale: float = 9.5
-    reduction: Literal["mean", "sum_of_means"] = "mean"
-
-
-@dataclass(frozen=True)
 class Recipe(Section):
     """One experiment: data, model, losses, training and evaluation.
 
@@ -248,10 +229,8 @@ class Recipe(Section):
         pooling: pooling of the local features; docs/poolings.md lists them.
         loss: loss on embeddings; docs/losses.md has formulas. The number of classes is filled in.
         miner: which pairs a loss over pairs uses; null uses all.
-        loss_wrapper: wrapper of the loss: cross_batch_memory or multi_level_distance_regularization
-            for a loss over pairs, proxy_synthesis or virtual_class for a loss with proxies,
-            matryoshka for prefixes of the embedding with either, grouped for any loss with a
-            grouping head; null is none.
+        loss_wrapper: loss around the loss, such as cross_batch_memory or matryoshka; docs/losses.md
+            lists them; grouped goes with the grouping heads; null is none.
         loss_weights: weight of the loss of each branch of coded_residual or dense_branches, such as
             {first: 1.0, second: 0.1}; 1 for a branch that is left out.
         zero_shot: zero-shot loss on attributes.
@@ -261,6 +240,10 @@ class Recipe(Section):
             chooses the model by its accuracy, and ignores embedding, pooling and loss.
         ccp: the proxy problems of trainer=ccp.
         training: length, optimizer and precision of training.
+        callbacks: trackers and Keras callbacks by name, each with its arguments, such as {wandb:
+            {project: birds}, early_stopping: {monitor: loss, patience: 3}}. The files that
+            csv_logger and model_checkpoint write are in the run folder; tensor_board sets options
+            of its logs. wandb: null leaves out one that an earlier file names.
         evaluation: metrics.
 
     Example:
@@ -285,6 +268,7 @@ class Recipe(Section):
     trainer: Literal["fit", "ccp", "classification"] = "fit"
     ccp: CCPRecipe = field(default_factory=CCPRecipe)
     training: TrainingRecipe = field(default_factory=TrainingRecipe)
+    callbacks: dict[str, dict[str, Any]] = field(default_factory=dict)
     evaluation: EvaluationRecipe = field(default_factory=EvaluationRecipe)
 
     def check(self):

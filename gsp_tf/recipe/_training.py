@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jsonargparse.typing import NonNegativeInt, OpenUnitInterval
+from jsonargparse.typing import ClosedUnitInterval, NonNegativeInt, OpenUnitInterval
 
 from gsp_tf._names import NAMES
 from gsp_tf.recipe._ranges import (
@@ -20,6 +20,30 @@ from gsp_tf.recipe._ranges import (
 
 OptimizerName = Literal[tuple(NAMES["optimizer"])]
 """Names of the optimizers of Keras that a recipe may choose."""
+
+
+@dataclass(frozen=True)
+class ZeroShotRecipe(Section, path="zero_shot"):
+    """The zero-shot prediction loss on the attributes of gsp.
+
+    Args:
+        weight: λ, its share of the total loss; 0 turns it off.
+        embedding_dim: dimension of the class embeddings.
+        ridge: penalty of the regression from attributes to class embeddings.
+        scale: factor of the logits: 1 in the GSP paper, 9.5 in its authors' program.
+        reduction: mean over the batch, as in the authors' program, or sum_of_means, the sum of the
+            means over the two halves of the classes (GSP paper, eq. 4.4).
+
+    Example:
+        >>> ZeroShotRecipe(0.1).reduction
+        'mean'
+    """
+
+    weight: ClosedUnitInterval = 0.0
+    embedding_dim: int = 64
+    ridge: float = 0.05
+    scale: float = 9.5
+    reduction: Literal["mean", "sum_of_means"] = "mean"
 
 
 @dataclass(frozen=True)
@@ -136,7 +160,7 @@ class TrainingRecipe(Section, path="training"):
             say.
         chunk_size: largest number of images that a step embeds at a time; null is the whole batch.
             The loss and its gradient are those of the whole batch, in the memory of a chunk, for
-            about half as much computation again (gradient caching, Gao et al. 2021).
+            about a third more computation (gradient caching, Gao et al. 2021).
         precision: Keras dtype policy of the embedder.
         jit_compile: compile the training step with XLA.
         patience: end training after this many epochs without a better value of the metric that

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
         embed_collection,
         embed_images,
     )
-    from gsp_tf.serving.export import ExportMetadata, export_run, verify_export
+    from gsp_tf.serving.export import (
+        ExportMetadata,
+        export_run,
+        from_pretrained,
+        save_pretrained,
+        verify_export,
+    )
     from gsp_tf.serving.image_table import ImageTable
     from gsp_tf.serving.index import (
         ConditionError,
@@ -90,6 +96,7 @@ __all__ = [
     "find_duplicates",
     "find_label_errors",
     "find_thresholds",
+    "from_pretrained",
     "image_tile",
     "labelled_embeddings",
     "new_index",
@@ -97,6 +104,7 @@ __all__ = [
     "pair_pictures",
     "ranked_images",
     "rows_where",
+    "save_pretrained",
     "search",
     "search_many",
     "vector_source",

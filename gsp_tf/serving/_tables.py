@@ -14,15 +14,21 @@ from gsp_tf._files import replacing
 
 def write_table(path: Path, columns: dict[str, Any]) -> None:
     """Writes columns as CSV or Parquet, by the extension of the file."""
-    text = {
-        name: [None if t is None else str(t).encode("utf-8", "replace").decode() for t in of]
-        for name, of in columns.items()
-        if isinstance(of, list)
-    }
-    arrays = {name: pa.array(of, pa.string()) for name, of in text.items()}
-    table = pa.table({name: arrays.get(name, of) for name, of in columns.items()})
+    table = pa.table({name: _array(values) for name, values in columns.items()})
     with writing_table(path, table.schema) as write:
         write(table)
+
+
+def _array(values):
+    """A list as texts, anything else as it is."""
+    if not isinstance(values, list):
+        return values
+    return pa.array([None if text is None else as_text(text) for text in values], pa.string())
+
+
+def as_text(name: object) -> str:
+    """The text for a file name; each of its bytes that is not UTF-8 becomes one like \\udcff."""
+    return str(name).encode("utf-8", "backslashreplace").decode()
 
 
 @contextmanager

@@ -122,32 +122,47 @@ class Thresholds(Metadata):
             return "match"
         return "unsure" if distance <= self.unknown.distance.value else "unknown"
 
-    def check(self, model: ModelInfo, metric: str, whose: str, path: PathLike) -> None:
-        """Refuses thresholds of another model or metric.
+    def check(
+        self, model: ModelInfo | None, metric: str, dim: int | None, whose: str, path: PathLike
+    ) -> None:
+        """Refuses thresholds of another model, metric or dimension.
 
         Args:
-            model: the model of the distances to decide on.
+            model: the model of the distances to decide on, `None` if it is unknown.
             metric: their metric.
+            dim: dimension of the embeddings; `None` is not compared.
             whose: what the model belongs to, for the error.
             path: file of the thresholds, for the error.
 
         Raises:
-            ValueError: if the model, its preprocessing or the metric differ, or the thresholds
-                are those of an unknown model.
+            ValueError: if the model, its preprocessing, the metric or the dimension differ, or only
+                one of both models is unknown.
         """
-        if self.model is None:
+        again = "Calibrate it with gsp-tf calibrate."
+        if self.model is None and model is not None:
             raise ValueError(
                 f"The thresholds {path} were calibrated on embeddings of an unknown model, so they "
-                f"do not belong to {whose}."
+                f"do not belong to {whose}. {again}"
             )
-        try:
-            check_same_model(model, self.model, f"{whose} and the thresholds {path}")
-        except ValueError as error:
-            raise ValueError(f"{error} Calibrate again with gsp-tf calibrate.") from None
+        if self.model is not None and model is None:
+            raise ValueError(
+                f"The thresholds {path} are those of a model, and {whose} does not say which model "
+                f"made its embeddings. {again}"
+            )
+        if model is not None:
+            try:
+                check_same_model(model, self.model, f"{whose} and the thresholds {path}")
+            except ValueError as error:
+                raise ValueError(f"{error} {again}") from None
         if metric != self.metric:
             raise ValueError(
                 f"The thresholds {path} are for {self.metric} distances; {whose} has {metric} "
-                "distances. Calibrate the index itself with gsp-tf calibrate."
+                f"distances. {again}"
+            )
+        if dim not in (None, self.dim):
+            raise ValueError(
+                f"The thresholds {path} are for embeddings of dimension {self.dim}; {whose} has "
+                f"dimension {dim}. {again}"
             )
 
     def summary(self) -> str:
@@ -188,10 +203,10 @@ def find_thresholds(
             ...
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
-    whose, metric = f"the run {run}", "euclidean"
+    whose, metric, dim = f"the run {run}", "euclidean", None
     places = [Path(run) / NAME]
     if index is not None:
-        whose, metric = f"the index {index.path}", index.metadata.metric
+        whose, metric, dim = f"the index {index.path}", index.metadata.metric, index.metadata.dim
         places.insert(0, index.path / NAME)
     path = "given"
     if not isinstance(thresholds, Thresholds):
@@ -203,12 +218,7 @@ def find_thresholds(
                 f"{path} does not exist; gsp-tf calibrate writes thresholds to a file {NAME}."
             )
         was_given, thresholds = thresholds is not None, Thresholds.read(path)
-        if index is not None and thresholds.dim != index.metadata.dim and not was_given:
+        if dim not in (None, thresholds.dim) and not was_given:
             return None  # thresholds of whole embeddings say nothing about their prefixes
-    thresholds.check(model, metric, whose, path)
-    if index is not None and thresholds.dim != index.metadata.dim:
-        raise ValueError(
-            f"The thresholds {path} are for embeddings of dimension {thresholds.dim}; {whose} has "
-            f"dimension {index.metadata.dim}. Calibrate the index itself with gsp-tf calibrate."
-        )
+    thresholds.check(model, metric, dim, whose, path)
     return thresholds

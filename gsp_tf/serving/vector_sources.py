@@ -1,7 +1,7 @@
 """Embeddings from anywhere, in blocks that can be read again."""
 
 import dataclasses
-import zipfile
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gsp_tf._typing import PathLike
+from gsp_tf.data import LeftOut, find_images
 from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.embedding._parquet import parquet_files, reading_parquet
-from gsp_tf.serving.image_table import column_texts
+from gsp_tf.serving.image_table import column_texts, located
 from gsp_tf.serving.index import Index
 
 _BLOCK = 1024
@@ -102,9 +103,12 @@ class VectorSource(NamedTuple):
 
 
 def holds_embeddings(path: Path) -> bool:
-    """Whether a path, not that of a run, is one for `vector_source`."""
+    """Whether a path, not that of a run, is one for `vector_source`; a folder of images is not."""
     described = any((path / name).is_file() for name in ("index.json", "embeddings.json"))
-    return described or path.suffix == ".npz" or bool(_parquet_files(path))
+    if described or path.suffix == ".npz":
+        return True
+    has_images = path.is_dir() and bool(find_images(path, LeftOut()))
+    return not has_images and bool(_parquet_files(path))
 
 
 def vector_source(
@@ -116,12 +120,13 @@ def vector_source(
         path: Folder of `embed_images`, or a run folder that holds one; index that keeps its
             vectors; Parquet file or folder of Parquet files with the column embedding, and path and
             label if the images have them; or `.npz` file with the array embeddings, and paths and
-            labels.
+            labels. Paths of Parquet and `.npz` files are relative to the folder of the file, or
+            absolute.
         columns: Names of further columns to read where they are, such as the camera.
         needs_labels: Whether a file without labels is refused.
 
     Raises:
-        FileNotFoundError: If there is nothing at the path.
+        FileNotFoundError: If there is nothing at the path, or a run has no embeddings.
         ValueError: If it holds no embeddings, lacks labels that are needed, or is damaged.
 
     Example:
@@ -133,11 +138,11 @@ def vector_source(
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    if (path / "recipe.yaml").is_file():
-        path = path / "embeddings"
+    is_run = (path / "recipe.yaml").is_file()
+    path = path / "embeddings" if is_run else path
     if (path / "index.json").is_file():
-        source = _of_index(Index(path))
-    elif (path / "embeddings.json").is_file():
+        source = _of_index(Index(path), columns)
+    elif is_run or (path / "embeddings.json").is_file():
         source = _of_folder(EmbeddingsFolder.open(path), columns)
     elif path.suffix == ".npz":
         source = _of_arrays(path, columns, needs_labels)
@@ -182,16 +187,19 @@ def _block(file, paths, labels, embeddings, columns=None, first=0):
     count = len(embeddings)
     names = [f"{file}#{row}" for row in range(first, first + count)]
     if paths is not None:
-        both = zip(paths, names, strict=True)
-        names = [name if path is None else path for path, name in both]
+        folder, both = os.path.dirname(file), zip(paths, names, strict=True)
+        names = [located(path, folder) if path else name for path, name in both]
     labels = [None] * count if labels is None else labels
     return VectorBlock(names, labels, embeddings, columns or {}, paths is not None)
 
 
-def _of_index(index):
+def _of_index(index, columns):
+    some = [name for name in columns if name in index.columns]
+
     def read():
         for ids, embeddings in index.embeddings():
-            yield VectorBlock(index.paths(ids), index.labels(ids), embeddings)
+            found = column_texts({name: index.column(name, ids) for name in some})
+            yield VectorBlock(index.paths(ids), index.labels(ids), embeddings, found)
 
     metadata = index.metadata
     return VectorSource(read, len(index), metadata.dim, metadata.metric, metadata.model)
@@ -201,11 +209,8 @@ def _of_folder(folder, columns):
     def read():
         for shard in folder.shards():
             if shard.paths:
-                found = {
-                    name: column_texts(shard.columns[name])
-                    for name in columns
-                    if name in shard.columns
-                }
+                found = {name: shard.columns[name] for name in columns if name in shard.columns}
+                found = column_texts(found)
                 yield VectorBlock(shard.paths, shard.labels, shard.embeddings, found)
 
     metadata = folder.metadata()
@@ -217,14 +222,13 @@ def _of_arrays(path, columns, needs_labels):
     needed = ["labels", "embeddings"] if needs_labels else ["embeddings"]
     try:
         with np.load(path) as arrays:
-            embeddings = arrays["embeddings"]
+            embeddings = checked_embeddings(arrays["embeddings"], "embeddings")
             wanted = {"labels", "paths", *columns} & {*arrays, *needed}
             found = {name: arrays[name].astype(str) for name in sorted(wanted)}
-    except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a broken archive may raise anything: EOFError, zlib.error...
         raise ValueError(
             f"{path} cannot be read; expected arrays {' and '.join(needed)}: {error}"
         ) from error
-    embeddings = checked_embeddings(embeddings, f"The embeddings of {path}")
     for name, texts in found.items():
         if texts.shape != embeddings.shape[:1]:
             raise ValueError(
@@ -280,7 +284,7 @@ def _parquet_blocks(file, columns, needs_labels):
                     batch[of].cast(pa.string()).to_pylist() if of in wanted else None
                     for of in ("path", "label")
                 )
-                some = {name: column_texts(batch[name]) for name in columns if name in wanted}
+                some = column_texts({name: batch[name] for name in columns if name in wanted})
                 yield _block(file, *known, _rows(batch["embedding"], file), some, start)
                 start += len(batch)
 
@@ -288,9 +292,14 @@ def _parquet_blocks(file, columns, needs_labels):
 def _rows(column, file):
     """A column of lists of one length as an array `(n, D)`."""
     kind = column.type
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not (is_list or pa.types.is_fixed_size_list(kind)) or column.null_count:
-        raise ValueError(f"{file} must hold a list of numbers in every row of embedding.")
+    lists = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    numbers = pa.types.is_floating, pa.types.is_integer
+    is_list = any(is_kind(kind) for is_kind in lists)
+    if not (is_list and any(is_kind(kind.value_type) for is_kind in numbers)) or column.null_count:
+        raise ValueError(
+            f"{file} must hold a list of numbers in every row of embedding; received {kind} and "
+            f"{column.null_count} rows without one."
+        )
     values = column.flatten()
     lengths = np.asarray(pc.list_value_length(column))
     if values.null_count or len(set(lengths.tolist())) != 1:

@@ -20,18 +20,22 @@ from gsp_tf.training.projection_learner import ProjectionLearner
 from gsp_tf.training.proxy_pool import ProxyPool
 from gsp_tf.training.softmax_classifier import SoftmaxClassifier
 from gsp_tf.training.stop_on_nan import StopOnNaN
+from gsp_tf.training.trackers import MlflowTracker, Tracker, WandbTracker
 
 __all__ = [
     "ChanceConstrainedTrainer",
     "Checkpoint",
     "HealthCheck",
     "MetricLearner",
+    "MlflowTracker",
     "ProjectionLearner",
     "ProxyPool",
     "RetrievalEvaluation",
     "SaveBest",
     "SoftmaxClassifier",
     "StopOnNaN",
+    "Tracker",
+    "WandbTracker",
     "add_lora",
     "averaged_weights",
     "embed",

@@ -96,6 +96,8 @@ def all_gather(tensor: Tensor) -> Tensor:
         return tensor
     # Copies to the replica's device: a tensor from a data set names no device.
     rows = context.all_gather(tf.identity(tensor), axis=0)
+    # The gradient of a reshape is dense; `all_gather` cannot take the sparse one of a `take`.
+    rows = tf.reshape(rows, tf.shape(rows))
     return tf.ensure_shape(rows, tf.TensorShape([None]).concatenate(tensor.shape[1:]))
 
 

@@ -14,6 +14,7 @@ from gsp_tf.training.distribute import is_chief
 
 _KERAS_STATE = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
+    keras.callbacks.ModelCheckpoint: ("best",),
     keras.callbacks.ReduceLROnPlateau: ("wait", "best", "cooldown_counter"),
 }
 
@@ -39,9 +40,9 @@ class Checkpoint(keras.callbacks.Callback):
 
     Args:
         path: file to write; ends in ".npz".
-        parts: further parts of training by name. Each is a Keras `EarlyStopping` or
-            `ReduceLROnPlateau`, or has the methods `state()`, which returns a dict of JSON values
-            and NumPy arrays, and `restore(state)`.
+        parts: further parts of training by name. Each is a Keras `EarlyStopping`,
+            `ModelCheckpoint` or `ReduceLROnPlateau`, or has the methods `state()`, which returns a
+            dict of JSON values and NumPy arrays, and `restore(state)`.
         resume: whether to restore the file's state first.
 
     Example:

@@ -9,7 +9,7 @@ from keras import ops, tree
 
 from gsp_tf._backend import compiled, value_and_gradient
 from gsp_tf.evaluation import embedding_spread
-from gsp_tf.losses import CrossBatchMemory, PairLoss, ProxyPairsLoss
+from gsp_tf.losses import CrossBatchMemory, ProxyPairsLoss, is_pair_loss
 from gsp_tf.training._kept_batch import keep_batches, release_batches
 from gsp_tf.training.metric_learner import first_output, loss_value
 
@@ -87,7 +87,7 @@ class HealthCheck(keras.callbacks.Callback):
             and `losses_update`, the norm of a step's update over the norm of the weights;
             `embedder_growth`, the norm of the embedder's weights over that when `fit` began;
             `proxy_norm`, `own_proxy_similarity` and `proxy_turn` (mean angle since the last check)
-            for losses with proxies; `loss_scale` of a `LossScaleOptimizer`.
+            for losses with proxies of classes; `loss_scale` of a `LossScaleOptimizer`.
         findings: list of dict with `name`, `step` (from 1) and `text`.
 
     Example:
@@ -223,7 +223,7 @@ class HealthCheck(keras.callbacks.Callback):
             "active_share": float(np.mean(norms > 0)),
             "gradient": float(np.linalg.norm(norms)),
         }
-        if hasattr(loss, "proxies"):
+        if hasattr(loss, "proxies") and getattr(loss, "num_classes", None):
             measures |= self._measured_proxies(loss, vectors, labels)
         return measures
 
@@ -249,7 +249,7 @@ def _findings(model, labels, now, every):
     _, counts = np.unique(labels, return_counts=True)
     if len(counts) == 1:
         found.append("one_class")
-    elif counts.max() == 1 and isinstance(loss, PairLoss):
+    elif counts.max() == 1 and is_pair_loss(loss):
         found.append("no_positives")
     elif "loss" in now:
         is_at_margin = abs(now["loss"] - now["collapsed_loss"]) <= 0.05 * abs(now["collapsed_loss"])

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from gsp_tf._console import counted, listed
-from gsp_tf._keras import keep_trained_positions, serialized_optimizer
+from gsp_tf._keras import serialized_optimizer
 from gsp_tf._typing import Tensor
 from gsp_tf.training._chunks import check_chunks, embed_in_chunks, statistics_of_chunks
 from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_replicas
@@ -240,10 +240,6 @@ class MetricLearner(DistributedModel, keras.Model):
                 "return_attributes=True."
             )
         return {name: (loss, outputs[name]) for name, loss in used.items()}
-
-    def save_own_variables(self, store):
-        keep_trained_positions(self)
-        super().save_own_variables(store)
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from gsp_tf.visual.style import INK, run_style, transparent_figure
+from gsp_tf.visual.style import inked_axes, run_style
 
 _NAMES = {
     "accuracy": "accuracy",
@@ -80,9 +80,7 @@ def training_curves(histories: Sequence[Mapping[str, Sequence[float]]]) -> dict[
 
 def _panel(histories, keys):
     """Draws some quantities of all runs in one panel."""
-    figure = transparent_figure(3.3, 2.4)
-    figure.set_layout_engine("constrained")
-    axes = figure.add_subplot(facecolor="none")
+    figure, axes = inked_axes(3.3, 2.4, xlabel="epoch")
     for position, history in enumerate(histories):
         color, marker = run_style(position)
         for key in keys:
@@ -100,10 +98,5 @@ def _panel(histories, keys):
                     linewidth=1.8,
                     linestyle="dashed" if key == "val_loss" else "solid",
                 )
-    axes.set_xlabel("epoch", color=INK, fontsize=8)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
-    axes.tick_params(colors=INK, labelsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(INK)
-    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
     return figure

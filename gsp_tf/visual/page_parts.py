@@ -1,6 +1,7 @@
 """Parts of web pages: templates, and images and figures as text for a page."""
 
 import base64
+import functools
 import io
 from pathlib import Path
 from typing import NamedTuple
@@ -165,34 +166,24 @@ def page_template(name: str, folder: str = "visual") -> jinja2.Template:
         >>> page_template("page.html").render(title="a < b").count("a &lt; b")
         1
     """
+    return _templates(folder).get_template(name)
+
+
+@functools.cache
+def _templates(folder):
+    """The templates of a folder, which are compiled once."""
     loaders = [jinja2.PackageLoader("gsp_tf", place) for place in (folder, "visual")]
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.ChoiceLoader(loaders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name)
 
 
 def write_page(path: PathLike, template: str, **values: object) -> Path:
-    """Writes a page from a template part by part, so that values can be made while it is written.
-
-    Args:
-        path: file to write; an existing file is replaced in one step.
-        template: file name of the template.
-        values: what the template names.
-
-    Returns:
-        The path of the page.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_page(f"{folder}/a.html", "page.html", title="Groups").name
-        'a.html'
-    """
+    """Writes a page from a template part by part; values can be made while it is written."""
     parts = page_template(template).generate(**values)
     with replacing(path) as temporary, open(temporary, "wb") as file:
         # A file name that is not Unicode appears in a text as lone surrogates.

@@ -42,7 +42,8 @@ def write_search_page(
         path: file to write; an existing file is replaced in one step.
         searches: pairs of a query's path and its neighbours, `(rank, distance, label, path)`; what
             was decided about a neighbour, such as "match", and the cost that gave the order may
-            follow and are shown with the distance.
+            follow and are shown with the distance; the decision about the first also with the
+            query.
         summary: line below the heading that says what was searched.
         hint: line above the neighbours that explains the distances.
         tile: function from a path to its picture.
@@ -72,7 +73,13 @@ def write_search_page(
         summary=summary,
         hint=hint,
         searches=(
-            (next(tiles), ((one, next(tiles)) for one in of), count, _pairs(pairs, query, of))
+            (
+                next(tiles),
+                of[0].decision if of else None,
+                ((one, next(tiles)) for one in of),
+                count,
+                _pairs(pairs, query, of),
+            )
             for query, of, count in found
         ),
         most=_MOST,

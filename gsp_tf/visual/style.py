@@ -90,6 +90,23 @@ def transparent_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), facecolor="none")
 
 
+def inked_axes(
+    width: float, height: float, xlabel: str = "", ylabel: str = ""
+) -> tuple[Figure, Axes]:
+    """A transparent figure, sized in inches, with one pair of axes in the colour of the text."""
+    figure = transparent_figure(width, height)
+    figure.set_layout_engine("constrained")
+    axes = figure.add_subplot(facecolor="none")
+    axes.set_xlabel(xlabel, color=INK, fontsize=8)
+    axes.set_ylabel(ylabel, color=INK, fontsize=8)
+    axes.tick_params(colors=INK, labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(INK)
+    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
 def blank_axes(width: float, height: float, **options) -> tuple[Figure, Axes]:
     """A transparent figure, sized in inches and filled by one pair of invisible axes."""
     figure = transparent_figure(width, height)

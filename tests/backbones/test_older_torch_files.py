@@ -1,18 +1,24 @@
 """State dicts in PyTorch's format before version 1.6."""
 
+import importlib
 import io
 import pickle
 
 import numpy as np
 import pytest
-import torch
 
 from gsp_tf.backbones._torch_file import TorchFile
 
 MAGIC = 0x1950A86A20F9469CFC6C
 
 
-def written(in_zip):
+@pytest.fixture(scope="module")
+def torch():
+    """PyTorch, which only the process imports that runs these tests."""
+    return importlib.import_module("torch")
+
+
+def written(torch, in_zip):
     """The bytes of a file as PyTorch writes it; two of its tensors share a storage."""
     shared = torch.arange(6, dtype=torch.float32)
     stream = io.BytesIO()
@@ -28,8 +34,8 @@ def written(in_zip):
 
 
 @pytest.fixture
-def content():
-    return written(in_zip=False)
+def content(torch):
+    return written(torch, in_zip=False)
 
 
 def opened(tmp_path, content):
@@ -39,8 +45,8 @@ def opened(tmp_path, content):
 
 
 @pytest.mark.parametrize("in_zip", [False, True])
-def test_every_tensor_is_read(tmp_path, in_zip):
-    content = written(in_zip)
+def test_every_tensor_is_read(torch, tmp_path, in_zip):
+    content = written(torch, in_zip)
     expected = torch.load(io.BytesIO(content), weights_only=True)
     with opened(tmp_path, content) as file:
         assert set(file.shapes) == set(expected)
@@ -61,7 +67,7 @@ def python_2(value):
     return b"](" + b"".join(map(python_2, value)) + b"e"
 
 
-def test_a_file_of_python_2_and_pytorch_0_3(tmp_path):
+def test_a_file_of_python_2_and_pytorch_0_3(torch, tmp_path):
     """Names are byte strings, the dict comes from a list of pairs, tensors have no version."""
     storage = b"(" + python_2("storage") + b"ctorch\nFloatStorage\n"
     storage += python_2("94") + python_2("cpu") + python_2(3) + b"NtQ"

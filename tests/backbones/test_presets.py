@@ -99,16 +99,22 @@ def test_positions_are_interpolated_on_the_grid_of_patches(preset, kind, side):
 
 @pytest.mark.parametrize("side", [32, 64])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_saved_learner_has_the_positions_that_it_trained(preset, tmp_path, side, sign):
+def test_a_saved_model_has_the_positions_that_it_trained(preset, tmp_path, side, sign):
     """keras-hub alone saves them in part or not at all, depending on the sum of their changes."""
     model = create(preset("DINOV2"), side)
-    learner = MetricLearner(model, ContrastiveLoss())
+    # Also where the layers of the backbone become layers of another model.
+    learner = MetricLearner(keras.Model(model.input, model.output), ContrastiveLoss())
     (weight,) = [w for w in inner(model).trainable_weights if "position_embedding" in w.path]
     change = np.abs(np.random.default_rng(2).normal(0, 0.1, weight.shape))
     weight.assign(weight + sign * change)
     images = np.repeat(np.repeat(IMAGES, side // 32, axis=1), side // 32, axis=2)
-    learner.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for saved in (learner, model):
+        saved.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        np.testing.assert_array_equal(loaded(images), model(images))
+    model.save_weights(tmp_path / "model.weights.h5")
+    options = {"preset": preset("DINOV2"), "weights": tmp_path / "model.weights.h5"}
+    loaded = backbones.create("hub", (side, side, 3), **options)
     np.testing.assert_array_equal(loaded(images), model(images))
 
 

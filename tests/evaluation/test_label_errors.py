@@ -23,7 +23,7 @@ def by_hand(embeddings, labels, k):
     return np.array(scores), np.array(suggested)
 
 
-def test_votes_are_those_of_the_definition():
+def test_votes_are_those_of_the_definition(monkeypatch):
     rng = np.random.default_rng(0)
     embeddings = rng.normal(size=(80, 3)).astype("float32")
     labels = rng.choice([2, 5, 9], 80)
@@ -33,6 +33,8 @@ def test_votes_are_those_of_the_definition():
     has_other = votes.suggested_shares > 0
     np.testing.assert_array_equal(votes.suggested[has_other], suggested[has_other])
     np.testing.assert_allclose(votes.suggested_shares - votes.given_shares, votes.scores)
+    monkeypatch.setattr(label_errors, "_PAIRS", 3 * 49)  # three rows at once
+    np.testing.assert_array_equal(label_votes(embeddings, labels, k=7), votes)
     ranked = votes.scores[votes.ranked()]
     assert (np.diff(ranked) <= 0).all() and len(ranked) == np.count_nonzero(scores > 1e-6)
 

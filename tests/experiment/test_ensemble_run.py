@@ -15,7 +15,7 @@ MLRC = """
 seed: 7
 protocol: {name: mlrc, num_folds: 2, repeats: 2}
 loss: {name: contrastive}
-training: {epochs: 2, steps_per_epoch: 3}
+training: {epochs: 2, steps_per_epoch: 1}
 """
 
 

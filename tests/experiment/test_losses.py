@@ -6,7 +6,10 @@ import pytest
 from gsp_tf import losses
 from gsp_tf._names import NAMES, named
 from gsp_tf.experiment._losses import build_loss
-from gsp_tf.recipe import ClassRecipe, Recipe, load_recipe, recipe_text, resolved
+from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, load_recipe, recipe_text, resolved
+
+TWO_VIEWS = DataRecipe(images_per_class=2)
+OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face", "vicreg"}
 
 
 def loss_of(num_classes=4, **sections):
@@ -25,16 +28,28 @@ def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
     assert {named(part, name).__name__ for part in sections for name in NAMES[part]} == public
 
 
-@pytest.mark.parametrize("name", NAMES["loss"])
+@pytest.mark.parametrize("name", sorted(NAMES["loss"].keys() - OF_LENGTHS))
 def test_every_loss_is_built_with_its_defaults(name):
     needed = {"terms": [{"name": "triplet"}]} if name == "weighted_sum" else {}
-    loss = loss_of(loss=ClassRecipe(name, needed))
+    loss = loss_of(loss=ClassRecipe(name, needed), data=TWO_VIEWS)
     value = float(loss(np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))))
     assert type(loss) is named("loss", name) and np.isfinite(value)
-    completed = dict(resolved(Recipe(loss=ClassRecipe(name, needed))).loss.arguments)
+    recipe = Recipe(loss=ClassRecipe(name, needed), data=TWO_VIEWS)
+    completed = dict(resolved(recipe).loss.arguments)
     for key in needed and ("terms", "term_weights"):
         del completed[key]
     assert {key: loss.get_config()[key] for key in completed} == completed
+
+
+@pytest.mark.parametrize("name", NAMES["loss"])
+def test_losses_of_lengths_are_refused(name):
+    made = named("loss", name)
+    # BarlowTwinsLoss standardises the dimensions of a batch.
+    assert (getattr(made, "normalize", True) is False) == (name in OF_LENGTHS | {"barlow_twins"})
+    if name in OF_LENGTHS:
+        for chosen in (ClassRecipe(name), ClassRecipe("weighted_sum", {"terms": [{"name": name}]})):
+            with pytest.raises(ValueError, match=f"loss.name={name} depends on the length of the"):
+                loss_of(loss=chosen)
 
 
 def test_a_recipe_sums_losses(tmp_path):
@@ -84,7 +99,8 @@ def test_a_miner_goes_into_a_pair_loss(miner):
     ],
 )
 def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
-    loss = loss_of(loss=ClassRecipe(name), loss_wrapper=ClassRecipe(wrapper, arguments))
+    data = TWO_VIEWS if wrapper == "self_supervised" else DataRecipe()
+    loss = loss_of(loss=ClassRecipe(name), loss_wrapper=ClassRecipe(wrapper, arguments), data=data)
     assert type(loss) is named("loss_wrapper", wrapper)
     config = loss.get_config()
     assert {key: config[key] for key in arguments} == {
@@ -142,6 +158,14 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
         (
             {"loss": ("class_margin", {}), "loss_wrapper": ("matryoshka", {"dims": [64]})},
             "MatryoshkaLoss takes a pair loss such as",
+        ),
+        (
+            {"loss": ("sim_siam", {})},
+            "data.images_per_class must be 2 with loss.name=sim_siam, which .*, received 4",
+        ),
+        (
+            {"loss": ("nt_xent", {}), "loss_wrapper": ("self_supervised", {})},
+            "data.images_per_class must be 2 with loss_wrapper.name=self_supervised",
         ),
         (
             {"loss": ("proxy_nca", {}), "miner": ("multi_similarity", {})},

@@ -183,7 +183,7 @@ def test_the_seed_decides_the_initial_weights_and_the_batches(trained, tmp_path)
     found = []
     for seed in ("1", "1", "2"):
         recipe = load_recipe(trained.recipe, ["--seed", seed])
-        training = _training.Training(Run(tmp_path / "run", recipe))
+        training = _training.Training(Run(tmp_path / "run", recipe), None)
         kernel = training.learner.embedder.get_weights()[0]
         found.append((kernel, next(iter(training.first_batches))[0].numpy()))
     for first, second, third in zip(*found, strict=True):

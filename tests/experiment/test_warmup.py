@@ -23,7 +23,7 @@ from gsp_tf.training import RetrievalEvaluation, SaveBest
 WARM_UP = """
 training:
   epochs: 3
-  steps_per_epoch: 3
+  steps_per_epoch: 1
   warmup_epochs: 2
   warmup_learning_rate_multiplier: 5
   learning_rate_multipliers: {conv2d: 0.5, proxies: 10}

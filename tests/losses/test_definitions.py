@@ -2,14 +2,24 @@
 
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 from gradients import BACKEND, compiled, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_examples import EVERY_PAIR_LOSS
+from loss_examples import EVERY_PAIR_LOSS, with_weights
 
-from gsp_tf.losses import Miner, NPairsLoss
+from gsp_tf.losses import (
+    DynamicSoftMarginLoss,
+    LabelSmoothing,
+    Miner,
+    NormalizedSoftmaxLoss,
+    NPairsLoss,
+    PNLoss,
+    PotentialFieldLoss,
+    SimilarityMixup,
+)
 
 
 def mean(terms):
@@ -356,3 +366,85 @@ def test_n_pairs_uses_two_samples_of_a_class_and_no_singletons():
     expected = float(loss(labels, x))
     assert float(loss(more_labels, more)) == pytest.approx(expected, rel=1e-12)
     assert expected > 0.1
+
+
+@pytest.mark.parametrize("positive", ["hard", "easy"])
+def test_pn_with_squared_distances(positive):
+    case, terms = random_case("batch", 7, 7, 3, True, seed=3), []
+    distances = case.d**2
+    for d, p, n in zip(distances, case.positives > 0, case.negatives > 0, strict=True):
+        if p.any() and n.any():
+            j = max(np.flatnonzero(p), key=lambda j: d[j] if positive == "hard" else -d[j])
+            beyond = [k for k in np.flatnonzero(n) if d[k] > d[p].max()]
+            k = min(beyond, key=lambda k: d[k]) if beyond else np.argmax(np.where(n, d, -1))
+            terms.append((max(0, 0.5 + d[j] - min(d[k], distances[j, k])), 1))
+    value = PNLoss(0.5, positive, distance="squared_euclidean")(case.labels, case.x)
+    assert float(value) == pytest.approx(mean(terms), rel=1e-9) and mean(terms) > 0
+
+
+@pytest.mark.parametrize("min_value", [-2.0, -0.5])  # many triplets are beyond -0.5 to 0.5
+def test_dynamic_soft_margin(min_value):
+    case, histogram = random_case("batch", 7, 7, 3, True, seed=1), np.zeros(10)
+    all_t = [case.d[a, p] - case.d[a, n] for a, p, n, _ in triplets(case)]
+    places = [np.clip((t - min_value) * 10 / (-2 * min_value), 0, 9) for t in all_t]
+    for place in places:
+        histogram += np.maximum(0, 1 - np.abs(np.arange(10) - place))
+    shares = np.cumsum(histogram) / len(all_t)
+    expected = np.mean([shares[int(x)] * t for x, t in zip(places, all_t, strict=True)])
+    loss = DynamicSoftMarginLoss(min_value, dtype="float64")
+    assert float(loss(case.labels, case.x)) == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(np.asarray(loss.histogram), histogram / len(all_t), atol=1e-12)
+
+
+# Those with a mean over all anchors, and some that count the anchor itself.
+@pytest.mark.parametrize(
+    "name",
+    ["cosine_contrastive", "generalized_lifted_structure", "instance", "multi_similarity", "pnp"]
+    + ["ranked_list", "recall_at_k", "smooth_ap"],
+)
+def test_similarity_mixup_is_the_loss_of_samples_and_their_mixtures(name, monkeypatch):
+    labels = np.array([4, 0, 4, 2, 0, 4])  # classes of 3, 2 and 1
+    x = geometry(*np.random.default_rng(0).normal(size=(2, 6, 4)), True)["x"]
+    samples, numbers = list(x), list(labels)
+    for i, label in enumerate(labels):
+        own = list(np.flatnonzero(labels == label))
+        for step in range(1, min(3, len(own))):
+            partner = x[own[(own.index(i) + step) % len(own)]]
+            samples.append(0.25 * x[i] + 0.75 * partner)
+            numbers.append(label)
+    monkeypatch.setattr(
+        keras.random, "uniform", lambda shape, dtype, seed: keras.ops.full(shape, 0.25, dtype)
+    )
+    loss = EVERY_PAIR_LOSS[name](normalize=False)
+    value = float(SimilarityMixup(loss, 2, dtype="float64")(labels, x))
+    assert value == pytest.approx(float(loss(np.array(numbers), np.array(samples))), rel=1e-9)
+    assert value > 0
+
+
+def test_potential_field():
+    rng, labels = np.random.default_rng(0), np.arange(5) % 2
+    x, proxies = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    points = geometry(np.concatenate([x, proxies]), proxies, True)["x"]
+    of_points, energy = [*labels, 0, 0, 1, 1], 0
+    for i, j in zip(*np.nonzero(~np.eye(9, dtype=bool)), strict=True):
+        d = np.linalg.norm(points[i] - points[j])
+        same = of_points[i] == of_points[j]
+        energy += -(max(d, 0.9) ** -1.5) if same else np.clip(d, 0.01, 0.9) ** -1.5
+    loss = with_weights(PotentialFieldLoss(2, 2, 1.5, 0.9, dtype="float64"), proxies)
+    assert float(loss(labels, x)) == pytest.approx(energy / 9, rel=1e-9)
+
+
+@pytest.mark.parametrize("super_classes", [None, (5, 5, 3, 3)])
+def test_label_smoothing(super_classes):
+    rng, labels = np.random.default_rng(0), np.array([0, 3, 2, 0, 1])
+    x, proxies = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    logits = geometry(x, proxies, True)["s"] / 0.5
+    groups = np.zeros(4) if super_classes is None else np.array(super_classes)
+    shared = groups[labels][:, None] == groups
+    targets = 0.7 * np.eye(4)[labels] + 0.3 * shared / shared.sum(1, keepdims=True)
+    logs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    loss = LabelSmoothing(
+        NormalizedSoftmaxLoss(4, 0.5, dtype="float64"), 0.3, super_classes, dtype="float64"
+    )
+    value = float(with_weights(loss, proxies)(labels, x))
+    assert value == pytest.approx(-np.mean((targets * logs).sum(1)), rel=1e-9)

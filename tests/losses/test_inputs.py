@@ -1,3 +1,5 @@
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -78,7 +80,7 @@ def test_refuses_one_hot_labels_when_the_batch_size_is_unknown_too(batch_size):
 
     specs = [tf.TensorSpec((batch_size, 5), "int32"), tf.TensorSpec((batch_size, 4))]
     with pytest.raises(ValueError, match=r"shape \(\w+, 5\).*one-hot label is its argmax"):
-        tf.function(check_inputs).get_concrete_function(*specs)
+        tf.function(check_inputs, autograph=False).get_concrete_function(*specs)
 
 
 @pytest.mark.tensorflow
@@ -88,7 +90,7 @@ def test_accepts_shapes_that_are_not_known(labels, embeddings):
     import tensorflow as tf
 
     specs = [tf.TensorSpec(labels, "int64"), tf.TensorSpec(embeddings, "float32")]
-    run = tf.function(lambda labels, embeddings: check_inputs(labels, embeddings), specs)
+    run = tf.function(lambda *batch: check_inputs(*batch), specs, autograph=False)
     shape = (-1, 1)[: len(labels or [None])]
     flat, _, is_valid = run(tf.reshape(tf.range(3, dtype="int64"), shape), EMBEDDINGS)
     assert flat.numpy().tolist() == [0, 1, 2] and bool(is_valid)
@@ -117,11 +119,12 @@ def test_a_graph_of_any_size_raises_and_xla_says_that_there_is_no_number(labels,
     import tensorflow as tf
 
     signature = [tf.TensorSpec((None,), "float32"), tf.TensorSpec((None, 4), "float32")]
+    graph = partial(tf.function, is_valid, input_signature=signature, autograph=False)
     labels = tf.constant(labels, "float32")
     embeddings = tf.ones((len(labels), 4))
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        tf.function(is_valid, input_signature=signature)(labels, embeddings)
-    in_xla = tf.function(is_valid, input_signature=signature, jit_compile=True)
+        graph()(labels, embeddings)
+    in_xla = graph(jit_compile=True)
     assert not in_xla(labels, embeddings)
     assert in_xla(tf.constant([0.0, 1.0]), tf.ones((2, 4)))
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from gradients import differentiated, value_and_gradients
-from loss_examples import with_weights
+from loss_examples import for_any_size, with_weights
 
 from gsp_tf import losses
 
@@ -90,6 +90,27 @@ def test_hier(oracle):
     loss = with_weights(loss, case["proxies"])
     value, *gradients = value_and_gradients(loss, IN_ORDER, case["embeddings"])
     assert value > 0 and all(np.isfinite(g).all() and g.any() for g in gradients)
+
+
+@pytest.mark.parametrize("num_neighbors", [3, 40])
+def test_hier_relates_mutual_neighbors_in_batches_of_any_size(num_neighbors):
+    loss = losses.HIERLoss(6, num_neighbors=num_neighbors)
+    relations = for_any_size(loss.relations, ((None, None), "float32"))
+    likeness = np.random.default_rng(0).random((9, 9)).astype("float32")
+    nearest = [set(np.argsort(-row)[:num_neighbors]) for row in likeness]
+    expected = [
+        [i != j and i in nearest[j] and j in nearest[i] for j in range(9)] for i in range(9)
+    ]
+    related, unrelated = map(keras.ops.convert_to_numpy, relations(likeness))
+    np.testing.assert_array_equal(related, expected)
+    np.testing.assert_array_equal(unrelated, ~related & ~np.eye(9, dtype=bool))
+
+
+def test_hier_is_finite_in_a_strongly_curved_ball(oracle):
+    case = oracle("losses_programs")
+    loss = with_weights(losses.HIERLoss(6, curvature=20.0, num_neighbors=4), 9 * case["proxies"])
+    found = value_and_gradients(loss, IN_ORDER, 9 * case["embeddings"].astype("float32"))
+    assert all(np.isfinite(x).all() for x in found)
 
 
 @pytest.mark.parametrize("key", [

@@ -106,7 +106,18 @@ def test_images_of_the_same_camera_are_left_out(searched, tmp_path, capsys):
     assert run_command(*arguments, "--table", table) == 0
     assert found[1][0].path.rsplit("/")[-1] in capsys.readouterr().out
     assert run_command(*arguments) == 1
-    assert "--exclude-same and --table go together" in capsys.readouterr().err
+    assert "has no column camera. Name a table with the columns path" in capsys.readouterr().err
+    # An index that keeps the column needs no table, for images that are in it.
+    with_cameras = build_index(embedded, tmp_path / "with", table=table).path
+    arguments = "search", run, files[0], files[2], "--index", with_cameras
+    arguments += "--exclude-same", "camera"
+    assert run_command(*arguments, "--table", table) == 0
+    printed = capsys.readouterr().out
+    assert run_command(*arguments) == 0 and capsys.readouterr().out == printed
+    assert run_command(*arguments[:3], files[1], *arguments[4:]) == 1
+    assert "does not hold" in (errors := capsys.readouterr().err) and str(files[1]) in errors
+    assert run_command("search", run, *queries, "--table", table) == 1
+    assert "--table has the column of --exclude-same" in capsys.readouterr().err
     with pytest.raises(ValueError, match="All 40 images are excluded for .*bild"):
         search(run, queries[0], index, excluded=[index.ids])
     with pytest.raises(ValueError, match="ids for each of 1 images; received 2"):

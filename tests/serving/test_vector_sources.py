@@ -43,17 +43,17 @@ def test_every_source_says_the_same_about_its_images(vectors, tmp_path):
         part = table.slice(start, 1100 if start == 0 else None)
         pq.write_table(part, tmp_path / "parts" / f"{number}.parquet")
     (tmp_path / "parts" / ".hidden" / "0.parquet").write_bytes(b"not read")
-    index = build_index(folder, tmp_path / "index").path
+    pq.write_table(pa.table({"path": PATHS, "camera": CAMERAS}), tmp_path / "cameras.parquet")
+    index = build_index(folder, tmp_path / "index", table=tmp_path / "cameras.parquet").path
     for path in (folder, index, tmp_path / "parts", tmp_path / "a.npz"):
         source = vector_source(path, ["camera", "nothing"])
         names, labels, embeddings, cameras = joined(source)
         assert (source.count, source.dim) == embeddings.shape and source.name == str(path)
         np.testing.assert_allclose(embeddings, vectors, atol=1e-6)
         assert names == PATHS and labels == (texts if path.suffix == ".npz" else LABELS)
-        has_cameras = path not in (folder, index)
-        assert cameras == (list(map(str, CAMERAS)) if has_cameras else [])
+        assert cameras == ([] if path == folder else list(map(str, CAMERAS)))
         assert (source.metric, source.model is None) == (
-            (None, True) if has_cameras else ("euclidean", False)
+            ("euclidean", False) if path in (folder, index) else (None, True)
         )
 
 
@@ -72,9 +72,35 @@ def test_images_without_a_path_are_named_by_their_row(vectors, tmp_path):
     assert blocks[1].names[-1] == f"{tmp_path}/a.npz#1499" and not blocks[1].has_paths
 
 
+def test_paths_are_relative_to_the_folder_of_the_file(tmp_path, monkeypatch):
+    names = ["a.png", "../b.png", "/c.png", "s3://photos/d.png", ""]
+    (tmp_path / "in").mkdir()
+    np.savez(tmp_path / "in" / "a.npz", embeddings=np.eye(5), paths=names)
+    table = pa.table({"embedding": np.eye(5).tolist(), "path": names})
+    pq.write_table(table, tmp_path / "in" / "a.parquet")
+    expected = [f"{tmp_path}/in/a.png", f"{tmp_path}/b.png", "/c.png", "s3://photos/d.png"]
+    monkeypatch.chdir(tmp_path)
+    for path in ("in/a.npz", "in/a.parquet", "in"):
+        assert joined(vector_source(path))[0][:4] == expected
+        assert joined(vector_source(path))[0][4].endswith("#4")
+
+
 def test_what_cannot_be_read(vectors, tmp_path):
     np.savez(tmp_path / "a.npz", embeddings=vectors)
     (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-90])
+    (tmp_path / "empty.npz").touch()
+    np.savez_compressed(tmp_path / "zip.npz", embeddings=vectors)
+    content = bytearray((tmp_path / "zip.npz").read_bytes())
+    content[2000:3000] = bytes(1000)
+    (tmp_path / "zip.npz").write_bytes(content)
+    np.savez(tmp_path / "text.npz", embeddings=np.full((5, 2), "a"))
+    np.savez(tmp_path / "complex.npz", embeddings=np.eye(3) * 1j)
+    pq.write_table(pa.table({"embedding": [["a", "b"]] * 3}), tmp_path / "texts.parquet")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "recipe.yaml").touch()
+    with pytest.raises(FileNotFoundError, match="run/embeddings holds no .* gsp-tf embed writes"):
+        vector_source(run)
     np.save(tmp_path / "one.npy", vectors)
     (tmp_path / "one.npy").rename(tmp_path / "one.npz")
     pq.write_table(pa.table({"embedding": vectors.tolist()}), tmp_path / "a.parquet")
@@ -92,6 +118,11 @@ def test_what_cannot_be_read(vectors, tmp_path):
         ("a.npz", True, "a.npz cannot be read; expected arrays labels and embeddings"),
         ("cut.npz", False, "cut.npz cannot be read; expected arrays embeddings"),
         ("one.npz", False, "one.npz cannot be read; expected arrays embeddings"),
+        ("empty.npz", False, "empty.npz cannot be read; expected arrays embeddings"),
+        ("zip.npz", False, "zip.npz cannot be read; expected arrays embeddings"),
+        ("text.npz", False, "text.npz cannot be read; .* real numbers; received dtype <U1"),
+        ("complex.npz", False, "real numbers; received dtype complex128"),
+        ("texts.parquet", False, "texts.parquet must hold a list of numbers .*string"),
         ("a.parquet", True, "a.parquet lacks the column label; received embedding."),
         ("b.parquet", False, "b.parquet must hold embeddings of one length"),
         ("none.parquet", False, "none.parquet holds no embeddings."),

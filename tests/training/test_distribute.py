@@ -21,6 +21,7 @@ from gsp_tf.losses import (
     MultiSimilarityLoss,
     ProxyAnchorLoss,
     ProxySynthesis,
+    VICRegLoss,
     ZeroShotLoss,
 )
 from gsp_tf.training import (
@@ -43,13 +44,13 @@ def synthesis():
 
 
 def learner_of_every_loss():
-    """Three embeddings and the attributes, each with a loss of another kind."""
+    """Four embeddings and the attributes, each with a loss of another kind."""
     features = keras.Input((5, 3))
     normalized = keras.layers.BatchNormalization(synchronized=True)(features)
     hidden = keras.layers.Dense(4, kernel_regularizer="l2")(normalized)
     pooled, attributes = GeneralizedSumPooling(4, return_attributes=True)(hidden)
     flat = keras.layers.Flatten()(features)
-    outputs = [keras.layers.Dense(5)(x) for x in (flat, flat, pooled)]
+    outputs = [keras.layers.Dense(5)(x) for x in (flat, flat, pooled, flat)]
     miner = DistanceWeightedMiner(seed=3)
     memory = CrossBatchMemory(
         MultiSimilarityLoss(miner=miner), capacity=20, warmup_steps=2, batch_weight=1.0
@@ -58,6 +59,7 @@ def learner_of_every_loss():
         "pairs": memory,
         "proxies": synthesis(),
         "boundaries": ClassMarginLoss(CLASSES),
+        "views": VICRegLoss(),
         "zero_shot": ZeroShotLoss(CLASSES, 3),
     }
     return MetricLearner(keras.Model(features, [*outputs, attributes]), losses)
@@ -71,7 +73,7 @@ CASES = {
 
 def samples(seed):
     rng = np.random.default_rng(seed)
-    labels = np.arange(SAMPLES) % CLASSES
+    labels = np.arange(SAMPLES) // 2 % CLASSES  # every label of a batch twice, for the views
     means = rng.normal(size=(CLASSES, 1, 3))[labels]
     return (means + rng.normal(size=(SAMPLES, 5, 3))).astype("float32"), labels
 

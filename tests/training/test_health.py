@@ -1,5 +1,8 @@
 """Each way in which training fails is provoked, and named; healthy training raises no alarm."""
 
+import inspect
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ from gradients import BACKEND, EAGERLY
 from keras import ops
 
 from gsp_tf import losses
+from gsp_tf._names import NAMES, named
 from gsp_tf.layers import L2Normalization
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
@@ -106,6 +110,29 @@ def test_names_what_is_wrong(name, capsys):
     assert name in FAILURES[name]()
     shown = capsys.readouterr().out
     assert shown.startswith("Step ") and "{" not in shown.replace("{proxies: 100}", "")
+
+
+def test_misses_positives_under_a_wrapper():
+    loss = losses.MatryoshkaLoss(losses.TripletLoss(), dims=(2, 8))
+    assert "no_positives" in names(learner_with(loss), np.arange(16), steps=2, every=1)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "name", [x for x in NAMES["loss"] if issubclass(named("loss", x), keras.layers.Layer)]
+)
+def test_measures_every_loss_with_variables(name):
+    make = named("loss", name)
+    given = {"num_classes": CLASSES, "num_proxies": 8, "terms": [losses.ContrastiveLoss()]}
+    loss = make(**{k: given[k] for k in given.keys() & inspect.signature(make).parameters.keys()})
+    loss.build((None,), (None, 8))
+    health = HealthCheck()
+    health.set_model(SimpleNamespace(embedding_loss=loss))
+    health._forward = ops.convert_to_tensor
+    labels = np.arange(8) // 2  # every label twice, for the losses of two views
+    measures = health._measured(POINTS[:8], labels)
+    assert np.isfinite(measures["loss"])
+    assert ("proxy_norm" in measures) == (hasattr(loss, "proxies") and loss.num_classes == CLASSES)
 
 
 HEALTHY = {

@@ -1,9 +1,8 @@
 """Writes values and gradients of the programs of four papers to an .npz file, in float64.
 
-`python tools/pml/programs.py FOLDER tests/oracles/losses_programs.npz` runs in `.venv-pml`. The
-folder holds checkouts of github.com/yash0307/RecallatK_surrogate, mk-minchul/AdaFace,
-NUST-Machine-Intelligence-Laboratory/Anti-Collapse-Loss and tjddus9597/HIER-CVPR23. The programs
-expect a GPU; their calls of `cuda` do nothing here.
+`make reference-programs` runs it in `.venv-pml`, on checkouts of the programs' repositories on
+GitHub at the commits that the Makefile names. The programs expect a GPU; their calls of `cuda` do
+nothing here.
 """
 
 import importlib.util

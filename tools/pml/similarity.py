@@ -1,8 +1,7 @@
 """Writes values and gradients of TensorFlow Similarity's losses to an .npz file.
 
-`TF_USE_LEGACY_KERAS=1 python tools/pml/similarity.py tests/oracles/losses_similarity.npz` runs
-where `tensorflow_similarity==0.17.1` and `tf-keras` are installed. Parts of the library that have
-nothing to do with losses are left out of the import.
+`make reference-similarity` runs it in `.venv-similarity`, with release 0.17.1. Parts of the library
+that have nothing to do with losses are left out of the import.
 """
 
 import itertools

@@ -20,6 +20,7 @@ PAGES = {
     "README.md": "index.md",
     "experiments/README.md": "experiments.md",
     "benchmarks/RESULTS.md": "performance.md",
+    "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }

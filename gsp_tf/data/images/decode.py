@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import stat
+import warnings
 from typing import Literal
 
 import numpy as np
@@ -156,17 +157,49 @@ def check_image(source: PathLike | bytes, name: str = "the image") -> None:
         pass
 
 
-def _file(path: PathLike) -> PathLike | io.BytesIO:
-    """The input for Pillow: the bytes of a JPEG, the path of any other file."""
+def image_size(path: PathLike) -> tuple[int, int]:
+    """The width and height of an image file as stored, in pixels, from its header alone.
+
+    Args:
+        path: The file, of a format that `read_image` accepts, and of any size.
+
+    Raises:
+        UnreadableImageError: If the file is missing or empty, or has no header of an image.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Image.new("RGB", (30, 20), "red").save(f"{folder}/red.png")
+        ...     image_size(f"{folder}/red.png")
+        (30, 20)
+    """
+    with _opened(path) as file, _naming(path, path), warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # no pixel is decoded
+        is_jpeg = file.peek(3)[:3] == _JPEG  # Image.open refuses large ones
+        with JpegImageFile(file) if is_jpeg else Image.open(file, formats=FORMATS) as image:
+            return image.size
+
+
+@contextlib.contextmanager
+def _opened(path):
+    """Yields the open file of a path."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise UnreadableImageError(path, "it is not a file")
         with open(path, "rb") as file:
-            return _contents(file.read(), path) if file.peek(3)[:3] in (b"", _JPEG) else path
+            if not file.peek(1):
+                raise UnreadableImageError(path, "the file is empty (0 bytes)")
+            yield file
     except FileNotFoundError as error:
         raise UnreadableImageError(path, "there is no such file") from error
     except OSError as error:
         raise UnreadableImageError(path, error.strerror) from error
+
+
+def _file(path: PathLike) -> PathLike | io.BytesIO:
+    """The input for Pillow: the bytes of a JPEG, the path of any other file."""
+    with _opened(path) as file:
+        return io.BytesIO(file.read()) if file.peek(3)[:3] == _JPEG else path
 
 
 def _contents(contents: bytes, name: PathLike) -> io.BytesIO:
@@ -183,7 +216,7 @@ def _check_channels(channels):
 @contextlib.contextmanager
 def _decoded(file, name, min_side=None):
     """Yields the decoded image, and the factor by which it must still be reduced."""
-    try:
+    with _naming(file, name):
         if isinstance(file, io.BytesIO) and file.getvalue().startswith(_JPEG):
             yield _decoded_jpeg(file.getvalue(), min_side), 1
             return
@@ -192,6 +225,13 @@ def _decoded(file, name, min_side=None):
             _check_mode(image.mode)
             image.load()
             yield image, max(1, min(image.size) // (min_side or min(image.size)))
+
+
+@contextlib.contextmanager
+def _naming(file, name):
+    """Raises `UnreadableImageError` with a name for all that a decoder may raise."""
+    try:
+        yield
     except Image.UnidentifiedImageError as error:
         reason = f"not an image of an accepted format ({', '.join(FORMATS)})"
         reason = missing_to_decode(_header(file)) or reason

@@ -127,12 +127,36 @@ def evaluation_batches(
     """The batches of `evaluation_dataset`."""
 
     def prepare(index, seed):
-        def choose(size):
-            return central_window(size, image_size, resize)
-
-        return resize_window(images.read_window(index, seed, choose, image_size), image_size)
+        return evaluation_image(images, index, image_size, resize)
 
     return ordered_batches(prepare, images.labels, indices, batch_size)
+
+
+def evaluation_image(
+    images: ImageSet, index: int, image_size: int, resize: int | None = None
+) -> np.ndarray:
+    """Reads one image as `evaluation_dataset` shows it, without TensorFlow.
+
+    Args:
+        images: The set of the image.
+        index: The index of the image.
+        image_size: S, side of the image in pixels.
+        resize: R, as in `evaluation_dataset`.
+
+    Returns:
+        float32 `(S, S, channels)` in [0, 255].
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages
+        >>> images = ArrayImages(np.zeros((2, 8, 12, 1), "uint8"), [0, 1], ["a", "b"])
+        >>> evaluation_image(images, 1, 4).shape
+        (4, 4, 1)
+    """
+
+    def choose(size):
+        return central_window(size, image_size, resize)
+
+    return resize_window(images.read_window(index, (0, index), choose, image_size), image_size)
 
 
 def random_window(size: tuple[int, int], min_area: float, draws: Sequence[float]) -> np.ndarray:

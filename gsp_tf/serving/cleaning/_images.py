@@ -32,7 +32,7 @@ class Part(NamedTuple):
     model: ModelInfo | None = None
 
 
-class CleanedImages(NamedTuple):
+class ImagesToClean(NamedTuple):
     """N images: embeddings `(N, D)`, NaN for unreadable files, or `None` without a model."""
 
     names: np.ndarray
@@ -62,7 +62,7 @@ def read_images(
     run: PathLike | None,
     out: Path,
     splits: Recipe | None = None,
-) -> CleanedImages:
+) -> ImagesToClean:
     """Reads images and their embeddings; new ones are computed and kept in a folder."""
     sources = sources if isinstance(sources, list | tuple) else [sources]
     if not sources:
@@ -101,7 +101,7 @@ def read_images(
         )
     labels = [label for part in parts for label in part.labels]
     sets = _sets(sources, parts) if splits is None else _sets_of(splits, names)
-    return CleanedImages(names, labels, sets, embeddings, metric, info, problems, num_new, model)
+    return ImagesToClean(names, labels, sets, embeddings, metric, info, problems, num_new, model)
 
 
 def _part(path):
@@ -116,25 +116,18 @@ def _part(path):
     embeddings, has_sets = np.empty((source.count, source.dim), np.float32), True
     for block in source.blocks():
         embeddings[len(names) : len(names) + len(block.names)] = block.embeddings
-        names += map(_located, block.names)
+        names += block.names
         labels += block.labels
         has_sets &= _SPLIT in block.columns
         sets += list(block.columns.get(_SPLIT, []))
     return Part(names, labels, sets if has_sets else None, embeddings, source.metric, source.model)
 
 
-def _located(name):
-    """The absolute path of a file that is there, else the name itself."""
-    return os.path.abspath(name) if os.path.exists(name) else name
-
-
 def _of_recipe(recipe, whose):
     """The files of the splits of a recipe."""
     data = dataclasses.replace(recipe.data, download=False, cache=None)
-    splits = load_splits(dataclasses.replace(recipe, data=data))
-    sets = {id(images): (name, images) for name, images in reversed(splits._asdict().items())}
     names, labels, of = [], [], []
-    for name, images in reversed([pair for pair in sets.values() if pair[1] is not None]):
+    for name, images in load_splits(dataclasses.replace(recipe, data=data)).sets.items():
         if not hasattr(images, "paths"):
             raise ValueError(f"The images of {whose} are not files, so they cannot be listed.")
         names += map(os.path.abspath, images.paths)

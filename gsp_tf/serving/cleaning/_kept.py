@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from gsp_tf._files import advising, locked
 from gsp_tf.serving._metadata import Metadata, ModelInfo, check_same_model
+from gsp_tf.serving._tables import as_text
 from gsp_tf.serving.embedding import EmbeddingsFolder, RunModel
 from gsp_tf.serving.embedding._job import FILE_COLUMNS, file_columns
 from gsp_tf.serving.embedding._listing import ListedImage
@@ -62,7 +63,7 @@ def embed_and_keep(model: RunModel, paths: list[str], path: Path) -> KeptEmbeddi
                 _take(shard, rows, states, embeddings, is_known)
         for name, known in zip(paths, is_known, strict=True):
             if not known:
-                problems.setdefault(name, "it changed while it was read")
+                problems.setdefault(as_text(name), "it changed while it was read")
     return KeptEmbeddings(embeddings, problems, len(new) - len(problems))
 
 

@@ -30,7 +30,7 @@ def write_duplicates_page(found, sizes):
     def pictures(rows):
         for row in rows[:_MOST_PICTURES]:
             kind = "identical" if found.is_identical[row] else "near"
-            is_best = row == found.representatives[row]
+            is_best = found.is_representative[row]
             notes = [] if found.sets is None else [str(found.sets[row])]
             notes += [f"{sizes[row, 0]} x {sizes[row, 1]}"] if sizes[row, 0] else []
             if not is_best and np.isfinite(found.distances[row]):

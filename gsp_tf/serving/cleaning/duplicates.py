@@ -1,21 +1,22 @@
 """Duplicates among images, and those that training and test share."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from PIL import Image
 
+from gsp_tf._console import show_progress
 from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
-from gsp_tf.data import identical_files, shared_images
+from gsp_tf.data import UnreadableImageError, identical_files, image_size, shared_images
 from gsp_tf.evaluation import distances_of_pairs, joined_groups, near_duplicate_groups
 from gsp_tf.recipe import Recipe
 from gsp_tf.serving._metadata import check_same_model
 from gsp_tf.serving._tables import write_table
-from gsp_tf.serving.cleaning._images import CleanedImages, read_images
+from gsp_tf.serving.cleaning._images import ImagesToClean, read_images
 from gsp_tf.serving.cleaning._pages import ordered_rows, write_duplicates_page
 from gsp_tf.serving.cleaning.altered_copies import DuplicateDistance, calibrate_on_copies
 from gsp_tf.serving.thresholds import Thresholds
@@ -30,6 +31,8 @@ class Duplicates(NamedTuple):
         groups: integers `(N,)`, the group of each image, -1 for an image without a duplicate.
         representatives: integers `(N,)`, for each image of a group the row of its representative,
             else -1.
+        is_representative: bools `(N,)`, whether the file is that of the representative; of several
+            names of one file, none is a copy of another.
         is_identical: bools `(N,)`, whether the file has the same bytes as its representative.
         distances: floats `(N,)` from the representative, NaN if there are no embeddings.
         sets: texts `(N,)`, the split or source of each image; `None` if there is only one.
@@ -41,6 +44,8 @@ class Duplicates(NamedTuple):
         problems: dict from files that cannot be read to the reason.
         num_new: number of images that were embedded; `None` without a model.
         measured: the distance as altered copies give it; `None` if it was given.
+        measured_in: the file that an earlier call wrote the measured distance to; `None` if this
+            call measured it, or it was given.
         table: the CSV or Parquet file.
         page: the HTML file.
 
@@ -53,6 +58,7 @@ class Duplicates(NamedTuple):
     labels: list[str | None]
     groups: np.ndarray
     representatives: np.ndarray
+    is_representative: np.ndarray
     is_identical: np.ndarray
     distances: np.ndarray
     sets: np.ndarray | None
@@ -62,6 +68,7 @@ class Duplicates(NamedTuple):
     problems: dict[str, str]
     num_new: int | None
     measured: DuplicateDistance | None
+    measured_in: Path | None
     table: Path
     page: Path
 
@@ -98,8 +105,8 @@ def find_duplicates(
     changed files, also after a process was killed. No image is ever changed, moved or deleted.
 
     The representative of a group is the image with most pixels; of these the largest file; of these
-    the first path. Sets are the splits of a run or recipe, the column `split` of embeddings, or the
-    sources if there are several.
+    the first path, a file before a link to it. Sets are the splits of a run or recipe, the column
+    `split` of embeddings, or the sources if there are several.
 
     Args:
         sources: image files, folders of images, CSV files with the columns path and label, run
@@ -109,7 +116,7 @@ def find_duplicates(
             a run.
         distance: distance of near duplicates; `None` takes the thresholds.
         thresholds: `Thresholds` or their file; `None` measures the distance with
-            `calibrate_on_copies`, which needs a run, and keeps it in `out`.
+            `calibrate_on_copies`, which needs a run, and keeps it in `out` for later calls.
         splits: recipe whose splits are the sets.
         table: format of the table.
         seed: seed of the samples.
@@ -137,10 +144,10 @@ def find_duplicates(
         if len(images.names) < 2:
             raise ValueError(f"Two images or more are needed; received {len(images.names)}.")
         numbers = identical_files(images.names)
-        near, recall, measured = np.full(len(numbers), -1), 1.0, None
+        near, recall, measured, kept = np.full(len(numbers), -1), 1.0, None, None
         rows = images.readable
         if len(rows):
-            distance, measured = _distance(images, distance, thresholds, out, seed)
+            distance, measured, kept = _distance(images, distance, thresholds, out, seed)
             found = near_duplicate_groups(
                 images.embeddings_of(rows), distance, images.metric, seed=seed
             )
@@ -152,12 +159,15 @@ def find_duplicates(
             )
         groups = joined_groups(numbers, near)
         sizes = _sizes(images.names, groups)
-        best = _representatives(images.names, groups, sizes)
+        of_group = zip(images.names, groups >= 0, strict=True)
+        files = np.array([os.path.realpath(name) if one else name for name, one in of_group])
+        best = _representatives(images.names, files, groups, sizes)
         duplicates = Duplicates(
             images.names,
             images.labels,
             groups,
             best,
+            (best >= 0) & (files == files[best]),
             (best >= 0) & (numbers >= 0) & (numbers == numbers[best]),
             _from_representative(images, best),
             images.sets,
@@ -167,6 +177,7 @@ def find_duplicates(
             images.problems,
             images.num_new,
             measured,
+            kept,
             out / f"duplicates.{table}",
             out / "duplicates.html",
         )
@@ -176,11 +187,11 @@ def find_duplicates(
 
 
 def _distance(images, distance, thresholds, out, seed):
-    """The distance of near duplicates, and the `DuplicateDistance` if it was measured."""
+    """The distance of near duplicates, the `DuplicateDistance`, and the file that it is from."""
     if distance is not None:
-        return distance, None
+        return distance, None, None
     if thresholds is not None:
-        return _distance_of_match(images, thresholds), None
+        return _distance_of_match(images, thresholds), None, None
     if images.run is None:
         raise ValueError(
             "How near are near duplicates? Give a distance (--distance), thresholds of gsp-tf "
@@ -196,12 +207,12 @@ def _distance(images, distance, thresholds, out, seed):
     if kept.is_file():
         measured = DuplicateDistance.read(kept)
         check_same_model(images.run.info, measured.model, f"{images.run.folder.path} and {kept}")
-    else:
-        rows = images.readable
-        files = images.names[rows].tolist()
-        measured = calibrate_on_copies(images.run, files, images.embeddings_of(rows), seed=seed)
-        measured.write(kept)
-    return measured.distance, measured
+        return measured.distance, measured, kept
+    rows = images.readable
+    files = images.names[rows].tolist()
+    measured = calibrate_on_copies(images.run, files, images.embeddings_of(rows), seed=seed)
+    measured.write(kept)
+    return measured.distance, measured, None
 
 
 def _distance_of_match(images, thresholds):
@@ -211,41 +222,37 @@ def _distance_of_match(images, thresholds):
         path = "given"
     else:
         thresholds = Thresholds.read(thresholds)
-    if images.model is not None:
-        thresholds.check(images.model, images.metric, "the embeddings", path)
-    elif thresholds.model is not None:
-        raise ValueError(
-            f"The thresholds {path} are those of a model, and the embeddings do not say which "
-            "model made them. Give the distance (--distance)."
-        )
+    dim = images.embeddings.shape[1]
+    thresholds.check(images.model, images.metric, dim, "the collection", path)
     return thresholds.match.distance.value
 
 
 def _sizes(names, groups):
     """Width, height and bytes `(N, 3)` of the images in groups; 0 where they cannot be read."""
     sizes = np.zeros((len(names), 3), np.int64)
-    for row in np.flatnonzero(groups >= 0):
+    rows = np.flatnonzero(groups >= 0)
+    for row in show_progress(rows, "Reading the sizes of duplicates", len(rows)):
         try:
-            sizes[row, 2] = Path(names[row]).stat().st_size
-            with Image.open(names[row]) as image:
-                sizes[row, :2] = image.size
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            sizes[row, 2] = os.stat(names[row]).st_size
+            sizes[row, :2] = image_size(names[row])
+        except (OSError, UnreadableImageError):
             continue
     return sizes
 
 
-def _representatives(names, groups, sizes):
+def _representatives(names, files, groups, sizes):
     """For each image of a group the row of the best image, else -1."""
     rows = np.flatnonzero(groups >= 0)
     pixels = sizes[rows, 0] * sizes[rows, 1]
-    rows = rows[np.lexsort((names[rows], -sizes[rows, 2], -pixels, groups[rows]))]
+    is_link = (names != files)[rows]
+    rows = rows[np.lexsort((names[rows], is_link, -sizes[rows, 2], -pixels, groups[rows]))]
     _, first = np.unique(groups[rows], return_index=True)
     best = np.full(len(groups), -1)
     best[rows] = rows[first][groups[rows]]
     return best
 
 
-def _from_representative(images: CleanedImages, best):
+def _from_representative(images: ImagesToClean, best):
     """The distance of each image of a group from its representative, else NaN."""
     distances = np.full(len(best), np.nan)
     if images.embeddings is not None:
@@ -264,7 +271,7 @@ def _columns(found, sizes):
     rows = ordered_rows(found)
     columns = {
         "group": found.groups[rows],
-        "representative": rows == found.representatives[rows],
+        "representative": found.is_representative[rows],
         "path": found.names[rows].tolist(),
         "label": [found.labels[row] for row in rows],
         "kind": np.where(found.is_identical[rows], "identical", "near").tolist(),

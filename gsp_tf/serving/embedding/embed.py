@@ -7,6 +7,7 @@ import pyarrow as pa
 from gsp_tf._files import advising, locked
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment import TokenModel
+from gsp_tf.serving._tables import as_text
 from gsp_tf.serving.embedding._job import (
     SHARD_SIZE,
     begin,
@@ -111,14 +112,10 @@ def embed_shard(model: RunModel, listed: list[ListedImage], description: str, to
         [paths[row] for row in kept],
         [listed[row].label for row in kept],
         embeddings[kept],
-        [(_as_text(path), why) for path, why in zip(paths, problems, strict=True) if why],
+        [(as_text(path), why) for path, why in zip(paths, problems, strict=True) if why],
         {name: values.take(pa.array(kept, pa.int64())) for name, values in columns.items()},
     )
 
 
-def _as_text(path: str) -> str:
-    return path.encode("utf-8", "backslashreplace").decode()
-
-
 def _is_text(path: str) -> bool:
-    return path == _as_text(path)
+    return path == as_text(path)

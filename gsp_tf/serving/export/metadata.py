@@ -1,7 +1,9 @@
 """Metadata of an exported model, and verification of its files."""
 
 import dataclasses
+import functools
 import json
+import operator
 from pathlib import Path, PurePosixPath
 from typing import Self
 
@@ -14,7 +16,15 @@ from gsp_tf.recipe import recipe_values
 from gsp_tf.serving._metadata import parsed, versions
 
 _NAME = "metadata.json"
-_PATHS = (("data", "path"), ("data", "cache"), ("backbone", "weights"))
+_PATHS = (
+    "data.path",
+    "data.cache",
+    "data.feature_cache",
+    "data.canvas.path",
+    "backbone.weights",
+    "backbone.preset",
+    "initial_run",
+)
 _MAX_NAMED = 5
 
 
@@ -73,6 +83,10 @@ class ExportMetadata:
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{file} is damaged: {error}") from error
 
+    def with_checksums(self, folder: PathLike) -> Self:
+        """The same metadata with the checksums of the files that are now in a folder."""
+        return dataclasses.replace(self, sha256=_checksums(Path(folder)))
+
     def write(self, folder: PathLike) -> None:
         """Write `metadata.json` into the folder of an exported model."""
         replace_text(Path(folder) / _NAME, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
@@ -103,20 +117,25 @@ def verify_export(path: PathLike) -> ExportMetadata:
     """
     folder = Path(path)
     metadata = ExportMetadata.read(folder)
+    check_files(folder, metadata)
+    return metadata
+
+
+def check_files(folder, metadata, may_have_more=False):
+    """Refuses a folder whose files are not those of its metadata; it may also have others."""
     root = folder.resolve()
     for name in metadata.sha256:
         parts = PurePosixPath(name.replace("\\", "/"))
         inside = "\0" not in name and (root / name).resolve().is_relative_to(root)
         if parts.is_absolute() or ".." in parts.parts or not inside:
             raise ValueError(f"{folder / _NAME} names a file outside of its folder: {name!r}")
-    listed, found = metadata.sha256, _checksums(folder)
-    wrong = sorted(name for name in {*listed, *found} if listed.get(name) != found.get(name))
+    names = set(metadata.sha256) | (set() if may_have_more else set(_files(folder)))
+    wrong = sorted(n for n in names if metadata.sha256.get(n) != _checksum(folder / n))
     if wrong:
         raise ValueError(
-            f"Files of {path} are not those that {_NAME} lists (missing, not listed or "
+            f"Files of {folder} are not those that {_NAME} lists (missing, not listed or "
             f"changed): {', '.join(wrong[:_MAX_NAMED])}"
         )
-    return metadata
 
 
 def describe(folder, format, served, recipe, metrics, train_classes, thresholds, packages):
@@ -130,18 +149,28 @@ def describe(folder, format, served, recipe, metrics, train_classes, thresholds,
         preprocessing=_preprocessing(recipe, size, channels),
         train_classes=train_classes,
         metrics=metrics,
-        recipe=_without_folders(recipe),
-        thresholds=None if thresholds is None else _without_model(thresholds),
+        recipe=public_values(recipe),
+        thresholds=None if thresholds is None else _entries(without_place(thresholds)),
         versions=versions("keras", keras.backend.backend(), *packages),
         sha256=_checksums(folder),
     )
 
 
+def _files(folder):
+    """The names of the files of a folder but the metadata, as paths in it."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    names = (path.relative_to(folder).as_posix() for path in files)
+    return [name for name in names if name != _NAME]
+
+
 def _checksums(folder):
     """SHA-256 of each file except the metadata, by its path in the folder."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    names = {path.relative_to(folder).as_posix(): path for path in files}
-    return {name: file_sha256(path) for name, path in names.items() if name != _NAME}
+    return {name: file_sha256(folder / name) for name in _files(folder)}
+
+
+def _checksum(path):
+    """SHA-256 of a file, `None` if there is none."""
+    return file_sha256(path) if path.is_file() else None
 
 
 def _inputs(format, size, channels):
@@ -182,16 +211,26 @@ def _preprocessing(recipe, size, channels):
     }
 
 
-def _without_model(thresholds):
+def _entries(thresholds):
+    """The contents of thresholds but for their model."""
     entries = dataclasses.asdict(thresholds)
     del entries["model"]
-    source = entries["calibrated_on"]
-    return entries | {"calibrated_on": source | {"source": Path(source["source"]).name}}
+    return entries
 
 
-def _without_folders(recipe):
-    fields = recipe_values(recipe)
-    for section, name in _PATHS:
-        if fields[section][name] is not None:
-            fields[section][name] = Path(fields[section][name]).name
+def without_place(thresholds):
+    """Thresholds whose source has lost the folder that it was in."""
+    source = thresholds.calibrated_on
+    source = dataclasses.replace(source, source=Path(source.source).name)
+    return dataclasses.replace(thresholds, calibrated_on=source)
+
+
+def public_values(recipe):
+    """The fields of a recipe without trackers and without the folders that files are in."""
+    fields = recipe_values(dataclasses.replace(recipe, callbacks={}))
+    for name in _PATHS:
+        *parents, last = name.split(".")
+        section = functools.reduce(operator.getitem, parents, fields)
+        if section[last] is not None and "://" not in section[last]:
+            section[last] = Path(section[last]).name
     return fields

@@ -21,7 +21,8 @@ from gsp_tf.serving.thresholds import find_thresholds
 from gsp_tf.training import first_output
 
 _TOLERANCE = 1e-5
-_KERAS_NAME = "embedder.keras"
+_ANY_SIDE = 64  # of a model that takes images of any size
+KERAS_NAME = "embedder.keras"
 
 
 def export_run(
@@ -81,24 +82,24 @@ def export_run(
     refuse_existing(out)
     thresholds = find_thresholds(None, model.info, model.folder.path)
     served = ServedEmbedder(model.embedder, attributes, pooling_weights)
-    train_classes = _train_classes(model)
+    classes = train_classes(model)
     write, read, packages = _FORMATS[format]
     with new_folder(out) as temporary:
         write(served, model.recipe, temporary)
-        _compare(served, read(temporary))
+        compare(served, read(temporary), served.embedder.input_shape)
         metrics = model.folder.metrics()
-        described = temporary, format, served, model.recipe, metrics, train_classes, thresholds
+        described = temporary, format, served, model.recipe, metrics, classes, thresholds
         describe(*described, packages).write(temporary)
     return out
 
 
 def _write_keras(served, recipe, folder):
-    served.embedder.save(folder / _KERAS_NAME)
+    served.embedder.save(folder / KERAS_NAME)
 
 
 def _read_keras(folder):
     """A function from images to the embedding; Keras' safe mode runs no code in the file."""
-    embedder = keras.models.load_model(folder / _KERAS_NAME, compile=False)
+    embedder = keras.models.load_model(folder / KERAS_NAME, compile=False)
     return lambda images: {"embedding": first_output(embedder(images, training=False))}
 
 
@@ -117,7 +118,7 @@ _FORMATS = {
 }
 
 
-def _train_classes(model):
+def train_classes(model):
     """Names of the run's training classes; `None` if its images are missing or changed."""
     data = dataclasses.replace(model.recipe.data, download=False, cache=None)
     try:
@@ -128,15 +129,15 @@ def _train_classes(model):
     return list(images.class_names) if is_known else None
 
 
-def _compare(served, read):
-    """Raises `ValueError` if the outputs of the exported model deviate from the model's."""
+def compare(expected, received, shape):
+    """Raises `ValueError` if the outputs of a written model deviate from those expected."""
     random = np.random.default_rng(0)
     for batch_size in (3, 1):
-        shape = (batch_size, *served.embedder.input_shape[1:])
-        images = random.uniform(0, 255, shape).astype("float32")
-        expected = served(images)
-        for name, output in read(images).items():
-            difference = ops.convert_to_numpy(output) - ops.convert_to_numpy(expected[name])
+        sides = [side or _ANY_SIDE for side in shape[1:]]
+        images = random.uniform(0, 255, (batch_size, *sides)).astype("float32")
+        outputs = expected(images)
+        for name, output in received(images).items():
+            difference = ops.convert_to_numpy(output) - ops.convert_to_numpy(outputs[name])
             deviation = np.abs(difference).max()
             if not deviation <= _TOLERANCE:
                 raise ValueError(

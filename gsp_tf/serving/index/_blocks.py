@@ -10,7 +10,7 @@ from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS
 from gsp_tf.serving.embedding.folder import FILE_COLUMNS
 from gsp_tf.serving.image_table import ImageTable, plain_columns
-from gsp_tf.serving.index._folder import ITEM_COLUMNS
+from gsp_tf.serving.index._segments import ITEM_COLUMNS, joined_items
 
 _NOT_METADATA = {*ITEM_COLUMNS, *FILE_COLUMNS, *TOKEN_COLUMNS}
 
@@ -73,7 +73,7 @@ class EmbeddedBlocks:
         schema = pa.schema(ITEM_COLUMNS)
         items = pa.table([pa.array(ids), pa.array(shard.paths), shard.labels], schema=schema)
         columns = {n: values for n, values in shard.columns.items() if n not in _NOT_METADATA}
-        found = plain_columns(pa.table(columns))
+        found = plain_columns(pa.table(columns), self._folder.path)
         metadata = {name: found[name] for name in found.column_names}
         if self._table is not None:
             metadata |= metadata_of(self._table, shard.paths)
@@ -90,13 +90,3 @@ def metadata_of(table: ImageTable, paths: Sequence[str]) -> dict[str, pa.Chunked
             f"{table.path} has a column id, which an index has of its own; give it another name."
         )
     return {name: rows[name] for name in rows.column_names if name != "label"}
-
-
-def joined_items(tables: list[pa.Table]) -> pa.Table:
-    """Tables of items as one; a column that a table does not have is missing for its images."""
-    try:
-        return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-        raise ValueError(
-            f"A metadata column has different types in different images: {error}"
-        ) from error

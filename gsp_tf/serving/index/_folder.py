@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import os
-import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,72 +11,27 @@ from typing import ClassVar, TypeVar
 
 import faiss
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsp_tf._files import file_sha256, hashing, locked
+from gsp_tf._files import hashing, locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace
 from gsp_tf.serving._metadata import Metadata, ModelInfo
 from gsp_tf.serving.embedding.folder import read_table
-from gsp_tf.serving.index._tokens import Tables, stored_tables, write_tables
+from gsp_tf.serving.index._segments import (
+    ITEM_COLUMNS,
+    Segment,
+    StoredFile,
+    StoredSegment,
+    is_ours,
+)
+from gsp_tf.serving.index._tokens import stored_tables, write_tables
 from gsp_tf.serving.index.kinds import Kind, Rescore, check_rescore
 from gsp_tf.serving.index.recall import Recall
 from gsp_tf.serving.index.vector_index import VectorIndex
 
-ITEM_COLUMNS = {"id": pa.int64(), "path": pa.string(), "label": pa.string()}
-_OURS = re.compile(
-    r"(?:vectors|codes)-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet|tokens-[0-9a-f]{8}\.arrow"
-)
 _MEMINFO = Path("/proc/meminfo")
 _Read = TypeVar("_Read")
-
-
-@dataclass(frozen=True)
-class StoredFile:
-    """Name, size and checksum of a file of a segment."""
-
-    name: str
-    bytes: int
-    sha256: str
-
-    def __post_init__(self) -> None:
-        if not _is_ours(self.name):
-            raise ValueError(f"it names a file elsewhere: {self.name}.")
-
-    def find(self, folder: Path) -> Path:
-        """The path in a folder; raises if the file is missing or has another size."""
-        path = folder / self.name
-        if not path.is_file():
-            raise FileNotFoundError(f"{folder} is damaged: it lacks {self.name}.")
-        size = path.stat().st_size
-        if size != self.bytes:
-            raise ValueError(f"{path} is damaged: it has {size} bytes, expected {self.bytes}.")
-        return path
-
-    def verify(self, folder: Path) -> Path:
-        """The path in a folder; raises if the file is missing or has another checksum."""
-        path = self.find(folder)
-        if file_sha256(path) != self.sha256:
-            raise ValueError(f"{path} is damaged: its SHA-256 is not that in index.json.")
-        return path
-
-
-@dataclass(frozen=True)
-class StoredSegment:
-    """Some images of an index: vectors and codes of faiss, items as Parquet, tokens as Arrow."""
-
-    count: int
-    vectors: StoredFile
-    items: StoredFile
-    tokens: StoredFile | None = None
-    codes: StoredFile | None = None
-
-    @property
-    def files(self) -> list[StoredFile]:
-        """The files of the segment."""
-        files = (self.vectors, self.items, self.tokens, self.codes)
-        return [file for file in files if file is not None]
 
 
 @dataclass(frozen=True)
@@ -138,16 +92,6 @@ class IndexMetadata(Metadata):
     def search_space(self) -> SearchSpace:
         """The `SearchSpace` of the vectors."""
         return self.space.unpack(self.metric, self.dim)
-
-
-@dataclass(frozen=True)
-class Segment:
-    """An open segment; `stored` is `None` until it is written."""
-
-    vectors: VectorIndex
-    items: pa.Table
-    tokens: Tables | None = None
-    stored: StoredSegment | None = None
 
 
 class IndexFolder:
@@ -262,7 +206,7 @@ class IndexFolder:
                 current = self._current()
                 kept = {file.name for file in current.files} if current is not None else set()
                 for file in self._files():
-                    if _is_ours(file.name) and file.name not in kept:
+                    if is_ours(file.name) and file.name not in kept:
                         file.unlink(missing_ok=True)
 
     def write(
@@ -281,7 +225,7 @@ class IndexFolder:
         codes = None
         if segment.vectors.codes is not None:
             with hashing(self.path / f"codes-{stamp}.faiss") as sink:
-                faiss.write_index(segment.vectors.codes, faiss.PyCallbackIOWriter(sink.write))
+                faiss.write_index(segment.vectors.codes.index, faiss.PyCallbackIOWriter(sink.write))
             codes = StoredFile(f"codes-{stamp}.faiss", sink.size, sink.sha256)
         with hashing(self.path / f"items-{stamp}.parquet") as items:
             pq.write_table(segment.items, items)
@@ -309,13 +253,9 @@ class IndexFolder:
         return list(self.path.iterdir())
 
 
-def _is_ours(name: str) -> bool:
-    return _OURS.fullmatch(name) is not None
-
-
 def _is_left(file: Path) -> bool:
     """Whether a file may be left over from a killed build of an index."""
-    return file.name.startswith(".") or _is_ours(file.name)
+    return file.name.startswith(".") or is_ours(file.name)
 
 
 def available_memory() -> int:

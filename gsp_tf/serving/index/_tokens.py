@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from gsp_tf.evaluation import TokenSets
 from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS, num_tokens, token_sets
+from gsp_tf.serving.index.kinds import find_rows
 
 Tables = Callable[[], Iterator[pa.Table]]
 
@@ -74,10 +75,7 @@ def read_sets(paths: Sequence[Path], ids: np.ndarray) -> TokenSets:
     found = []
     for path in paths:
         table = _mapped(path)
-        there = table["id"].to_numpy()
-        rows = np.searchsorted(there, ids)
-        known = rows < len(there)
-        known[known] = there[rows[known]] == ids[known]
+        rows, known = find_rows(ids, table["id"].to_numpy())
         if known.any():
             found.append((np.flatnonzero(known), token_sets(table.take(rows[known]))))
     places = np.concatenate([of_file for of_file, _ in found]) if found else np.empty(0, int)

@@ -9,13 +9,13 @@ import pyarrow as pa
 from gsp_tf._console import show_progress
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._metadata import check_same_model
-from gsp_tf.serving._tables import writing_table
+from gsp_tf.serving._tables import as_text, writing_table
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.embedding._listing import list_images
 from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.neighbours import open_searched
 from gsp_tf.serving.thresholds import Thresholds
-from gsp_tf.serving.vector_sources import vector_source
+from gsp_tf.serving.vector_sources import holds_embeddings, vector_source
 
 _BLOCK = 1024
 _SCHEMA = pa.schema(
@@ -76,8 +76,8 @@ def search_many(
 
     Args:
         run: As in `search`.
-        queries: Image files, folders and CSV files, as for `embed_images`; or a folder of
-            `embed_images`; or a Parquet file with the column embedding and optionally path.
+        queries: Image files, folders and CSV files, as for `embed_images`; or one source of
+            `vector_source`, such as a folder of `embed_images` or a Parquet file.
         out: CSV or Parquet file to write.
         index, k, thresholds, rerank, where, dim: As in `search`; embeddings have no `rerank`.
         excluded: Function from the names of some queries to the ids that each must not find.
@@ -87,7 +87,7 @@ def search_many(
 
     Raises:
         FileNotFoundError: If a query or a folder does not exist.
-        ValueError: As in `search`, or if `out` is no CSV or Parquet file.
+        ValueError: As in `search`, or if `out` is not a CSV or Parquet file.
 
     Example:
         >>> search_many("no/such/run", ["photos"], "neighbours.csv")
@@ -116,14 +116,10 @@ def search_many(
 
 def _searches(searched, queries, excluded):
     """Yields names, problems and neighbours of queries, in blocks."""
-    if len(queries) == 1 and _holds_embeddings(Path(queries[0])):
+    if len(queries) == 1 and holds_embeddings(Path(queries[0])):
         yield from _of_embeddings(searched, vector_source(queries[0]), excluded)
     else:
         yield from _of_images(searched, list_images(queries), excluded)
-
-
-def _holds_embeddings(path):
-    return path.suffix == ".parquet" or (path / "embeddings.json").is_file()
 
 
 def _of_embeddings(searched, source, excluded):
@@ -159,6 +155,6 @@ def _table(names, problems, found):
     rows = []
     for name, problem, of_query in zip(names, problems, found, strict=True):
         if problem:
-            rows.append({"query": name, "problem": problem})
-        rows += [{"query": name, **neighbour._asdict()} for neighbour in of_query]
+            rows.append({"query": as_text(name), "problem": as_text(problem)})
+        rows += [{"query": as_text(name), **neighbour._asdict()} for neighbour in of_query]
     return pa.Table.from_pylist(rows, _SCHEMA)

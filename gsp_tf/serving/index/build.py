@@ -14,10 +14,10 @@ from gsp_tf.serving.index._blocks import EmbeddedBlocks
 from gsp_tf.serving.index._folder import (
     IndexFolder,
     IndexMetadata,
-    Segment,
     Space,
     available_memory,
 )
+from gsp_tf.serving.index._segments import Segment
 from gsp_tf.serving.index._tokens import embedded_tables
 from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.kinds import Kind, Rescore, choose_kind

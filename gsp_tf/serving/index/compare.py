@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import faiss
@@ -10,8 +11,16 @@ import numpy as np
 from gsp_tf._console import show_progress
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
+from gsp_tf.serving._tables import write_table
 from gsp_tf.serving.index.build import NUM_QUERIES, training_rows
-from gsp_tf.serving.index.kinds import Kind, Rescore, check_rescore, new_codes
+from gsp_tf.serving.index.kinds import (
+    CODES,
+    FEWEST_TO_COMPRESS,
+    KEEP_VECTORS,
+    Kind,
+    Rescore,
+    check_rescore,
+)
 from gsp_tf.serving.index.recall import NEIGHBOURS, choose_effort, exact_neighbours, recall_of
 from gsp_tf.serving.index.vector_index import VectorIndex
 from gsp_tf.serving.vector_sources import VectorSource, vector_source
@@ -32,7 +41,8 @@ COMPARED: tuple[tuple[Kind, Rescore | None], ...] = (
 """The kinds that are compared, and what they are rescored by."""
 MOST_VECTORS = 100_000
 _QUERIES = 500
-_FEWEST = 256  # vectors that kinds with training need
+_ID_BYTES = 8
+_TEXTS = ("kind", "rescore")
 
 
 class MeasuredIndex(NamedTuple):
@@ -43,7 +53,7 @@ class MeasuredIndex(NamedTuple):
         rescore: What it is rescored by, or `None`.
         recall_at_1: Share of the queries whose nearest vector is found first.
         recall_at_10: Share of the ten nearest vectors that are among the ten found.
-        memory_bytes: Bytes of the index per vector.
+        memory_bytes: Bytes of the index per vector, with the ids of what rescores it.
         disk_bytes: Bytes per vector of what rescores it, which stays on disk.
         milliseconds: Median time of a query, alone and by one thread.
         build_seconds: Time to train and fill it.
@@ -80,7 +90,7 @@ class IndexComparison(NamedTuple):
 
     Attributes:
         indexes: One `MeasuredIndex` per kind.
-        recommended: That of the least memory with enough recall.
+        recommended: That of the least memory with enough recall, or exact.
         recall: The recall at 10 that is enough.
         vectors: Number of vectors in each index.
         queries: Number of queries, other vectors of the same source.
@@ -106,6 +116,13 @@ class IndexComparison(NamedTuple):
         """Whether only some of the vectors were compared."""
         return self.vectors + self.queries < self.count
 
+    def write(self, path: PathLike) -> None:
+        """Writes a table with a row for each index, as CSV or Parquet by the extension."""
+        of_fields = zip(MeasuredIndex._fields, zip(*self.indexes, strict=True), strict=True)
+        columns = {name: list(of) if name in _TEXTS else np.array(of) for name, of in of_fields}
+        columns["is_recommended"] = np.array([one == self.recommended for one in self.indexes])
+        write_table(Path(path), columns)
+
 
 def compare_indexes(
     embeddings: VectorSource | PathLike,
@@ -120,11 +137,13 @@ def compare_indexes(
 
     Up to 500 random embeddings are queries, a tenth of all at most, and the others are indexed. The
     truth is what `exact` finds. Each index chooses how far it looks as `build_index` does, with
-    queries from the indexed vectors, not with those that measure it. What rescores an index is in
-    memory here, so its time is that of a file which the system has in its cache.
+    queries from the indexed vectors, not with those that measure it. The codes or vectors that
+    rescore an index are in memory here, so its time is that of a file which the system has in its
+    cache.
 
     The recommended index has the smallest number of bytes in memory among those with enough recall
-    at 10; exact always has.
+    at 10 and exact, which misses only vectors that are as near as those it finds. If exact is not
+    compared and none has enough, it is the one with the highest recall.
 
     Args:
         embeddings: Source of vectors, or its path.
@@ -172,13 +191,15 @@ def compare_indexes(
     builder = _Builder(held, space.faiss_metric, seed)
     nobody = np.full(len(queries), -1)
     truth = builder.truth(queries, nobody, min(NEIGHBOURS, len(held)))
-    enough = [pair for pair in compared if len(held) >= _FEWEST or pair[0] in ("exact", "hnsw")]
+    can_train = len(held) >= FEWEST_TO_COMPRESS
+    enough = [pair for pair in compared if can_train or pair[0] in KEEP_VECTORS]
     measured = [
         _measured(kind, rescore, builder, queries, truth)
         for kind, rescore in show_progress(enough, "Comparing", len(enough))
     ]
     measured = [index._replace(is_on_curve=_is_on_curve(index, measured)) for index in measured]
-    good = [index for index in measured if index.recall_at_10 >= recall] or measured
+    good = [index for index in measured if index.kind == "exact" or index.recall_at_10 >= recall]
+    good = good or [max(measured, key=lambda index: index.recall_at_10)]
     recommended = min(good, key=lambda index: (index.memory_bytes, index.milliseconds))
     sizes = len(held), len(queries), source.count, sample.shape[1]
     return IndexComparison(measured, recommended, recall, *sizes)
@@ -220,27 +241,23 @@ class _Builder:
         """An index, and the seconds that it took."""
         if self._base is None or self._base.kind != kind:
             started = time.perf_counter()
-            self._base = VectorIndex.new(kind, self._dim, len(self._vectors), self._metric)
-            self._fill(self._base)
+            self._base = self._filled(kind)
             self._seconds = time.perf_counter() - started
         started, index = time.perf_counter(), self._base
         if rescore is not None:
             check_rescore(kind, rescore)
-            codes = VectorIndex(kind, new_codes(rescore, self._dim, self._metric))
-            self._fill(codes)
-            index = VectorIndex(kind, index.index, codes.index)
+            index = VectorIndex(kind, index.index, self._filled(CODES[rescore]))
         if self._truth is not None:
             choose_effort(index, self._vectors[self._tuning], self._tuning, self._truth)
         return index, self._seconds + time.perf_counter() - started
 
-    @property
-    def _dim(self):
-        return self._vectors.shape[1]
-
-    def _fill(self, index):
-        count, rng = len(self._vectors), np.random.default_rng(self._seed)
+    def _filled(self, kind):
+        """A trained index of a kind with all vectors."""
+        (count, dim), rng = self._vectors.shape, np.random.default_rng(self._seed)
+        index = VectorIndex.new(kind, dim, count, self._metric)
         index.train(self._vectors[training_rows(index, count, rng)])
         index.add(np.arange(count), self._vectors)
+        return index
 
 
 def _measured(kind, rescore, builder, queries, truth):
@@ -257,24 +274,25 @@ def _measured(kind, rescore, builder, queries, truth):
             times.append(time.perf_counter() - started)
     finally:
         faiss.omp_set_num_threads(threads)
-    sizes = [_bytes(part) / len(index) for part in (index.index, index.codes)]
+    memory, disk = _bytes(index) / len(index), 0.0
+    if index.codes is not None:
+        memory, disk = memory + _ID_BYTES, _bytes(index.codes) / len(index)
     return MeasuredIndex(
         kind,
         rescore,
         recall_of(np.array(found)[:, :1], truth[:, :1]),
         recall_of(np.array(found), truth),
-        *sizes,
+        memory,
+        disk,
         milliseconds=1e3 * float(np.median(times)),
         build_seconds=seconds,
     )
 
 
 def _bytes(index):
-    """Bytes of the file of an index, 0 without one."""
-    if index is None:
-        return 0
+    """Bytes of the file of an index, without that of its codes."""
     sizes = []
-    faiss.write_index(index, faiss.PyCallbackIOWriter(lambda data: sizes.append(len(data))))
+    faiss.write_index(index.index, faiss.PyCallbackIOWriter(lambda data: sizes.append(len(data))))
     return sum(sizes)
 
 

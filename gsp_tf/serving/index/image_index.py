@@ -17,10 +17,11 @@ from gsp_tf.evaluation import TokenSets, checked_embeddings, truncated
 from gsp_tf.serving._metadata import check_same_model
 from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.image_table import ImageTable
-from gsp_tf.serving.index._blocks import EmbeddedBlocks, joined_items
-from gsp_tf.serving.index._folder import IndexFolder, Segment
-from gsp_tf.serving.index._tokens import chained, embedded_tables, read_sets, without
-from gsp_tf.serving.index.kinds import KEEP_VECTORS
+from gsp_tf.serving.index._blocks import EmbeddedBlocks
+from gsp_tf.serving.index._folder import IndexFolder
+from gsp_tf.serving.index._segments import Segment, joined_items
+from gsp_tf.serving.index._tokens import embedded_tables, read_sets
+from gsp_tf.serving.index.kinds import KEEP_VECTORS, find_rows
 from gsp_tf.serving.index.where import rows_where
 
 if TYPE_CHECKING:  # importing it loads TensorFlow
@@ -96,7 +97,7 @@ class Index:
         embeddings: np.ndarray,
         k: int,
         excluded: Sequence[int] = (),
-        where: str | None = None,
+        where: str | Sequence[int] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Finds the k nearest images of each embedding, nearest first.
 
@@ -109,7 +110,8 @@ class Index:
             k: Number of images, at most the size of the index without the excluded ones, and the
                 number of images that meet the condition.
             excluded: Ids of images that are not found, such as those of the same camera.
-            where: Condition on the columns of the images, as for `matching`.
+            where: Condition on the columns of the images, as for `matching`, or the ids that it
+                gave, for several searches with one condition.
 
         Returns:
             ids `(Q, k)` int64 and distances `(Q, k)` float32; the distances of a compressed index
@@ -117,18 +119,22 @@ class Index:
 
         Raises:
             ValueError: If `k` is out of range, the embeddings have another dimension, an excluded
-                image is not in the index, or the condition cannot be used.
+                image or one of `where` is not in the index, or the condition cannot be used.
         """
         queries = self._cut(checked_embeddings(embeddings, "embeddings"))
         excluded = np.unique(np.asarray(excluded, np.int64))
         self._rows(excluded)
-        kept, selector = None, None
+        selector, left_out = None, len(excluded)
         if where is not None:
-            kept = np.setdiff1d(self.matching(where), excluded, assume_unique=True)
-            selector = faiss.IDSelectorBatch(kept)
-        elif len(excluded):
+            where = self.matching(where) if isinstance(where, str) else np.asarray(where, np.int64)
+            self._rows(where)
+            is_kept = np.zeros(self.metadata.next_id, bool)
+            is_kept[where], is_kept[excluded] = True, False
+            selector = faiss.IDSelectorBitmap(np.packbits(is_kept, bitorder="little"))
+            left_out = len(self) - np.count_nonzero(is_kept)
+        elif left_out:
             selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(excluded))
-        self.check_k(k, len(excluded) if kept is None else len(self) - len(kept))
+        self.check_k(k, left_out)
         vectors = self._space.vectors(queries)
         scores, ids = self._nearest(vectors, k, selector, where is not None)
         short = (ids < 0).any(axis=1)
@@ -207,13 +213,20 @@ class Index:
                 f"{k}."
             )
 
+    def column(self, name: str, ids: Sequence[int]) -> pa.ChunkedArray:
+        """The values of one of the `columns` for the images with these ids."""
+        if name not in self.columns:
+            there = listed(list(self.columns))
+            raise ValueError(f"The index {self.path} has no column {name}; it has {there}.")
+        return self._items[name].take(pa.array(self._rows(ids)))
+
     def paths(self, ids: Sequence[int]) -> list[str]:
         """The paths of the images with these ids."""
-        return self._items["path"].take(pa.array(self._rows(ids))).to_pylist()
+        return self.column("path", ids).to_pylist()
 
     def labels(self, ids: Sequence[int]) -> list[str | None]:
         """The labels of the images with these ids, `None` where unknown."""
-        return self._items["label"].take(pa.array(self._rows(ids))).to_pylist()
+        return self.column("label", ids).to_pylist()
 
     @property
     def has_tokens(self) -> bool:
@@ -312,24 +325,14 @@ class Index:
 
     def _without(self, segment, ids):
         """The segment without some ids; the same object if it has none of them."""
-        drop = np.isin(segment.items["id"], ids)
-        if not drop.any():
-            return segment
-        vectors = self._own(segment).vectors.without(ids)
-        items = segment.items.filter(pa.array(~drop))
-        return Segment(vectors, items, without(segment.tokens, ids))
+        has_some = np.isin(segment.items["id"], ids).any()
+        return self._own(segment).without(ids) if has_some else segment
 
     def _merged(self, segments):
         """Merges segments until each has at least twice as many images as the next."""
         while len(segments) > 1 and len(segments[-2].items) < 2 * len(segments[-1].items):
             *segments, first, second = segments
-            first, second = self._own(first), self._own(second)
-            vectors = first.vectors.merged(second.vectors)
-            items = joined_items([first.items, second.items])
-            tokens = second.tokens
-            if len(first.items):
-                tokens = chained(first.tokens, tokens)
-            segments.append(Segment(vectors, items, tokens))
+            segments.append(self._own(first).merged(self._own(second)))
         return segments
 
     def _own(self, segment):
@@ -341,9 +344,7 @@ class Index:
 
     def _rows(self, ids):
         ids = np.asarray(ids, np.int64)
-        rows = np.searchsorted(self._ids, ids)
-        known = rows < len(self._ids)
-        known[known] = self._ids[rows[known]] == ids[known]
+        rows, known = find_rows(ids, self._ids)
         if not known.all():
             raise ValueError(f"The index {self.path} has no image of id {listed(ids[~known])}.")
         return rows

@@ -10,10 +10,13 @@ Kind = Literal["exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq"]
 Rescore = Literal["sq8", "vectors"]
 KEEP_VECTORS = ("exact", "hnsw")
 """The kinds that store the vectors as they are."""
+CODES: dict[Rescore, Kind] = {"sq8": "sq8", "vectors": "exact"}
+"""The kinds of the indexes that rescore what another one finds."""
+FEWEST_TO_COMPRESS = 256
+"""Number of vectors that the other kinds need at least."""
 
 _MOST_FOR_EXACT = 100_000
 _MOST_FOR_SQ8 = 5_000_000
-_FEWEST_TO_COMPRESS = 256
 _RESCORES: dict[str, tuple[str, ...]] = {
     "sq8": ("vectors",),
     "hnsw_sq8": ("vectors",),
@@ -69,8 +72,8 @@ def new_index(kind: Kind, dim: int, count: int, metric: int) -> faiss.Index:
     """
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; received {kind!r}.")
-    if kind not in KEEP_VECTORS and count < _FEWEST_TO_COMPRESS:
-        raise ValueError(f"{kind} needs at least {_FEWEST_TO_COMPRESS} images; received {count}.")
+    if kind not in KEEP_VECTORS and count < FEWEST_TO_COMPRESS:
+        raise ValueError(f"{kind} needs at least {FEWEST_TO_COMPRESS} images; received {count}.")
     if kind not in _IVF:
         return faiss.IndexIDMap(_without_lists(kind, dim, metric))
     lists = max(1, min(round(4 * count**0.5), count // _POINTS_PER_LIST))
@@ -112,13 +115,6 @@ def check_rescore(kind: Kind, rescore: Rescore | None) -> None:
         if not accepted:
             rule = "has the vectors themselves and is not rescored"
         raise ValueError(f"An index of kind {kind} {rule}; received rescore={rescore!r}.")
-
-
-def new_codes(rescore: Rescore, dim: int, metric: int) -> faiss.Index:
-    """An empty index of the codes, or the vectors, that rescore what another index finds."""
-    return faiss.IndexIDMap(
-        _without_lists("exact" if rescore == "vectors" else rescore, dim, metric)
-    )
 
 
 def inner(index: faiss.Index) -> faiss.Index:
@@ -216,10 +212,25 @@ def merged(first: faiss.Index, second: faiss.Index, kind: Kind) -> faiss.Index:
     return first
 
 
+def row_ids(index: faiss.IndexIDMap) -> np.ndarray:
+    """The ids of the rows of an index, int64 `(N,)`, in its memory and until it changes."""
+    if not index.ntotal:
+        return np.empty(0, np.int64)
+    return faiss.rev_swig_ptr(index.id_map.data(), index.ntotal)
+
+
+def find_rows(ids: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of ids among ascending known ones, and for each whether it is one of them."""
+    rows = np.searchsorted(known, ids)
+    is_known = rows < len(known)
+    is_known[is_known] = known[rows[is_known]] == ids[is_known]
+    return rows, is_known
+
+
 def stored_ids(index: faiss.Index) -> np.ndarray:
     """The ids of the vectors in an index, int64 `(N,)`, ascending."""
     if isinstance(index, faiss.IndexIDMap):
-        return np.sort(faiss.vector_to_array(index.id_map))
+        return np.sort(row_ids(index))
     lists = index.invlists
     sizes = [(number, lists.list_size(number)) for number in range(index.nlist)]
     ids = [faiss.rev_swig_ptr(lists.get_ids(number), size) for number, size in sizes if size]

@@ -131,7 +131,7 @@ def open_searched(
     matching = None if where is None else index.matching(where)
     if matching is not None and not len(matching):
         raise ConditionError(f"No image of the index {index.path} meets the condition {where!r}.")
-    return _Searched(model, index, k, thresholds, rerank, where, matching)
+    return _Searched(model, index, k, thresholds, rerank, matching)
 
 
 class _Searched(NamedTuple):
@@ -142,7 +142,6 @@ class _Searched(NamedTuple):
     k: int
     thresholds: Thresholds | None
     rerank: Literal["transport"] | None
-    where: str | None
     matching: np.ndarray | None
 
     def embed(self, images: Sequence[str], description: str):
@@ -170,7 +169,7 @@ class _Searched(NamedTuple):
                     f"All {len(self.index)} images are excluded for {listed(names[rows])}."
                 )
             k = min(depth, available)
-            found = self.index.search(embeddings[rows], k, ids, self.where)
+            found = self.index.search(embeddings[rows], k, ids, self.matching)
             if sets is None:
                 found = *found, None
             else:
@@ -192,7 +191,7 @@ class _Searched(NamedTuple):
         """The number of images that can be found."""
         if self.matching is None:
             return len(self.index) - len(excluded)
-        return len(np.setdiff1d(self.matching, excluded, assume_unique=True))
+        return len(self.matching) - np.count_nonzero(np.isin(excluded, self.matching))
 
 
 def _reranked(index, sets, ids, distances, k):

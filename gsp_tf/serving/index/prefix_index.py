@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from gsp_tf.evaluation import SearchSpace, truncated
-from gsp_tf.serving.index._folder import Segment, Space
+from gsp_tf.serving.index._folder import Space
+from gsp_tf.serving.index._segments import Segment
 from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.recall import NEIGHBOURS, Recall
 from gsp_tf.serving.index.vector_index import VectorIndex

@@ -7,16 +7,18 @@ import faiss
 import numpy as np
 
 from gsp_tf.serving.index.kinds import (
+    CODES,
     KEEP_VECTORS,
     Kind,
     Rescore,
     check_rescore,
     emptied,
+    find_rows,
     inner,
     merged,
-    new_codes,
     new_index,
     read_index,
+    row_ids,
     storage,
     stored_ids,
     without_ids,
@@ -39,7 +41,8 @@ class VectorIndex:
     Args:
         kind: Kind of the index.
         index: `faiss.Index` of this kind.
-        codes: Index of kind `"sq8"` or `"exact"` with the same ids; `None` for no rescoring.
+        codes: `VectorIndex` of kind `"sq8"` or `"exact"` with the same ids; `None` for no
+            rescoring.
 
     Example:
         >>> vectors = VectorIndex.new("exact", 2, 2, faiss.METRIC_L2)
@@ -48,9 +51,8 @@ class VectorIndex:
         (array([[1.]], dtype=float32), array([[6]]))
     """
 
-    def __init__(self, kind: Kind, index: faiss.Index, codes: faiss.Index | None = None):
+    def __init__(self, kind: Kind, index: faiss.Index, codes: "VectorIndex | None" = None):
         self.kind, self.index, self.codes = kind, index, codes
-        self._ids_of_codes = None
 
     @classmethod
     def new(
@@ -59,7 +61,7 @@ class VectorIndex:
         """An empty index; the arguments are those of `new_index`, and what to rescore by."""
         index = new_index(kind, dim, count, metric)
         check_rescore(kind, rescore)
-        return cls(kind, index, None if rescore is None else new_codes(rescore, dim, metric))
+        return cls(kind, index, rescore and cls.new(CODES[rescore], dim, count, metric))
 
     @classmethod
     def read(
@@ -75,9 +77,8 @@ class VectorIndex:
         """Reads the files of an index; vectors, or codes, stay there if mapped."""
         index, read = read_index(path, kind, metric, mapped), None
         if codes is not None:
-            of = "exact" if rescore == "vectors" else "sq8"
-            read = read_index(codes, of, metric, codes_mapped)
-            if (read.ntotal, read.d) != (index.ntotal, index.d):
+            read = cls.read(CODES[rescore], codes, metric, codes_mapped)
+            if (len(read), read.dim) != (index.ntotal, index.d):
                 raise ValueError(f"{codes} is damaged: it has not the vectors of {path}.")
         return cls(kind, index, read)
 
@@ -101,14 +102,15 @@ class VectorIndex:
 
     def train(self, vectors: np.ndarray) -> None:
         """Trains centres and codes on float32 vectors `(n, D)`, where the kind has any."""
-        for index in filter(None, (self.index, self.codes)):
-            index.train(vectors)
+        self.index.train(vectors)
+        if self.codes is not None:
+            self.codes.train(vectors)
 
     def add(self, ids: np.ndarray, vectors: np.ndarray) -> None:
         """Adds float32 vectors `(n, D)` with ascending ids `(n,)`, larger than those it has."""
-        for index in filter(None, (self.index, self.codes)):
-            index.add_with_ids(vectors, ids)
-        self._ids_of_codes = None
+        self.index.add_with_ids(vectors, ids)
+        if self.codes is not None:
+            self.codes.add(ids, vectors)
 
     @property
     def effort(self) -> int | None:
@@ -187,18 +189,15 @@ class VectorIndex:
         of_rows = None if selector is None else faiss.IDSelectorTranslated(index.id_map, selector)
         parameters = faiss.SearchParameters(sel=of_rows)
         scores, rows = storage(index).search(queries, k, params=parameters)
-        ids = faiss.vector_to_array(index.id_map)
-        return scores, np.where(rows < 0, -1, ids[rows])
+        return scores, np.where(rows < 0, -1, row_ids(index)[rows])
 
     def _rescored(self, queries, ids, k):
         """The best of the ids found for queries, by the codes."""
-        if self._ids_of_codes is None:
-            self._ids_of_codes = faiss.vector_to_array(self.codes.id_map)
-        known = self._ids_of_codes
-        rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-        if (known[rows] != ids)[ids >= 0].any():
+        codes = self.codes.index
+        rows, is_known = find_rows(ids, row_ids(codes))
+        if not is_known[ids >= 0].all():
             raise ValueError("The codes of an index that rescore are not those of its vectors.")
-        vectors = storage(self.codes).reconstruct_batch(rows.ravel())
+        vectors = storage(codes).reconstruct_batch(rows.ravel())
         vectors = vectors.reshape(*rows.shape, self.dim)
         if self.metric == faiss.METRIC_L2:
             vectors -= queries[:, None]
@@ -213,28 +212,23 @@ class VectorIndex:
 
     def vectors(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields ids `(n,)` and vectors float32 `(n, D)`, of an index or codes that keep them."""
-        index = self.index if self.kind in KEEP_VECTORS else self.codes
-        ids, kept = faiss.vector_to_array(index.id_map), storage(index)
+        index = self.index if self.kind in KEEP_VECTORS else self.codes.index
+        ids, kept = row_ids(index), storage(index)
         for start in range(0, len(ids), _ROWS):
-            found = ids[start : start + _ROWS]
+            found = ids[start : start + _ROWS].copy()
             yield found, kept.reconstruct_n(start, len(found))
 
     def emptied(self) -> "VectorIndex":
         """An empty index with the training of this one, which was read with its vectors on disk."""
-        codes = self.codes
-        if codes is not None:
-            is_flat = isinstance(storage(codes), faiss.IndexFlat)
-            codes = emptied(codes, "exact" if is_flat else "sq8")
+        codes = None if self.codes is None else self.codes.emptied()
         return VectorIndex(self.kind, emptied(self.index, self.kind), codes)
 
     def without(self, ids: np.ndarray) -> "VectorIndex":
         """The index without some ids; this one may change."""
-        if self.codes is not None:
-            self.codes.remove_ids(ids)
-        return VectorIndex(self.kind, without_ids(self.index, self.kind, ids), self.codes)
+        codes = None if self.codes is None else self.codes.without(ids)
+        return VectorIndex(self.kind, without_ids(self.index, self.kind, ids), codes)
 
     def merged(self, other: "VectorIndex") -> "VectorIndex":
         """This index, with the vectors of another with larger ids; both may change."""
-        if self.codes is not None:
-            self.codes.merge_from(other.codes, 0)
-        return VectorIndex(self.kind, merged(self.index, other.index, self.kind), self.codes)
+        codes = None if self.codes is None else self.codes.merged(other.codes)
+        return VectorIndex(self.kind, merged(self.index, other.index, self.kind), codes)

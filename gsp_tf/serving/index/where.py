@@ -1,6 +1,7 @@
 """Conditions on the metadata columns of images, such as `camera != 3 and year > 2020`."""
 
 import ast
+import datetime
 import operator
 import re
 from typing import Any
@@ -38,18 +39,12 @@ _GRAMMAR = (
 class ConditionError(ValueError):
     """A condition cannot be used, or nothing meets it.
 
-    Args:
-        message: what is wrong.
-
     Example:
         >>> rows_where(pa.table({"year": [2020]}), "yaer > 2020")
         Traceback (most recent call last):
             ...
         gsp_tf.serving.index.where.ConditionError: ... no column yaer; did you mean year?...
     """
-
-    def __init__(self, message: str):
-        super().__init__(message)
 
 
 def rows_where(table: pa.Table, condition: str) -> pa.Array:
@@ -154,7 +149,7 @@ class _Translation:
         """A number, text or truth value, of the type of the column that it is compared with."""
         try:
             value = ast.literal_eval(node)
-        except ValueError:
+        except (ValueError, TypeError):  # TypeError: {[]} cannot be hashed
             value = node
         kind, name = self._type(column), self._name(column)
         if value is None:
@@ -162,7 +157,7 @@ class _Translation:
         if pa.types.is_temporal(kind) and isinstance(value, str):
             return pc.scalar(_time(value, kind))
         if type(value) in _literals(kind):
-            return pc.scalar(value)
+            return pc.scalar(float(value) if pa.types.is_decimal(kind) else value)
         received = f"{type(value).__name__} {ast.unparse(node)[:80]}"
         if not isinstance(value, bool | int | float | str):
             raise ValueError(f"{_GRAMMAR}; received {ast.unparse(node)[:80]!r}")
@@ -188,7 +183,7 @@ def _literals(kind):
     """The types of the literals that values of a type are compared with."""
     if pa.types.is_boolean(kind):
         return (bool,)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return (int, float)
     return (str,) if pa.types.is_string(kind) or pa.types.is_large_string(kind) else ()
 
@@ -203,6 +198,8 @@ def _joined(parts: list[Any], join) -> Any:
 
 def _time(text, kind):
     """A text as a date or time; one without a zone is in that of the column."""
+    if pa.types.is_time(kind):
+        return pa.scalar(datetime.time.fromisoformat(text)).cast(kind)
     try:
         return pa.scalar(text).cast(kind)
     except pa.ArrowInvalid:

@@ -14,6 +14,7 @@ from gsp_tf.data import (
     decode_image,
     evaluation_dataset,
     find_unreadable,
+    image_size,
     read_image,
 )
 from gsp_tf.data.images._formats import FORMATS
@@ -167,6 +168,9 @@ def test_unreadable_files(tmp_path):
         "flipped.png": "",
     }
     for name, reason in reasons.items():
+        if name in ("missing.png", "empty.png", "text.jpg", "folder.png"):
+            with pytest.raises(UnreadableImageError, match=rf"{name}: .*{reason}"):
+                image_size(tmp_path / name)
         with pytest.raises(UnreadableImageError, match=rf"{name}: .*{reason}") as caught:
             read_image(tmp_path / name)
         assert caught.value.path == str(tmp_path / name)
@@ -193,6 +197,7 @@ def test_an_image_that_says_it_is_large_is_refused_unread(tmp_path, side, pixels
         "a.png": rf"{pixels}; at most 89,478,485 are decoded",
         "a.jpg": f"it is cut off: .* bytes cannot hold {side**2:,} pixels",
     }
+    assert image_size(tmp_path / "a.jpg") == (side, side)
     for name, message in said.items():
         with pytest.raises(UnreadableImageError, match=rf"{name}: .*{message}"):
             read_image(tmp_path / name)

@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from PIL import Image
 from gsp_tf.recipe import load_recipe
 from gsp_tf.serving import (
     DuplicateDistance,
+    EmbeddingsFolder,
     LabelledEmbeddings,
     RunModel,
+    Thresholds,
     build_index,
     calibrate,
     calibrate_on_copies,
@@ -81,6 +84,53 @@ def test_planted_copies_are_found_and_images_stay_as_they_are(colours_run, photo
         "12.png",
     }
     assert {row["shared_with"] for row in rows if row["set"] == one} == {other}
+
+
+def test_no_file_is_a_superfluous_copy_of_itself(colours, tmp_path, command):
+    folder = tmp_path / "photos"
+    link, *files = (folder / name for name in ("a/link.png", "b/1.png", "b/2.png"))
+    for path in (link, files[0]):
+        path.parent.mkdir(parents=True)
+    for path in files:
+        shutil.copy(next(colours.rglob("0.png")), path)
+    link.symlink_to(files[0])
+    code, printed, _ = command("dedup", folder, folder / "b", "--out", tmp_path / "out")
+    assert code == 0 and "5 images: 1 group of 5 images" in printed
+    assert "Besides the representatives, 2 are identical files and 0 near" in printed
+    rows = rows_of(tmp_path / "out" / "duplicates.csv")
+    assert [row["path"] for row in rows if not row["representative"]] == [str(files[1])] * 2
+    found = find_duplicates([link, files[0]], tmp_path / "linked")
+    assert found.representatives.tolist() == [1, 1] and found.is_representative.all()
+
+
+def test_a_folder_of_photographs_may_hold_parquet_files(
+    colours, colours_run, tmp_path, command, monkeypatch
+):
+    folder = shutil.copytree(colours, tmp_path / "photos")
+    pq.write_table(pa.table({"embedding": [[1.0, 2.0]] * 3}), folder / "metadata.parquet")
+    monkeypatch.chdir(folder)
+    for new in (24, 0):  # the result lies in the folder too, with the embeddings
+        code, printed, errors = command("dedup", ".", "--run", colours_run, "--distance", NEAR)
+        assert code == 0 and f"Embedded {new} new images." in printed, errors
+        assert "24 images: 0 groups" in printed
+
+
+def test_names_that_are_not_text_are_printed_and_written_as_text(
+    colours, colours_run, tmp_path, command
+):
+    for folder, name in ((b"\x1b[31ma", b"\xff.png"), (b"b", b"\x1b[31m.png")):
+        path = os.fsencode(tmp_path) + b"/" + folder
+        os.makedirs(path)
+        shutil.copy(next(colours.rglob("0.png")), path + b"/" + name)
+    sources = [tmp_path / "\x1b[31ma", tmp_path / "b"]
+    code, printed, errors = command("dedup", *sources, "--out", tmp_path / "out")
+    assert code == 0 and "\x1b" not in printed and "\ufffd.png and" in printed, errors
+    paths = [row["path"] for row in rows_of(tmp_path / "out" / "duplicates.csv")]
+    assert sorted(paths) == [f"{tmp_path}/\x1b[31ma/\\udcff.png", f"{tmp_path}/b/\x1b[31m.png"]
+    arguments = ["dedup", *sources, "--run", colours_run, "--distance", NEAR]
+    code, printed, errors = command(*arguments, "--out", tmp_path / "near")
+    assert code == 0 and "Embedded 1 new image." in printed, errors
+    assert printed.count("is not Unicode text") == 1 and "1 file cannot be read" in printed
 
 
 def test_identical_files_need_no_model(photos, tmp_path, command):
@@ -163,10 +213,13 @@ def test_the_distance_is_measured_on_altered_copies_and_kept(
 ):
     arguments = ["dedup", colours, "--run", colours_run, "--out", tmp_path / "out"]
     code, printed, _ = command(*arguments)
-    assert code == 0 and "copies of 24 images: JPEG of quality 50 100 %, half the" in printed
-    assert "0 groups" in printed
+    assert code == 0 and "altered copies: JPEG of quality 50 100 %, half the size" in printed
+    assert "Measured on 24 images" in printed and "0 groups" in printed
+    assert "An earlier call" not in printed
     kept = (tmp_path / "out" / "distance.json").read_bytes()
-    assert command(*arguments)[0] == 0
+    code, printed, _ = command(*arguments)
+    file = tmp_path / "out" / "distance.json"
+    assert code == 0 and f"An earlier call measured this; remove {file} to measure" in printed
     assert (tmp_path / "out" / "distance.json").read_bytes() == kept
     # Images with a duplicate do not count: the distance is that to the nearest other image.
     files = sorted(map(str, colours.rglob("*.png")))
@@ -196,6 +249,14 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
         embeddings, labels, names, "euclidean", None, "", tmp_path / "unknown.json", []
     )
     calibrate(unknown, 0.1, num_resamples=5)
+    cosine = unknown._replace(path=tmp_path / "cosine.json", metric="cosine")
+    calibrate(cosine, 0.1, num_resamples=5)
+    model = EmbeddingsFolder.open(folder).metadata().model
+    known = unknown._replace(path=tmp_path / "known.json", model=model)
+    calibrate(known, 0.1, num_resamples=5)
+    np.savez(tmp_path / "eight.npz", embeddings=embeddings)
+    np.savez(tmp_path / "nine.npz", embeddings=random_embeddings(40, 9))
+    nine = write_embeddings(tmp_path / "nine", random_embeddings(40, 9))
     compressed = build_index(
         write_embeddings(tmp_path / "many", random_embeddings(300)), tmp_path / "ivf", "ivf_sq8"
     ).path
@@ -208,6 +269,10 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
         ([tmp_path / "nan.npz", *with_distance], "3 of 3 rows hold NaN or infinity"),
         ([tmp_path / "one.npz", *with_distance], "Two images or more are needed; received 1."),
         ([folder, "--thresholds", tmp_path / "unknown.json"], "of an unknown model"),
+        ([tmp_path / "eight.npz", "--thresholds", tmp_path / "known.json"], "which model made its"),
+        ([tmp_path / "eight.npz", "--thresholds", tmp_path / "cosine.json"], "cosine distances"),
+        ([tmp_path / "nine.npz", "--thresholds", tmp_path / "unknown.json"], "has dimension 9"),
+        ([nine, "--thresholds", tmp_path / "known.json"], "has dimension 9"),
         ([folder, "--run", other_run], "do not belong together: the models are of"),
         ([folder, colours, *with_distance], "has no embeddings to compare with the others"),
         ([colours, *with_distance], "A distance is for embeddings, and there are none"),
@@ -216,6 +281,8 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
     ):
         code, _, errors = command("dedup", *arguments, "--out", tmp_path / "out")
         assert code == 1 and message in errors and "Traceback" not in errors, (arguments, errors)
+    fits = find_duplicates(tmp_path / "eight.npz", tmp_path / "out", thresholds=unknown.path)
+    assert fits.distance == Thresholds.read(unknown.path).match.distance.value
     find_duplicates(colours, tmp_path / "kept", colours_run, NEAR)
     with pytest.raises(ValueError, match="do not belong together.*--out NEW"):
         find_duplicates(colours, tmp_path / "kept", other_run, NEAR)

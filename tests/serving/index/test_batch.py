@@ -1,5 +1,6 @@
 """Many queries at once: files of results, of images, folders and embeddings."""
 
+import os
 import re
 import shutil
 
@@ -50,6 +51,25 @@ def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_pat
     for ours, theirs in zip(found[:-1], expected, strict=True):
         assert ours.pop("distance") == pytest.approx(theirs.pop("distance"), abs=1e-6)
         assert ours == theirs and ours["decision"] in ("match", "unsure", "unknown")
+
+
+def test_a_name_that_is_not_text_is_written_as_text(run, images, tmp_path, command):
+    query = next((images / "<b>7").iterdir())
+    folder = os.fsencode(tmp_path / "odd")
+    os.makedirs(folder)
+    shutil.copy(query, folder + b"/\xff.png")
+    out = tmp_path / "x.csv"
+    code, _, errors = command("search", run, tmp_path / "odd", "--k", 1, "--out", out)
+    assert code == 0, errors
+    (row,) = rows(out)
+    table = tmp_path / "cameras.csv"
+    table.write_text(
+        "\n".join(["path,camera", *(f"{p},1" for p in images.rglob("*.png"))]), "utf-8"
+    )
+    options = "--exclude-same", "camera", "--table", table
+    code, _, errors = command("search", run, tmp_path / "odd", *options, "--out", out)
+    assert code == 1 and f"cameras.csv lacks 1 image: {tmp_path}/odd/\\udcff.png" in errors
+    assert row["query"] == f"{tmp_path}/odd/\\udcff.png" and row["path"] == str(query)
 
 
 def test_embeddings_are_searched_without_their_images(run, images, tmp_path, monkeypatch):

@@ -59,7 +59,7 @@ def test_measured_bytes_are_those_of_the_files(source, vectors, tmp_path, kind, 
     (segment,) = index.metadata.segments
     assert measured.disk_bytes * found.vectors == pytest.approx(segment.codes.bytes * 0.9, rel=0.05)
     if kind == "sq8":
-        expected = segment.vectors.bytes * found.vectors / 1200
+        expected = (segment.vectors.bytes + 8 * 1200) * found.vectors / 1200  # the ids of codes
         assert measured.memory_bytes * found.vectors == pytest.approx(expected, rel=0.05)
 
 
@@ -75,6 +75,23 @@ def test_a_sample_is_said_to_be_one(source, command):
     assert compare_indexes(source, most_vectors=40, seed=3).recommended.recall_at_10 == 1
 
 
+def test_the_exact_index_always_qualifies(tmp_path, command):
+    """Products of nearly the same vectors differ by less than their rounding."""
+    rng = np.random.default_rng(0)
+    same = rng.standard_normal((3, 8))[np.arange(600) % 3] + 1e-4 * rng.normal(size=(600, 8))
+    path = write_embeddings(tmp_path / "same", same, shard_size=600)
+    found = compare_indexes(path, metric="cosine", compared=COMPARED[:2])
+    assert max(index.recall_at_10 for index in found.indexes) < 0.95
+    assert found.recommended.kind == "exact"
+    without = compare_indexes(path, 1, compared=[("ivf_sq8", None), ("ivf_pq", None)])
+    best = max(without.indexes, key=lambda index: index.recall_at_10)
+    assert without.recommended == best
+    index = build_index(path, tmp_path / "index", metric="cosine").path
+    code, output, errors = command("index", index, "--compare", "--recall", "1")
+    assert code == 0, errors
+    assert "Recommended: --kind exact, which misses only vectors that are as near" in output
+
+
 def test_what_cannot_be_compared(source, tmp_path, command):
     build_index(source, tmp_path / "pq", "ivf_pq")
     (tmp_path / "text").mkdir()
@@ -86,6 +103,10 @@ def test_what_cannot_be_compared(source, tmp_path, command):
         ([tmp_path / "pq", "--compare"], "is compressed (ivf_pq) and does not hold its"),
         ([tmp_path / "text", "--compare"], "holds no embeddings that can be read"),
         ([tmp_path / "no", "--compare"], "no does not exist"),
+        ([source, "--recall", "0.9", "--out", tmp_path / "x"], "--recall and --sample are for"),
+        ([source, "--sample", "9", "--out", tmp_path / "x"], "--recall and --sample are for"),
+        ([tmp_path / "pq", "--verify", "--dim", "0"], "--verify takes an index and no other"),
+        ([tmp_path / "pq", "--delete", "/000.png", "--dim", "0"], "not for changing"),
         ([tmp_path / "pq", "--verify", "--rescore", "sq8"], "--verify takes an index and no other"),
         ([tmp_path / "pq", "--delete", "/000.png", "--dim", "4"], "not for changing"),
         ([tmp_path / "pq", "--delete", "/000.png", "--table", "t.csv"], "--table has metadata of"),

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import faiss
 import numpy as np
 import pytest
 from embedded import edit_json, write_embeddings
@@ -65,6 +66,14 @@ def test_distances_of_rescoring_by_vectors_are_exact(rescored, kind):
     assert index.distance_name == "Euclidean distance" and index.keeps_vectors
     found = np.concatenate([embeddings for _, embeddings in index.embeddings()])
     np.testing.assert_allclose(found, VECTORS, atol=1e-6)
+
+
+def test_a_search_copies_no_ids(rescored, monkeypatch):
+    path = rescored["sq8", "vectors"]
+    expected = Index(path).search(QUERIES[:5], 10)[0]
+    index = Index(path, mapped=True)
+    monkeypatch.setattr(faiss, "vector_to_array", None)
+    np.testing.assert_array_equal(index.search(QUERIES[:5], 10)[0], expected)
 
 
 @pytest.mark.parametrize("pair", [("hnsw_sq8", "vectors"), ("ivf_pq", "sq8"), ("sq8", "vectors")])

@@ -2,7 +2,8 @@
 
 import operator
 import shutil
-from datetime import date
+from datetime import date, time
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,8 @@ TABLE = pa.table(
         "share": [0.5, 1.0, 2.5, None],
         "day": pa.array([0, 1, 2, 3], pa.date32()),
         "time": pa.array([0, 3600, 86400, 86401], pa.timestamp("s", "UTC")),
+        "clock": pa.array([0, 45_000, None, 86_399], pa.time32("s")),
+        "price": pa.array([Decimal("1.10"), Decimal("2.00"), None, Decimal("0.25")]),
     }
 )
 
@@ -48,6 +51,10 @@ TABLE = pa.table(
         ("day >= '1970-01-02'", [1, 2, 3]),
         ("time < '1970-01-01T02:00:00'", [0, 1]),
         ("time < '1970-01-01T02:00:00+01:00'", [0]),
+        ("clock >= '12:30'", [1, 3]),
+        ("clock == '23:59:59' or clock is None", [2, 3]),
+        ("price >= 2 or price == 1.1", [0, 1]),
+        ("price < 10000000000", [0, 1, 3]),
     ],
 )
 def test_what_a_condition_means(condition, rows):
@@ -74,6 +81,9 @@ def test_what_a_condition_means(condition, rows):
         "camera = 3",
         "await camera",
         "camera == 3j",
+        "camera == {[]}",
+        "camera in ({[]: 1},)",
+        "clock > '25:00'",
         "camera",
         "",
         "1 == 1",
@@ -171,6 +181,12 @@ def test_all_images_that_meet_a_condition_can_be_found(with_columns, kind, tmp_p
     condition = "camera == 2 and year > 2020"
     kept = np.flatnonzero(FRAME.eval(condition))
     excluded = kept[:3]
+    np.testing.assert_array_equal(  # ids that met a condition stand for it
+        index.search(random_embeddings(2, seed=9), 5, excluded, index.matching(condition)),
+        index.search(random_embeddings(2, seed=9), 5, excluded, condition),
+    )
+    with pytest.raises(ValueError, match="has no image of id 300"):
+        index.search(random_embeddings(1), 1, where=[1, 300])
     ids, _ = index.search(random_embeddings(2, seed=9), len(kept) - 3, excluded, condition)
     assert [sorted(row) for row in ids] == [kept[3:].tolist()] * 2
     with pytest.raises(ValueError, match=f"between 1 and {len(kept) - 3}, .* without"):
@@ -213,8 +229,18 @@ def test_columns_of_a_csv_file_have_the_types_of_their_values(tmp_path):
     ]
     lists = {"path": ["a.png"], "tags": [["x"]], "kind": pa.array(["k"]).dictionary_encode()}
     pq.write_table(pa.table(lists), tmp_path / "t.parquet")
-    rows = ImageTable(tmp_path / "t.parquet").rows([tmp_path / "a.png"])
+    with pytest.warns(UserWarning, match=r"1 column left out: tags \(list<.*string>\)"):
+        table = ImageTable(tmp_path / "t.parquet")
+    rows = table.rows([tmp_path / "a.png"])
     assert rows.to_pylist() == [{"kind": "k"}]
+    file.write_text("path,clock,price\na.png,12:30,1\n")
+    (row,) = ImageTable(file).rows([tmp_path / "a.png"]).to_pylist()
+    assert row == {"clock": time(12, 30), "price": 1}
+    with pytest.raises(ValueError, match="The column tags does not hold texts"):
+        ImageTable(tmp_path / "t.parquet", ["tags"]).values([tmp_path / "a.png"])
+    file.write_text("path,a,a\na.png,1,2\n")
+    with pytest.raises(ValueError, match='t.csv cannot be read; .*"a" exists 2 times'):
+        ImageTable(file)
     file.write_text("name,number\na.png,1\n")
     with pytest.raises(ValueError, match="t.csv cannot be read; expected .* the columns path"):
         ImageTable(file)

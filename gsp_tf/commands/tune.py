@@ -1,0 +1,60 @@
+"""`gsp-tf tune`: search for a better recipe."""
+
+import sys
+from typing import Literal
+
+from gsp_tf.commands._recipes import recipe_of
+
+
+def command(
+    recipes: list[str] = (),
+    *,
+    search: list[str] = (),
+    trials: int = 20,
+    objective: str | None = None,
+    sampler: Literal["tpe", "random"] = "tpe",
+    no_pruning: bool = False,
+    out: str | None = None,
+    resume: str | None = None,
+    **fields,
+) -> int:
+    """Search for the values of a recipe's fields that are best on the validation classes.
+
+    Trains the recipe again and again with values that optuna chooses. The test classes are not
+    looked at. Writes a table of the trials, a page, and the best recipe. If the command is stopped,
+    --resume continues the search, and the trial that was running.
+
+    Args:
+        recipes: Folder of photographs and recipe files, as for train.
+        search: What to search, as YAML or as files of it, such as "embedding.dim: [32, 64]" or
+            "training.learning_rate: {low: 1e-5, high: 1e-2, log: true}".
+        trials: Number of trials, those before --resume included.
+        objective: Metric of the validation classes; null is the one that chooses the model.
+        sampler: How values are chosen; tpe learns from the earlier trials.
+        no_pruning: Train every trial to its end, also those that are behind the others.
+        out: Folder to create; null is tuning/NAME-SEED.
+        resume: Folder of a search to continue. Several processes may work on one.
+    """
+    if trials < 1:
+        raise ValueError(f"--trials must be 1 or more, received {trials}.")
+    if resume is not None:
+        if recipes or search or objective or out or fields or no_pruning or sampler != "tpe":
+            raise ValueError("--resume takes all but --trials from the folder of the search.")
+        from gsp_tf.tuning import Tuning
+
+        tuning = Tuning(resume)
+    else:
+        from gsp_tf.tuning import SearchSpace, Tuning
+
+        space = SearchSpace.read(search)
+        recipe, path, images = recipe_of(recipes, out, fields=fields, place="tuning")
+        tuning = Tuning(path, recipe, space, objective, sampler, pruning=not no_pruning)
+        if images is not None:
+            from gsp_tf.experiment import load_splits
+
+            tuning.splits = load_splits(recipe, images)
+    is_done = tuning.run(trials)
+    tuning.show()
+    if not is_done:
+        print(f"Interrupted; gsp-tf tune --resume {tuning.path} continues.", file=sys.stderr)
+    return 0 if is_done else 130

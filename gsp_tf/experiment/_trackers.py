@@ -1,0 +1,65 @@
+"""The trackers of a run: they get its recipe, every epoch and the results."""
+
+import json
+import warnings
+
+from gsp_tf._files import read_json, replace_text
+from gsp_tf._names import named
+from gsp_tf.recipe import recipe_values
+from gsp_tf.training import Tracker
+
+
+class Trackers:
+    """The trackers that a recipe names; `trackers.json` in the run folder keeps their runs."""
+
+    def __init__(self, recipe, folder):
+        self._recipe, self._folder, self._is_open = recipe, folder, False
+        self._by_name = {
+            name: named("callbacks", name)(**arguments)
+            for name, arguments in recipe.callbacks.items()
+            if issubclass(named("callbacks", name), Tracker)
+        }
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        status = "failed" if kind else self._folder.metrics().get("status")
+        self._each("close", status)
+
+    @property
+    def callbacks(self):
+        """The Keras callbacks that send the epochs."""
+        return list(self._by_name.values())
+
+    def open(self):
+        """Open the tracker runs, or continue those of the run folder, unless they are open."""
+        if self._is_open:
+            return
+        path, values = self._folder.trackers_path, recipe_values(self._recipe)
+        ids = read_json(path) if path.exists() else {}
+        for name, tracker in self._by_name.items():
+            ids[name] = tracker.open(
+                self._recipe.name, values, ids.get(name), str(self._folder.path.absolute())
+            )
+            replace_text(path, json.dumps(ids, indent=2) + "\n")
+        self._is_open = True
+
+    def log_results(self):
+        """Send the results in the run folder."""
+        self.open()
+        found = self._folder.metrics()
+        results = {f"test/{name}": value for name, value in found["test"].items()}
+        for name, (low, high) in found.get("test_intervals", {}).items():
+            results |= {f"test/{name}_low": low, f"test/{name}_high": high}
+        best = {name: found[name] for name in found if name.startswith("best_")}
+        best = {name: value for name, value in best.items() if value is not None}
+        self._each("log_results", results | best)
+
+    def _each(self, method, *arguments):
+        """Call a method of every tracker; a failure does not fail the run, which is on disk."""
+        for tracker in self._by_name.values():
+            try:
+                getattr(tracker, method)(*arguments)
+            except OSError as error:
+                warnings.warn(str(error), stacklevel=2)

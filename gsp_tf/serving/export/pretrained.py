@@ -1,0 +1,193 @@
+"""Folders with a model, its recipe, results and model card, to publish and to load again."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import keras
+import yaml
+
+from gsp_tf._console import to_install
+from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
+from gsp_tf._typing import PathLike
+from gsp_tf.experiment import RunFolder
+from gsp_tf.serving import RunModel
+from gsp_tf.serving._metadata import versions
+from gsp_tf.serving.export._model_card import model_card
+from gsp_tf.serving.export._served_embedder import ServedEmbedder
+from gsp_tf.serving.export.metadata import (
+    ExportMetadata,
+    check_files,
+    describe,
+    public_values,
+    without_place,
+)
+from gsp_tf.serving.export.runs import KERAS_NAME, compare, train_classes
+from gsp_tf.serving.thresholds import NAME as THRESHOLDS
+from gsp_tf.serving.thresholds import find_thresholds
+from gsp_tf.training import first_output
+
+_HUB = "hf://"
+_MODEL, _CARD, _METADATA = "model.keras", "README.md", "metadata.json"
+_FILES = (_MODEL, _CARD, _METADATA, THRESHOLDS, "recipe.yaml", "metrics.json")
+
+
+def save_pretrained(
+    model: keras.Model | RunModel | PathLike,
+    folder: PathLike,
+    license: str | None = None,
+) -> Path:
+    """Write a model to a folder to publish, with a model card that Hugging Face shows.
+
+    The folder holds `model.keras` (without the optimizer), `metadata.json` (with checksums) and
+    `README.md` (the card, which you may edit). For a run it also holds `recipe.yaml`,
+    `metrics.json` and, if the run was calibrated, `thresholds.json`: such a folder is itself a run
+    folder for `gsp-tf embed`, `index` and `search`. Folders are cut from the paths in the recipe,
+    and trackers are left out. The saved model is loaded and compared with the original before the
+    folder appears.
+
+    Args:
+        model: a run folder, its `RunModel`, or a functional or sequential Keras model from images
+            `(B, H, W, channels)` to embeddings `(B, D)`. Of a `MetricLearner` the embedder is
+            saved.
+        folder: folder to create; its name is that of the model in the card.
+        license: licence of the model, an identifier of Hugging Face such as "apache-2.0".
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileExistsError: if the folder exists.
+        FileNotFoundError: if `model` is a path and no run folder.
+        ValueError: if the model is of another kind, the run is an ensemble, its files do not
+            match, or the saved model deviates by more than 1e-5.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> embedder = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Flatten()])
+        >>> with TemporaryDirectory() as folder:
+        ...     saved = save_pretrained(embedder, f"{folder}/flat", license="apache-2.0")
+        ...     from_pretrained(saved).output_shape
+        (None, 192)
+    """
+    refuse_existing(folder)
+    if isinstance(model, keras.Model):
+        embedder, run = getattr(model, "embedder", model), None
+        if not getattr(embedder, "outputs", None):
+            raise ValueError(
+                "The model must be functional or sequential, with known inputs and outputs; "
+                f"received a {type(embedder).__name__}."
+            )
+        whole = embedder
+    else:
+        run = model if isinstance(model, RunModel) else RunModel(model)
+        whole = run.folder.learner(compile=False)  # the file of the run holds its optimizer too
+        embedder = whole.embedder
+    with new_folder(folder) as temporary:
+        whole.save(temporary / _MODEL)
+        shape = embedder.inputs[0].shape
+        compare(_outputs_of(embedder), _outputs_of(_load(temporary)), shape)
+        name = Path(folder).name
+        if run is None:
+            metadata, recipe = _of_model(embedder, name), None
+        else:
+            metadata, recipe = _of_run(run, embedder, name, temporary), run.recipe
+        metadata.with_checksums(temporary).write(temporary)
+        replace_text(temporary / _CARD, model_card(metadata, recipe, license))  # to be edited
+    return Path(folder)
+
+
+def from_pretrained(source: PathLike, revision: str | None = None) -> keras.Model:
+    """Load the embedder of a published model, an exported one or a run.
+
+    Args:
+        source: folder of `save_pretrained` or of `export_run` with the format "keras", run folder,
+            or "hf://USER/NAME", a model on Hugging Face that huggingface_hub downloads.
+        revision: branch, tag or commit of a model on Hugging Face; `None` is its main branch.
+
+    Returns:
+        Keras model from images, float `(B, S, S, channels)` with pixels in [0, 255], to embeddings.
+
+    Raises:
+        FileNotFoundError: if the folder holds no model.
+        ImportError: if huggingface_hub is needed and not installed.
+        OSError: if the download fails.
+        ValueError: if a file is damaged, or is not the one that `metadata.json` lists.
+
+    Example:
+        >>> from_pretrained("no/such/folder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder holds no model: it has no model.keras or embedder.keras.
+    """
+    folder = _folder_of(source, revision)
+    if (folder / _METADATA).is_file():
+        check_files(folder, ExportMetadata.read(folder), may_have_more=True)
+    return _load(folder)
+
+
+def _folder_of(source, revision):
+    """The folder of a source, downloaded if it is on Hugging Face."""
+    if not str(source).startswith(_HUB):
+        if revision is not None:
+            raise ValueError(f"A revision is of a model on Hugging Face; {source} is a folder.")
+        return Path(source)
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise ImportError(f"{source} needs huggingface_hub: {to_install('hub')}.") from error
+    name = str(source).removeprefix(_HUB)
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(_FILES)))
+    except Exception as error:  # connections and the hub raise all kinds
+        raise OSError(
+            f"{source} cannot be downloaded: {' '.join(str(error).split())[:300]}"
+        ) from error
+
+
+def _load(folder):
+    """The embedder in a folder."""
+    path = next((folder / n for n in (_MODEL, KERAS_NAME) if (folder / n).is_file()), None)
+    if path is None:
+        raise FileNotFoundError(f"{folder} holds no model: it has no {_MODEL} or {KERAS_NAME}.")
+    model = RunFolder.load(path)
+    return getattr(model, "embedder", model)
+
+
+def _outputs_of(embedder):
+    return lambda images: {"embedding": first_output(embedder(images, training=False))}
+
+
+def _of_run(run, embedder, name, folder):
+    """The metadata of a run; writes its recipe, results and thresholds."""
+    metrics = run.folder.metrics()
+    thresholds = find_thresholds(None, run.info, run.folder.path)
+    recipe = yaml.safe_dump(public_values(run.recipe), sort_keys=False, allow_unicode=True)
+    replace_text(folder / "recipe.yaml", recipe)
+    replace_text(folder / "metrics.json", json.dumps(metrics, indent=2) + "\n")
+    if thresholds is not None:
+        info = {"sha256": file_sha256(folder / _MODEL), "run": name}
+        ours = dataclasses.replace(run.info, **info)  # the same model in a file of its own
+        without_place(dataclasses.replace(thresholds, model=ours)).write(folder / THRESHOLDS)
+    served, classes = ServedEmbedder(embedder), train_classes(run)
+    described = describe(folder, "keras", served, run.recipe, metrics, classes, thresholds, ())
+    return dataclasses.replace(described, name=name)
+
+
+def _of_model(embedder, name):
+    """The metadata of a model without a run."""
+    (images, *_), (output, *_) = embedder.inputs, embedder.outputs
+    inputs = {"dtype": "float32", "shape": list(images.shape), "minimum": 0, "maximum": 255}
+    return ExportMetadata(
+        format="keras",
+        name=name,
+        inputs={"images": inputs},
+        outputs={"embedding": list(output.shape)},
+        preprocessing={},
+        train_classes=None,
+        metrics={},
+        recipe={},
+        thresholds=None,
+        versions=versions("keras", keras.backend.backend()),
+        sha256={},
+    )

@@ -1,0 +1,230 @@
+"""Callbacks that send a training to an experiment tracker, through the tracker's own callback."""
+
+import abc
+import contextlib
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import keras
+
+from gsp_tf._console import to_install
+from gsp_tf._names import flattened
+from gsp_tf._typing import PathLike
+
+_PARAMS_PER_CALL = 100  # MLflow's limit
+
+
+class Tracker(keras.callbacks.Callback, abc.ABC):
+    """Base of callbacks that fill a run of an experiment tracker by the tracker's own callback.
+
+    A subclass names the `package` and has `_opened`, `_log` and `_close`.
+
+    Attributes:
+        package: the package of the tracker.
+
+    Raises:
+        ImportError: if the package is not installed.
+
+    Example:
+        tracker.open("GSP, seed 0", {"learning_rate": 1e-3})
+        model.fit(batches, epochs=10, callbacks=[evaluation, tracker])
+        tracker.log_results({"test/map_at_r": 0.31})
+        tracker.close()
+    """
+
+    package = ""
+
+    def __init__(self):
+        super().__init__()
+        self._epochs = None  # the tracker's own callback while a run is open
+        if importlib.util.find_spec(self.package) is None:
+            raise ImportError(
+                f"{type(self).__name__} needs {self.package}: {to_install('trackers')}."
+            )
+
+    def open(
+        self,
+        name: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        folder: PathLike | None = None,
+    ) -> str:
+        """Opens a run of the tracker, or continues one; `fit` opens a nameless run otherwise.
+
+        Args:
+            name: name of a new run.
+            parameters: values that are shown with the run, as nested dicts.
+            run_id: a run to continue; `None` opens a new one.
+            folder: folder for the tracker's own files, if it has any.
+
+        Returns:
+            The identifier of the run, for `run_id`.
+        """
+        with self._explaining("opens no run"):
+            run_id, self._epochs = self._opened(name, dict(parameters or {}), run_id, folder)
+        return run_id
+
+    def log_results(self, metrics: Mapping[str, float]) -> None:
+        """Adds the results of an evaluation to the open run.
+
+        Args:
+            metrics: numbers by name, such as `{"test/map_at_r": 0.3}`.
+        """
+        with self._explaining("does not take the results"):
+            self._log(dict(metrics))
+
+    def close(self, status: Literal["finished", "interrupted", "failed"] = "finished") -> None:
+        """Ends the run, if one is open, and waits until the tracker has all of it.
+
+        Args:
+            status: how the training ended.
+        """
+        if self._epochs is not None:
+            self._epochs = None
+            with self._explaining("does not end its run"):
+                self._close(status)
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        if self._epochs is None:
+            self.open()
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self._epochs.set_model(self.model)
+        self._epochs.on_epoch_end(epoch, logs)
+
+    @contextlib.contextmanager
+    def _explaining(self, problem):
+        """Turns what the tracker raises into one sentence."""
+        try:
+            yield
+        except Exception as error:  # trackers and their connections raise all kinds
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise OSError(f"{self.package} {problem}: {reason}") from error
+
+    @abc.abstractmethod
+    def _opened(self, name, parameters, run_id, folder):
+        """The identifier of an open run, and the callback that sends its epochs."""
+
+    @abc.abstractmethod
+    def _log(self, metrics): ...
+
+    @abc.abstractmethod
+    def _close(self, status): ...
+
+
+class WandbTracker(Tracker):
+    """Sends a training to Weights & Biases, through its `WandbMetricsLogger`.
+
+    Each epoch's logs appear as `epoch/...`. Put the callback after those that add to the logs, such
+    as `RetrievalEvaluation`. The package and the key come from the extra `[trackers]` and
+    `wandb login`.
+
+    Args:
+        project: project of the run.
+        entity: user or team; `None` is the default of the account.
+        group: group of the run, such as the runs of several seeds.
+        mode: "online"; "offline", which keeps the run in files for `wandb sync`; or "disabled".
+            `None` takes the environment variable `WANDB_MODE`.
+
+    Raises:
+        ImportError: if the package wandb is not installed.
+
+    Example:
+        tracker = WandbTracker(project="birds")
+        tracker.open("GSP, seed 0", {"learning_rate": 1e-3})
+        model.fit(batches, epochs=10, callbacks=[evaluation, tracker])
+        tracker.log_results({"test/map_at_r": 0.31})
+        tracker.close()
+    """
+
+    package = "wandb"
+
+    def __init__(
+        self,
+        project: str = "gsp_tf",
+        entity: str | None = None,
+        group: str | None = None,
+        mode: Literal["online", "offline", "disabled"] | None = None,
+    ):
+        super().__init__()
+        self.project = project
+        self.entity = entity
+        self.group = group
+        self.mode = mode
+
+    def _opened(self, name, parameters, run_id, folder):
+        import wandb
+
+        self._run = wandb.init(
+            project=self.project,
+            entity=self.entity,
+            group=self.group,
+            mode=self.mode,
+            name=name,
+            config=parameters,
+            allow_val_change=True,  # a run that continues may have more epochs
+            id=run_id,
+            resume="allow" if run_id else None,
+            dir=folder,
+        )
+        callbacks = importlib.import_module("wandb.integration.keras")
+        return self._run.id, callbacks.WandbMetricsLogger()
+
+    def _log(self, metrics):
+        self._run.summary.update(metrics)
+
+    def _close(self, status):
+        self._run.finish(exit_code=0 if status == "finished" else 1)
+
+
+class MlflowTracker(Tracker):
+    """Sends a training to MLflow, through its `MlflowCallback`.
+
+    Put the callback after those that add to the logs, such as `RetrievalEvaluation`. The extra
+    `[trackers]` installs mlflow-skinny, which reaches a tracking server. A database or files on
+    this machine need the package mlflow.
+
+    Args:
+        experiment: experiment of the run; it is made if it does not exist.
+        tracking_uri: address of the server, or a database or folder; `None` takes the environment
+            variable `MLFLOW_TRACKING_URI`.
+
+    Raises:
+        ImportError: if the package mlflow is not installed.
+
+    Example:
+        tracker = MlflowTracker("birds", tracking_uri="http://127.0.0.1:5000")
+        tracker.open("GSP, seed 0", {"learning_rate": 1e-3})
+        model.fit(batches, epochs=10, callbacks=[evaluation, tracker])
+        tracker.log_results({"test/map_at_r": 0.31})
+        tracker.close()
+    """
+
+    package = "mlflow"
+
+    def __init__(self, experiment: str = "gsp_tf", tracking_uri: str | None = None):
+        super().__init__()
+        self.experiment = experiment
+        self.tracking_uri = tracking_uri
+
+    def _opened(self, name, parameters, run_id, folder):
+        import mlflow
+
+        if self.tracking_uri is not None:
+            mlflow.set_tracking_uri(self.tracking_uri)
+        mlflow.set_experiment(self.experiment)
+        run = mlflow.start_run(run_id=run_id, run_name=name if run_id is None else None)
+        if run_id is None:  # MLflow refuses to change parameters
+            fields = list(flattened(parameters).items())
+            for start in range(0, len(fields), _PARAMS_PER_CALL):
+                mlflow.log_params(dict(fields[start : start + _PARAMS_PER_CALL]))
+        return run.info.run_id, importlib.import_module("mlflow.keras").MlflowCallback()
+
+    def _log(self, metrics):
+        importlib.import_module("mlflow").log_metrics(metrics)
+
+    def _close(self, status):
+        of_mlflow = {"finished": "FINISHED", "interrupted": "KILLED"}
+        importlib.import_module("mlflow").end_run(of_mlflow.get(status, "FAILED"))

@@ -1,0 +1,194 @@
+"""Published models: what their folders hold, who can load them, and what is refused."""
+
+import json
+import shutil
+import sys
+
+import huggingface_hub
+import keras
+import numpy as np
+import pytest
+import yaml
+
+import gsp_tf
+from gsp_tf.experiment import RunFolder
+from gsp_tf.losses import ContrastiveLoss
+from gsp_tf.recipe import ProtocolRecipe, Recipe, load_recipe
+from gsp_tf.serving import (
+    ExportMetadata,
+    RunModel,
+    calibrate,
+    export_run,
+    find_thresholds,
+    verify_export,
+)
+from gsp_tf.training import MetricLearner
+
+METRICS = {
+    "status": "finished",
+    "num_train_images": 32,
+    "num_classes": {"train": 4, "validation": 3, "test": 3},
+    "test": {"precision_at_1": 0.75, "map_at_r": 0.123456, "num_queries": 24, "num_skipped": 0},
+    "test_intervals": {"map_at_r": [0.1, 0.2]},
+}
+
+
+@pytest.fixture(scope="module")
+def calibrated(prepared_run, tmp_path_factory):
+    """An evaluated and calibrated run, whose recipe names trackers and places of files."""
+    path = shutil.copytree(prepared_run, tmp_path_factory.mktemp("secret") / "run")
+    folder = RunFolder(path)
+    folder.update_metrics(**METRICS)
+    values = yaml.safe_load(folder.recipe_path.read_text("utf-8"))
+    values["data"] |= {"cache": "/secret/cache"}
+    values["callbacks"] = {"wandb": {"entity": "secret"}}
+    folder.recipe_path.write_text(yaml.safe_dump(values), "utf-8")
+    calibrate(path, 0.05, num_resamples=20)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def published(calibrated, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("published") / "birds"
+    assert gsp_tf.save_pretrained(calibrated.path, folder, license="apache-2.0") == folder
+    return folder
+
+
+def test_a_published_run_is_the_model(calibrated, published):
+    images = np.random.default_rng(0).uniform(0, 255, (5, 16, 16, 1)).astype("float32")
+    expected = calibrated.learner(compile=False).embedder(images)
+    for source in (published, calibrated.path):
+        found = gsp_tf.from_pretrained(source)(images)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    sizes = [path.stat().st_size for path in (published / "model.keras", calibrated.model_path)]
+    assert sizes[0] <= sizes[1]
+    with pytest.raises(
+        ValueError, match="not listed or changed.: README.md"
+    ):  # the card may change
+        verify_export(published)
+    assert ExportMetadata.read(published).name == "birds"
+    assert load_recipe(published / "recipe.yaml").pooling == calibrated.recipe().pooling
+
+
+def test_nothing_private_is_published(calibrated, published):
+    texts = [path for path in published.iterdir() if path.suffix != ".keras"]
+    assert sorted(path.name for path in texts) == [
+        *("README.md", "metadata.json", "metrics.json", "recipe.yaml", "thresholds.json"),
+    ]
+    for path in texts:
+        text = path.read_text("utf-8")
+        assert "secret" not in text and str(calibrated.path.parent) not in text, path
+
+
+def test_the_model_card(published):
+    card = huggingface_hub.ModelCard.load(published / "README.md")
+    assert (card.data.license, card.data.library_name) == ("apache-2.0", "gsp_tf")
+    assert card.data.pipeline_tag == "image-feature-extraction"
+    results = {result.metric_type: result.metric_value for result in card.data.eval_results}
+    assert results == {"precision_at_1": 0.75, "map_at_r": 0.123456}
+    for line in (
+        "| MAP@R | 12.35 | 10.00 to 20.00 |",
+        "| P@1 | 75.00 |  |",
+        "32 images of 4 classes trained the model, images of 3 classes chose it",
+        'embedder = gsp_tf.from_pretrained("hf://USER/birds")  # or a folder',
+        "(B, 16, 16, 1), pixels in [0, 255]",
+        "| pooling | gap |",
+        "2. cut out the central square, 16/18 of the shorter side wide",
+        "Licence: apache-2.0.",
+    ):
+        assert line in card.text
+
+
+def test_commands_take_a_published_folder_as_a_run(published, images, tmp_path, command):
+    folder = shutil.copytree(published, tmp_path / "birds")
+    assert command("embed", folder, images)[0] == 0
+    assert command("index", folder / "embeddings")[0] == 0
+    code, printed, _ = command("search", folder, next(images.glob("*/*.png")), "--k", "1")
+    assert code == 0 and "match" in printed  # by the thresholds of the run
+    thresholds = find_thresholds(None, RunModel(folder).info, folder)
+    assert thresholds.calibrated_on.source == "run" and thresholds.model.run == "birds"
+    assert gsp_tf.from_pretrained(folder).output_shape == (None, 8)  # other files may be there
+
+
+def test_a_model_without_a_run(tmp_path, without_tracing):
+    embedder = keras.Sequential(
+        [keras.Input((None, None, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(4)]
+    )
+    learner = MetricLearner(embedder, ContrastiveLoss())
+    folder = gsp_tf.save_pretrained(learner, tmp_path / "mine")
+    found, images = gsp_tf.from_pretrained(folder), np.ones((2, 9, 7, 3), "float32")
+    np.testing.assert_array_equal(found(images), embedder(images))
+    card = huggingface_hub.ModelCard.load(folder / "README.md")
+    assert card.data.license is None and "No licence was stated." in card.text
+    assert "(B, H, W, 3), pixels in [0, 255]" in card.text and "Evaluation" not in card.text
+    with pytest.raises(FileNotFoundError, match="mine is not a run folder"):
+        RunModel(folder)
+
+    class Subclassed(keras.Model):
+        """A model whose shapes are unknown."""
+
+    with pytest.raises(ValueError, match="functional or sequential, .* received a Subclassed"):
+        gsp_tf.save_pretrained(Subclassed(), tmp_path / "other")
+
+
+def test_a_damaged_folder_is_refused(published, tmp_path):
+    folder = shutil.copytree(published, tmp_path / "birds")
+    (folder / "README.md").write_text("My own card.")
+    gsp_tf.from_pretrained(folder)
+    whole = (folder / "model.keras").read_bytes()
+    (folder / "model.keras").write_bytes(whole[:-9])
+    with pytest.raises(ValueError, match=r"not those that metadata.json lists .*: model.keras"):
+        gsp_tf.from_pretrained(folder)
+    (folder / "model.keras").unlink()
+    with pytest.raises(ValueError, match="missing, .*: model.keras"):
+        gsp_tf.from_pretrained(folder)
+    (folder / "metadata.json").unlink()
+    with pytest.raises(FileNotFoundError, match="holds no model: it has no model.keras or"):
+        gsp_tf.from_pretrained(folder)
+    (folder / "embedder.keras").write_bytes(b"no archive")
+    with pytest.raises(ValueError, match="embedder.keras is damaged: it is not a .keras archive"):
+        gsp_tf.from_pretrained(folder)
+
+
+def test_a_model_on_hugging_face(published, tmp_path, monkeypatch):
+    """In the cache of huggingface_hub, whose own code finds it without a connection."""
+    place = tmp_path / "models--user--birds"
+    for name, commit in (("main", "a" * 40), ("v2", "b" * 40)):
+        shutil.copytree(published, place / "snapshots" / commit)
+        (place / "refs").mkdir(exist_ok=True)
+        (place / "refs" / name).write_text(commit)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    (place / "snapshots" / ("b" * 40) / "model.keras").write_bytes(b"changed")
+    assert gsp_tf.from_pretrained("hf://user/birds").output_shape == (None, 8)
+    with pytest.raises(ValueError, match="model.keras"):
+        gsp_tf.from_pretrained("hf://user/birds", revision="v2")
+    with pytest.raises(OSError, match="hf://user/cats cannot be downloaded: "):
+        gsp_tf.from_pretrained("hf://user/cats")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(
+        ImportError, match=r'hf://user/birds needs huggingface_hub: pip install "\.'
+    ):
+        gsp_tf.from_pretrained("hf://user/birds")
+
+
+def test_refusals(calibrated, published, tmp_path, command):
+    with pytest.raises(FileExistsError, match="birds exists"):
+        gsp_tf.save_pretrained(calibrated.path, published)
+    with pytest.raises(ValueError, match="A revision is of a model on Hugging Face"):
+        gsp_tf.from_pretrained(published, revision="v2")
+    RunFolder.create(tmp_path / "folds", Recipe(protocol=ProtocolRecipe("mlrc")))
+    with pytest.raises(ValueError, match="holds the models of several folds"):
+        gsp_tf.save_pretrained(tmp_path / "folds", tmp_path / "a")
+    code, _, error = command("publish", "no/such/run")
+    assert code == 1 and "no/such/run is not a run folder" in error
+    code, printed, _ = command("publish", calibrated.path, "--license", "mit")
+    assert code == 0 and "Ready to publish" in printed
+    assert (calibrated.path / "pretrained/README.md").is_file()
+
+
+def test_an_export_as_keras_is_loaded_too(calibrated, tmp_path):
+    export_run(calibrated.path, "keras", tmp_path / "keras")
+    assert gsp_tf.from_pretrained(tmp_path / "keras").output_shape == (None, 8)
+    recipe = json.loads((tmp_path / "keras/metadata.json").read_text())["recipe"]
+    assert recipe["callbacks"] == {} and recipe["data"]["cache"] == "cache"

@@ -1,0 +1,96 @@
+"""The wheel and the sdist: what is in them, and what they say about the library."""
+
+import configparser
+import email
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+import gsp_tf
+
+ROOT = Path(__file__).parents[1]
+BUILD = """
+import sys
+from setuptools import build_meta
+getattr(build_meta, f"build_{sys.argv[1]}")(sys.argv[2])
+"""
+
+
+def build(kind, source, out):
+    """The file that the build backend of pyproject.toml makes."""
+    out.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", BUILD, kind, str(out)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return next(out.glob("*.whl" if kind == "wheel" else "*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("package")
+    generated = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "gsp_tf", folder / "source/gsp_tf", ignore=generated)
+    for path in ROOT.iterdir():
+        if path.is_file() and path.name != ".git":
+            shutil.copy(path, folder / "source")
+    return build("sdist", folder / "source", folder / "dist")
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist):
+    """The wheel that is built from the sdist, as by pip where there is no wheel."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(sdist.parent, filter="data")
+    source = sdist.parent / sdist.name.removesuffix(".tar.gz")
+    with zipfile.ZipFile(build("wheel", source, sdist.parent)) as archive:
+        yield archive
+
+
+def test_the_wheel_holds_the_library_and_nothing_else(wheel):
+    ours = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "gsp_tf").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    names = set(wheel.namelist())
+    assert {name for name in names if ".dist-info/" not in name} == ours
+    assert {"gsp_tf/visual/tuning.html", "gsp_tf/recipes/demo.yaml"} <= ours
+    assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_what_the_wheel_says(wheel):
+    folder = f"gsp_tf-{gsp_tf.__version__}.dist-info"
+    metadata = email.message_from_bytes(wheel.read(f"{folder}/METADATA"))
+    assert (metadata["Name"], metadata["Version"]) == ("gsp_tf", gsp_tf.__version__)
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert (
+        metadata.get_payload(decode=True).decode().strip()
+        == (ROOT / "README.md").read_text("utf-8").strip()
+    )
+    extras = {"heif", "hub", "pretrained", "jax", "torch", "onnx", "explore", "ray"}
+    assert set(metadata.get_all("Provides-Extra")) == extras | {"trackers", "tune", "dev", "docs"}
+    assert b"gsp-tf = gsp_tf.cli:main" in wheel.read(f"{folder}/entry_points.txt")
+
+
+def test_the_sdist_holds_what_a_reader_wants(sdist):
+    with tarfile.open(sdist) as archive:
+        names = {Path(name).name for name in archive.getnames()}
+    assert {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"} <= names
+    assert {"setup.cfg", "pyproject.toml"} <= names
+
+
+def test_one_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)[1]
+    assert citation["version"] == newest == gsp_tf.__version__
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    assert config["metadata"]["version"] == "attr: gsp_tf.__version__"

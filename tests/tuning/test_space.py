@@ -1,0 +1,104 @@
+import re
+
+import optuna
+import pytest
+
+from gsp_tf.recipe import ClassRecipe, Recipe, resolved
+from gsp_tf.tuning import SearchSpace
+
+BASE = resolved(Recipe(loss=ClassRecipe("contrastive", {"negative_margin": 1.0})))
+
+
+def distributions(space):
+    """The parameters of a trial that optuna proposes."""
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    trial = study.ask()
+    values = space.suggest(trial)
+    assert space.values(trial.params) == values == space.suggest(trial)  # a trial keeps its own
+    return trial.distributions, values
+
+
+def test_ranges_and_choices_become_those_of_optuna():
+    loss = [{"name": "triplet", "margin": 0.2}, {"name": "contrastive"}]
+    fields = {
+        "training.learning_rate": {"low": 1e-5, "high": 1e-2, "log": True},
+        "embedding.dim": {"low": 16, "high": 64, "step": 16},
+        "training.schedule.name": ["constant", "cosine"],
+        "loss": loss,
+        "head": [None],
+    }
+    space = SearchSpace(fields).fitted(BASE)
+    of_optuna, values = distributions(space)
+    classes = optuna.distributions
+    assert of_optuna == {
+        "training.learning_rate": classes.FloatDistribution(1e-5, 1e-2, log=True),
+        "embedding.dim": classes.IntDistribution(16, 64, step=16),
+        "training.schedule.name": classes.CategoricalDistribution(["constant", "cosine"]),
+        "loss": classes.CategoricalDistribution(
+            ["{name: triplet, margin: 0.2}", "{name: contrastive}"]
+        ),
+        "head": classes.CategoricalDistribution([None]),
+    }
+    recipe = space.recipe(BASE, {**values, "loss": loss[0], "embedding.dim": 48})
+    assert recipe.loss.arguments["margin"] == 0.2 and recipe.embedding.dim == 48
+    assert [space.is_log(name) for name in space.names] == [True, False, False, False, False]
+
+
+def test_whole_numbers_are_integers_only_where_the_recipe_has_integers():
+    fields = {"loss.negative_margin": {"low": 0, "high": 2}, "embedding.dim": {"low": 1, "high": 9}}
+    of_optuna, _ = distributions(SearchSpace(fields).fitted(BASE))
+    assert of_optuna["loss.negative_margin"] == optuna.distributions.FloatDistribution(0, 2)
+    assert of_optuna["embedding.dim"] == optuna.distributions.IntDistribution(1, 9)
+
+
+def test_a_search_from_files_and_texts(tmp_path):
+    (tmp_path / "search.yaml").write_text("embedding.dim: [32]\nloss.margin: {low: 0.1, high: 1}")
+    space = SearchSpace.read([str(tmp_path / "search.yaml"), "embedding.dim: [16, 64]"])
+    assert space.fields == {"embedding.dim": [16, 64], "loss.margin": {"low": 0.1, "high": 1}}
+    assert SearchSpace.read(["a.b: {low: 1e-5, high: 1, log: true}"]).fields["a.b"]["low"] == 1e-5
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{}", "The search has no field"),
+        ("no/such/file.yaml", "'no/such/file.yaml' is neither a file nor a search such as"),
+        ("a: [1", "a: [1: while parsing a flow sequence"),
+        ("a: !!set {x}", "a recipe has no tags"),
+        ("embedding.dim: 3", "The search of embedding.dim: expected a list of choices, such as"),
+        ("embedding.dim: []", "must be different values, at least one"),
+        ("embedding.dim: [3, 3]", "must be different values"),
+        ("embedding.dim: {low: 3}", "such as [triplet, contrastive], or a range"),
+        ("embedding.dim: {low: 3, hihg: 4}", "hihg is not a part of a range; did you mean high?"),
+        ("embedding.dim: {low: 3, high: 3}", "low must be below high"),
+        ("embedding.dim: {low: x, high: 3}", "low, high and step must be numbers"),
+        ("embedding.dim: {low: 0, high: .inf}", "both finite"),
+        ("embedding.dim: {low: 0, high: 3, log: true}", "a range with log above 0"),
+        ("embedding.dim: {low: 1, high: 9, log: true, step: 2}", "without log"),
+        ("embedding.dim: {low: 1, high: 9, step: 0}", "step must be above 0, within the range"),
+        ("{loss: [{name: triplet}], loss.margin: [1]}", "loss and loss.margin overlap"),
+        ("data.split_seed: [1, 2]", "data.split_seed cannot be searched: it decides on which"),
+        ("data: [{image_size: 3}]", "data cannot be searched: it decides on which images"),
+        ("protocol.fold: [1, 2]", "protocol.fold cannot be searched"),
+    ],
+)
+def test_refused_searches(source, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        SearchSpace.read([source])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"embeding.dim": [3]}, "The search of embeding.dim cannot try 3: embeding is not a field"),
+        (
+            {"embedding.dim": {"low": 0, "high": 8}},
+            "cannot try 0: embedding.dim must be an integer",
+        ),
+        ({"loss.name": ["triplt"]}, "cannot try 'triplt': loss.name must be one of"),
+        ({"loss.margin": [0.1]}, "loss.margin is not an argument of contrastive"),
+    ],
+)
+def test_values_that_the_recipe_does_not_take(fields, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        SearchSpace(fields).fitted(BASE)

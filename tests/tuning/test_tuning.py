@@ -1,0 +1,282 @@
+"""Searches: which trials there are, how they end, and that they survive being stopped."""
+
+import csv
+import re
+import signal
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import processes
+import pytest
+from runs import run_command
+
+from gsp_tf.experiment import Run, RunFolder
+from gsp_tf.recipe import ProtocolRecipe, Recipe, load_recipe, save_recipe
+from gsp_tf.tuning import Tuning
+from gsp_tf.tuning._results import importance, trial_results
+
+DIM = {"embedding.dim": [4, 8, 16, 32]}
+MAP = "val_map_at_r"
+
+
+@pytest.fixture
+def training(monkeypatch):
+    """Trainings of ten epochs that only report: `values(number)` gives those of a trial."""
+    given = SimpleNamespace(values=lambda number: [0.5] * 10, statuses={}, errors={}, begun=[])
+
+    def fit(self, callbacks=()):
+        folder, number = self.folder, int(self.folder.path.name)
+        given.begun.append(number)
+        folder.start(self.recipe)
+        (folder.path / "model.keras").touch()
+        (folder.path / "checkpoint.npz").touch()
+        if number in given.errors:
+            raise given.errors[number]
+        model, reached = SimpleNamespace(stop_training=False), []
+        for callback in callbacks:
+            callback.set_model(model)
+        for epoch, value in enumerate(given.values(number)):
+            if model.stop_training:
+                break
+            reached.append(value)
+            for callback in callbacks:
+                callback.on_epoch_end(epoch, {MAP: value, "val_recall_at_1": 1 - value})
+        rows = [f"{e},{v},{1 - v}" for e, v in enumerate(reached)]
+        folder.history_path.write_text("\n".join([f"epoch,{MAP},val_recall_at_1", *rows]) + "\n")
+        folder.update_metrics(
+            status=given.statuses.get(number, "finished"),
+            untrained={MAP: 0.1, "val_recall_at_1": 0.9},
+            best_epoch=None if max(reached) < 0.1 else int(np.argmax(reached)) + 1,
+            training_seconds=1.5,
+        )
+        return self
+
+    monkeypatch.setattr(Run, "fit", fit)
+    monkeypatch.setattr(Tuning, "splits", None)
+    monkeypatch.setattr("gsp_tf.tuning._results.write_tuning_page", lambda *page: None)
+    return given
+
+
+def tuning(tmp_path, **options):
+    recipe = Recipe(name="birds")
+    return Tuning(tmp_path / "tuned", recipe, DIM, **{"sampler": "random", **options})
+
+
+def test_a_trial_has_the_objective_of_the_model_that_it_keeps(training, tmp_path):
+    curves = [[0.2, 0.6, 0.3], [0.05, 0.01], [0.3, 0.4]]
+    training.values = curves.__getitem__
+    search = tuning(tmp_path)
+    assert search.run(trials=3)
+    results = search.results()
+    assert [result.value for result in results] == [0.6, 0.1, 0.4]  # the second stays untrained
+    assert [list(result.by_epoch.values()) for result in results] == curves
+    assert [result.seconds for result in results] == [1.5] * 3
+    other = Tuning(tmp_path / "other", Recipe(), DIM, objective="val_recall_at_1")
+    other.run(trials=2)
+    assert [result.value for result in other.results()] == [pytest.approx(0.4), 0.9]
+
+
+def test_what_a_search_leaves(training, tmp_path, capsys):
+    training.values = [[0.2], [0.6], [0.4]].__getitem__
+    training.statuses = {2: "diverged"}
+    search = tuning(tmp_path)
+    search.run(trials=3)
+    best = search.results()[1]
+    recipe = load_recipe(search.path / "best.yaml")
+    assert recipe == search.best_recipe() and recipe.name == "birds"
+    assert recipe.embedding.dim == best.values["embedding.dim"]
+    rows = list(csv.DictReader((search.path / "trials.csv").open()))
+    assert [row["trial"] for row in rows] == ["0", "1", "2"]
+    assert [row[MAP] for row in rows] == ["0.2", "0.6", "0.4"]
+    assert [int(row["embedding.dim"]) for row in rows] == [
+        result.values["embedding.dim"] for result in search.results()
+    ]
+    assert rows[2]["note"] == "the loss was not finite"
+    folders = [RunFolder(search.path / f"trials/000{number}") for number in range(3)]
+    assert [folder.model_path.exists() for folder in folders] == [False, True, False]
+    assert not any(folder.checkpoint_path.exists() for folder in folders)
+    assert [folder.recipe().name for folder in folders][2] == "birds, trial 2"
+    search.show()
+    printed = capsys.readouterr().out
+    assert f"gsp-tf train {search.path / 'best.yaml'}" in " ".join(printed.split())
+
+
+def test_trials_behind_the_others_are_pruned(training, tmp_path):
+    training.values = lambda number: [0.5 - 0.3 * (number == 6)] * 10
+    search = tuning(tmp_path)
+    search.run(trials=8)
+    states = [result.state for result in search.results()]
+    assert states == ["complete"] * 6 + ["pruned"] + ["complete"]
+    assert len(search.results()[6].by_epoch) == 3  # after a quarter of ten epochs
+    assert search.results()[6].value == pytest.approx(0.2)
+    unpruned = Tuning(tmp_path / "unpruned", Recipe(), DIM, pruning=False)
+    unpruned.run(trials=7)
+    assert {result.state for result in unpruned.results()} == {"complete"}
+
+
+def test_trials_that_fail(training, tmp_path, capsys):
+    class ResourceExhaustedError(Exception):
+        """As of TensorFlow."""
+
+    training.errors = {
+        0: ValueError("embedding.dim does not divide"),
+        1: ResourceExhaustedError("OOM when allocating"),
+    }
+    search = tuning(tmp_path)
+    search.run(trials=4)
+    found = [(result.state, result.note) for result in search.results()]
+    assert found[:2] == [
+        ("failed", "embedding.dim does not divide"),
+        ("failed", "OOM when allocating"),
+    ]
+    assert [state for state, _ in found[2:]] == ["complete"] * 2
+    assert "Trial 0 failed: embedding.dim does not divide" in capsys.readouterr().err
+    training.errors = {0: OSError("the disk is full")}  # it would fail every trial
+    with pytest.raises(OSError, match="full"):
+        Tuning(tmp_path / "full", Recipe(), DIM).run(trials=2)
+    training.errors = {number: ValueError("no") for number in range(9)}
+    with pytest.raises(ValueError, match="The first 3 trials failed, the last one so: no"):
+        Tuning(tmp_path / "failing", Recipe(), DIM).run(trials=9)
+
+
+def test_an_interrupted_trial_is_the_next_one_of_a_search_that_continues(training, tmp_path):
+    training.statuses = {1: "interrupted"}
+    assert not tuning(tmp_path).run(trials=3)
+    search = Tuning(tmp_path / "tuned")
+    before = search.results()
+    assert [result.state for result in before] == ["complete", "running"]
+    training.statuses = {}
+    assert search.run(trials=3) and search.run(trials=3)
+    assert training.begun == [0, 1, 1, 2]
+    assert search.results()[1].values == before[1].values
+    assert [result.state for result in search.results()] == ["complete"] * 3
+
+
+def test_processes_share_the_trials_of_a_folder(training, tmp_path, locked_elsewhere):
+    search = tuning(tmp_path)
+    search.run(trials=1)
+    with pytest.raises(KeyboardInterrupt):
+        training.errors = {1: KeyboardInterrupt()}
+        search.run(trials=2)
+    training.errors = {}
+    with locked_elsewhere(search.path / "trials/0001"):  # its process lives
+        search.run(trials=3)
+        assert [result.state for result in search.results()] == ["complete", "running", "complete"]
+    search.run(trials=3)
+    assert training.begun == [0, 1, 2, 1]
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_values_do_not_depend_on_the_process(training, tmp_path, sampler):
+    fields = {"training.learning_rate": {"low": 1e-5, "high": 1e-2, "log": True}, **DIM}
+    training.values = lambda number: [0.1 + 0.01 * (number * 7 % 5)]
+    found = []
+    for name, calls in (("whole", [11]), ("parts", [2, 11])):
+        search = Tuning(tmp_path / name, Recipe(), fields, sampler=sampler)
+        for count in calls:
+            search.run(trials=count)
+            search = Tuning(tmp_path / name)
+        found.append([result.values for result in search.results()])
+    assert found[0] == found[1]
+    rates = [values["training.learning_rate"] for values in found[0]]
+    assert len(set(rates)) == 11
+
+
+KILLED = """
+import os, signal, sys
+from gsp_tf.cli import main
+from gsp_tf.training import StopOnNaN
+from runs import eagerly
+
+left = 5  # steps: two of the first trial, and the third of the second
+def on_train_batch_end(self, batch, logs=None, original=StopOnNaN.on_train_batch_end):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    original(self, batch, logs)
+
+StopOnNaN.on_train_batch_end = on_train_batch_end
+with eagerly():
+    main(["tune", *sys.argv[1:]])
+"""
+
+
+def test_a_killed_search_goes_on_and_never_looks_at_the_test_classes(
+    write_recipe, without_tracing, tmp_path, capsys
+):
+    recipe = write_recipe("training: {epochs: 3, steps_per_epoch: 1}")
+    path, search = tmp_path / "a {search}?", "loss.temperature: {low: 0.05, high: 1, log: true}"
+    begin = (recipe, "--search", search, "--out", path, "--trials", "3")
+    killed = processes.run(KILLED, *begin)
+    assert killed.returncode == -signal.SIGKILL, killed.output
+    second = RunFolder(path / "trials/0001")
+    assert len(second.history()[MAP]) == 1
+    (before,) = [r.values for r in Tuning(path).results() if r.state == "running"]
+    assert run_command("tune", "--resume", path, "--trials", "2") == 0
+    printed = capsys.readouterr().out
+    assert "Epoch 2/3" in printed and "Epoch 1/3" not in printed  # from the checkpoint
+    results = Tuning(path).results()
+    assert [result.state for result in results] == ["complete"] * 2
+    assert results[1].values == before
+    assert "Search for digits" in (path / "report.html").read_text()
+    for number in range(2):
+        folder = RunFolder(path / f"trials/000{number}")
+        assert len(folder.history()[MAP]) == 3
+        assert "test" not in folder.metrics() and not folder.embeddings_path.exists()
+    best = max(results, key=lambda result: result.value)
+    found = load_recipe(path / "best.yaml").loss.arguments["temperature"]
+    assert found == best.values["loss.temperature"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "test_map_at_r"}, "The objective is a metric of the validation classes"),
+        ({"search": {}}, "The search has no field"),
+        ({"protocol": "conventional"}, "the test classes choose the model"),
+        ({"protocol": "mlrc"}, "give protocol.fold"),
+    ],
+)
+def test_refused_searches(tmp_path, options, message):
+    protocol = ProtocolRecipe(options.pop("protocol", "fractions"))
+    with pytest.raises(ValueError, match=message):
+        Tuning(tmp_path / "tuned", Recipe(protocol=protocol), **{"search": DIM, **options})
+    assert not (tmp_path / "tuned").exists()
+
+
+def test_refused_folders_and_metrics(training, tmp_path, monkeypatch, capsys):
+    with pytest.raises(FileNotFoundError, match="holds no search: it has no tuning.yaml"):
+        Tuning(tmp_path)
+    with pytest.raises(
+        ValueError, match="The first 3 trials failed, .*is one of val_map_at_r, val"
+    ):
+        tuning(tmp_path, objective="val_nmi").run(trials=3)
+    with pytest.raises(FileExistsError, match="gsp-tf tune --resume"):
+        tuning(tmp_path)
+    (tmp_path / "tuned/tuning.yaml").write_text("search: 3")
+    with pytest.raises(ValueError, match="tuning.yaml is damaged"):
+        Tuning(tmp_path / "tuned")
+    save_recipe(Recipe(), tmp_path / "recipe.yaml")
+    assert run_command("tune", "--resume", tmp_path, "--objective", "val_nmi") == 1
+    assert "--resume takes all but --trials from the folder" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert run_command("tune", tmp_path / "recipe.yaml", "--search", "embedding.dim: [8]") == 1
+    assert re.search(r'needs optuna: pip install "\.\[tune\]"', capsys.readouterr().err)
+
+
+def test_importance_of_fields(training, tmp_path):
+    fields = {"training.learning_rate": {"low": 0.01, "high": 1.0}, **DIM}
+    search = Tuning(tmp_path / "tuned", Recipe(), fields, sampler="random", pruning=False)
+    assert search.results() == []
+    search.path.mkdir()
+    study = search._study()
+    for _ in range(12):
+        trial = study.study.ask()
+        values = search.space.suggest(trial)
+        study.study.tell(trial, values["training.learning_rate"])
+    results = trial_results(study, search.space)
+    found = importance(study, results)
+    assert found["training.learning_rate"] > 0.8 > found["embedding.dim"]
+    assert importance(study, results[:9]) is None

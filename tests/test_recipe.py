@@ -218,7 +218,8 @@ def test_the_name_of_several_files(write):
         ),
         ("training: {optimizer: lyon}", "optimizer must be one of adadelta, .*, received lyon"),
         (
-            "training: {optimizer: schedule_free_adamw}\ntrainer: ccp\nloss: {name: contrastive}",
+            "training: {optimizer: schedule_free_adamw, patience: null}\ntrainer: ccp\n"
+            "loss: {name: contrastive}",
             "training.optimizer must be another with trainer=ccp",
         ),
         (

@@ -1,7 +1,7 @@
 """The typed description of one experiment, and its form on disk (YAML)."""
 
 from gsp_tf.recipe._backbone import BackboneRecipe, LoRARecipe
-from gsp_tf.recipe._classes import BRANCHES, has_branches, num_groups, parameters, resolved
+from gsp_tf.recipe._classes import BRANCHES, has_branches, num_groups, parameters
 from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe
 from gsp_tf.recipe._files import (
     add_recipe_arguments,
@@ -12,6 +12,7 @@ from gsp_tf.recipe._files import (
     recipe_values,
     save_recipe,
 )
+from gsp_tf.recipe._resolved import resolved
 from gsp_tf.recipe._sections import (
     ClassRecipe,
     DataRecipe,

@@ -61,8 +61,7 @@ def test_a_stopped_run_ends_as_if_it_had_not_been(tuned, tmp_path, monkeypatch):
             original(callback, epoch, logs)
 
         patch.setattr(_training.RetrievalEvaluation, "on_epoch_end", stop)
-        patch.setattr(Run, "evaluate", lambda run: None)
-        stopped = train(Run(tmp_path / "stopped", tuned.recipe))
+        stopped = train(Run(tmp_path / "stopped", tuned.recipe), "fit")
     assert (stopped.status, stopped.folder.metrics()["epochs"]) == ("interrupted", 2)
     resumed = train(Run(tmp_path / "stopped"), "resume")
     assert resumed.folder.history() == tuned.folder.history()

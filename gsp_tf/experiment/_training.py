@@ -27,6 +27,7 @@ from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import FeatureInputs, ImageInputs
 from gsp_tf.experiment._optimizer import plateau_callbacks
 from gsp_tf.experiment._warm_up import warm_up
+from gsp_tf.experiment.frozen import GAINS
 from gsp_tf.experiment.model import (
     FROZEN,
     adapt_prototypes,
@@ -44,6 +45,8 @@ from gsp_tf.training import (
     StopOnNaN,
     epoch_of,
 )
+
+_ENDS = ("", "_intervals")
 
 
 class Training:
@@ -115,9 +118,8 @@ class Training:
         self._check_same_training_images()
         save_recipe(self.recipe, self.folder.recipe_path)
         self.folder.cut_history(self.start_epoch)
-        self.folder.update_metrics(
-            without=["test", "test_intervals", "gain", "gain_intervals"], status="running"
-        )
+        outdated = [f"{name}{end}" for name in ("test", *GAINS.values()) for end in _ENDS]
+        self.folder.update_metrics(without=outdated, status="running")
         if self.recipe.data.feature_cache is not None:  # the checkpoint lacks the frozen part
             saved = self.folder.learner(compile=False).embedder.get_layer(FROZEN)
             self.embedder.get_layer(FROZEN).set_weights(saved.get_weights())

@@ -25,8 +25,9 @@ class RunFolder:
     The files are `recipe.yaml` (the resolved recipe), `model.keras` (the best learner: embedder,
     losses and optimizer), `checkpoint.npz` (the state of unfinished training), `history.csv` (the
     training history), `metrics.json` (the results), `test_embeddings.npz` (the evaluated
-    embeddings), `frozen.npz` (the metrics of each query before training), `logs` (TensorBoard
-    logs), `trackers.json` (the runs of experiment trackers) and `report.html` (the report page).
+    embeddings), `frozen.npz` and `head.npz` (the metrics of each query before training, alone and
+    with a linear head), `logs` (TensorBoard logs), `trackers.json` (the runs of experiment
+    trackers) and `report.html` (the report page).
 
     Args:
         path: the folder.
@@ -45,6 +46,7 @@ class RunFolder:
         self.metrics_path = self.path / "metrics.json"
         self.embeddings_path = self.path / "test_embeddings.npz"
         self.frozen_path = self.path / "frozen.npz"
+        self.head_path = self.path / "head.npz"
         self.logs_path = self.path / "logs"
         self.trackers_path = self.path / "trackers.json"
         self.report_path = self.path / "report.html"

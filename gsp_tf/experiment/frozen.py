@@ -1,5 +1,6 @@
-"""The network that a run starts from, measured without training, and what training adds."""
+"""The network that a run starts from, alone and with a linear head, and what training adds."""
 
+import functools
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -7,6 +8,8 @@ from dataclasses import replace
 
 import keras
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.covariance import LedoitWolf
 
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
@@ -18,9 +21,13 @@ from gsp_tf.experiment.model import build_backbone, build_embedder
 from gsp_tf.layers import L2Normalization
 from gsp_tf.recipe import Recipe
 from gsp_tf.training import embed
-from gsp_tf.visual import display_name
+from gsp_tf.visual import class_by_class, display_name
 
 _LABELS = "labels"
+_FITTED = 10_000
+"""Most training images that a linear head is fitted to."""
+GAINS = {"frozen": "gain", "head": "gain_over_head"}
+"""Entries of `metrics.json` for what a run is compared with, and for the differences."""
 ADVICE = "docs/finetuning.md says what to change."
 
 
@@ -30,16 +37,14 @@ def _is_pretrained(recipe):
     return weights and recipe.trainer != "classification"
 
 
+def baseline_names(recipe: Recipe) -> dict[str, str]:
+    """The names in tables of what a run is compared with, by their entries of `metrics.json`."""
+    name = frozen_name(recipe)
+    return {"frozen": name, "head": f"{name}, linear head"}
+
+
 def frozen_name(recipe: Recipe) -> str:
-    """The name of the metrics of `frozen_metrics` in tables.
-
-    Args:
-        recipe: the recipe.
-
-    Example:
-        >>> frozen_name(Recipe())
-        'frozen network'
-    """
+    """The name of the metrics of `frozen_metrics` in tables."""
     return "frozen network" if recipe.initial_run is None else "initial run"
 
 
@@ -65,17 +70,66 @@ def frozen_metrics(recipe: Recipe, splits: Splits | None = None) -> RankingMetri
         >>> sorted(frozen_metrics(recipe).means())[:2]
         ['map_at_1', 'map_at_2']
     """
-    splits = load_splits(recipe) if splits is None else splits
-    model = _frozen_network(recipe, splits.test.channels)
-    searched = []
-    for name, images in (("test", splits.test), ("gallery", splits.gallery)):
-        if images is None:
-            searched += [None, None]
-            continue
-        batches = evaluation_batches(recipe, images)
-        description = f"Embedding the {name} images by the {frozen_name(recipe)}"
-        searched += embed(model, show_progress(batches, description, len(batches)))
-    return ranking_metrics(*searched, at=recipe.evaluation.recall_at)
+    return _FrozenNetwork(recipe, load_splits(recipe) if splits is None else splits).metrics()
+
+
+class _FrozenNetwork:
+    """The network that a recipe starts from; it embeds the test images once."""
+
+    def __init__(self, recipe, splits):
+        self.recipe, self.splits = recipe, splits
+
+    @functools.cached_property
+    def _model(self):
+        return _frozen_network(self.recipe, self.splits.test.channels)
+
+    def _embed(self, images, name, indices=None):
+        batches = evaluation_batches(self.recipe, images, indices)
+        description = f"Embedding the {name} images by the {frozen_name(self.recipe)}"
+        return embed(self._model, show_progress(batches, description, len(batches)))
+
+    @functools.cached_property
+    def _searched(self):
+        """Embeddings and labels of the test images, and of the gallery if there is one."""
+        found = []
+        for name, images in (("test", self.splits.test), ("gallery", self.splits.gallery)):
+            found += [None, None] if images is None else self._embed(images, name)
+        return found
+
+    def metrics(self):
+        """The metrics of its embeddings."""
+        return ranking_metrics(*self._searched, at=self.recipe.evaluation.recall_at)
+
+    def head_metrics(self):
+        """The metrics with a linear head that is fitted to the training images."""
+        images = self.splits.train
+        chosen = np.sort(class_by_class(images.labels, seed=0)[:_FITTED])
+        head = _linear_head(*self._embed(images, "training", chosen))
+        queries, labels, references, reference_labels = self._searched
+        references = None if references is None else head(references)
+        searched = head(queries), labels, references, reference_labels
+        return ranking_metrics(*searched, at=self.recipe.evaluation.recall_at)
+
+
+def _linear_head(features, labels):
+    """The linear map after which features spread alike in all directions within their classes."""
+    # Hatch et al., "Within-class covariance normalization for SVM-based speaker recognition",
+    # Interspeech 2006, with the shrinkage of Ledoit and Wolf: there may be more dimensions than
+    # images. Distances after it are those of Mahalanobis by the covariance within classes.
+    mean = features.mean(axis=0)
+    _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(sizes), len(mean)))
+    np.add.at(sums, classes, features)
+    within = LedoitWolf(assume_centered=True).fit(features - (sums / sizes[:, None])[classes])
+    spread = within.covariance_ + np.finfo("float32").eps * np.eye(len(mean))
+    lower = cholesky(spread, lower=True)
+
+    def head(inputs):
+        outputs = solve_triangular(lower, (inputs - mean).T, lower=True).T
+        lengths = np.linalg.norm(outputs, axis=1, keepdims=True)
+        return (outputs / np.maximum(lengths, np.finfo("float32").tiny)).astype("float32")
+
+    return head
 
 
 def _frozen_network(recipe, channels):
@@ -92,25 +146,32 @@ def _frozen_network(recipe, channels):
     return keras.Model(backbone.input, L2Normalization()(pooling()(features)))
 
 
-def kept_frozen_metrics(run) -> RankingMetrics | None:
-    """`frozen_metrics` of the test images of a run, computed once; None for random weights."""
+def kept_baselines(run) -> dict[str, RankingMetrics]:
+    """The metrics that a run is compared with, computed once; none for random weights."""
     if not _is_pretrained(run.recipe):
-        return None
-    path = run.folder.frozen_path
-    found = _read(path, run.splits.test.labels)
-    if found is not None:
-        return found
+        return {}
+    network, folder = _FrozenNetwork(run.recipe, run.splits), run.folder
     try:
-        found = frozen_metrics(run.recipe, run.splits)
+        return {
+            "frozen": _kept(folder.frozen_path, run.splits.test.labels, network.metrics),
+            "head": _kept(folder.head_path, run.splits.test.labels, network.head_metrics),
+        }
     except (ImportError, OSError, ValueError) as error:  # the weights may be elsewhere by now
         warnings.warn(
-            f"The network that the training of {run.folder.path} started from is not there to "
+            f"The network that the training of {folder.path} started from is not there to "
             f"compare with: {reason(error)}",
             stacklevel=2,
         )
-        return None
-    with replacing(path) as temporary:
-        np.savez(temporary, **found.values, **{_LABELS: found.labels})
+        return {}
+
+
+def _kept(path, labels, measure):
+    """Metrics from a file, or measured and kept there."""
+    found = _read(path, labels)
+    if found is None:
+        found = measure()
+        with replacing(path) as temporary:
+            np.savez(temporary, **found.values, **{_LABELS: found.labels})
     return found
 
 
@@ -125,25 +186,31 @@ def _read(path, labels):
         return None
 
 
-def gain_entries(tuned: RankingMetrics, frozen: RankingMetrics, names: list[str]) -> dict:
-    """Entries of `metrics.json`: the frozen network, and the differences that training made."""
+def gain_entries(
+    tuned: RankingMetrics, baselines: Mapping[str, RankingMetrics], names: list[str]
+) -> dict:
+    """Entries of `metrics.json`: the baselines, and the differences of a trained model to them."""
     entries = {}
-    for key, metrics in (("frozen", frozen), ("gain", tuned.minus(frozen))):
-        means = {name: found for name, found in metrics.means().items() if name in names}
-        entries[key] = {name: found.value for name, found in means.items()}
-        entries[f"{key}_intervals"] = {
-            name: [found.low, found.high] for name, found in means.items() if np.isfinite(found.low)
-        }
+    for key, gain in GAINS.items():
+        for entry, metrics in ((key, baselines[key]), (gain, tuned.minus(baselines[key]))):
+            means = {name: found for name, found in metrics.means().items() if name in names}
+            entries[entry] = {name: found.value for name, found in means.items()}
+            entries[f"{entry}_intervals"] = {
+                name: [found.low, found.high]
+                for name, found in means.items()
+                if np.isfinite(found.low)
+            }
     return entries
 
 
-def gain_of(recipe: Recipe, metrics: Mapping) -> tuple[str, Estimate] | None:
+def gain_of(recipe: Recipe, metrics: Mapping, over: str = "frozen") -> tuple[str, Estimate] | None:
     """The metric that chooses the model and what training added to it, from `metrics.json`."""
     name = "precision_at_1" if recipe.monitor == "val_recall_at_1" else "map_at_r"
-    if name not in metrics.get("gain", {}):
+    gain = GAINS[over]
+    if name not in metrics.get(gain, {}):
         return None
-    ends = metrics["gain_intervals"].get(name, (np.nan, np.nan))
-    return name, Estimate(metrics["gain"][name], *ends)
+    ends = metrics[f"{gain}_intervals"].get(name, (np.nan, np.nan))
+    return name, Estimate(metrics[gain][name], *ends)
 
 
 def helped(gain: Estimate) -> bool:
@@ -151,24 +218,43 @@ def helped(gain: Estimate) -> bool:
     return min(gain.value, np.nan_to_num(gain.low, nan=gain.value)) > 0
 
 
+def training_paid(recipe: Recipe, metrics: Mapping) -> bool:
+    """Whether training is better than each baseline, or was not compared."""
+    gains = [gain_of(recipe, metrics, key) for key in GAINS]
+    return all(found is None or helped(found[1]) for found in gains)
+
+
 def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
-    """What training added to the network that it started from, in a sentence or two."""
+    """What training added to the network that it started from, in a few sentences."""
     found = gain_of(recipe, metrics)
     if found is None:
         return None
     name, gain = found
     queries = f"over the same {metrics['test']['num_queries']:,} queries"
-    difference = f"{100 * gain.value:+.1f}"
     if np.isfinite(gain.low):
-        difference += f" [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
         queries += " (95 % interval from resampled classes)"
     shown = "Recall@1" if name == "precision_at_1" else display_name(name)
     fact = (
         f"{shown} is {100 * metrics['test'][name]:.1f} %, and that of the {frozen_name(recipe)} is "
-        f"{100 * metrics['frozen'][name]:.1f} %: a difference of {difference} points {queries}."
+        f"{100 * metrics['frozen'][name]:.1f} %: a difference of {_points(gain)} {queries}."
     )
-    if helped(gain):
+    of_head = gain_of(recipe, metrics, "head")[1]
+    fact += (
+        f" With a linear head that is computed from the training images it is "
+        f"{100 * metrics['head'][name]:.1f} %, a difference of {_points(of_head)}."
+    )
+    if training_paid(recipe, metrics):
         return f"Training made retrieval better. {fact}"
-    is_worse = max(gain.value, np.nan_to_num(gain.high, nan=gain.value)) < 0
-    judged = "made retrieval worse" if is_worse else "is not shown to make retrieval better"
+    if helped(gain):
+        judged = "made retrieval better, but not better than a linear head does"
+    elif max(gain.value, np.nan_to_num(gain.high, nan=gain.value)) < 0:
+        judged = "made retrieval worse"
+    else:
+        judged = "is not shown to make retrieval better"
     return f"Training {judged}. {fact} {ADVICE}"
+
+
+def _points(gain):
+    """A difference in percentage points, with its interval."""
+    ends = f" [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]" if np.isfinite(gain.low) else ""
+    return f"{100 * gain.value:+.1f}{ends} points"

@@ -8,7 +8,7 @@ import numpy as np
 
 from gsp_tf._typing import PathLike
 from gsp_tf.data import evaluation_image
-from gsp_tf.experiment.frozen import frozen_name, gain_text
+from gsp_tf.experiment.frozen import baseline_names, gain_text
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
 
@@ -121,10 +121,12 @@ def _summarize(run, images):
 
 
 def _baselines(recipe, metrics):
-    """Metrics and intervals of the network before training, by its name."""
-    if "frozen" not in metrics:
-        return {}
-    return {frozen_name(recipe): (metrics["frozen"], metrics["frozen_intervals"])}
+    """Metrics and intervals of what a run is compared with, by its name."""
+    return {
+        name: (metrics[key], metrics[f"{key}_intervals"])
+        for key, name in baseline_names(recipe).items()
+        if key in metrics
+    }
 
 
 def _by_image(indices, maps):

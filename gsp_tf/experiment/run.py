@@ -26,7 +26,7 @@ from gsp_tf.experiment._trackers import Trackers
 from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.frozen import gain_entries, gain_of, gain_text, helped, kept_frozen_metrics
+from gsp_tf.experiment.frozen import gain_entries, gain_text, kept_baselines, training_paid
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe, resolved
@@ -205,9 +205,9 @@ class Run:
 
         Writes `metrics.json` and `test_embeddings.npz`. Under `test_intervals`, `metrics.json` has
         the 95 % intervals of the metrics of retrieval, from resampled classes. After training from
-        pretrained weights, it has those of `frozen_metrics` under `frozen`, and what training added
-        to them under `gain`. If the loss was `MatryoshkaLoss`, it has the metrics of each prefix
-        under `test_by_dim`.
+        pretrained weights, it has those of `frozen_metrics` under `frozen`, those with a linear
+        head under `head`, and what training added under `gain` and `gain_over_head`. If the loss
+        was `MatryoshkaLoss`, it has the metrics of each prefix under `test_by_dim`.
 
         Returns:
             dict of `retrieval_metrics`. With evaluation.clustering in the recipe also
@@ -225,15 +225,15 @@ class Run:
             embedded = embed_test_images(self)
             ranking = ranking_metrics(*embedded[:4], at=self.recipe.evaluation.recall_at)
             metrics, intervals = test_metrics(ranking, embedded, self.recipe.evaluation)
-            frozen = kept_frozen_metrics(self)
+            baselines = kept_baselines(self)
             if self.recipe.trainer == "classification":
                 classifier = self.learner.embedding_loss
                 share = accuracy(classifier, embedded.queries, embedded.query_labels)
                 metrics = {"accuracy": share, **metrics}
             entries = {"num_classes": self._num_classes(), "test": metrics}
             entries["test_intervals"] = intervals
-            if frozen is not None:
-                entries |= gain_entries(ranking, frozen, list(intervals or metrics))
+            if baselines:
+                entries |= gain_entries(ranking, baselines, list(intervals or metrics))
             wrapper = self.recipe.loss_wrapper
             if wrapper is not None and wrapper.name == "matryoshka":
                 dims = wrapper.arguments["dims"]
@@ -289,8 +289,7 @@ class Run:
         print_results([self])
         _print_weights(self.folder.metrics().get("pooling_weights"))
         print(f"Report: {self.report()}")
-        found = gain_of(self.recipe, self.folder.metrics())
-        if found is not None and not helped(found[1]):
+        if not training_paid(self.recipe, self.folder.metrics()):
             print(gain_text(self.recipe, self.folder.metrics()))
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._console import counted
-from gsp_tf.experiment.frozen import frozen_name
+from gsp_tf.experiment.frozen import baseline_names
 from gsp_tf.visual import display_name
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def print_results(runs: "Sequence[Run]"):
         table.add_column(display_name(name).replace("Recall", "R"), justify="right")
     rows = {}  # the runs of a protocol start from the same network
     for run, result in zip(runs, results, strict=True):
-        if "frozen" in result:
-            rows[_cells(result["frozen"], columns)] = frozen_name(run.recipe)
+        names = baseline_names(run.recipe)
+        rows |= {_cells(result[key], columns): names[key] for key in names if key in result}
     for cells, name in rows.items():
         table.add_row(name, *cells)
     for run, result in zip(runs, results, strict=True):

@@ -241,7 +241,8 @@ def tuning(table):
 
 
 def gain_rows(variant, seed, folder):
-    """Rows of `records.write`: what a run has more than the frozen network, query by query.
+    """Rows of `records.write`: what a run has more than the frozen network, and than a linear head
+    on it, query by query.
 
     Args:
         variant: name of the row.
@@ -251,6 +252,7 @@ def gain_rows(variant, seed, folder):
     metrics = folder.metrics()
     low, high = metrics["gain_intervals"]["map_at_r"]
     found = {"gain": metrics["gain"]["map_at_r"], "gain from": low, "gain to": high}
+    found["over a linear head"] = metrics["gain_over_head"]["map_at_r"]
     return [(variant, seed, quantity, 100 * value) for quantity, value in found.items()]
 
 

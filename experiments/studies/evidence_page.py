@@ -38,7 +38,7 @@ TITLES = {
 PLAIN = ("zero_shot", "average_pooling_plane")  # tables with quantities of their own
 COLUMNS = {
     "ccp": ("best step",),
-    "tuning": ("gain", "gain from", "gain to", "best step"),
+    "tuning": ("gain", "gain from", "gain to", "over a linear head", "best step"),
     "dose": ("μ", "ε", "weight on the object", "deviation of weights"),
 }
 NAMES = {

@@ -11,6 +11,7 @@ from gsp_tf.experiment._optimizer import (
     plateau_callbacks,
 )
 from gsp_tf.recipe import BackboneRecipe, Recipe, ScheduleRecipe, TrainingRecipe
+from gsp_tf.training import Checkpoint, epoch_of
 
 
 def rates(recipe, epochs):
@@ -96,6 +97,41 @@ def test_every_optimizer_of_the_list_takes_the_fields(name):
     assert not build_warmup_optimizer(recipe, []).use_ema  # the averages begin after it
     plain = build_optimizer(TrainingRecipe(optimizer="muon"))
     assert plain.weight_decay is plain.adam_weight_decay is None
+
+
+@pytest.mark.parametrize("name", NAMES["optimizer"])
+def test_every_optimizer_continues_after_a_stop(name, tmp_path):
+    """Its state is in the checkpoint; a factor of 0 holds weights, and the others move."""
+    recipe = TrainingRecipe(
+        optimizer=name,
+        learning_rate=0.01,
+        learning_rate_multipliers={"held": 0.0},
+        weight_decay=0.1,
+        ema_momentum=0.0 if name == "schedule_free_adamw" else 0.5,
+        gradient_accumulation_steps=2,
+    )
+    points = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")
+
+    def fitted(seed, callbacks=(), first_epoch=0, epochs=3):
+        keras.utils.set_random_seed(seed)
+        layers = [keras.layers.Dense(4, name="held"), keras.layers.Dense(4, name="moving")]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        model.compile(build_optimizer(recipe), "mse", run_eagerly=True)
+        model.optimizer.build(model.trainable_variables)
+        before = [variable.numpy() for variable in model.variables]
+        options = {"batch_size": 2, "shuffle": False, "callbacks": list(callbacks), "verbose": 0}
+        model.fit(points, points, initial_epoch=first_epoch, epochs=epochs, **options)
+        return before, model
+
+    before, whole = fitted(seed=0)
+    moved = [not np.array_equal(b, v) for b, v in zip(before, whole.variables, strict=True)]
+    assert moved[:4] == [False, False, True, True]
+    path = tmp_path / "state.npz"
+    fitted(seed=0, callbacks=[Checkpoint(path)], epochs=2)
+    start = epoch_of(path)
+    _, resumed = fitted(seed=9, callbacks=[Checkpoint(path, resume=True)], first_epoch=start)
+    for ours, theirs in zip(resumed.variables, whole.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_arguments_of_an_optimizer():

@@ -3,6 +3,7 @@ import importlib
 import numpy as np
 import pytest
 
+from gsp_tf.experiment import RunFolder
 from gsp_tf.recipe import load_recipe
 
 
@@ -158,3 +159,18 @@ def test_weights_on_the_objects_are_those_of_gsp(script, cluttered, tmp_path, mo
     ((variant, seed, quantity, share),) = script.weight_rows("gsp", 0, Run(cluttered))
     assert (variant, seed, quantity) == ("gsp", 0, "weight on the object")
     np.testing.assert_allclose(share, (17 / 24) ** 2, atol=0.2)
+
+
+def test_gains_are_in_points(script, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.update_metrics(
+        gain={"map_at_r": 0.02},
+        gain_intervals={"map_at_r": [0.01, 0.04]},
+        gain_over_head={"map_at_r": -0.03},
+    )
+    rows = script.gain_rows("tuning_c2-lora", 1, folder)
+    assert [row[:3] for row in rows] == [
+        ("tuning_c2-lora", 1, name)
+        for name in ("gain", "gain from", "gain to", "over a linear head")
+    ]
+    assert [row[3] for row in rows] == pytest.approx([2.0, 1.0, 4.0, -3.0])

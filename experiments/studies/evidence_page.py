@@ -51,13 +51,13 @@ NAMES = {
     "gsp-zs-program-0.1": "GSP + L_ZS as in the program, λ 0.1", "gsp-0.1-10": "GSP, μ 0.1, ε 10",
     "gsp-0.5-10": "GSP, μ 0.5, ε 10", "gsp-0.2-2": "GSP, μ 0.2, ε 2",
     "gsp-0.2-50": "GSP, μ 0.2, ε 50", "gsp-16-prototypes": "GSP, 16 prototypes",
-    "gsp-after": "GSP before the linear map", "head": "head alone", "lora": "LoRA, rank 8",
-    "full": "whole network", "full-warm-up": "whole network, warm-up",
-    "full-decay": "whole network, layer-wise rates", "full-averages": "whole network, averages",
-    "full-all": "whole network, all three",
+    "gsp-after": "GSP before the linear map", "fast": "heads at ten times the rate",
+    "head": "head alone", "lora": "LoRA, rank 8", "full": "whole network",
+    "full-warm-up": "whole network, warm-up", "full-decay": "whole network, layer-wise rates",
+    "full-averages": "whole network, averages", "full-all": "whole network, all three",
 }  # fmt: skip
 BASELINES = {"ccp": "plain", "tuning": "full"}
-OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap"}
+OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap", "cars_agrouping-fast": "cars_pnca-gap"}
 
 
 def interval(first, second, confidence=0.95):

@@ -39,8 +39,7 @@ def _is_pretrained(recipe):
 
 def baseline_names(recipe: Recipe) -> dict[str, str]:
     """The names in tables of what a run is compared with, by their entries of `metrics.json`."""
-    name = frozen_name(recipe)
-    return {"frozen": name, "head": f"{name}, linear head"}
+    return {"frozen": frozen_name(recipe), "head": "with a linear head"}
 
 
 def frozen_name(recipe: Recipe) -> str:

@@ -357,7 +357,7 @@ def test_more_epochs_that_change_nothing_are_refused(
 
 def test_a_run_starts_from_the_model_of_another(trained, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Run, "show", lambda self: None)
-    monkeypatch.setattr(Run, "_complete", lambda self, trackers: None)
+    monkeypatch.setattr(Run, "evaluate", lambda self: None)
     monkeypatch.setattr("keras.Model.fit", lambda *arguments, **keywords: None)
     first, second = RunFolder(trained.path), RunFolder(tmp_path / "second")
     start = ["train", trained.recipe, "--initial_run", first.path, "--run", second.path]

@@ -82,7 +82,7 @@ def _rate(recipe):
     if schedule.name == "cosine":
         steps = (recipe.epochs - recipe.warmup_epochs) * recipe.steps_per_epoch - rising
         alpha = (schedule.minimum or 0.0) / rate
-        return schedules.CosineDecay(0.0 if rising else rate, steps, alpha, **warm_up)
+        return schedules.CosineDecay(0.0 if rising else rate, max(1, steps), alpha, **warm_up)
     if rising:  # then a cosine between equal rates
         return schedules.CosineDecay(0.0, decay_steps=1, alpha=1.0, **warm_up)
     return rate

@@ -4,9 +4,7 @@ import functools
 import warnings
 import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
 
-import keras
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import LedoitWolf
@@ -14,11 +12,12 @@ from sklearn.covariance import LedoitWolf
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
+from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment.data import Splits, evaluation_batches, load_splits
 from gsp_tf.experiment.errors import reason
-from gsp_tf.experiment.model import build_backbone, build_embedder
-from gsp_tf.layers import L2Normalization
+from gsp_tf.experiment.model import build_embedder
+from gsp_tf.experiment.pretrained import frozen_recipe
 from gsp_tf.recipe import Recipe
 from gsp_tf.training import embed
 from gsp_tf.visual import class_by_class, display_name
@@ -26,6 +25,8 @@ from gsp_tf.visual import class_by_class, display_name
 _LABELS = "labels"
 _FITTED = 10_000
 """Most training images that a linear head is fitted to."""
+_FEW = 10
+"""Classes, of which fewer are a poor sample to resample."""
 GAINS = {"frozen": "gain", "head": "gain_over_head"}
 """Entries of `metrics.json` for what a run is compared with, and for the differences."""
 ADVICE = "docs/finetuning.md says what to change."
@@ -34,7 +35,7 @@ ADVICE = "docs/finetuning.md says what to change."
 def _is_pretrained(recipe):
     """Whether a recipe trains embeddings from weights that are not random."""
     weights = recipe.backbone.weights is not None or recipe.initial_run is not None
-    return weights and recipe.trainer != "classification"
+    return weights and recipe.training.epochs > 0 and recipe.trainer != "classification"
 
 
 def baseline_names(recipe: Recipe) -> dict[str, str]:
@@ -80,20 +81,18 @@ class _FrozenNetwork:
 
     @functools.cached_property
     def _model(self):
-        return _frozen_network(self.recipe, self.splits.test.channels)
-
-    def _embed(self, images, name, indices=None):
-        batches = evaluation_batches(self.recipe, images, indices)
-        description = f"Embedding the {name} images by the {frozen_name(self.recipe)}"
-        return embed(self._model, show_progress(batches, description, len(batches)))
+        recipe, channels = self.recipe, self.splits.test.channels
+        if recipe.initial_run is None:
+            return build_embedder(frozen_recipe(recipe), channels)
+        embedder = build_embedder(recipe, channels)
+        start_from(recipe, embedder)
+        return embedder
 
     @functools.cached_property
     def _searched(self):
         """Embeddings and labels of the test images, and of the gallery if there is one."""
-        found = []
-        for name, images in (("test", self.splits.test), ("gallery", self.splits.gallery)):
-            found += [None, None] if images is None else self._embed(images, name)
-        return found
+        how = f" by the {frozen_name(self.recipe)}"
+        return embed_splits(self.recipe, self.splits, self._model, how)
 
     def metrics(self):
         """The metrics of its embeddings."""
@@ -103,7 +102,9 @@ class _FrozenNetwork:
         """The metrics with a linear head that is fitted to the training images."""
         images = self.splits.train
         chosen = np.sort(class_by_class(images.labels, seed=0)[:_FITTED])
-        head = _linear_head(*self._embed(images, "training", chosen))
+        batches = evaluation_batches(self.recipe, images, chosen)
+        description = f"Embedding training images by the {frozen_name(self.recipe)}"
+        head = _linear_head(*embed(self._model, show_progress(batches, description, len(batches))))
         queries, labels, references, reference_labels = self._searched
         references = None if references is None else head(references)
         searched = head(queries), labels, references, reference_labels
@@ -131,30 +132,17 @@ def _linear_head(features, labels):
     return head
 
 
-def _frozen_network(recipe, channels):
-    """The model of the embeddings before training."""
-    if recipe.initial_run is not None:
-        embedder = build_embedder(recipe, channels)
-        start_from(recipe, embedder)
-        return embedder
-    size = recipe.data.image_size
-    backbone = build_backbone(replace(recipe, head=None), (size, size, channels))
-    features = backbone.outputs[-1]  # the patch tokens, after a class token
-    is_set = len(features.shape) == 3
-    pooling = keras.layers.GlobalAveragePooling1D if is_set else keras.layers.GlobalAveragePooling2D
-    return keras.Model(backbone.input, L2Normalization()(pooling()(features)))
-
-
 def kept_baselines(run) -> dict[str, RankingMetrics]:
     """The metrics that a run is compared with, computed once; none for random weights."""
     if not _is_pretrained(run.recipe):
         return {}
     network, folder = _FrozenNetwork(run.recipe, run.splits), run.folder
+    labels = run.splits.test.labels
     try:
-        return {
-            "frozen": _kept(folder.frozen_path, run.splits.test.labels, network.metrics),
-            "head": _kept(folder.head_path, run.splits.test.labels, network.head_metrics),
-        }
+        found = {"frozen": _kept(folder.frozen_path, labels, network.metrics)}
+        if run.recipe.data.classes_per_batch:  # otherwise training knows no classes
+            found["head"] = _kept(folder.head_path, labels, network.head_metrics)
+        return found
     except (ImportError, OSError, ValueError) as error:  # the weights may be elsewhere by now
         warnings.warn(
             f"The network that the training of {folder.path} started from is not there to "
@@ -190,8 +178,8 @@ def gain_entries(
 ) -> dict:
     """Entries of `metrics.json`: the baselines, and the differences of a trained model to them."""
     entries = {}
-    for key, gain in GAINS.items():
-        for entry, metrics in ((key, baselines[key]), (gain, tuned.minus(baselines[key]))):
+    for key, baseline in baselines.items():
+        for entry, metrics in ((key, baseline), (GAINS[key], tuned.minus(baseline))):
             means = {name: found for name, found in metrics.means().items() if name in names}
             entries[entry] = {name: found.value for name, found in means.items()}
             entries[f"{entry}_intervals"] = {
@@ -217,39 +205,34 @@ def helped(gain: Estimate) -> bool:
     return min(gain.value, np.nan_to_num(gain.low, nan=gain.value)) > 0
 
 
-def training_paid(recipe: Recipe, metrics: Mapping) -> bool:
-    """Whether training is better than each baseline, or was not compared."""
-    gains = [gain_of(recipe, metrics, key) for key in GAINS]
-    return all(found is None or helped(found[1]) for found in gains)
-
-
 def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
     """What training added to the network that it started from, in a few sentences."""
     found = gain_of(recipe, metrics)
     if found is None:
         return None
-    name, gain = found
-    queries = f"over the same {metrics['test']['num_queries']:,} queries"
-    if np.isfinite(gain.low):
-        queries += " (95 % interval from resampled classes)"
+    (name, gain), of_head = found, gain_of(recipe, metrics, "head")
     shown = "Recall@1" if name == "precision_at_1" else display_name(name)
     fact = (
         f"{shown} is {100 * metrics['test'][name]:.1f} %, and that of the {frozen_name(recipe)} is "
-        f"{100 * metrics['frozen'][name]:.1f} %: a difference of {_points(gain)} {queries}."
+        f"{100 * metrics['frozen'][name]:.1f} %: a difference of {_points(gain)} over the same "
+        f"{metrics['test']['num_queries']:,} queries"
     )
-    of_head = gain_of(recipe, metrics, "head")[1]
-    fact += (
-        f" With a linear head that is computed from the training images it is "
-        f"{100 * metrics['head'][name]:.1f} %, a difference of {_points(of_head)}."
-    )
-    if training_paid(recipe, metrics):
-        return f"Training made retrieval better. {fact}"
-    if helped(gain):
+    fact += " (95 % interval from resampled classes)." if np.isfinite(gain.low) else "."
+    if of_head is not None:
+        fact += (
+            f" With a linear head that is computed from the training images it is "
+            f"{100 * metrics['head'][name]:.1f} %, a difference of {_points(of_head[1])}."
+        )
+    classes = metrics["num_classes"]["test"]
+    if classes < _FEW:
+        fact += f" {classes} test classes are few: intervals of so few are too narrow."
+    if not helped(gain):
+        is_worse = max(gain.value, np.nan_to_num(gain.high, nan=gain.value)) < 0
+        judged = "made retrieval worse" if is_worse else "is not shown to make retrieval better"
+    elif of_head is not None and not helped(of_head[1]):
         judged = "made retrieval better, but not better than a linear head does"
-    elif max(gain.value, np.nan_to_num(gain.high, nan=gain.value)) < 0:
-        judged = "made retrieval worse"
     else:
-        judged = "is not shown to make retrieval better"
+        return f"Training made retrieval better. {fact}"
     return f"Training {judged}. {fact} {ADVICE}"
 
 

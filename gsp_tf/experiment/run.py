@@ -26,7 +26,7 @@ from gsp_tf.experiment._trackers import Trackers
 from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.frozen import gain_entries, gain_text, kept_baselines, training_paid
+from gsp_tf.experiment.frozen import gain_entries, gain_text, kept_baselines
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe, resolved
@@ -289,8 +289,9 @@ class Run:
         print_results([self])
         _print_weights(self.folder.metrics().get("pooling_weights"))
         print(f"Report: {self.report()}")
-        if not training_paid(self.recipe, self.folder.metrics()):
-            print(gain_text(self.recipe, self.folder.metrics()))
+        judged = gain_text(self.recipe, self.folder.metrics())
+        if judged is not None:
+            print(judged)
 
 
 def _with_changes(recipe, changes, folder):

@@ -59,6 +59,7 @@ from gsp_tf.losses.proxy_synthesis import ProxySynthesis
 from gsp_tf.losses.ranked_list import RankedListLoss
 from gsp_tf.losses.recall_at_k import RecallAtKLoss
 from gsp_tf.losses.self_supervised import SelfSupervisedLoss
+from gsp_tf.losses.semi_supervised import SemiSupervisedLoss
 from gsp_tf.losses.signal_to_noise_contrastive import SignalToNoiseContrastiveLoss
 from gsp_tf.losses.sim_siam import SimSiamLoss
 from gsp_tf.losses.similarity_mixup import SimilarityMixup
@@ -133,6 +134,7 @@ __all__ = [
     "RecallAtKLoss",
     "SelfSupervisedLoss",
     "SemiHardNegativeMiner",
+    "SemiSupervisedLoss",
     "SignalToNoiseContrastiveLoss",
     "SimSiamLoss",
     "SimilarityMixup",

@@ -1,8 +1,10 @@
 """The typed description of one experiment, and its form on disk (YAML)."""
 
+from gsp_tf.recipe._augmentation import augmentation_layers
 from gsp_tf.recipe._backbone import BackboneRecipe, LoRARecipe
-from gsp_tf.recipe._classes import BRANCHES, has_branches, num_groups, parameters
+from gsp_tf.recipe._classes import BRANCHES, VIEWS, has_branches, num_groups, parameters
 from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe
+from gsp_tf.recipe._data import DataRecipe
 from gsp_tf.recipe._files import (
     add_recipe_arguments,
     compose,
@@ -15,7 +17,6 @@ from gsp_tf.recipe._files import (
 from gsp_tf.recipe._resolved import resolved
 from gsp_tf.recipe._sections import (
     ClassRecipe,
-    DataRecipe,
     EmbeddingRecipe,
     ProtocolRecipe,
     Recipe,
@@ -32,6 +33,7 @@ from gsp_tf.recipe._values import VALUES, load_values
 __all__ = [
     "BRANCHES",
     "VALUES",
+    "VIEWS",
     "BackboneRecipe",
     "CCPRecipe",
     "CanvasRecipe",
@@ -47,6 +49,7 @@ __all__ = [
     "TrainingRecipe",
     "ZeroShotRecipe",
     "add_recipe_arguments",
+    "augmentation_layers",
     "compose",
     "given_values",
     "has_branches",

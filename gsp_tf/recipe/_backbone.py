@@ -54,8 +54,8 @@ class BackboneRecipe(Section, path="backbone"):
             package holds (imagenet for efficientnet_lite0). null starts from random weights.
         freeze_batch_normalization: keep initial batch normalisation statistics, scales and offsets.
         frozen_to: last layer of the frozen part, such as conv4_block6_out of resnet50. Layers up to
-            it keep their weights, with batch normalisation in inference mode; network is all of a
-            transformer from keras-hub. null freezes none.
+            it keep their weights, with batch normalisation in inference mode; network is all of
+            them. null freezes none.
         freeze: regular expressions; the layers of the backbone with one of them in their path keep
             their weights, with batch normalisation in inference mode.
         lora: low-rank adaptation of the layers that are not frozen.

@@ -17,12 +17,15 @@ from gsp_tf.recipe._sections import ClassRecipe, Recipe
 
 BRANCHES = ("first", "second")
 """Names of the two branches of a head, as in `loss_weights`."""
+VIEWS = "views"
+"""Name of the loss of views in `loss_weights`."""
 _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
     "loss": {"num_classes"},
     "miner": set(),
     "loss_wrapper": {"num_groups"},
+    "view_loss": {"num_classes"},
     "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
 _OF_EVERY_SECTION = {"self", "name", "data_format"}

@@ -113,7 +113,7 @@ class TrainingRecipe(Section, path="training"):
 
     Args:
         epochs: number of epochs, including the warm-up; the validation classes are evaluated after
-            each.
+            each. 0 evaluates the model without training.
         steps_per_epoch: batches in an epoch.
         adapt_batches: training batches whose local features give the initial prototypes of a
             pooling such as gsp, net_vlad or optimal_transport; 0 keeps random prototypes.
@@ -175,7 +175,7 @@ class TrainingRecipe(Section, path="training"):
         100
     """
 
-    epochs: Count = 10
+    epochs: NonNegativeInt = 10
     steps_per_epoch: Count = 100
     adapt_batches: NonNegativeInt = 0
     optimizer: OptimizerName = "adam"
@@ -215,7 +215,7 @@ class TrainingRecipe(Section, path="training"):
         if minimum is not None and minimum > self.learning_rate:
             accepted = f"at most training.learning_rate, {self.learning_rate}"
             self.refuse("schedule.minimum", accepted, minimum)
-        if self.warmup_epochs >= self.epochs:
+        if self.warmup_epochs and self.warmup_epochs >= self.epochs:
             self.refuse("warmup_epochs", f"below training.epochs, {self.epochs}")
         self._check_steps()
         if self.optimizer == "adamw" and not self.weight_decay:
@@ -230,7 +230,7 @@ class TrainingRecipe(Section, path="training"):
             accepted = f"0 with training.schedule.name={schedule}; it is for constant and cosine"
             self.refuse("warmup_steps", accepted)
         steps = (self.epochs - self.warmup_epochs) * self.steps_per_epoch
-        if self.warmup_steps >= steps:
+        if self.warmup_steps and self.warmup_steps >= steps:
             self.refuse("warmup_steps", f"below the {steps} steps after the warm-up epochs")
         if self.steps_per_epoch % accumulated:
             accepted = f"a divisor of training.steps_per_epoch, {self.steps_per_epoch}"

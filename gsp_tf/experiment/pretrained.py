@@ -54,6 +54,7 @@ def frozen_recipe(recipe: Recipe) -> Recipe:
         embedding=EmbeddingRecipe(None, "after_pooling", map=None),
         pooling=ClassRecipe("gap"),
         loss=ClassRecipe("contrastive"),
+        view_loss=recipe.view_loss,
         training=TrainingRecipe(epochs=0),
         evaluation=recipe.evaluation,
     )

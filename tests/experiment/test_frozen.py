@@ -13,7 +13,14 @@ from sklearn.covariance import LedoitWolf
 
 from gsp_tf import backbones
 from gsp_tf.evaluation import RankingMetrics
-from gsp_tf.experiment import Ensemble, Run, evaluation_batches, frozen, frozen_metrics
+from gsp_tf.experiment import (
+    Ensemble,
+    Run,
+    evaluation_batches,
+    frozen,
+    frozen_metrics,
+    frozen_recipe,
+)
 from gsp_tf.recipe import (
     BackboneRecipe,
     ClassRecipe,
@@ -21,6 +28,7 @@ from gsp_tf.recipe import (
     Recipe,
     TrainingRecipe,
     load_recipe,
+    resolved,
 )
 
 HURT = """
@@ -172,6 +180,10 @@ def test_without_classes_or_training_there_is_less_to_compare_with(hurt):
     data = replace(run.recipe.data, classes_per_batch=0, unlabelled_per_batch=4, views=2)
     run.recipe = replace(run.recipe, data=data, loss=ClassRecipe("nt_xent"))
     assert frozen.kept_baselines(run).keys() == {"frozen"}
+    assert resolved(frozen_recipe(run.recipe)).data == run.recipe.data
+    mixed = replace(data, classes_per_batch=2, unlabelled="more")
+    recipe = replace(run.recipe, data=mixed, view_loss=run.recipe.loss, loss=ClassRecipe("circle"))
+    assert resolved(frozen_recipe(recipe)).view_loss.name == "nt_xent"
     untrained = TrainingRecipe(epochs=0)
     run.recipe = replace(Run(hurt[0]).recipe, training=untrained)
     assert frozen.kept_baselines(run) == {}

@@ -54,14 +54,45 @@ def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
         array([3, 4])
     """
     array = np.asarray(labels)
+    hint = " Label vectors need a relation, such as 'any'." if array.ndim == 2 else ""
     if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers; received dtype {array.dtype}.")
+        raise TypeError(f"{name} must be integers; received dtype {array.dtype}.{hint}")
     if array.shape not in ((count,), (count, 1)):
         raise ValueError(
             f"{name} must have shape ({count},) or ({count}, 1), one label per embedding; "
-            f"received {array.shape}."
+            f"received {array.shape}.{hint}"
         )
     return array.reshape(count)
+
+
+def checked_label_vectors(labels: ArrayLike, count: int, name: str) -> np.ndarray:
+    """Returns label vectors, such as multi-hot tags, as a float32 array `(count, C)`.
+
+    Args:
+        labels: numbers or booleans `(count, C)` in [0, 1].
+        count: number of embeddings.
+        name: name of the array in errors.
+
+    Raises:
+        ValueError: if the shape is another one, or a value is not in [0, 1].
+        TypeError: if the values are not numbers.
+
+    Example:
+        >>> checked_label_vectors([[True, False]], 1, "labels")
+        array([[1., 0.]], dtype=float32)
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers in [0, 1]; received dtype {array.dtype}.")
+    if array.ndim != 2 or len(array) != count or not array.shape[1]:
+        raise ValueError(
+            f"{name} must have shape ({count}, C), one label vector per embedding; received "
+            f"{array.shape}."
+        )
+    is_met = (array >= 0) & (array <= 1)
+    if not is_met.all():
+        raise ValueError(f"{name} must lie in [0, 1]; received {array[~is_met][0]}.")
+    return array.astype(np.float32)
 
 
 def unit_vectors(embeddings: np.ndarray) -> np.ndarray:

@@ -32,6 +32,7 @@ class CosineContrastiveLoss(PairLoss):
 
     fixed = ("distance",)
     sums_over_references = True
+    takes_grades = True
 
     def __init__(
         self,

@@ -165,10 +165,10 @@ def positives_of(
         raise ValueError(
             f"Sources belong to relation='equal'; received them with relation={relation!r}."
         )
-    query_labels = checked_label_vectors(query_labels, len(query_labels), "query_labels")
-    if reference_labels is not None:
-        name, size = "reference_labels", len(reference_labels)
-        reference_labels = checked_label_vectors(reference_labels, size, name)
+    query_labels, reference_labels = (
+        None if labels is None else checked_label_vectors(labels, len(labels), name, relation)
+        for labels, name in ((query_labels, "query_labels"), (reference_labels, "reference_labels"))
+    )
     return RelatedPositives(query_labels, reference_labels, relation, relation_threshold)
 
 

@@ -154,13 +154,18 @@ def searched(
 ) -> tuple[Nearest, tuple[np.ndarray, np.ndarray | None]]:
     """The exact ranking of references, and the labels of queries and references, checked."""
     check_labelled(references, reference_labels)
-    check = checked_labels if relation == "equal" else checked_label_vectors
+
+    def check(labels, embeddings, name):
+        if relation == "equal":
+            return checked_labels(labels, len(embeddings), name)
+        return checked_label_vectors(labels, len(embeddings), name, relation)
+
     queries = checked_embeddings(queries, "queries")
-    labels = check(query_labels, len(queries), "query_labels")
+    labels = check(query_labels, queries, "query_labels")
     if references is None:
         return exact_ranking(queries, queries, metric, exclude_own=True), (labels, None)
     references = checked_embeddings(references, "references")
-    reference_labels = check(reference_labels, len(references), "reference_labels")
+    reference_labels = check(reference_labels, references, "reference_labels")
     return exact_ranking(queries, references, metric, False), (labels, reference_labels)
 
 

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._typing import Relation
+
 
 def checked_embeddings(embeddings: ArrayLike, name: str) -> np.ndarray:
     """Returns embeddings as a finite, contiguous float32 array `(N, D)`.
@@ -65,16 +67,23 @@ def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
     return array.reshape(count)
 
 
-def checked_label_vectors(labels: ArrayLike, count: int, name: str) -> np.ndarray:
-    """Returns label vectors, such as multi-hot tags, as a float32 array `(count, C)`.
+def checked_label_vectors(
+    labels: ArrayLike, count: int, name: str, relation: Relation = "any"
+) -> np.ndarray:
+    """Returns label vectors, such as multi-hot tags, as an array `(count, C)`.
 
     Args:
-        labels: numbers or booleans `(count, C)` in [0, 1].
+        labels: numbers or booleans `(count, C)` in [0, 1]; any numbers `(count,)` or `(count, C)`
+            for a function of them.
         count: number of embeddings.
         name: name of the array in errors.
+        relation: as in `gsp_tf.ops.label_relation`.
+
+    Returns:
+        float32 `(count, C)`; for a function, integers stay integers.
 
     Raises:
-        ValueError: if the shape is another one, or a value is not in [0, 1].
+        ValueError: if the shape is another one, or a value is not finite or not in [0, 1].
         TypeError: if the values are not numbers.
 
     Example:
@@ -82,17 +91,21 @@ def checked_label_vectors(labels: ArrayLike, count: int, name: str) -> np.ndarra
         array([[1., 0.]], dtype=float32)
     """
     array = np.asarray(labels)
+    low, high = (-np.inf, np.inf) if callable(relation) else (0, 1)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold numbers in [0, 1]; received dtype {array.dtype}.")
-    if array.ndim != 2 or len(array) != count or not array.shape[1]:
+        raise TypeError(f"{name} must hold numbers; received dtype {array.dtype}.")
+    accepted = (1, 2) if callable(relation) else (2,)
+    if array.ndim not in accepted or len(array) != count or not array.size:
         raise ValueError(
             f"{name} must have shape ({count}, C), one label vector per embedding; received "
             f"{array.shape}."
         )
-    is_met = (array >= 0) & (array <= 1)
+    is_met = np.isfinite(array) & (array >= low) & (array <= high)
     if not is_met.all():
-        raise ValueError(f"{name} must lie in [0, 1]; received {array[~is_met][0]}.")
-    return array.astype(np.float32)
+        raise ValueError(
+            f"{name} must be finite and lie in {low} to {high}; received {array[~is_met][0]}."
+        )
+    return array if callable(relation) and array.dtype.kind in "iu" else array.astype(np.float32)
 
 
 def unit_vectors(embeddings: np.ndarray) -> np.ndarray:

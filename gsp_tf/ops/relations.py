@@ -44,10 +44,10 @@ def label_relation(x: Tensor, y: Tensor, relation: Relation) -> Tensor:
                [0. , 0. , 1. ]], dtype=float32)
     """
     check_relation(relation)
+    x, y = (ops.convert_to_tensor(labels) for labels in (x, y))
     if callable(relation):
         return _of_function(relation, x, y)
     if relation == "equal":
-        x, y = (ops.convert_to_tensor(labels) for labels in (x, y))
         return ops.cast(ops.equal(x[:, None], y[None, :]), "float32")
     x, y = at_least_float32(x, y)
     shared = matmul(x, ops.transpose(y))

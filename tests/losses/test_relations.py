@@ -5,11 +5,11 @@ from functools import partial
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, compiled, finite_differences, recorded, value_and_gradients
+from gradients import BACKEND, compiled, recorded, value_and_gradients
 from loss_examples import EVERY_PAIR_LOSS
 
 from gsp_tf import losses
-from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.evaluation import ranking_metrics
 from gsp_tf.training import MetricLearner, RetrievalEvaluation
 
 RNG = np.random.default_rng(0)
@@ -32,10 +32,20 @@ def test_vectors_of_one_class_give_the_numbers_of_classes(name):
     make = EVERY_PAIR_LOSS[name]
     expected = value_and_gradients(make(), CLASSES, X)
     assert expected[0] != 0
-    relations = ["any", *(["jaccard", "cosine"] if name in GRADED else [])]
-    for relation in relations:
-        found = value_and_gradients(make(relation=relation), ONE_HOT, X)
-        assert_equal_outcomes(found, expected)
+    loss = make(relation="jaccard" if name in GRADED else "any")
+    assert_equal_outcomes(value_and_gradients(loss, ONE_HOT, X), expected)
+    if BACKEND != "jax":  # which compiles every operation
+        loss = make(relation="cosine", relation_threshold=0.9)
+        assert float(loss(ONE_HOT, X)) == pytest.approx(expected[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("relation", ["any", "jaccard", "cosine"])
+def test_weights_of_one_class_are_those_of_classes(relation):
+    arguments = [(X, X, labels, labels, True) for labels in (ONE_HOT, CLASSES)]
+    found = losses.Pairs(*arguments[0], relation=relation)
+    expected = losses.Pairs(*arguments[1])
+    for name in ("positives", "negatives"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 class Given(losses.Miner):
@@ -77,15 +87,17 @@ def test_a_graded_pair_is_a_share_of_a_positive_and_of_a_negative(name):
     assert_equal_outcomes(value_and_gradients(graded, labels, X[:6]), expected)
 
 
-@pytest.mark.parametrize("name", GRADED)
+@pytest.mark.parametrize(
+    "name", ["binomial_deviance_over_pairs", "multi_similarity", "nca", "supervised_contrastive"]
+)
 def test_gradient_of_graded_pairs_equals_differences(name):
-    if name == "circle":
-        pytest.skip("Its factors have no gradient; test_definitions compares them.")
     loss = EVERY_PAIR_LOSS[name](relation="jaccard")
-    _, found = value_and_gradients(loss, TAGS[:6], X[:6])
-    run = compiled(loss, True if BACKEND == "jax" else None)
-    (expected,) = finite_differences(partial(run, TAGS[:6]), X[:6])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    _, found = value_and_gradients(loss, TAGS, X)
+    run = compiled(partial(loss, TAGS), True if BACKEND == "jax" else None)
+    for _ in range(3):
+        shift = 1e-6 * RNG.normal(size=X.shape)
+        there, back = (float(run(keras.ops.convert_to_tensor(X + d))) for d in (shift, -shift))
+        assert np.sum(found * shift) == pytest.approx((there - back) / 2, rel=1e-5)
 
 
 WRAPPERS = {
@@ -104,21 +116,23 @@ def test_losses_around_a_loss_of_label_vectors(name):
     assert_equal_outcomes(value_and_gradients(wrapped, ONE_HOT, X), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("make", [losses.MultiSimilarityLoss, losses.CosineContrastiveLoss])
-@pytest.mark.parametrize("batch_weight", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("make", "batch_weight"),
+    [(losses.MultiSimilarityLoss, 1.0), (losses.CosineContrastiveLoss, 0.0)],
+)
 def test_a_memory_holds_label_vectors(make, batch_weight):
-    """Equal to the loss with all batches so far, when the memory has room for them."""
+    """Equal to the loss with the last batches, as many as the memory has room for."""
     loss = make(relation="jaccard")
     memory = losses.CrossBatchMemory(
-        loss, 20, batch_weight=batch_weight, num_labels=5, dtype="float64"
+        loss, 10, batch_weight=batch_weight, num_labels=5, dtype="float64"
     )
     memory.build((None, 5), (None, 4))
-    assert memory.memory_labels.shape == (20, 5)
+    assert memory.memory_labels.shape == (10, 5)
     run = compiled(partial(recorded, memory), True if BACKEND == "jax" else None, memory.variables)
-    tags = (RNG.random((30, 5)) < 0.4).astype("float64")
-    x = RNG.normal(size=(30, 4))
-    for stop in range(5, 31, 5):  # the last two overwrite the first two
-        now, before = slice(stop - 5, stop), slice(max(0, stop - 20), stop - 5)
+    tags = (RNG.random((20, 5)) < 0.4).astype("float64")
+    x = RNG.normal(size=(20, 4))
+    for stop in range(5, 21, 5):  # the last two overwrite the first two
+        now, before = slice(stop - 5, stop), slice(max(0, stop - 10), stop - 5)
         rows = np.r_[now, before]
 
         def expected_of(labels, embeddings, before=before, rows=rows):
@@ -195,13 +209,13 @@ def test_refuses_what_has_no_meaning(make, message):
         ({"relation": "any"}, TAGS - 0.5, "must lie in 0 to 1, received -0.5"),
         ({"relation": "any"}, TAGS * np.nan, "must lie in 0 to 1, received nan"),
         ({"relation": "any"}, None, "Labels must be numbers, received None"),
-        ({"relation": degree}, CLASSES / 0.0, "Labels must be finite, received"),
+        ({"relation": degree}, np.full(10, np.inf), "Labels must be finite, received inf"),
         ({"relation": degree}, TAGS[:, None], r"takes labels \(B,\) or \(B, C\)"),
         ({}, TAGS, "one-hot label is its argmax.*label vectors with relation='any'"),
     ],
 )
 def test_refuses_labels_that_do_not_fit(loss, labels, message):
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message):
         losses.ContrastiveLoss(**loss)(labels, X)
 
 
@@ -227,56 +241,57 @@ def test_a_loss_keeps_its_relation(relation):
     assert (restored.relation, restored.relation_threshold) == (relation, 0.25)
 
 
-def tagged_images(seed, count=64):
-    """Images that are the sum of the patterns of their tags, and noise."""
-    patterns = np.random.default_rng(7).normal(size=(6, 12))
+def tagged_images(seed, count=96):
+    """Sums of the patterns of some tags, beside as many columns of noise."""
+    patterns = np.random.default_rng(7).normal(size=(6, 8))
     rng = np.random.default_rng(seed)
-    tags = rng.random((count, 6)) < 0.25
+    tags = rng.random((count, 6)) < 0.2
     tags[np.arange(count), rng.integers(0, 6, count)] = True
-    images = tags @ patterns + rng.normal(size=(count, 12))
+    signal = tags @ patterns + 0.3 * rng.normal(size=(count, 8))
+    images = np.concatenate([signal, 2.0 * rng.normal(size=(count, 8))], axis=1)
     return images.astype("float32"), tags.astype("float32")
 
 
-def embedder():
+def test_training_with_tags_in_a_plain_model():
+    (images, tags), (tests, of_tests) = tagged_images(0), tagged_images(1)
+    model, scores = network(), []
+    loss = losses.ContrastiveLoss(negative_margin=1.0, relation="jaccard")
+    model.compile(keras.optimizers.Adam(0.03), loss, jit_compile=BACKEND == "jax")
+    for epochs in (0, 8):
+        model.fit(images, tags, epochs=epochs, batch_size=48, verbose=0)
+        embeddings = model.predict(tests, verbose=0)
+        found = ranking_metrics(embeddings, of_tests, at=(10,), relation="jaccard")
+        scores.append(np.nanmean(found.values["ndcg_at_10"]))
+    assert scores[1] > scores[0] + 0.15, scores
+
+
+def test_training_with_tags_and_a_memory(tmp_path):
+    (images, tags), tests = tagged_images(0), tagged_images(1)
+    loss = losses.ContrastiveLoss(negative_margin=1.0, relation="jaccard")
+    loss = losses.CrossBatchMemory(loss, 96, batch_weight=1.0, num_labels=6)
+    learner = MetricLearner(network(), loss)
+    learner.compile(keras.optimizers.Adam(0.03), jit_compile=BACKEND == "jax")
+    evaluation = RetrievalEvaluation(tests, relation="any")
+    evaluation.set_model(learner)
+    before = evaluation.evaluate()["val_map_at_r"]
+    arguments = {**batches_of(images, tags), "epochs": 8, "verbose": 0}
+    history = learner.fit(**arguments, callbacks=[evaluation]).history
+    assert history["val_map_at_r"][-1] > before + 0.05, (before, history)
+    learner.save(tmp_path / "learner.keras")
+    restored = keras.saving.load_model(tmp_path / "learner.keras").embedding_loss
+    assert (restored.num_labels, restored.relation) == (6, "jaccard")
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(restored.memory_labels), tags)
+
+
+def network():
     keras.utils.set_random_seed(0)
-    return keras.Sequential([keras.Input((12,)), keras.layers.Dense(6)])
-
-
-@pytest.mark.parametrize("kind", ["compile", "learner", "memory"])
-def test_training_with_tags_ranks_images_with_shared_tags_first(kind, tmp_path):
-    images, tags = tagged_images(0)
-    test = tagged_images(1)
-    loss = losses.MultiSimilarityLoss(relation="jaccard", beta=10.0)
-    model = network = embedder()
-    before = retrieval_metrics(network.predict(test[0], verbose=0), test[1], relation="any")
-    arguments = {"optimizer": keras.optimizers.Adam(0.02), "jit_compile": BACKEND == "jax"}
-    if kind == "compile":
-        model.compile(loss=loss, **arguments)
-        model.fit(images, tags, epochs=15, batch_size=32, verbose=0)
-        after = retrieval_metrics(network.predict(test[0], verbose=0), test[1], relation="any")
-        after = after["map_at_r"]
-    else:
-        if kind == "memory":
-            loss = losses.CrossBatchMemory(loss, 64, batch_weight=1.0, num_labels=6)
-        model = MetricLearner(network, loss)
-        model.compile(**arguments)
-        evaluation = RetrievalEvaluation(test, relation="any")
-        history = model.fit(
-            **batches_of(images, tags), epochs=15, callbacks=[evaluation], verbose=0
-        )
-        after = history.history["val_map_at_r"][-1]
-        model.save(tmp_path / "learner.keras")
-        restored = keras.saving.load_model(tmp_path / "learner.keras")
-        assert restored.embedding_loss.relation == "jaccard"
-        if kind == "memory":
-            assert np.asarray(restored.embedding_loss.memory_labels).tolist() == tags.tolist()
-    assert after > before["map_at_r"] + 0.1, (before, after)
+    return keras.Sequential([keras.Input((16,)), keras.layers.Dense(8)])
 
 
 def batches_of(images, tags):
     """Arguments of `fit`: images and tags, by tf.data where there is TensorFlow."""
     if BACKEND != "tensorflow":
-        return {"x": images, "y": tags, "batch_size": 32, "shuffle": False}
+        return {"x": images, "y": tags, "batch_size": 48, "shuffle": False}
     import tensorflow as tf
 
-    return {"x": tf.data.Dataset.from_tensor_slices((images, tags)).batch(32)}
+    return {"x": tf.data.Dataset.from_tensor_slices((images, tags)).batch(48)}

@@ -22,9 +22,9 @@ BRANCHES = ("first", "second")
 _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
-    "loss": {"num_classes"},
+    "loss": {"num_classes", "relation_threshold"},
     "miner": set(),
-    "loss_wrapper": {"num_groups"},
+    "loss_wrapper": {"num_groups", "num_labels"},
     "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
 _OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face", "vicreg"}

@@ -49,10 +49,10 @@ NAMES = {
     "gsp-zs-program-0.1": "GSP + L_ZS as in the program, λ 0.1", "gsp-0.1-10": "GSP, μ 0.1, ε 10",
     "gsp-0.5-10": "GSP, μ 0.5, ε 10", "gsp-0.2-2": "GSP, μ 0.2, ε 2",
     "gsp-0.2-50": "GSP, μ 0.2, ε 50", "gsp-16-prototypes": "GSP, 16 prototypes",
-    "gsp-after": "GSP before the linear map",
+    "gsp-after": "GSP before the linear map", "fast": "heads at ten times the rate",
 }  # fmt: skip
 BASELINES = {"ccp": "plain"}
-OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap"}
+OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap", "cars_agrouping-fast": "cars_pnca-gap"}
 
 
 def interval(first, second, confidence=0.95):

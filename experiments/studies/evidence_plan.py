@@ -163,6 +163,16 @@ def system_rows():
     }
 
 
+def fast_head_rows():
+    """Table 3: the systems again, their untrained heads at ten times the rate of the network."""
+    proxies = {"cars_agrouping": ", proxies: 100", "cars_multihead": ", proxies: 100"}
+    return {
+        f"{name}-fast": [*row, f"--training.learning_rate_multipliers={{pooling: 10{more}}}"]
+        for name, row in system_rows().items()
+        for more in [proxies.get(name, "")]
+    }
+
+
 def ccp_rows():
     """Table 4: each loss by itself, with a memory, with one proxy problem and with CCP."""
     ccp = str(METHODS / "ccp.yaml")

@@ -18,6 +18,7 @@ def tables(plan):
         (plan.COLLAGE, plan.collage_rows() | plan.pooling_rows()),
         (plan.COLLAGE, plan.cause_rows()),
         (plan.CARS, plan.cars_rows() | plan.system_rows() | plan.ccp_rows()),
+        (plan.CARS, plan.fast_head_rows()),
         (plan.CARS, plan.cars_pooling_rows(plan.POOLINGS)),
         (plan.WHOLE, plan.whole_rows()),
         *((plan.CANVAS, plan.dose_rows(*place)) for place in dose),
@@ -33,7 +34,7 @@ def test_every_row_is_a_recipe_of_its_own(script, plan):
     assert len({repr(recipe) for recipe in recipes.values()}) == len(recipes)
     for name, recipe in recipes.items():
         data, group = recipe.data, name.partition("-")[0]
-        batch = 60 if name == "cars_crt" else 64
+        batch = 60 if name.startswith("cars_crt") else 64
         assert data.classes_per_batch * data.images_per_class == batch
         assert (data.canvas.name == "cifar100") == group.startswith("dose")
         assert recipe.embedding.dim == 128

@@ -36,14 +36,21 @@ if TYPE_CHECKING:
     from gsp_tf.data.images.reduced import ReducedImages, reduce_images
     from gsp_tf.data.images.selected import SelectedImages
     from gsp_tf.data.pipeline._py_dataset import evaluation_image
-    from gsp_tf.data.pipeline.batches import as_arrays, evaluation_dataset, training_dataset
+    from gsp_tf.data.pipeline.batches import (
+        as_arrays,
+        evaluation_dataset,
+        sampled_dataset,
+        training_dataset,
+    )
+    from gsp_tf.data.pipeline.class_samplers import NearestClassSampler, SuperClassSampler
     from gsp_tf.data.pipeline.feature_maps import (
         FeatureMaps,
         cache_feature_maps,
         evaluation_maps,
         training_maps,
     )
-    from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+    from gsp_tf.data.pipeline.image_samplers import FixedTripletSampler, WeightedSampler
+    from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
     from gsp_tf.data.pipeline.windows import central_window, resize_window
     from gsp_tf.data.splits import halve_classes, protocol_classes, split_classes, split_images
 
@@ -57,11 +64,16 @@ __all__ = [
     "EncodedImages",
     "FeatureMaps",
     "FileImages",
+    "FixedTripletSampler",
     "ImageSet",
     "LeftOut",
+    "NearestClassSampler",
     "ReducedImages",
+    "Sampler",
     "SelectedImages",
+    "SuperClassSampler",
     "UnreadableImageError",
+    "WeightedSampler",
     "as_arrays",
     "cache_feature_maps",
     "central_window",
@@ -96,6 +108,7 @@ __all__ = [
     "read_rows",
     "reduce_images",
     "resize_window",
+    "sampled_dataset",
     "shared_images",
     "split_classes",
     "split_images",

@@ -67,8 +67,8 @@ class BatchEasyHardMiner(Miner):
                 )
         self.positive = positive
         self.negative = negative
-        self.positive_range = positive_range
-        self.negative_range = negative_range
+        self.positive_range = None if positive_range is None else tuple(positive_range)
+        self.negative_range = None if negative_range is None else tuple(negative_range)
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         distances = pairs.distances
@@ -138,7 +138,7 @@ class HDCMiner(Miner):
         >>> HDCMiner(0.5)(Pairs(x, x, labels, labels, exclude_self=True))[1].numpy()
         array([[0., 0., 0.],
                [0., 0., 1.],
-               [0., 1., 0.]], dtype=float32)
+               [0., 1., 0.]])
     """
 
     def __init__(self, share: float = 0.5) -> None:
@@ -215,10 +215,10 @@ class UniformHistogramMiner(Miner):
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import Pairs
-        >>> x, labels = np.array([[0.0], [1.0], [1.1], [5.0]]), np.arange(4)
+        >>> x, labels = np.array([[0.0], [1.0], [1.2], [3.0]]), np.arange(4)
         >>> _, negatives = UniformHistogramMiner(4)(Pairs(x, x, labels, labels, exclude_self=True))
         >>> negatives.numpy()[0].tolist()
-        [0.0, 1.666..., 1.666..., 5.0]
+        [0.0, 2.5, 2.5, 5.0]
     """
 
     def __init__(

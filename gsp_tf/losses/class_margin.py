@@ -85,8 +85,10 @@ class ClassMarginLoss(LossLayer):
         counted = self.margin_loss.counted(terms, weights)
         total = weighted_mean(terms, counted)
         if self.nu:
-            sizes = ops.sum(pairs.positives, axis=1), ops.sum(pairs.negatives, axis=1)
-            num_costs = sizes[0] + sizes[1] if self.mean_over_pairs else sizes[0] * sizes[1]
+            counts = pairs.triplet_counts[0]
+            if self.mean_over_pairs:
+                counts = pairs.positives + pairs.negatives
+            num_costs = ops.sum(counts, axis=1)
             num_terms = ops.sum(ops.sum(counted, axis=1))
             mean = ops.sum(num_costs * betas[:, 0]) / ops.where(num_terms > 0, num_terms, 1.0)
             total = total + self.nu * ops.where(num_terms > 0, mean, 0.0)

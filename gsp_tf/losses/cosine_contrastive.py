@@ -31,7 +31,6 @@ class CosineContrastiveLoss(PairLoss):
     """
 
     fixed = ("distance",)
-    sums_over_references = True
     takes_grades = True
 
     def __init__(
@@ -41,6 +40,7 @@ class CosineContrastiveLoss(PairLoss):
     ) -> None:
         super().__init__(**kwargs)
         self.margin = margin
+        self.sums_over_references = self.reduction != "nonzero_mean" and self.thresholds is None
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)

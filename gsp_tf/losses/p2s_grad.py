@@ -1,5 +1,7 @@
 """P2SGrad loss (Zhang et al., CVPR 2019)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -31,6 +33,9 @@ class P2SGradLoss(ProxyLoss):
     """
 
     fixed = ("distance",)
+
+    def __init__(self, num_classes: int, **kwargs: Any) -> None:
+        super().__init__(num_classes, **kwargs)
 
     def sample_losses(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None

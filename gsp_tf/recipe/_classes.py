@@ -48,7 +48,8 @@ def resolved(recipe: Recipe) -> Recipe:
             type, or parts of the recipe are incompatible.
 
     Example:
-        >>> resolved(Recipe(loss=ClassRecipe("circle", {"margin": 0.2}))).loss.arguments
+        >>> arguments = resolved(Recipe(loss=ClassRecipe("circle", {"margin": 0.2}))).loss.arguments
+        >>> {name: arguments[name] for name in ("margin", "scale", "normalize")}
         {'margin': 0.2, 'scale': 80.0, 'normalize': True}
     """
     sections = {name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}
@@ -269,6 +270,9 @@ def _check_losses(recipe):
             "pairs."
         )
     names = [loss.name, *(term["name"] for term in loss.arguments.get("terms", ()))]
+    for arguments in (loss.arguments, *loss.arguments.get("terms", ())):
+        if arguments.get("reduction") == "none":
+            raise ValueError("loss.reduction=none gives no single number to train with.")
     chosen = [("loss", name) for name in names]
     for section, name in chosen + ([] if wrapper is None else [("loss_wrapper", wrapper.name)]):
         if name in _OF_LENGTHS:

@@ -17,15 +17,25 @@ def loss_of(num_classes=4, **sections):
 
 
 def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
-    bases = {"PairLoss", "ProxyLoss", "LossLayer", "TwoViewLoss", "Miner", "Pairs"}
+    bases = {"PairLoss", "ProxyLoss", "LossLayer", "TwoViewLoss", "Miner", "TripletMiner", "Pairs"}
     others = bases | {"ZeroShotLoss", "GroupDiversityLoss", "ProxyPairsLoss"}
     public = {
         name
         for name in losses.__all__
-        if name not in others and inspect.isclass(getattr(losses, name))
+        if name not in others
+        and not name.endswith("Regularizer")
+        and inspect.isclass(getattr(losses, name))
     }
     sections = ("loss", "miner", "loss_wrapper")
     assert {named(part, name).__name__ for part in sections for name in NAMES[part]} == public
+
+
+def test_a_recipe_gives_a_loss_its_distance_and_reduction():
+    given = {"distance": "lp", "p": 1.0, "reduction": "sum", "thresholds": [None, 2.0]}
+    loss = loss_of(loss=ClassRecipe("contrastive", {**given, "class_weights": [1.0, 2.0]}))
+    labels, embeddings = np.arange(8) % 2, np.random.default_rng(0).normal(size=(8, 5))
+    expected = losses.ContrastiveLoss(**given, class_weights=[1, 2])(labels, embeddings)
+    assert float(loss(labels, embeddings)) == float(expected) != 0
 
 
 @pytest.mark.parametrize("name", sorted(NAMES["loss"].keys() - OF_LENGTHS))
@@ -171,6 +181,8 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
             {"loss": ("proxy_nca", {}), "miner": ("multi_similarity", {})},
             "miner.name=multi_similarity chooses pairs, and loss.name=proxy_nca is not",
         ),
+        ({"loss": ("circle", {"reduction": "none"})}, "loss.reduction=none gives no single number"),
+        ({"loss": ("circle", {"distance": "cosine"})}, "loss.distance is not an argument of circl"),
     ],
 )
 def test_what_does_not_fit_is_refused(sections, message):

@@ -62,7 +62,9 @@ HAVE_WEIGHTS = [
 MINERS = [
     x
     for x in EXPORTED
-    if inspect.isclass(x) and issubclass(x, losses.Miner) and x is not losses.Miner
+    if inspect.isclass(x)
+    and issubclass(x, losses.Miner)
+    and x not in (losses.Miner, losses.TripletMiner)
 ]
 
 LABELS = np.arange(8) // 2
@@ -156,8 +158,15 @@ def other_value(parameter):
         "loss": losses.ContrastiveLoss(
             0.1, 0.7, miner=losses.MultiSimilarityMiner(0.2), normalize=False
         ),
-        "distance": "angular",
-        "reduction": "sum_of_means",
+        "distance": "lp",
+        "reduction": "sum_of_means" if parameter.default == "mean" else "sum",
+        "class_weights": (1.0, 0.5, 2.0, 0.0),
+        "thresholds": (0.1, 0.9),
+        "embedding_regularizer": losses.LpRegularizer(0.3, p=1.0),
+        "proxies_regularizer": losses.RegularFaceRegularizer(0.3),
+        "positive_range": (0.1, 0.9),
+        "negative_range": (0.2, 1.9),
+        "triplets": "hard",
         "levels": (-1.0, 0.5),
         "recall_at": (2, 3),
         "variant": "Iu",

@@ -10,7 +10,7 @@ from PIL import Image
 
 from gsp_tf.data._philox import as_fraction, draw, fold_in
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+from gsp_tf.data.pipeline.sampler import Sampler
 from gsp_tf.data.pipeline.windows import ASPECT_RATIOS
 
 _AHEAD = 2  # batches that are prepared while the model trains
@@ -54,7 +54,7 @@ class _PyBatches(keras.utils.PyDataset):
 def sampled_batches(
     prepare: Callable[..., np.ndarray],
     labels: np.ndarray,
-    sampler: ClassBalancedSampler,
+    sampler: Sampler,
     first_batch: int,
 ) -> keras.utils.PyDataset:
     """The batches of a sampler; `prepare` takes an index and the seed of what is drawn for it."""
@@ -85,14 +85,14 @@ def ordered_batches(
 
 def training_batches(
     images: ImageSet,
-    sampler: ClassBalancedSampler,
+    sampler: Sampler,
     image_size: int,
     horizontal_flip: bool,
     min_crop_area: float,
     resize: int | None,
     first_batch: int,
 ) -> keras.utils.PyDataset:
-    """The batches of `training_dataset`."""
+    """The batches of `sampled_dataset`."""
 
     def prepare(index, seed):
         def choose(size):

@@ -12,7 +12,7 @@ from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.pipeline._py_dataset import evaluation_batches, training_batches
-from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
 from gsp_tf.data.pipeline.windows import central_window, random_window, resize_window
 
 _Batches: TypeAlias = "tf.data.Dataset | keras.utils.PyDataset"
@@ -62,19 +62,55 @@ def training_dataset(
         ...     print(batch.shape, labels.shape)
         (4, 16, 16, 3) (4,)
     """
+    sampler = ClassBalancedSampler(
+        images.labels, classes_per_batch, images_per_class, seed, images.class_names
+    )
+    return sampled_dataset(
+        images, image_size, sampler, horizontal_flip, min_crop_area, resize, first_batch
+    )
+
+
+def sampled_dataset(
+    images: ImageSet,
+    image_size: int,
+    sampler: Sampler,
+    horizontal_flip: bool = False,
+    min_crop_area: float = 1.0,
+    resize: int | None = None,
+    first_batch: int = 0,
+) -> _Batches:
+    """Makes the endless batches of a sampler with random crops and flips, fixed by its seed.
+
+    Args:
+        images: The set to train on, of which the sampler has the labels.
+        image_size: S, side of the images in pixels.
+        sampler: Which images make up each batch, such as a `SuperClassSampler`.
+        horizontal_flip, min_crop_area, resize, first_batch: As in `training_dataset`.
+
+    Returns:
+        Batches `(images, labels)` as from `training_dataset`, of `sampler.batch_size` images.
+
+    Raises:
+        ValueError: If a size, `min_crop_area` or `first_batch` is out of range.
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages, WeightedSampler
+        >>> images = ArrayImages(np.zeros((3, 8, 8, 3), "uint8"), [0, 1, 1], ["a", "b"])
+        >>> sampler = WeightedSampler([1.0, 0.5, 0.0], batch_size=2, seed=0)
+        >>> for batch, labels in sampled_dataset(images, 16, sampler).take(1):
+        ...     print(batch.shape, labels.shape)
+        (2, 16, 16, 3) (2,)
+    """
     _check_sizes(image_size, resize)
     if not 0 < min_crop_area <= 1:
         raise ValueError(f"min_crop_area must lie in (0, 1]; received {min_crop_area}.")
     if first_batch < 0:
         raise ValueError(f"first_batch must not be negative; received {first_batch}.")
-    sampler = ClassBalancedSampler(
-        images.labels, classes_per_batch, images_per_class, seed, images.class_names
-    )
     if not has_tensorflow():
         return training_batches(
             images, sampler, image_size, horizontal_flip, min_crop_area, resize, first_batch
         )
-    batch_size = classes_per_batch * images_per_class
+    batch_size, seed = sampler.batch_size, sampler.seed
     labels = _label_tensor(images)
 
     def prepare(counter, index):

@@ -45,9 +45,9 @@ class PairLoss(keras.losses.Loss, Reduced):
     form the config. A subclass passes its `**kwargs` on, and so takes the arguments below.
 
     Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)`, or label vectors
-    `(B, C)` such as multi-hot tags with another relation than "equal", and embeddings
-    `(B, D)`. It returns a scalar over all pairs of two samples, float32 (float64 for float64
-    embeddings). It raises ValueError for other types and shapes, and if `sample_weight` is given.
+    `(B, C)` such as multi-hot tags with another relation than "equal", and embeddings `(B, D)`. It
+    returns a scalar over all pairs of two samples, float32 (float64 for float64 embeddings). It
+    raises ValueError for other types and shapes, and if `sample_weight` is given.
 
     Args:
         normalize: L2-normalise the embeddings first.
@@ -76,7 +76,7 @@ class PairLoss(keras.losses.Loss, Reduced):
         relation_threshold: t in [0, 1): pairs with a relation above t are positives, all others
             negatives. `None` takes a degree as a weight: a pair of relation r has the weight r
             among the positives and 1 - r among the negatives. Only some losses take such weights,
-            and miners do not. The default of a function is `None` too.
+            and miners do not.
         name: name of the loss.
 
     Attributes:

@@ -70,6 +70,28 @@ def serialized_optimizer(optimizer: keras.optimizers.Optimizer) -> dict:
     return portable(keras.saving.serialize_keras_object(optimizer))
 
 
+def check_image_layer(layer: keras.layers.Layer) -> None:
+    """Refuses what is no image layer, and one number for a saturation, which makes images grey."""
+    if not hasattr(layer, "_get_seed_generator"):
+        raise ValueError(
+            "An augmentation is an image layer such as keras.layers.RandomRotation, received a "
+            f"{type(layer).__name__}."
+        )
+    saturation = getattr(layer, "random_saturation", layer)
+    if isinstance(saturation, keras.layers.RandomSaturation) and saturation.factor[0] < 0:
+        raise ValueError(
+            f"keras.layers.{type(layer).__name__} takes two numbers for the saturation, such as "
+            "(0.3, 0.7): 0 is grey, 0.5 changes nothing, 1 is the most. Keras draws from -f to f "
+            f"for one number f, and what is negative is grey; received {saturation.factor[1]}."
+        )
+
+
+def draw_seeds_from(seeds: keras.random.SeedGenerator, layer: keras.layers.Layer) -> None:
+    """Makes an image layer draw with seeds, on every backend, whenever there are any."""
+    own = layer._get_seed_generator
+    layer._get_seed_generator = lambda backend=None: seeds if seeds.are_set() else own(backend)
+
+
 def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """All layers of a model, including those inside other layers."""
     return model._flatten_layers(include_self=False)

@@ -18,6 +18,32 @@ NAMES = {
         "mnist": "gsp_tf.data:load_mnist",
         "omniglot": "gsp_tf.data:load_omniglot",
         "sop": "gsp_tf.data:load_sop",
+        "unlabelled": "gsp_tf.data:load_unlabelled",
+    },
+    "data.augmentation": {
+        "auto_contrast": "keras.layers:AutoContrast",
+        "brightness": "keras.layers:RandomBrightness",
+        "color_degeneration": "keras.layers:RandomColorDegeneration",
+        "color_jitter": "keras.layers:RandomColorJitter",
+        "contrast": "keras.layers:RandomContrast",
+        "elastic_transform": "keras.layers:RandomElasticTransform",
+        "equalization": "keras.layers:Equalization",
+        "erasing": "keras.layers:RandomErasing",
+        "flip": "keras.layers:RandomFlip",
+        "gaussian_blur": "keras.layers:RandomGaussianBlur",
+        "grayscale": "keras.layers:RandomGrayscale",
+        "hue": "keras.layers:RandomHue",
+        "invert": "keras.layers:RandomInvert",
+        "perspective": "keras.layers:RandomPerspective",
+        "posterization": "keras.layers:RandomPosterization",
+        "rand_augment": "keras.layers:RandAugment",
+        "rotation": "keras.layers:RandomRotation",
+        "saturation": "keras.layers:RandomSaturation",
+        "sharpness": "keras.layers:RandomSharpness",
+        "shear": "keras.layers:RandomShear",
+        "solarization": "keras.layers:Solarization",
+        "translation": "keras.layers:RandomTranslation",
+        "zoom": "keras.layers:RandomZoom",
     },
     "head": {
         "attentive_grouping": "gsp_tf.layers:AttentiveGrouping",
@@ -134,7 +160,17 @@ NAMES = {
         "wandb": "gsp_tf.training:WandbTracker",
     },
 }
+NAMES["view_loss"] = NAMES["loss"]
 """`module:attribute` by section of a recipe and name."""
+
+_MIXES = "it mixes images of different classes, and a loss takes one class for each image"
+NOT_AUGMENTATIONS = {
+    "aug_mix": "no seed fixes what it draws; take rand_augment, keras.layers.RandAugment",
+    "crop": "it changes the size; data.min_crop_area, min_crop_area, crops and resizes",
+    "cut_mix": _MIXES,
+    "mix_up": f"{_MIXES}; loss_wrapper.name=similarity_mixup, SimilarityMixup, mixes embeddings",
+}
+"""Image layers of Keras that are no augmentations here, and why."""
 
 Convertible: TypeAlias = Literal[
     "bn_inception", "googlenet", "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2"

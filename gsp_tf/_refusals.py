@@ -63,6 +63,8 @@ def described(hint, example=None):
         kind = _PLURALS.get(arguments[1], "numbers, texts or lists")
         return f"a mapping of names to {kind}, such as {{name: 1}}"
     if origin in (list, tuple, collections.abc.Sequence):
+        if typing.get_origin(arguments[0]) is dict:
+            return "a list of mappings in brackets, such as [{name: 1}]"
         fixed = origin is tuple and arguments[-1] is not ...
         count = f"{len(arguments)} " if fixed else ""
         kind = _PLURALS[arguments[0]]

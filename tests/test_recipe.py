@@ -125,7 +125,7 @@ def test_the_name_of_several_files(write):
     ("text", "message"),
     [
         ("pooling: {sharpness: 3}", "sharpness"),
-        ("training: {epochs: 0}", "training.epochs must be an integer of 1 or more, received 0"),
+        ("training: {epochs: -1}", "training.epochs must be an integer of 0 or more, received -1"),
         ("trainer: ccp", "training.patience must be null with trainer=ccp"),
         ("loss_weights: {first: 1.0}", "loss_weights must be of none with head=null"),
         (
@@ -174,7 +174,7 @@ def test_the_name_of_several_files(write):
         ("name: null", "name must be a text, received null"),
         (
             "training: {epochs: null}",
-            "training.epochs must be an integer of 1 or more, received null",
+            "training.epochs must be an integer of 0 or more, received null",
         ),
         (
             "data: {split_fractions: '0.5,0.1,0.4'}",
@@ -215,8 +215,8 @@ def test_an_error_names_its_file(write, text, message):
 
 def test_an_error_of_the_command_line_names_no_file(write):
     files = write(first="training: {patience: 3}", last="{seed: 1}")
-    with pytest.raises(ValueError, match="^training.epochs must be an integer of 1 or more"):
-        load_recipe(files, ["--training.epochs", "0"])
+    with pytest.raises(ValueError, match="^training.epochs must be an integer of 0 or more"):
+        load_recipe(files, ["--training.epochs", "-1"])
 
 
 def test_a_missing_file_is_named(write, tmp_path):
@@ -232,7 +232,7 @@ def test_a_fault_that_a_later_file_mends(write):
 
 
 def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
-    files = write(first="data: {name: cub200}", bad="training: {epochs: 0}", last="seed: 4")
+    files = write(first="data: {name: cub200}", bad="training: {epochs: -1}", last="seed: 4")
     with pytest.raises(SystemExit, match="1"):
         main(["train", *map(str, files)])
     assert f"error: {files[1]}: training.epochs must be" in capsys.readouterr().err

@@ -9,11 +9,9 @@ by the validation classes of seed 0, not by test classes.
 """
 
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import evidence_plan as plan
-import keras
 import numpy as np
 import records
 from collage import weights_of
@@ -21,9 +19,8 @@ from jsonargparse import auto_cli
 from sweep import recipe_of, sweep
 
 from gsp_tf.evaluation import foreground_share, retrieval_metrics
-from gsp_tf.experiment import build_embedder, evaluation_batches, features_model, load_splits
-from gsp_tf.layers import L2Normalization
-from gsp_tf.recipe import ClassRecipe, Recipe, ZeroShotRecipe, recipe_values
+from gsp_tf.experiment import build_embedder, evaluation_batches, frozen_recipe, load_splits
+from gsp_tf.recipe import Recipe, recipe_values
 from gsp_tf.training import embed
 
 SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
@@ -42,12 +39,8 @@ def frozen(recipe):
         dict of `retrieval_metrics` of the test classes.
     """
     images = load_splits(recipe).test
-    after = replace(recipe.embedding, position="after_pooling")
-    plain = replace(recipe, embedding=after, pooling=ClassRecipe("gap"), zero_shot=ZeroShotRecipe())
-    features, _ = features_model(build_embedder(plain, images.channels))
-    pooled = keras.layers.GlobalAveragePooling2D()(features.output)
-    model = keras.Model(features.input, L2Normalization()(pooled))
-    return retrieval_metrics(*embed(model, evaluation_batches(recipe, images)))
+    network = build_embedder(frozen_recipe(recipe), images.channels)
+    return retrieval_metrics(*embed(network, evaluation_batches(recipe, images)))
 
 
 class Table:

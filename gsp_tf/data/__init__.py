@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gsp_tf.data.datasets.omniglot import load_omniglot
     from gsp_tf.data.datasets.sop import load_sop
     from gsp_tf.data.datasets.token_sets import synthetic_token_sets
+    from gsp_tf.data.datasets.unlabelled import load_unlabelled
     from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
     from gsp_tf.data.images.decode import (
         MAX_PIXELS,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     )
     from gsp_tf.data.pipeline.image_samplers import FixedTripletSampler, WeightedSampler
     from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
+    from gsp_tf.data.pipeline.view import TrainingView
+    from gsp_tf.data.pipeline.viewed import ViewedImages
     from gsp_tf.data.pipeline.windows import central_window, resize_window
     from gsp_tf.data.splits import halve_classes, protocol_classes, split_classes, split_images
 
@@ -72,7 +75,9 @@ __all__ = [
     "Sampler",
     "SelectedImages",
     "SuperClassSampler",
+    "TrainingView",
     "UnreadableImageError",
+    "ViewedImages",
     "WeightedSampler",
     "as_arrays",
     "cache_feature_maps",
@@ -103,6 +108,7 @@ __all__ = [
     "load_mnist",
     "load_omniglot",
     "load_sop",
+    "load_unlabelled",
     "protocol_classes",
     "read_image",
     "read_rows",

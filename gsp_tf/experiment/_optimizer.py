@@ -64,7 +64,7 @@ def _rate(recipe):
         return schedules.ExponentialDecay(rate, steps, schedule.decay_factor, staircase=True)
     if schedule.name == "cosine":
         steps = (recipe.epochs - recipe.warmup_epochs) * recipe.steps_per_epoch
-        return schedules.CosineDecay(rate, steps, alpha=(schedule.minimum or 0.0) / rate)
+        return schedules.CosineDecay(rate, max(1, steps), alpha=(schedule.minimum or 0.0) / rate)
     return rate
 
 

@@ -52,7 +52,7 @@ class Training:
             make_deterministic()
         keras.utils.set_random_seed(recipe.seed)
         check_splits(recipe, self.splits)
-        self.inputs = ImageInputs(recipe)
+        self.inputs = ImageInputs(recipe, self.splits.unlabelled)
         self.first_batches = self.inputs.training_batches(train)  # may refuse
         self.learner = build_learner(recipe, len(train.class_names), train.channels)
         print(facts_table(learner_facts(self.learner)), flush=True)
@@ -93,6 +93,7 @@ class Training:
             untrained=untrained,
             train_classes=fingerprint(self.splits.train),
             num_train_images=len(self.splits.train),
+            unlabelled_images=_fingerprint(self.splits.unlabelled),
             test_classes=fingerprint(self.splits.test),
             num_parameters=int(self.embedder.count_params()),
             versions={
@@ -131,6 +132,11 @@ class Training:
                 f"The training images are not those that {self.folder.path} began with: it had "
                 f"{began_with[1]}, now there are {len(images)} images of "
                 f"{len(images.class_names)} classes, or the classes have changed."
+            )
+        if metrics.get("unlabelled_images") != _fingerprint(self.splits.unlabelled):
+            raise ValueError(
+                "The images without a class are not those that "
+                f"{self.folder.path} began with; data.unlabelled is {self.recipe.data.unlabelled}."
             )
 
     def _train(self):
@@ -220,6 +226,11 @@ class Training:
                 "health": self.health.findings,
             }
         self.folder.update_metrics(**outcome)
+
+
+def _fingerprint(images):
+    """The fingerprint of images that may be none."""
+    return None if images is None else fingerprint(images)
 
 
 def check_splits(recipe, splits):

@@ -234,19 +234,23 @@ class _Result:
         """dict from dimension and metric to `Cell`."""
         if not self._is_ensemble:
             return {
-                (f"{self._dim}D", shown): _Cell(100 * self._result[name], None, self.interrupted)
+                (self._dimension(1), shown): _Cell(100 * self._result[name], None, self.interrupted)
                 for name, shown in self.metrics().items()
             }
-        parts = {"concatenated": self._num_folds * self._dim, "separated": self._dim}
+        parts = {"concatenated": self._num_folds, "separated": 1}
         return {
-            (f"{dim}D", shown): _Cell(
+            (self._dimension(models), shown): _Cell(
                 100 * self._result[part]["mean"][name],
                 _percent(self._result[part]["std"][name]),
                 self.interrupted,
             )
-            for part, dim in parts.items()
+            for part, models in parts.items()
             for name, shown in self.metrics().items()
         }
+
+    def _dimension(self, models):
+        """The dimension of the embeddings of models together, in terms of C without a map."""
+        return f"{models}C" if self._dim is None else f"{models * self._dim}D"
 
 
 def _name_datasets(runs):

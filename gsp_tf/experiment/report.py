@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data import evaluation_image
+from gsp_tf.data import ViewedImages, evaluation_image
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
 
@@ -131,6 +131,13 @@ def _notes(recipe, metrics, test):
         notes = [
             f"Evaluated on {count} of the {len(test.class_names)} classes of training, which were "
             "not trained on. The retrieval figures are for these classes, not for unseen ones."
+        ]
+        return notes + _notes_on_training(metrics)
+    if isinstance(test, ViewedImages):
+        notes = [
+            f"Evaluated on {test.count} views of each of {len(test.images):,} images that were not "
+            "seen in training: the figures say how often a view finds the others of its image, not "
+            "how well classes are told apart."
         ]
         return notes + _notes_on_training(metrics)
     notes = [

@@ -75,6 +75,7 @@ from gsp_tf.losses.regularizers import (
     ZeroMeanRegularizer,
 )
 from gsp_tf.losses.self_supervised import SelfSupervisedLoss
+from gsp_tf.losses.semi_supervised import SemiSupervisedLoss
 from gsp_tf.losses.signal_to_noise_contrastive import SignalToNoiseContrastiveLoss
 from gsp_tf.losses.sim_siam import SimSiamLoss
 from gsp_tf.losses.similarity_mixup import SimilarityMixup
@@ -159,6 +160,7 @@ __all__ = [
     "RowRegularizer",
     "SelfSupervisedLoss",
     "SemiHardNegativeMiner",
+    "SemiSupervisedLoss",
     "SignalToNoiseContrastiveLoss",
     "SimSiamLoss",
     "SimilarityMixup",

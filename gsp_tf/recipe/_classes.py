@@ -15,20 +15,23 @@ from jsonargparse import ArgumentParser
 
 from gsp_tf._names import NAMES, named, names_with, similar
 from gsp_tf._refusals import described, readable
+from gsp_tf.recipe._augmentation import with_options
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
+from gsp_tf.recipe._views import check_terms, check_views
 
 BRANCHES = ("first", "second")
 """Names of the two branches of a head, as in `loss_weights`."""
+VIEWS = "views"
+"""Name of the loss of views in `loss_weights`."""
 _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
     "loss": {"num_classes", "relation_threshold"},
     "miner": set(),
     "loss_wrapper": {"num_groups", "num_labels"},
+    "view_loss": {"num_classes", "relation_threshold"},
     "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
-_OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face", "vicreg"}
-"""Losses that depend on the length of embeddings, which is 1 after every head."""
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
 _ANY = bool | int | float | str | None
 _BY_DEFAULT = {bool: bool, int: int | float, float: int | float, str: int | str, type: str}
@@ -53,8 +56,10 @@ def resolved(recipe: Recipe) -> Recipe:
         {'margin': 0.2, 'scale': 80.0, 'normalize': True}
     """
     sections = {name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}
-    recipe = replace(recipe, callbacks=_complete_callbacks(recipe.callbacks), **sections)
+    sections["callbacks"] = _complete_callbacks(recipe.callbacks)
+    recipe = replace(recipe, data=with_options(recipe.data), **sections)
     _check_data(recipe)
+    check_views(recipe)
     _check_model(recipe)
     _check_losses(recipe)
     _check_callbacks(recipe)
@@ -232,11 +237,22 @@ def _check_model(recipe):
     head, pooling, dim = recipe.head, recipe.pooling, recipe.embedding.dim
     of_head = "head=null" if head is None else f"head.name={head.name}"
     branched, groups = has_branches(recipe), num_groups(recipe)
-    if not set(recipe.loss_weights) <= set(BRANCHES if branched else ()):
-        accepted = " and ".join(BRANCHES) if branched else "none"
-        recipe.refuse("loss_weights", f"of {accepted} with {of_head}")
+    weighted = BRANCHES if branched else ()
+    weighted += () if recipe.view_loss is None else (VIEWS,)
+    if not set(recipe.loss_weights) <= set(weighted):
+        with_views = "" if recipe.view_loss is None else " and view_loss"
+        accepted = " and ".join(weighted) or "none"
+        recipe.refuse("loss_weights", f"of {accepted} with {of_head}{with_views}")
     if recipe.embedding.second_dim is not None and not branched:
         recipe.embedding.refuse("second_dim", f"null with {of_head}, which has no second branch")
+    embedding, wrapper = recipe.embedding, recipe.loss_wrapper
+    if embedding.dim is None and (
+        head is not None or wrapper is not None and wrapper.name == "matryoshka"
+    ):
+        of = of_head if head is not None else "loss_wrapper.name=matryoshka"
+        embedding.refuse("dim", f"a number with {of}")
+    if embedding.map != "linear" and head is not None:
+        embedding.refuse("map", f"linear with {of_head}")
     if groups and dim % groups:
         raise ValueError(
             f"embedding.dim={dim} does not divide into head.num_groups={groups} groups."
@@ -249,6 +265,9 @@ def _check_model(recipe):
     has_attributes = head is None and hasattr(named("pooling", pooling.name), "attribute_maps")
     if recipe.backbone.tokens == "both" and head is not None:
         recipe.backbone.refuse("tokens", f"patch or class with {of_head}")
+    if recipe.backbone.tokens == "both" and (dim is None or embedding.map == "mlp"):
+        accepted = "patch or class without a linear map to a number of dimensions"
+        recipe.backbone.refuse("tokens", accepted)
     if recipe.zero_shot.weight and not has_attributes:
         raise ValueError(
             "zero_shot.weight > 0 needs the attributes of pooling.name="
@@ -269,20 +288,7 @@ def _check_losses(recipe):
             f"miner.name={miner.name} chooses pairs, and loss.name={loss.name} is not a loss over "
             "pairs."
         )
-    names = [loss.name, *(term["name"] for term in loss.arguments.get("terms", ()))]
-    for arguments in (loss.arguments, *loss.arguments.get("terms", ())):
-        if arguments.get("reduction") == "none":
-            raise ValueError("loss.reduction=none gives no single number to train with.")
-    chosen = [("loss", name) for name in names]
-    for section, name in chosen + ([] if wrapper is None else [("loss_wrapper", wrapper.name)]):
-        if name in _OF_LENGTHS:
-            raise ValueError(
-                f"loss.name={name} depends on the length of the embeddings, and those of a recipe "
-                "have length 1. Train with gsp_tf.training.MetricLearner and a model of your own."
-            )
-        if hasattr(named(section, name), "views_loss") and recipe.data.images_per_class != 2:
-            accepted = f"2 with {section}.name={name}, which compares two views"
-            recipe.data.refuse("images_per_class", accepted)
+    check_terms(recipe)
     if wrapper is not None and wrapper.name == "matryoshka":
         dims, dim = wrapper.arguments["dims"], recipe.embedding.dim
         if has_branches(recipe):

@@ -108,7 +108,7 @@ class TrainingRecipe(Section, path="training"):
 
     Args:
         epochs: number of epochs, including the warm-up; the validation classes are evaluated after
-            each.
+            each. 0 evaluates the model without training.
         steps_per_epoch: batches in an epoch.
         adapt_batches: training batches whose local features give the initial prototypes of a
             pooling such as gsp, net_vlad or optimal_transport; 0 keeps random prototypes.
@@ -156,7 +156,7 @@ class TrainingRecipe(Section, path="training"):
         100
     """
 
-    epochs: Count = 10
+    epochs: NonNegativeInt = 10
     steps_per_epoch: Count = 100
     adapt_batches: NonNegativeInt = 0
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
@@ -188,7 +188,7 @@ class TrainingRecipe(Section, path="training"):
         if minimum is not None and minimum > self.learning_rate:
             accepted = f"at most training.learning_rate, {self.learning_rate}"
             self.refuse("schedule.minimum", accepted, minimum)
-        if self.warmup_epochs >= self.epochs:
+        if self.warmup_epochs and self.warmup_epochs >= self.epochs:
             self.refuse("warmup_epochs", f"below training.epochs, {self.epochs}")
         if self.optimizer == "adamw" and not self.weight_decay:
             self.refuse("weight_decay", "above 0 with training.optimizer=adamw; adam needs none")

@@ -19,6 +19,7 @@ from gsp_tf.losses import (
     PNLoss,
     PotentialFieldLoss,
     SimilarityMixup,
+    VICRegLoss,
 )
 
 
@@ -487,3 +488,15 @@ def test_label_smoothing(super_classes):
     )
     value = float(with_weights(loss, proxies)(labels, x))
     assert value == pytest.approx(-np.mean((targets * logs).sum(1)), rel=1e-9)
+
+
+def test_vicreg_of_directions_asks_for_their_even_spread():
+    axes = np.concatenate([np.eye(4), -np.eye(4)]).astype("float32")
+    of_directions = VICRegLoss(normalize=True)
+    assert float(of_directions.views(axes, 3 * axes)) == pytest.approx(0, abs=1e-5)
+    deviation = np.sqrt(2 / 7 + 1e-4)  # of 8 points, with 7 in the denominator
+    assert float(VICRegLoss().views(axes, axes)) == pytest.approx(25 * (1 - deviation), rel=1e-5)
+    narrow = axes + [5, 0, 0, 0]
+    length = 2 * narrow / np.linalg.norm(narrow, axis=1, keepdims=True)
+    value = float(of_directions.views(narrow, -narrow))
+    assert value == pytest.approx(float(VICRegLoss().views(length, -length)), rel=1e-5)

@@ -94,7 +94,7 @@ def test_equals_pytorch_metric_learning(oracle, key):
                 for far in np.unique(distances[row].round(9)):
                     equal = np.abs(distances[row] - far) < 1e-8
                     assert ours[row][equal].sum() == pytest.approx(theirs[row][equal].sum()), name
-    assert num_chosen > 100
+    assert num_chosen > 50
 
 
 @pytest.mark.parametrize("key", OF_TRIPLETS)

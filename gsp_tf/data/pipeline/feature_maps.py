@@ -12,9 +12,10 @@ from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.pipeline._py_dataset import is_mirrored, ordered_batches, sampled_batches
+from gsp_tf.data.pipeline._plan import BatchPlan
+from gsp_tf.data.pipeline._py_dataset import ordered_batches, planned_batches
 from gsp_tf.data.pipeline.batches import evaluation_dataset
-from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+from gsp_tf.data.pipeline.view import is_mirrored
 
 
 class FeatureMaps:
@@ -221,15 +222,13 @@ def training_maps(
         ...     training_maps(maps, None, 2, 2, seed=0)[0][0].shape
         (4, 3, 3, 8)
     """
-    sampler = ClassBalancedSampler(
-        maps.labels, classes_per_batch, images_per_class, seed, class_names
-    )
+    plan = BatchPlan(maps.labels, classes_per_batch, images_per_class, seed, class_names)
 
     def prepare(index, seed):
         source = mirrored if mirrored is not None and is_mirrored(seed) else maps
         return source.read([index])[0]
 
-    return sampled_batches(prepare, maps.labels, sampler, first_batch)
+    return planned_batches(prepare, plan, first_batch)
 
 
 def evaluation_maps(

@@ -1,5 +1,6 @@
-"""Batches with several images of each of several classes."""
+"""Batches with several images of each of several classes, and batches of shuffled images."""
 
+import functools
 import itertools
 import threading
 import warnings
@@ -168,3 +169,27 @@ def evenly(size, count, rng):
             taken = refill[~np.isin(refill, waiting)][:missing]
             batch, waiting = np.concatenate([waiting, taken]), refill[~np.isin(refill, taken)]
         yield batch
+
+
+class ShuffledSampler:
+    """Draws batches of images whatever their class is, in a new order for each pass over them."""
+
+    # A pass leaves out the images that are too few for a batch.
+
+    def __init__(self, indices: Sequence[int] | np.ndarray, images_per_batch: int, seed: int):
+        self._indices = np.asarray(indices, np.int64)
+        if not 1 <= images_per_batch <= len(self._indices):
+            raise ValueError(
+                "unlabelled_per_batch must be at least 1 and at most the number of images to draw "
+                f"from, {len(self._indices)}; received {images_per_batch}."
+            )
+        self._size, self._seed = images_per_batch, seed
+        self._order = functools.lru_cache(2)(self._shuffled)
+
+    def batch(self, number: int) -> np.ndarray:
+        """The image indices of one batch of the sequence, int64, in any order of calls."""
+        pass_number, place = divmod(number, len(self._indices) // self._size)
+        return self._order(pass_number)[place * self._size : (place + 1) * self._size]
+
+    def _shuffled(self, pass_number):
+        return np.random.default_rng((self._seed, pass_number)).permutation(self._indices)

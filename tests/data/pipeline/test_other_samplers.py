@@ -10,6 +10,7 @@ from gsp_tf.data import (
     FixedTripletSampler,
     NearestClassSampler,
     SuperClassSampler,
+    TrainingView,
     WeightedSampler,
     sampled_dataset,
 )
@@ -156,7 +157,7 @@ def test_batches_hold_what_the_sampler_says(has_tensorflow, monkeypatch):
     pixels = np.repeat(np.arange(12, dtype="uint8"), 3 * 4 * 4).reshape(12, 4, 4, 3)
     images = ArrayImages(pixels, np.arange(12) // 2, list("abcdef"), list("xxxyyy"))
     sampler = SuperClassSampler(images.labels, images.groups, 1, 2, 2, seed=4)
-    batches = iter(sampled_dataset(images, 4, sampler, first_batch=3))
+    batches = iter(sampled_dataset(images, sampler, TrainingView(4), first_batch=3))
     for number in (3, 4, 5):
         batch, labels = (np.asarray(x) for x in next(batches))
         expected = sampler.batch(number)

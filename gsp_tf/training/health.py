@@ -126,12 +126,11 @@ class HealthCheck(keras.callbacks.Callback):
             raise ValueError(
                 f"HealthCheck is for a MetricLearner, received a {type(self.model).__name__}."
             )
-        relation = getattr(self.model, "embedding_loss", None)
-        relation = getattr(relation, "relation", "equal")
-        if self.every and relation != "equal":
+        loss = getattr(self.model, "embedding_loss", None)
+        if self.every and getattr(loss, "relation", "equal") != "equal":
             raise ValueError(
                 "HealthCheck counts the images of each class, received a loss with "
-                f"relation={relation!r}."
+                f"relation={loss.relation!r}."
             )
         self._kept = keep_batches(self.model) if self.every else None
         if self._kept is not None:

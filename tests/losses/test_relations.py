@@ -10,7 +10,7 @@ from loss_examples import EVERY_PAIR_LOSS
 
 from gsp_tf import losses
 from gsp_tf.evaluation import ranking_metrics
-from gsp_tf.training import MetricLearner, RetrievalEvaluation
+from gsp_tf.training import HealthCheck, MetricLearner, RetrievalEvaluation
 
 RNG = np.random.default_rng(0)
 CLASSES = np.array([0, 1, 2, 0, 1, 2, 3, 3, 0, 2])
@@ -281,6 +281,13 @@ def test_training_with_tags_and_a_memory(tmp_path):
     restored = keras.saving.load_model(tmp_path / "learner.keras").embedding_loss
     assert (restored.num_labels, restored.relation) == (6, "jaccard")
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(restored.memory_labels), tags)
+
+
+def test_health_checks_are_for_classes():
+    check = HealthCheck()
+    check.set_model(MetricLearner(network(), losses.ContrastiveLoss(relation="any")))
+    with pytest.raises(ValueError, match="images of each class, received a loss with relation='a"):
+        check.on_train_begin()
 
 
 def network():

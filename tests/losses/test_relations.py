@@ -53,7 +53,7 @@ class Given(losses.Miner):
         self.weights = positives, negatives
 
     def __call__(self, pairs):
-        return self.weights
+        return [keras.ops.convert_to_tensor(weights) for weights in self.weights]
 
 
 def degree(x, y):

@@ -17,7 +17,8 @@ def constructor_config(instance: Any, **others: Any) -> dict[str, Any]:
 def _serialized(value):
     if isinstance(value, list):
         return [*map(_serialized, value)]
-    return keras.saving.serialize_keras_object(value) if hasattr(value, "get_config") else value
+    is_object = hasattr(value, "get_config") or callable(value)
+    return keras.saving.serialize_keras_object(value) if is_object else value
 
 
 def deserialized(config: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ _COVERED = {
     "normalize": ("normalize",),
     "distance": ("distance", "p", "power"),
     "reduction": ("reduction", "class_weights", "thresholds"),
+    "relation": ("relation", "relation_threshold"),
 }
 """The arguments that an entry of `fixed` covers."""
 

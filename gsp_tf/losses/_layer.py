@@ -32,8 +32,10 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     # config. normalize: whether the loss ignores the norm of the embeddings.
     # embedding_regularizer and proxies_regularizer: terms of the embeddings, as they come, and of
     # the proxies that a call adds.
+    # relation: how labels are related; "equal" for classes (B,), otherwise label vectors (B, C).
     num_classes = None
     normalize = True
+    relation = "equal"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -74,7 +76,12 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         if sample_weight is not _NOT_GIVEN and sample_weight is not None:
             raise ValueError(f"{type(self).__name__} compares samples and takes no sample_weight.")
         labels, embeddings, is_valid = check_inputs(
-            labels, embeddings, self.num_classes, self.normalize, self.compute_dtype
+            labels,
+            embeddings,
+            self.num_classes,
+            self.normalize,
+            self.compute_dtype,
+            self.relation,
         )
         if sample_weight is not _NOT_GIVEN:
             self._refuse_to_stay_untrained(labels.shape, embeddings.shape)

@@ -8,14 +8,14 @@ import keras
 from keras import ops
 
 from gsp_tf._config import constructor_config, deserialized
-from gsp_tf._typing import Tensor
+from gsp_tf._typing import Relation, Tensor
 from gsp_tf.losses._arguments import covered, refuse_fixed, refuse_inner, spell_out
 from gsp_tf.losses._distances import Distance, check_distance
 from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
 from gsp_tf.losses._layer import LossLayer, checked_regularizer
-from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner
+from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner, is_graded
 from gsp_tf.losses._reduced import Reduced, Reduction
-from gsp_tf.ops import at_least_float32, l2_normalize
+from gsp_tf.ops import at_least_float32, check_relation, l2_normalize
 
 
 class PairArguments(TypedDict, total=False):
@@ -30,6 +30,8 @@ class PairArguments(TypedDict, total=False):
     class_weights: Sequence[float] | None
     thresholds: Sequence[float | None] | None
     embedding_regularizer: keras.regularizers.Regularizer | None
+    relation: Relation
+    relation_threshold: float | None
     name: str | None
 
 
@@ -42,9 +44,10 @@ class PairLoss(keras.losses.Loss, Reduced):
     that outputs the embedding. Every constructor argument is an attribute of the same name; these
     form the config. A subclass passes its `**kwargs` on, and so takes the arguments below.
 
-    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings
-    `(B, D)`. It returns a scalar over all pairs of two samples, float32 (float64 for float64
-    embeddings). It raises ValueError for other types and shapes, and if `sample_weight` is given.
+    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)`, or label vectors
+    `(B, C)` such as multi-hot tags with another relation than "equal", and embeddings `(B, D)`. It
+    returns a scalar over all pairs of two samples, float32 (float64 for float64 embeddings). It
+    raises ValueError for other types and shapes, and if `sample_weight` is given.
 
     Args:
         normalize: L2-normalise the embeddings first.
@@ -66,11 +69,21 @@ class PairLoss(keras.losses.Loss, Reduced):
         thresholds: smallest and largest term, both excluded, to count; `None` for no limit.
         embedding_regularizer: term of the embeddings as they come, such as `LpRegularizer()`, which
             a call adds; `pairwise` does not.
+        relation: which labels belong together: "equal" ones, or for label vectors `(B, C)` of
+            entries in [0, 1] those that share "any" entry; or the degree to which they do,
+            "jaccard" or "cosine". Or a function of the labels of anchors and references, as in
+            `gsp_tf.ops.label_relation`, which gets them as they come, `(B,)` or `(B, C)`.
+        relation_threshold: t in [0, 1): pairs with a relation above t are positives, all others
+            negatives. `None` takes a degree as a weight: a pair of relation r has the weight r
+            among the positives and 1 - r among the negatives. Only some losses take such weights,
+            and miners do not.
         name: name of the loss.
 
     Attributes:
-        fixed: names of the arguments that the formula fixes: "normalize", "distance", "reduction".
-            A subclass may set it.
+        fixed: names of the arguments that the formula fixes: "normalize", "distance",
+            "reduction", "relation". A subclass may set it.
+        takes_grades: whether a pair may be a positive and a negative at once, with weights r and
+            1 - r. A subclass may set it.
         default_reduction: the reduction of the paper. A subclass may set it.
         sums_over_references: whether the loss is a sum over the references, so that it can be
             computed for a few references at a time. A subclass may set it.
@@ -92,6 +105,7 @@ class PairLoss(keras.losses.Loss, Reduced):
     """
 
     fixed: tuple[str, ...] = ()
+    takes_grades = False
     sums_over_references = False
     takes_references = True
 
@@ -112,6 +126,8 @@ class PairLoss(keras.losses.Loss, Reduced):
         class_weights: Sequence[float] | None = None,
         thresholds: Sequence[float | None] | None = None,
         embedding_regularizer: keras.regularizers.Regularizer | None = None,
+        relation: Relation = "equal",
+        relation_threshold: float | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name=name or _snake_case(type(self).__name__))
@@ -130,6 +146,29 @@ class PairLoss(keras.losses.Loss, Reduced):
         self.embedding_regularizer = checked_regularizer(
             "embedding_regularizer", embedding_regularizer
         )
+        self.relation = relation
+        self.relation_threshold = relation_threshold
+        self._check_relation()
+
+    def _check_relation(self):
+        relation, threshold, name = self.relation, self.relation_threshold, type(self).__name__
+        check_relation(relation)
+        if threshold is not None and not (relation != "equal" and 0 <= threshold < 1):
+            raise ValueError(
+                "relation_threshold must be at least 0 and below 1, and belongs to label vectors; "
+                f"received {threshold!r} with relation={relation!r}."
+            )
+        if relation != "equal" and self.class_weights is not None:
+            raise ValueError(
+                f"class_weights belong to relation='equal', received relation={relation!r}."
+            )
+        if is_graded(relation, threshold) and not (self.takes_grades and self.miner is None):
+            chooser = type(self.miner).__name__ if self.takes_grades else name
+            raise ValueError(
+                f"{chooser} takes pairs that are either positive or negative: with "
+                f"relation={relation!r} give relation_threshold too, 0.0 for all labels that have "
+                "anything in common."
+            )
 
     @property
     def seed_generator(self) -> keras.random.SeedGenerator | None:
@@ -143,7 +182,7 @@ class PairLoss(keras.losses.Loss, Reduced):
             )
         with keras.name_scope(self.name):
             labels, anchors, is_valid = self._prepare(labels, embeddings)
-            loss = self.mined_loss(Pairs(anchors, anchors, labels, labels, exclude_self=True))
+            loss = self.mined_loss(self.pairs(anchors, anchors, labels, labels, exclude_self=True))
             if self.embedding_regularizer is not None:
                 loss = loss + self.embedding_regularizer(as_float_tensor(embeddings))
             return nan_unless(is_valid, loss)
@@ -160,9 +199,9 @@ class PairLoss(keras.losses.Loss, Reduced):
         """Loss over all pairs of an anchor and a reference.
 
         Args:
-            anchor_labels: integer tensor `(A,)` or `(A, 1)`.
+            anchor_labels: integer tensor `(A,)` or `(A, 1)`; label vectors `(A, C)` as in a call.
             anchors: float tensor `(A, D)`.
-            reference_labels: integer tensor `(R,)` or `(R, 1)`.
+            reference_labels: integer tensor `(R,)` or `(R, 1)`; label vectors `(R, C)`.
             references: float tensor `(R, D)`.
             exclude_self: as in `Pairs`.
             mask: as in `Pairs`.
@@ -183,16 +222,23 @@ class PairLoss(keras.losses.Loss, Reduced):
             reference_labels, references, are_references = self._prepare(
                 reference_labels, references
             )
-            pairs = Pairs(anchors, references, anchor_labels, reference_labels, exclude_self, mask)
+            pairs = self.pairs(
+                anchors, references, anchor_labels, reference_labels, exclude_self, mask
+            )
             is_valid = ops.logical_and(are_anchors, are_references)
             return nan_unless(is_valid, self.mined_loss(pairs))
 
     def _prepare(self, labels, embeddings):
         num_classes = None if self.class_weights is None else len(self.class_weights)
         labels, embeddings, is_valid = check_inputs(
-            labels, embeddings, num_classes, normalize=self.normalize
+            labels, embeddings, num_classes, normalize=self.normalize, relation=self.relation
         )
         return labels, l2_normalize(embeddings) if self.normalize else embeddings, is_valid
+
+    def pairs(self, *args: Any, **kwargs: Any) -> Pairs:
+        """`Pairs` of the same arguments, whose labels are related as the loss says."""
+        threshold = self.relation_threshold
+        return Pairs(*args, **kwargs, relation=self.relation, relation_threshold=threshold)
 
     def mined_loss(self, pairs: Pairs) -> Tensor:
         """Scalar loss of the pairs as the miner weighs them."""
@@ -251,6 +297,9 @@ def is_pair_loss(loss: Any) -> bool:
 class PairWrapper(LossLayer):
     """Base of the loss layers around a pair loss."""
 
+    takes_relations = True
+    """Whether the loss may compare label vectors; a subclass may set it."""
+
     def __init__(self, loss: PairLoss, num_classes: int | None = None, **kwargs: Any) -> None:
         super().__init__(num_classes, **kwargs)
         if not is_pair_loss(loss):
@@ -259,6 +308,11 @@ class PairWrapper(LossLayer):
                 f"received {loss!r}."
             )
         refuse_inner(self, loss)
+        if loss.relation != "equal" and not self.takes_relations:
+            raise ValueError(
+                f"{type(self).__name__} needs classes, and takes a loss with relation='equal'; "
+                f"received relation={loss.relation!r}."
+            )
         self.loss = loss
         self.seed_generator = loss.seed_generator
 
@@ -266,3 +320,8 @@ class PairWrapper(LossLayer):
     def normalize(self):
         """Whether the pair loss normalises the embeddings."""
         return self.loss.normalize
+
+    @property
+    def relation(self):
+        """How the pair loss relates labels."""
+        return self.loss.relation

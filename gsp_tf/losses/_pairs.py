@@ -9,30 +9,36 @@ import keras
 from keras import ops
 
 from gsp_tf._config import constructor_config
-from gsp_tf._typing import Tensor
+from gsp_tf._typing import Relation, Tensor
 from gsp_tf.losses._distances import Distance, distances_named, signals
 from gsp_tf.losses._rows import fold_marked
-from gsp_tf.ops import l2_normalize, pairwise_distances
+from gsp_tf.ops import l2_normalize, label_relation, pairwise_distances
 
 
 class Pairs:
     """All pairs of an anchor and a reference, with their distances and weights.
 
     A pair that does not count has weight 0. Positive pairs have weight 0 among the negatives, and
-    vice versa. A miner may drop pairs or count them more than once.
+    vice versa, except for a graded relation r of their labels: then a pair has the weight r among
+    the positives and 1 - r among the negatives. A miner may drop pairs or count them more than
+    once.
 
     Args:
         anchors: float tensor `(A, D)`.
         references: float tensor `(R, D)`; the anchors themselves for the pairs of a batch.
-        anchor_labels: int64 tensor `(A,)`.
-        reference_labels: int64 tensor `(R,)`.
+        anchor_labels: int64 tensor `(A,)`; or label vectors `(A, C)` for another relation.
+        reference_labels: int64 tensor `(R,)`, or `(R, C)`.
         exclude_self: leave out pairs of equal index. The first references must then be the anchors.
         mask: boolean tensor that broadcasts to `(A, R)`: the pairs that may count; `None` for all.
         counted: boolean tensor `(A,)`: the samples of a batch that count; `None` for all.
+        relation: as in `gsp_tf.ops.label_relation`.
+        relation_threshold: pairs with a relation above it are positives, all others negatives;
+            `None` weighs pairs by their relation.
 
     Attributes:
-        positives: weights `(A, R)` of the pairs within a class.
-        negatives: weights `(A, R)` of the pairs between two classes.
+        positives: weights `(A, R)` of the pairs within a class, or of related pairs.
+        negatives: weights `(A, R)` of the pairs between two classes, or of unrelated pairs.
+        is_graded: whether a pair may have a weight among both.
         is_triplet: what `TripletMiner.chosen` gives, if the weights count its triplets, or `None`.
 
     Example:
@@ -53,24 +59,27 @@ class Pairs:
         exclude_self: bool = False,
         mask: Tensor | None = None,
         counted: Tensor | None = None,
+        relation: Relation = "equal",
+        relation_threshold: float | None = None,
     ) -> None:
         self.anchors, self.references = anchors, references
         self.anchor_labels = anchor_labels
         self.counted = counted
+        self.is_graded = is_graded(relation, relation_threshold)
         if counted is not None:
             mask = ops.logical_and(counted[:, None], counted[None, :])
-        positives = ops.equal(anchor_labels[:, None], reference_labels[None, :])
-        negatives = ops.logical_not(positives)
+        related = label_relation(anchor_labels, reference_labels, relation)
+        if relation_threshold is not None:
+            related = related > relation_threshold
+        related = ops.stop_gradient(ops.cast(related, anchors.dtype))
         if exclude_self:
             others = ops.not_equal(
                 ops.arange(ops.shape(anchors)[0])[:, None],
                 ops.arange(ops.shape(references)[0])[None, :],
             )
-            positives = ops.logical_and(positives, others)
-        if mask is not None:
-            positives, negatives = (ops.logical_and(x, mask) for x in (positives, negatives))
+            mask = others if mask is None else ops.logical_and(others, mask)
         self.positives, self.negatives = (
-            ops.cast(x, anchors.dtype) for x in (positives, negatives)
+            x if mask is None else ops.where(mask, x, 0.0) for x in (related, 1.0 - related)
         )
 
     is_triplet = None
@@ -175,6 +184,12 @@ class Pairs:
             return ops.ones_like(self.anchors[:, 0])
         return ops.cast(self.counted, self.dtype)
 
+    def mixed(self, attraction: Tensor, repulsion: Tensor) -> Tensor:
+        """Costs `(A, R)` of pairs: those of a positive, of a negative, or a graded mean of both."""
+        if self.is_graded:
+            return self.positives * attraction + self.negatives * repulsion
+        return ops.where(self.positives > 0, attraction, repulsion)
+
     def triplets(self, columns: Tensor) -> Tensor:
         """Weights `(A, R)` of the triplets of each anchor, one positive, and every negative.
 
@@ -201,6 +216,11 @@ class Pairs:
     def dtype(self) -> str:
         """Name of the type of embeddings and weights."""
         return keras.backend.standardize_dtype(self.anchors.dtype)
+
+
+def is_graded(relation: Relation, threshold: float | None) -> bool:
+    """Whether pairs are weighed by their relation, so that one may be positive and negative."""
+    return threshold is None and relation not in ("equal", "any")
 
 
 class Miner:

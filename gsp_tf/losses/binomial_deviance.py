@@ -42,6 +42,8 @@ class BinomialDevianceLoss(PairLoss):
         0.598
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         alpha: float = 2.0,
@@ -60,16 +62,13 @@ class BinomialDevianceLoss(PairLoss):
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         exponents = self.alpha * (pairs.similarities - self.margin)
-        # A pair is either positive or negative, so one softplus serves both.
-        terms = ops.softplus(
-            ops.where(
-                pairs.positives > 0,
-                -self.positive_weight * exponents,
-                self.negative_weight * exponents,
-            )
-        )
+        pull, push = -self.positive_weight * exponents, self.negative_weight * exponents
+        if pairs.is_graded:
+            pull, push = ops.softplus(pull), ops.softplus(push)
+        else:  # a pair is either positive or negative, so one softplus serves both
+            pull = push = ops.softplus(ops.where(pairs.positives > 0, pull, push))
         if self.mean_over_pairs:
-            yield terms, pairs.positives + pairs.negatives
+            yield pairs.mixed(pull, push), pairs.positives + pairs.negatives
         else:
-            yield terms, pairs.positives
-            yield terms, pairs.negatives
+            yield pull, pairs.positives
+            yield push, pairs.negatives

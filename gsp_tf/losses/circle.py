@@ -34,6 +34,7 @@ class CircleLoss(PairLoss):
     """
 
     fixed = ("distance",)
+    takes_grades = True
 
     def __init__(
         self,

@@ -38,6 +38,8 @@ class ContrastiveLoss(PairLoss):
         0.894
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         positive_margin: float = 0.0,
@@ -55,7 +57,7 @@ class ContrastiveLoss(PairLoss):
         attraction = ops.relu(pairs.distances - self.positive_margin)
         repulsion = ops.relu(self.negative_margin - pairs.distances)
         if self.mean_over_pairs:
-            terms = ops.where(pairs.positives > 0, attraction, repulsion)
+            terms = pairs.mixed(attraction, repulsion)
             yield terms, pairs.positives + pairs.negatives
         else:
             yield attraction, pairs.positives

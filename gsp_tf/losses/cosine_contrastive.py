@@ -31,6 +31,7 @@ class CosineContrastiveLoss(PairLoss):
     """
 
     fixed = ("distance",)
+    takes_grades = True
 
     def __init__(
         self,

@@ -32,6 +32,8 @@ class GeneralizedLiftedStructureLoss(PairLoss):
         1.375
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         margin: float = 1.0,

@@ -84,6 +84,11 @@ class GroupedLoss(LossLayer):
         """The loss of the first group."""
         return self.group_losses[0]
 
+    @property
+    def relation(self):
+        """How the loss relates labels."""
+        return self.loss.relation
+
     def build(self, labels_shape, embeddings_shape):
         group_shape = (embeddings_shape[0], self._group_dim(embeddings_shape))
         for loss in self.group_losses:

@@ -39,6 +39,7 @@ class HistogramLoss(PairLoss):
     """
 
     fixed = ("normalize", "distance")
+    takes_grades = True
 
     def __init__(self, num_bins: int = 100, **kwargs: Unpack[PairArguments]) -> None:
         super().__init__(**kwargs)

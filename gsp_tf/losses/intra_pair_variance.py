@@ -33,6 +33,8 @@ class IntraPairVarianceLoss(PairLoss):
         0.0025
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         positive_epsilon: float = 0.01,

@@ -98,6 +98,16 @@ class MatryoshkaLoss(LossLayer):
         return self.loss.class_weights
 
     @property
+    def relation(self):
+        """How the loss relates labels."""
+        return self.loss.relation
+
+    @property
+    def relation_threshold(self):
+        """That of a pair loss."""
+        return self.loss.relation_threshold
+
+    @property
     def sums_over_references(self):
         """As in `PairLoss`."""
         return self.loss.sums_over_references
@@ -108,6 +118,7 @@ class MatryoshkaLoss(LossLayer):
         return self.loss.proxies
 
     pairwise = PairLoss.pairwise
+    pairs = PairLoss.pairs
     _prepare = PairLoss._prepare
 
     def build(self, labels_shape, embeddings_shape):
@@ -117,7 +128,9 @@ class MatryoshkaLoss(LossLayer):
 
     def call(self, labels, embeddings):
         if self.takes_references:
-            return self.mined_loss(Pairs(embeddings, embeddings, labels, labels, exclude_self=True))
+            return self.mined_loss(
+                self.pairs(embeddings, embeddings, labels, labels, exclude_self=True)
+            )
         proxies = ops.convert_to_tensor(self.proxies)
         return self._sum(
             lambda dim: self.loss.proxies_loss(labels, embeddings[:, :dim], proxies[:, :dim])

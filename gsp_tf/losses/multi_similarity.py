@@ -36,6 +36,8 @@ class MultiSimilarityLoss(PairLoss):
         0.606
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         alpha: float = 2.0,

@@ -32,6 +32,8 @@ class NPairsLoss(PairLoss):
         0.088
     """
 
+    fixed = ("relation",)
+
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         labels = pairs.anchor_labels
         first = ops.argmax(ops.cast(labels[:, None] == labels[None, :], "int32"), axis=1)

@@ -35,6 +35,8 @@ class NCALoss(PairLoss):
         0.063
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         scale: float = 1.0,

@@ -36,6 +36,8 @@ class NTXentLoss(PairLoss):
         0.224
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         temperature: float = 0.07,

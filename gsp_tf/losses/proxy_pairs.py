@@ -36,6 +36,8 @@ class ProxyPairsLoss(ProxyLayer, PairWrapper):
         0.0
     """
 
+    takes_relations = False
+
     def __init__(
         self,
         loss: PairLoss,

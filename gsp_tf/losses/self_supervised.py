@@ -35,6 +35,8 @@ class SelfSupervisedLoss(TwoViewLoss, PairWrapper):
         0.551
     """
 
+    takes_relations = False
+
     def __init__(self, loss: PairLoss, symmetric: bool = True, **kwargs: Any) -> None:
         super().__init__(loss=loss, **kwargs)
         self.symmetric = symmetric

@@ -36,6 +36,7 @@ class SignalToNoiseContrastiveLoss(PairLoss):
 
     default_reduction = "nonzero_mean"
     fixed = ("distance",)
+    takes_grades = True
 
     def __init__(
         self,

@@ -42,6 +42,8 @@ class SimilarityMixup(PairWrapper):
         True
     """
 
+    takes_relations = False
+
     def __init__(
         self, loss: PairLoss, num_mixed: int = 1, seed: int | None = None, **kwargs: Any
     ) -> None:

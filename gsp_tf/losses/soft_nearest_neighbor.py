@@ -37,6 +37,8 @@ class SoftNearestNeighborLoss(PairLoss):
         0.063
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         temperature: float = 1.0,

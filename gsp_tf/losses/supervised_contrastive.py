@@ -34,6 +34,8 @@ class SupervisedContrastiveLoss(PairLoss):
         0.224
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         temperature: float = 0.1,

@@ -37,6 +37,7 @@ class ThresholdConsistentMarginLoss(PairLoss):
     """
 
     fixed = ("distance",)
+    takes_grades = True
 
     def __init__(
         self,

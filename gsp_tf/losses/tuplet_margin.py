@@ -39,6 +39,7 @@ class TupletMarginLoss(PairLoss):
     """
 
     fixed = ("normalize", "distance")
+    takes_grades = True
 
     def __init__(
         self,

@@ -67,6 +67,12 @@ class WeightedSumLoss(LossLayer):
             if not isinstance(term, LossLayer) and getattr(term, "seed_generator", None)
         ]
 
+    @property
+    def relation(self):
+        """How the losses relate labels: the first relation of label vectors, if there is one."""
+        relations = [getattr(term, "relation", "equal") for term in self.terms]
+        return next((relation for relation in relations if relation != "equal"), "equal")
+
     def build(self, labels_shape, embeddings_shape):
         for term in self.terms:
             if isinstance(term, LossLayer) and not term.built:

@@ -12,6 +12,7 @@ from gsp_tf.ops.pooling import (
     masked_softmax,
 )
 from gsp_tf.ops.regularizers import prototype_diversity, similarity_consistency
+from gsp_tf.ops.relations import check_relation, label_relation
 from gsp_tf.ops.set_transport import partial_set_transport
 from gsp_tf.ops.transport import balanced_transport, check_transport, partial_transport
 
@@ -20,11 +21,13 @@ __all__ = [
     "attribute_maps",
     "average_weights",
     "balanced_transport",
+    "check_relation",
     "check_transport",
     "generalized_mean",
     "generalized_sum_pooling",
     "greedy_k_center",
     "l2_normalize",
+    "label_relation",
     "lipschitz_normalize",
     "lp_distances",
     "masked_softmax",

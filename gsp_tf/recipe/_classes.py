@@ -22,10 +22,10 @@ VIEWS = "views"
 _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
-    "loss": {"num_classes"},
+    "loss": {"num_classes", "relation_threshold"},
     "miner": set(),
-    "loss_wrapper": {"num_groups"},
-    "view_loss": {"num_classes"},
+    "loss_wrapper": {"num_groups", "num_labels"},
+    "view_loss": {"num_classes", "relation_threshold"},
     "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
 _OF_EVERY_SECTION = {"self", "name", "data_format"}

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from gsp_tf._files import replacing
-from gsp_tf._typing import PathLike
+from gsp_tf._typing import PathLike, Relation
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.training.averages import averaged_weights
 from gsp_tf.training.distribute import broadcast_from_chief, is_chief, strategy_of
@@ -31,6 +31,9 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         metric: distance between embeddings.
         prefix: prefix of the metric names.
         references: images to search, in the same form as `dataset`; `None` searches `dataset`.
+        relation: for data sets of label vectors `(B, C)`, such as multi-hot tags, what makes two
+            images belong together: "any", "jaccard" or "cosine", as in `retrieval_metrics`.
+        relation_threshold: as in `retrieval_metrics`.
 
     Raises:
         ValueError: if the data set is an array without labels.
@@ -57,12 +60,16 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         metric: Literal["euclidean", "cosine"] = "euclidean",
         prefix: str = "val_",
         references: Batches | None = None,
+        relation: Relation = "equal",
+        relation_threshold: float = 0.0,
     ):
         super().__init__()
         self.dataset = labelled_batches(dataset)
         self.recall_at = tuple(recall_at)
         self.metric = metric
         self.prefix = prefix
+        self.relation = relation
+        self.relation_threshold = relation_threshold
         self.references = None if references is None else labelled_batches(references)
         self._embedder = None
 
@@ -84,7 +91,11 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             embeddings, labels = embed(self._forward, dataset)
             is_finite = is_finite and np.isfinite(embeddings).all()
             arrays += np.nan_to_num(embeddings, posinf=0, neginf=0), labels
-        metrics = retrieval_metrics(*arrays, recall_at=self.recall_at, metric=self.metric)
+        if self.references is None:
+            arrays += None, None
+        metrics = retrieval_metrics(
+            *arrays, self.recall_at, self.metric, self.relation, self.relation_threshold
+        )
         names = [name for name in metrics if name not in ("num_queries", "num_skipped")]
         values = [float(metrics[name]) if is_finite else 0.0 for name in names]
         values = broadcast_from_chief(strategy_of(self.model), values)

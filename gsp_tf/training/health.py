@@ -126,6 +126,12 @@ class HealthCheck(keras.callbacks.Callback):
             raise ValueError(
                 f"HealthCheck is for a MetricLearner, received a {type(self.model).__name__}."
             )
+        loss = getattr(self.model, "embedding_loss", None)
+        if self.every and getattr(loss, "relation", "equal") != "equal":
+            raise ValueError(
+                "HealthCheck counts the images of each class, received a loss with "
+                f"relation={loss.relation!r}."
+            )
         self._kept = keep_batches(self.model) if self.every else None
         if self._kept is not None:
             self._forward = _forward_of(self.model.embedder)

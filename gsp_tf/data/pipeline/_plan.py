@@ -1,25 +1,21 @@
 """Which images make up each training batch, and under which labels."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler, ShuffledSampler
+from gsp_tf.data.pipeline.sampler import Sampler, ShuffledSampler
 
 
 class BatchPlan:
-    """The images of each batch: first those drawn by class, then those drawn whatever it is."""
+    """The images of each batch: those of a sampler, then those drawn whatever their class is."""
 
     # The second kind comes from the unlabelled images, whose indices follow those of the labelled
-    # ones, or from all images if none is drawn by its class.
+    # ones, or from all images without a sampler.
 
     def __init__(
         self,
         labels: np.ndarray,
-        classes_per_batch: int,
-        images_per_class: int,
+        sampler: Sampler | None,
         seed: int,
-        class_names: Sequence[str] | None = None,
         num_unlabelled: int = 0,
         unlabelled_per_batch: int = 0,
         views: int = 1,
@@ -31,23 +27,20 @@ class BatchPlan:
                 "views must be 2 with unlabelled_per_batch: an image without a class is learned "
                 "from by comparing two views of it; received 1."
             )
-        if not classes_per_batch and not unlabelled_per_batch:
+        if sampler is None and not unlabelled_per_batch:
             raise ValueError(
                 "a batch needs images: give classes_per_batch or unlabelled_per_batch; received 0 "
                 "for both."
             )
         self.seed, self._labels, self._views = seed, labels, views
-        self._samplers = []
-        if classes_per_batch:
-            self._samplers.append(
-                ClassBalancedSampler(labels, classes_per_batch, images_per_class, seed, class_names)
-            )
+        self._samplers = [] if sampler is None else [sampler]
+        self._num_by_class = 0 if sampler is None else sampler.batch_size
         if unlabelled_per_batch:
-            first = len(labels) if classes_per_batch else 0
+            first = 0 if sampler is None else len(labels)
             pool = np.arange(first, len(labels) + num_unlabelled)
             self._samplers.append(ShuffledSampler(pool, unlabelled_per_batch, seed))
-        self._num_by_class = classes_per_batch * images_per_class
         self.size = views * (self._num_by_class + unlabelled_per_batch)
+        self.label_shape = (self.size, 2) if self._num_by_class and views == 2 else (self.size,)
 
     def batch(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Indices and labels of one batch, as `training_dataset` describes them."""
@@ -61,16 +54,3 @@ class BatchPlan:
                 labels = np.stack([labels, numbers], axis=1)
         indices, labels = (np.repeat(array, self._views, axis=0) for array in (indices, labels))
         return indices, labels.astype(np.int32)
-
-
-class SampledPlan:
-    """The images of each batch of a sampler, under the labels of their classes."""
-
-    def __init__(self, labels: np.ndarray, sampler: Sampler):
-        self.seed, self.size = sampler.seed, sampler.batch_size
-        self._labels, self._sampler = labels, sampler
-
-    def batch(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Indices and labels of one batch."""
-        indices = self._sampler.batch(number)
-        return indices, self._labels[indices].astype(np.int32)

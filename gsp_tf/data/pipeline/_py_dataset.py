@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.pipeline._plan import BatchPlan, SampledPlan
+from gsp_tf.data.pipeline._plan import BatchPlan
 from gsp_tf.data.pipeline.windows import ASPECT_RATIOS
 
 _AHEAD = 2  # batches that are prepared while the model trains
@@ -48,7 +48,7 @@ class _PyBatches(keras.utils.PyDataset):
 
 
 def planned_batches(
-    prepare: Callable[..., np.ndarray], plan: BatchPlan | SampledPlan, first_batch: int
+    prepare: Callable[..., np.ndarray], plan: BatchPlan, first_batch: int
 ) -> keras.utils.PyDataset:
     """The batches of a plan; `prepare` takes an index and the seed of what is drawn for it."""
 

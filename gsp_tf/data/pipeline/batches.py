@@ -12,9 +12,9 @@ from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.images.jpeg import Window
-from gsp_tf.data.pipeline._plan import BatchPlan, SampledPlan
+from gsp_tf.data.pipeline._plan import BatchPlan
 from gsp_tf.data.pipeline._py_dataset import evaluation_batches, planned_batches
-from gsp_tf.data.pipeline.sampler import Sampler
+from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
 from gsp_tf.data.pipeline.view import TrainingView
 from gsp_tf.data.pipeline.windows import central_window, check_sizes, resize_window
 
@@ -87,16 +87,13 @@ def training_dataset(
         [0, 0, 1, 1, 2, 2]
     """
     view = TrainingView(image_size, horizontal_flip, min_crop_area, resize, augmentation)
-    plan = BatchPlan(
-        images.labels,
-        classes_per_batch,
-        images_per_class,
-        seed,
-        images.class_names,
-        0 if unlabelled is None else len(unlabelled),
-        unlabelled_per_batch,
-        views,
-    )
+    sampler = None
+    if classes_per_batch:
+        sampler = ClassBalancedSampler(
+            images.labels, classes_per_batch, images_per_class, seed, images.class_names
+        )
+    num_unlabelled = 0 if unlabelled is None else len(unlabelled)
+    plan = BatchPlan(images.labels, sampler, seed, num_unlabelled, unlabelled_per_batch, views)
     sets = [images] if unlabelled is None else [images, unlabelled]
     return _planned_dataset(sets, view, plan, first_batch)
 
@@ -127,7 +124,8 @@ def sampled_dataset(
         ...     print(batch.shape, labels.shape)
         (2, 16, 16, 3) (2,)
     """
-    return _planned_dataset([images], view, SampledPlan(images.labels, sampler), first_batch)
+    plan = BatchPlan(images.labels, sampler, sampler.seed)
+    return _planned_dataset([images], view, plan, first_batch)
 
 
 def _planned_dataset(sets, view, plan, first_batch):
@@ -143,7 +141,7 @@ def _planned_dataset(sets, view, plan, first_batch):
         image_seed = tf.stack([tf.constant(plan.seed, tf.int64), counter])
         return view.in_graph(images, index, image_seed), label
 
-    shapes = [array.shape for array in plan.batch(first_batch)]
+    shapes = (plan.size,), plan.label_shape
 
     def draw(number):
         # Stateful, so that tf.data requests the batches in order: any other order is slow.

@@ -15,6 +15,7 @@ from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.pipeline._plan import BatchPlan
 from gsp_tf.data.pipeline._py_dataset import ordered_batches, planned_batches
 from gsp_tf.data.pipeline.batches import evaluation_dataset
+from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
 from gsp_tf.data.pipeline.view import is_mirrored
 
 
@@ -222,7 +223,10 @@ def training_maps(
         ...     training_maps(maps, None, 2, 2, seed=0)[0][0].shape
         (4, 3, 3, 8)
     """
-    plan = BatchPlan(maps.labels, classes_per_batch, images_per_class, seed, class_names)
+    sampler = ClassBalancedSampler(
+        maps.labels, classes_per_batch, images_per_class, seed, class_names
+    )
+    plan = BatchPlan(maps.labels, sampler, seed)
 
     def prepare(index, seed):
         source = mirrored if mirrored is not None and is_mirrored(seed) else maps

@@ -5,7 +5,7 @@ import pytest
 
 from gsp_tf.data import ArrayImages, TrainingView, ViewedImages, training_dataset
 from gsp_tf.data.pipeline._plan import BatchPlan
-from gsp_tf.data.pipeline.sampler import ShuffledSampler
+from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, ShuffledSampler
 
 LABELS = np.arange(12) % 3
 
@@ -84,9 +84,11 @@ def test_any_batch_of_shuffled_images_can_be_drawn_first():
     ],
 )
 def test_batches_from_which_nothing_is_learned_are_refused(options, message):
-    given = {"classes_per_batch": 2, "images_per_class": 2, "seed": 0, "views": 2} | options
+    given = {"classes_per_batch": 2, "views": 2} | options
+    classes = given.pop("classes_per_batch")
+    sampler = ClassBalancedSampler(LABELS, classes, 2, seed=0) if classes else None
     with pytest.raises(ValueError, match=message):
-        BatchPlan(LABELS, **given)
+        BatchPlan(LABELS, sampler, seed=0, **given)
 
 
 def test_sets_of_other_channels_are_refused():

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import keras
 import numpy as np
 import pytest
 from gradients import value_and_gradient, value_and_gradients
@@ -140,6 +141,8 @@ def test_distances_and_regularizers_of_losses(oracle, key):
     skip, rtol = (), 1e-5
     if key.startswith("ranked_list"):  # they add 1e-5 to weights, and drop negatives at distance 0
         skip, rtol = ("coincident", "zeros"), 1e-3
+    if key == "margin_cosine":
+        skip = ("ties",)  # rounding of a distance at its margin adds a term
     assert compare(oracle("loss_arguments"), key, DISTANCES[key], NAMES, skip, rtol) >= 4
 
 
@@ -170,10 +173,11 @@ def test_losses_of_every_pair(oracle, loss):
     for name in ("random", "square"):
         made_loss = made(case, partial(REDUCED[loss], reduction="none"))
         found = made_loss(case[f"{name}/labels"], case[f"{name}/embeddings"])
+        found = keras.ops.convert_to_numpy(found)
         expected = case[f"{loss}/none/{name}"]
         if isinstance(made_loss, losses.PairLoss):
-            assert np.asarray(found).shape == expected.shape
-        same(np.asarray(found), expected, 1e-6)
+            assert found.shape == expected.shape
+        same(found, expected, 1e-6)
 
 
 @pytest.mark.parametrize("name", ["proxies", "zeros", "coincident"])

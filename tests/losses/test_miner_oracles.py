@@ -125,7 +125,7 @@ def test_a_loss_counts_what_the_miner_chose(oracle, loss, key):
         compared += 1
         miner = IN_LOSSES[key]()
         value, gradient = value_and_gradients(LOSSES[loss](miner=miner), labels, embeddings)
-        same(value, values[number], 1e-9)
+        same(value, values[number], 1e-7)
         same(gradient, gradients[rows], 1e-5)
     assert compared == 3 and len(BATCHES) == len(values)
 

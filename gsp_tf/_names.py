@@ -159,6 +159,22 @@ NAMES = {
         "tensor_board": "keras.callbacks:TensorBoard",
         "wandb": "gsp_tf.training:WandbTracker",
     },
+    "optimizer": {
+        "adadelta": "keras.optimizers:Adadelta",
+        "adafactor": "keras.optimizers:Adafactor",
+        "adagrad": "keras.optimizers:Adagrad",
+        "adam": "keras.optimizers:Adam",
+        "adamax": "keras.optimizers:Adamax",
+        "adamw": "keras.optimizers:AdamW",
+        "ftrl": "keras.optimizers:Ftrl",
+        "lamb": "keras.optimizers:Lamb",
+        "lion": "keras.optimizers:Lion",
+        "muon": "keras.optimizers:Muon",
+        "nadam": "keras.optimizers:Nadam",
+        "rmsprop": "keras.optimizers:RMSprop",
+        "schedule_free_adamw": "keras.optimizers:ScheduleFreeAdamW",
+        "sgd": "keras.optimizers:SGD",
+    },
 }
 NAMES["view_loss"] = NAMES["loss"]
 """`module:attribute` by section of a recipe and name."""

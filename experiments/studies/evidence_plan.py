@@ -187,6 +187,25 @@ def ccp_rows():
     return crossed("ccp", losses, options)
 
 
+def tuning_rows():
+    """Table 7: how much of the network trains, and what holds all of it near its start, with C2."""
+    full = str(OWN / "full.yaml")
+    options = {
+        "head": [str(OWN / "head.yaml")],
+        "lora": [str(OWN / "lora.yaml")],
+        "full": [],
+        "full-warm-up": [full, "--training.lowest_layer_multiplier=1", "--training.ema_momentum=0"],
+        "full-decay": [full, *_without_warm_up(), "--training.ema_momentum=0"],
+        "full-averages": [full, *_without_warm_up(), "--training.lowest_layer_multiplier=1"],
+        "full-all": [full],
+    }
+    return crossed("tuning", {"c2": cars_losses()["c2"]}, options)
+
+
+def _without_warm_up():
+    return ["--training.warmup_epochs=0", "--training.warmup_steps=0"]
+
+
 def gsp_grid():
     """Transport ratio μ and entropy smoothing ε of GSP that held-out classes choose from."""
     chosen = {f"gsp-{ratio:g}-20": (ratio, 20.0) for ratio in (0.15, 0.3, 0.7)}

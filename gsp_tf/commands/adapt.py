@@ -29,13 +29,7 @@ def command(
         run: Run folder to create or continue; null is runs/NAME-HEAD-SEED, with a number for
             another recipe.
     """
-    from gsp_tf.experiment import (
-        Run,
-        choose_adaptation,
-        compare_with_frozen,
-        load_splits,
-        print_comparison,
-    )
+    from gsp_tf.experiment import Run, choose_adaptation, load_splits
     from gsp_tf.recipe import compose
 
     choose = functools.partial(choose_adaptation, head=head)
@@ -46,8 +40,7 @@ def command(
     if images is not None:
         adapted.splits = load_splits(recipe, images)
     adapted = adapted.train() if is_new else adapted.resume()
-    print_comparison(compare_with_frozen(adapted))
-    print(f"Report: {adapted.report()}")
+    adapted.show()
     return exit_code([adapted])
 
 

@@ -117,6 +117,34 @@ class RankingMetrics:
         triples = zip(self.values, used.mean(axis=1), drawn.T, strict=True)
         return {name: estimate(mean, of, confidence) for name, mean, of in triples}
 
+    def minus(self, other: "RankingMetrics") -> "RankingMetrics":
+        """The difference to other metrics of the same queries, query by query.
+
+        Its means have the intervals of a paired comparison: both sides take the same classes in
+        each sample, so that what makes a class hard for both cancels out.
+
+        Args:
+            other: metrics of the same queries by another model or ranking.
+
+        Raises:
+            ValueError: if the queries or the metrics are not the same.
+
+        Example:
+            >>> ours = RankingMetrics({"map_at_r": np.array([0.5, 0.7, 0.9])}, np.arange(3))
+            >>> theirs = RankingMetrics({"map_at_r": np.array([0.4, 0.6, 0.8])}, np.arange(3))
+            >>> print(ours.minus(theirs).means()["map_at_r"])
+            0.1 [0.1, 0.1]
+        """
+        same_queries = np.array_equal(self.labels, other.labels)
+        if not same_queries or self.values.keys() != other.values.keys():
+            raise ValueError(
+                "A paired comparison needs the same queries and metrics; received "
+                f"{', '.join(self.values)} of {len(self.labels)} queries and "
+                f"{', '.join(other.values)} of {len(other.labels)}, or their labels differ."
+            )
+        values = {name: found - other.values[name] for name, found in self.values.items()}
+        return RankingMetrics(values, self.labels)
+
     def by(self, groups: ArrayLike | None = None) -> "dict[Any, RankingMetrics]":
         """The metrics of each group of queries, or of each class.
 

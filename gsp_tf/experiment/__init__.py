@@ -15,17 +15,13 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.ensemble import Ensemble, open_run
     from gsp_tf.experiment.errors import reason
     from gsp_tf.experiment.folder import RunFolder
+    from gsp_tf.experiment.frozen import frozen_metrics
     from gsp_tf.experiment.heads import build_head
     from gsp_tf.experiment.images import load_images
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.experiment.prefixes import prefix_metrics
-    from gsp_tf.experiment.pretrained import (
-        compare_with_frozen,
-        frozen_recipe,
-        pretrained_run,
-        print_comparison,
-    )
+    from gsp_tf.experiment.pretrained import frozen_recipe, pretrained_run
     from gsp_tf.experiment.rankings import percent, print_ranking, print_rankings, ranking_record
     from gsp_tf.experiment.report import report_runs
     from gsp_tf.experiment.reranking import print_reranking, rerank_run, reranking_record
@@ -50,10 +46,10 @@ __all__ = [
     "choices_text",
     "choose_adaptation",
     "choose_recipe",
-    "compare_with_frozen",
     "evaluation_batches",
     "features_model",
     "fingerprint",
+    "frozen_metrics",
     "frozen_recipe",
     "load_folds",
     "load_images",
@@ -64,7 +60,6 @@ __all__ = [
     "place_maps",
     "prefix_metrics",
     "pretrained_run",
-    "print_comparison",
     "print_ranking",
     "print_rankings",
     "print_reranking",

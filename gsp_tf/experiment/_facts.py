@@ -3,12 +3,10 @@
 import math
 import warnings
 
-import keras
-
 from gsp_tf import layers
 from gsp_tf._console import listed
 from gsp_tf.data import ViewedImages, identical_images, shared_images
-from gsp_tf.experiment.model import FROZEN
+from gsp_tf.experiment.model import FROZEN, trained_backbone
 from gsp_tf.recipe import Recipe
 
 _SMALLEST = 3
@@ -23,7 +21,7 @@ def facts_table(facts):
 
 def note_small_map(recipe, learner):
     """Warn if the last map has too few places for a layer that weighs them."""
-    shape = _last_map(_network(learner))
+    shape = _last_map(trained_backbone(learner))
     if len(shape) != 3 or min(shape[:2]) >= _SMALLEST:
         return
     is_pooled = recipe.head is None
@@ -43,11 +41,6 @@ def _weighs_places(head):
     """Whether a layer weighs the places of a map or chooses among them."""
     chooses = isinstance(head, (layers.WeldonPooling, layers.OptimalTransportPooling))
     return chooses or any(hasattr(head, name) for name in _WEIGHTS)
-
-
-def _network(learner):
-    """The backbone, or its part after the frozen layers."""
-    return next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
 
 
 def _last_map(network):
@@ -140,6 +133,10 @@ def model_facts(recipe, weights=None):
     frozen = ", batch normalisation frozen" if backbone.freeze_batch_normalization else ""
     if backbone.frozen_to is not None:
         frozen += f", {frozen_part(backbone)}"
+    if backbone.freeze:
+        frozen += f", frozen in {' '.join(backbone.freeze)}"
+    if backbone.lora.rank:
+        frozen += f", low-rank adaptation of rank {backbone.lora.rank}"
     network = backbone.name if backbone.preset is None else f"{backbone.name} {backbone.preset}"
     if backbone.tokens != "patch":
         network += f", tokens {backbone.tokens}"
@@ -163,7 +160,7 @@ def model_facts(recipe, weights=None):
 
 def learner_facts(learner):
     """The sizes of a model."""
-    network = _network(learner)
+    network = trained_backbone(learner)
     facts = {"last map": _map(network)}
     for layer in learner.embedder.layers:
         if layer.name == FROZEN:
@@ -186,7 +183,7 @@ def backbone_bytes(learner):
 def _backbone_weights(learner):
     """The weights of a backbone, those of its frozen part included."""
     frozen = [layer for layer in learner.embedder.layers if layer.name == FROZEN]
-    return [weight for part in (*frozen, _network(learner)) for weight in part.weights]
+    return [weight for part in (*frozen, trained_backbone(learner)) for weight in part.weights]
 
 
 def _head_facts(recipe):

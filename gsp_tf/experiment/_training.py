@@ -27,7 +27,13 @@ from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import FeatureInputs, ImageInputs
 from gsp_tf.experiment._optimizer import plateau_callbacks
 from gsp_tf.experiment._warm_up import warm_up
-from gsp_tf.experiment.model import adapt_prototypes, build_learner
+from gsp_tf.experiment.frozen import GAINS
+from gsp_tf.experiment.model import (
+    FROZEN,
+    adapt_prototypes,
+    build_learner,
+    compile_learner,
+)
 from gsp_tf.recipe import save_recipe
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
@@ -39,6 +45,8 @@ from gsp_tf.training import (
     StopOnNaN,
     epoch_of,
 )
+
+_ENDS = ("", "_intervals")
 
 
 class Training:
@@ -111,9 +119,11 @@ class Training:
         self._check_same_training_images()
         save_recipe(self.recipe, self.folder.recipe_path)
         self.folder.cut_history(self.start_epoch)
-        self.folder.update_metrics(without=["test", "test_intervals"], status="running")
+        outdated = [f"{name}{end}" for name in ("test", *GAINS.values()) for end in _ENDS]
+        self.folder.update_metrics(without=outdated, status="running")
         if self.recipe.data.feature_cache is not None:  # the checkpoint lacks the frozen part
-            self.embedder.set_weights(self.folder.learner(compile=False).embedder.get_weights())
+            saved = self.folder.learner(compile=False).embedder.get_layer(FROZEN)
+            self.embedder.get_layer(FROZEN).set_weights(saved.get_weights())
         self._prepare_inputs()
         self._train()
 
@@ -165,6 +175,7 @@ class Training:
             first_epoch = training.warmup_epochs
         if self.divergence.diverged_at is not None:
             return
+        compile_learner(self.learner, training)  # some optimizers keep the weights they begin with
         stops = plateau_callbacks(training.schedule, self.best.monitor)
         if training.patience is not None:
             stops["early_stopping"] = keras.callbacks.EarlyStopping(

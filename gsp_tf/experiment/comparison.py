@@ -210,7 +210,6 @@ class _Result:
         self.path = folder.path
         self.method, self.seed = recipe.name, recipe.seed
         self.protocol = recipe.protocol.name
-        self.dataset, self.path_of_data = _names_of_data(recipe.data)
         self._dim = recipe.embedding.dim
         self._num_folds = recipe.protocol.num_folds
         self._is_ensemble = recipe.protocol.is_ensemble
@@ -219,6 +218,7 @@ class _Result:
         self.interrupted = status == "interrupted"
         if self._result is None or not (folder.is_trained() or self.interrupted):
             raise ValueError(f"{self.path} has no final results yet: its status is {status!r}.")
+        self.dataset, self.path_of_data = _names_of_data(recipe.data)
         self.test_classes = metrics.get("test_classes")
 
     def metrics(self):

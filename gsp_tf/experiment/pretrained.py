@@ -1,39 +1,27 @@
-"""A pretrained network as it is: as a run, and to compare a trained model with."""
+"""A pretrained network as it is, as a run."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from gsp_tf import backbones
-from gsp_tf._console import counted
 from gsp_tf._files import new_folder
 from gsp_tf._names import similar
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import RankingMetrics, ranking_metrics
-from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment.choices import FROZEN_SIDE
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.model import build_embedder, build_learner
-from gsp_tf.experiment.rankings import print_rankings, ranking_record
+from gsp_tf.experiment.model import build_learner
 from gsp_tf.recipe import (
     BackboneRecipe,
     ClassRecipe,
     DataRecipe,
     EmbeddingRecipe,
+    LoRARecipe,
     Recipe,
     TrainingRecipe,
     load_recipe,
     resolved,
 )
-
-if TYPE_CHECKING:
-    from gsp_tf.experiment.run import Run
-
-
-_FEW = 10  # classes, of which fewer are a poor sample to resample
 
 
 def frozen_recipe(recipe: Recipe) -> Recipe:
@@ -59,11 +47,14 @@ def frozen_recipe(recipe: Recipe) -> Recipe:
             weights=recipe.initial_run or backbone.weights,
             freeze_batch_normalization=False,
             frozen_to="network",
+            freeze=[],
+            lora=LoRARecipe(),
             tokens="patch" if backbone.tokens == "both" else backbone.tokens,
         ),
         embedding=EmbeddingRecipe(None, "after_pooling", map=None),
         pooling=ClassRecipe("gap"),
         loss=ClassRecipe("contrastive"),
+        view_loss=recipe.view_loss,
         training=TrainingRecipe(epochs=0),
         evaluation=recipe.evaluation,
     )
@@ -138,72 +129,3 @@ def _recipe_of(network):
         data=DataRecipe("folder", image_size=FROZEN_SIDE),
         backbone=BackboneRecipe(name, weights[0], preset=preset or None),
     )
-
-
-def compare_with_frozen(run: "Run") -> dict[str, RankingMetrics]:
-    """Retrieval of a run's test images by its network before training, and by its trained model.
-
-    Writes the means and intervals of the network to `metrics.json`, under `frozen`.
-
-    Args:
-        run: an evaluated run.
-
-    Returns:
-        `RankingMetrics` by name: "frozen", "trained", and "difference", the metrics of each query
-        by the trained model less those by the network. The interval of a mean difference is that of
-        resampled classes, as of any mean.
-
-    Example:
-        >>> from gsp_tf.experiment.run import Run
-        >>> compare_with_frozen(Run("no/such/run"))
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
-    """
-    recipe, splits = frozen_recipe(run.recipe), run.splits
-    trained = run.test_embeddings()[:4]
-    network = build_embedder(recipe, splits.test.channels)
-    both = trained, embed_splits(recipe, splits, network, " by the frozen network")
-    at = run.recipe.evaluation.recall_at
-    trained, frozen = (ranking_metrics(*embedded, at=at) for embedded in both)
-    run.folder.update_metrics(frozen=ranking_record(frozen))
-    gains = {name: values - frozen.values[name] for name, values in trained.values.items()}
-    difference = RankingMetrics(gains, trained.labels)
-    return {"frozen": frozen, "trained": trained, "difference": difference}
-
-
-def print_comparison(found: dict[str, RankingMetrics]) -> None:
-    """Print the result of `compare_with_frozen`, and whether training has helped.
-
-    Args:
-        found: the result.
-
-    Example:
-        >>> import numpy as np
-        >>> rows = {"frozen": 0.5, "trained": 0.4, "difference": -0.1}
-        >>> names = "precision_at_1", "map_at_r"
-        >>> metrics = {
-        ...     row: RankingMetrics(dict.fromkeys(names, np.full(2, value)), np.arange(2))
-        ...     for row, value in rows.items()
-        ... }
-        >>> print_comparison(metrics)
-        2 images of 2 unseen classes, ...
-        The trained model is not better than the frozen network on these classes ...
-    """
-    gain = found["difference"].means()["map_at_r"]
-    classes = len(np.unique(found["trained"].labels))
-    title = f"{counted(len(found['trained'].labels), 'image')} of {classes:,} unseen classes"
-    names = ["precision_at_1", "map_at_r"]
-    print_rankings(f"{title}, in percent with 95 % intervals", "model", found, names)
-    if classes < _FEW:
-        print(f"{classes} test classes are few: intervals of so few are too narrow.")
-    if gain.value <= 0:
-        print(
-            "The trained model is not better than the frozen network on these classes (MAP@R): use "
-            "the network as it is, or train with more classes."
-        )
-    elif not gain.low > 0:
-        print(
-            "The trained model is better on these classes (MAP@R), but the interval of the "
-            "difference holds 0: it may be chance. More classes in the test make it narrower."
-        )

@@ -8,6 +8,7 @@ import numpy as np
 
 from gsp_tf._typing import PathLike
 from gsp_tf.data import ViewedImages, evaluation_image
+from gsp_tf.experiment.frozen import baseline_names, gain_text
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
 
@@ -114,8 +115,18 @@ def _summarize(run, images):
         recipe=recipe_text(run.recipe),
         projections=metrics.get("projections", []),
         notes=_notes(run.recipe, metrics, images.images),
+        baselines=_baselines(run.recipe, metrics),
         by_dim={int(dim): found for dim, found in metrics.get("test_by_dim", {}).items()},
     )
+
+
+def _baselines(recipe, metrics):
+    """Metrics and intervals of what a run is compared with, by its name."""
+    return {
+        name: (metrics[key], metrics[f"{key}_intervals"])
+        for key, name in baseline_names(recipe).items()
+        if key in metrics
+    }
 
 
 def _by_image(indices, maps):
@@ -154,7 +165,8 @@ def _notes(recipe, metrics, test):
         notes[0] += (
             f" or in the choice of the model ({classes.get('validation')} {kind.split()[0]})."
         )
-    return notes + _notes_on_training(metrics)
+    gain = gain_text(recipe, metrics)
+    return notes + ([gain] if gain else []) + _notes_on_training(metrics)
 
 
 def _notes_on_training(metrics):

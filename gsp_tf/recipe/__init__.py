@@ -1,14 +1,8 @@
 """The typed description of one experiment, and its form on disk (YAML)."""
 
 from gsp_tf.recipe._augmentation import augmentation_layers
-from gsp_tf.recipe._classes import (
-    BRANCHES,
-    VIEWS,
-    has_branches,
-    num_groups,
-    parameters,
-    resolved,
-)
+from gsp_tf.recipe._backbone import BackboneRecipe, LoRARecipe
+from gsp_tf.recipe._classes import BRANCHES, VIEWS, has_branches, num_groups, parameters
 from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe
 from gsp_tf.recipe._data import DataRecipe
 from gsp_tf.recipe._files import (
@@ -20,8 +14,8 @@ from gsp_tf.recipe._files import (
     recipe_values,
     save_recipe,
 )
+from gsp_tf.recipe._resolved import resolved
 from gsp_tf.recipe._sections import (
-    BackboneRecipe,
     ClassRecipe,
     EmbeddingRecipe,
     ProtocolRecipe,
@@ -48,6 +42,7 @@ __all__ = [
     "DataRecipe",
     "EmbeddingRecipe",
     "EvaluationRecipe",
+    "LoRARecipe",
     "ProtocolRecipe",
     "Recipe",
     "ScheduleRecipe",

@@ -15,7 +15,7 @@ from gsp_tf._files import replace_text
 from gsp_tf._names import NAMES, similar
 from gsp_tf._refusals import readable
 from gsp_tf._typing import PathLike
-from gsp_tf.recipe._classes import resolved
+from gsp_tf.recipe._resolved import resolved
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
 from gsp_tf.recipe._values import MAX_CHARACTERS, VALUES, load_values
 

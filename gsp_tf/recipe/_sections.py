@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gsp_tf.recipe._backbone import BackboneRecipe
 from gsp_tf.recipe._data import DataRecipe
 from gsp_tf.recipe._ranges import Count, Section, Seed
 from gsp_tf.recipe._training import (
@@ -62,49 +63,6 @@ class ProtocolRecipe(Section, path="protocol"):
     def monitor(self) -> str:
         """The validation metric that chooses the model."""
         return "val_recall_at_1" if self.name == "conventional" else "val_map_at_r"
-
-
-@dataclass(frozen=True)
-class BackboneRecipe(Section, path="backbone"):
-    """The network from an image to its local features.
-
-    Args:
-        name: registered name, such as conv4, resnet20, bn_inception or resnet50; hub is the network
-            of backbone.preset. gsp-tf backbones lists all.
-        weights: initial weights: the path of a .weights.h5 file, such as gsp-tf convert-weights
-            writes; a run folder, or its model.keras, with the same backbone; or the name of weights
-            that are downloaded (imagenet for keras.applications, pretrained for hub) or that a
-            package holds (imagenet for efficientnet_lite0). null starts from random weights.
-        freeze_batch_normalization: keep initial batch normalisation statistics, scales and offsets.
-        frozen_to: last layer of the frozen part, such as conv4_block6_out of resnet50. Layers up to
-            it keep their weights, with batch normalisation in inference mode; network is all of
-            them. null freezes none.
-        preset: with backbone.name=hub, an image preset of keras-hub, such as dinov2_small or
-            dinov3_vit_small_lvd1689m; an hf://user/model of Hugging Face; or a folder that
-            save_to_preset wrote.
-        tokens: local features that a vision transformer gives to the pooling: patch, or class for
-            the class token alone. both pools the patch tokens, and adds a linear map of the class
-            token to the embedding.
-
-    Example:
-        >>> BackboneRecipe("resnet50", weights="imagenet").name
-        'resnet50'
-    """
-
-    name: str = "resnet20"
-    weights: str | None = None
-    freeze_batch_normalization: bool = False
-    frozen_to: str | None = None
-    preset: str | None = None
-    tokens: Literal["patch", "class", "both"] = "patch"
-
-    def check(self):
-        if self.preset is not None and self.name != "hub":
-            self.refuse("preset", f"null with backbone.name={self.name}; it is for hub")
-        if self.preset is None and self.name == "hub":
-            self.refuse(
-                "preset", "a preset with backbone.name=hub; gsp-tf backbones hub lists them"
-            )
 
 
 @dataclass(frozen=True)
@@ -243,6 +201,9 @@ class Recipe(Section):
         if self.training.patience is not None and self.trainer == "ccp":
             accepted = "null with trainer=ccp, whose problems end by ccp.patience"
             self.refuse("training.patience", accepted, self.training.patience)
+        if self.training.optimizer == "schedule_free_adamw" and self.trainer == "ccp":
+            accepted = "another with trainer=ccp, which moves weights that this one averages"
+            self.refuse("training.optimizer", accepted, self.training.optimizer)
 
     @property
     def monitor(self) -> str:

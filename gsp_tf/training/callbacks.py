@@ -10,15 +10,18 @@ import numpy as np
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike, Relation
 from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.training.averages import averaged_weights
 from gsp_tf.training.distribute import broadcast_from_chief, is_chief, strategy_of
 from gsp_tf.training.embedding import Batches, embed, inference, labelled_batches
+from gsp_tf.training.low_rank import merged_lora
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):
     """Embeds a data set at the end of every epoch and adds its retrieval metrics to the logs.
 
     MAP@R, R-precision, P@1 and Recall@K (Musgrave et al. 2020) appear as `val_map_at_r` and so on.
-    Callbacks that come later in the list can use them. With several workers, each embeds the whole
+    Callbacks that come later in the list can use them. If the optimizer keeps moving averages of
+    the weights (`use_ema`), these are evaluated. With several workers, each embeds the whole
     data set, and all log the metrics of the first.
 
     Args:
@@ -102,7 +105,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if logs is not None:
-            logs.update(self.evaluate())
+            with averaged_weights(self.model):
+                logs.update(self.evaluate())
 
 
 class SaveBest(keras.callbacks.Callback):
@@ -112,7 +116,8 @@ class SaveBest(keras.callbacks.Callback):
     in the list. The file is therefore never ahead of the checkpoint before training ends, and a run
     that continues from the checkpoint saves the model again. The file is written under a temporary
     name and then renamed. It is never half-written: if the run fails, it holds the last good
-    weights.
+    weights. These are the moving averages if the optimizer keeps them (`use_ema`), and the sums of
+    kernels and low-rank matrices (`merged_lora`).
 
     Args:
         path: file to write; ends in ".keras".
@@ -138,7 +143,11 @@ class SaveBest(keras.callbacks.Callback):
     def save(self) -> None:
         """Write the current model; only the first worker writes."""
         if is_chief(self.model):
-            with replacing(self.path) as temporary:
+            with (
+                replacing(self.path) as temporary,
+                averaged_weights(self.model),
+                merged_lora(self.model),
+            ):
                 self.model.save(temporary)
         self._is_due = False
 

@@ -11,6 +11,7 @@ from gsp_tf.experiment import Run, build_learner, load_splits
 from gsp_tf.experiment._inputs import ImageInputs
 from gsp_tf.losses import CrossBatchMemory, SemiSupervisedLoss
 from gsp_tf.recipe import load_recipe, save_recipe
+from gsp_tf.serving.cleaning._images import _of_recipe
 
 ALONE = """
 data:
@@ -150,6 +151,16 @@ def test_images_without_a_class_beside_labelled_ones(
             Run(tmp_path / "run").resume(epochs=2)
     finally:
         (tmp_path / "0.png").rename(photos / "0.png")
+
+
+@pytest.mark.parametrize("text", [ALONE, BESIDE])
+def test_cleaning_knows_which_images_have_no_class(text, digits, photos, write_recipe):
+    path = digits if text is BESIDE else photos
+    recipe = load_recipe(write_recipe(text.format(path=path, unlabelled=photos)))
+    part = _of_recipe(recipe, "the run")
+    without = [name for name, label in zip(part.names, part.labels, strict=True) if label is None]
+    assert sorted(without) == sorted(str(path) for path in photos.iterdir())
+    assert len(set(part.names)) == len(part.names) == (260 if text is BESIDE else 60)
 
 
 def test_other_systems_with_a_loss_of_views(digits, photos, write_recipe):

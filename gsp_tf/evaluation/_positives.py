@@ -17,14 +17,10 @@ _RELATED_ENTRIES = 1 << 22
 
 
 class Positives:
-    """The references with the label of each query, without those that a query ignores.
+    """The references with the label of each query, without those that a query ignores."""
 
-    Attributes:
-        labels: integers `(Q,)`, the classes of the queries.
-        counts: integers `(Q,)`, the number of positives of each query.
-    """
-
-    # A query ignores the references with its label and its source, and its own image, which is the
+    # `labels` are the classes of the queries, `counts` the numbers of their positives. A query
+    # ignores the references with its label and its source, and its own image, which is the
     # reference `own` (-1 if it is none). Without reference labels the queries search each other,
     # and rankings leave out the query itself.
 

@@ -70,26 +70,7 @@ def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
 def checked_label_vectors(
     labels: ArrayLike, count: int, name: str, relation: Relation = "any"
 ) -> np.ndarray:
-    """Returns label vectors, such as multi-hot tags, as an array `(count, C)`.
-
-    Args:
-        labels: numbers or booleans `(count, C)` in [0, 1]; any numbers `(count,)` or `(count, C)`
-            for a function of them.
-        count: number of embeddings.
-        name: name of the array in errors.
-        relation: as in `gsp_tf.ops.label_relation`.
-
-    Returns:
-        float32 `(count, C)`; for a function, integers stay integers.
-
-    Raises:
-        ValueError: if the shape is another one, or a value is not finite or not in [0, 1].
-        TypeError: if the values are not numbers.
-
-    Example:
-        >>> checked_label_vectors([[True, False]], 1, "labels")
-        array([[1., 0.]], dtype=float32)
-    """
+    """Returns label vectors, such as multi-hot tags, as an array `(count, C)`."""
     array = np.asarray(labels)
     low, high = (-np.inf, np.inf) if callable(relation) else (0, 1)
     if array.dtype.kind not in "biuf":

@@ -153,7 +153,7 @@ def test_reductions(oracle, key):
     assert compare(oracle("loss_arguments"), key, OF_REDUCTIONS[key], FEW, skip) >= 2
 
 
-@pytest.mark.parametrize("key", CROSSED)
+@pytest.mark.parametrize("key", sorted(CROSSED))
 def test_a_class_weight_multiplies_the_terms_of_its_anchors(oracle, key):
     case, loss = oracle("loss_arguments"), key.removesuffix("_class_weights")
     labels, terms = case["random/labels"], case[f"{loss}/none/random"]

@@ -35,7 +35,7 @@ def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet
         >>> load_images(DataRecipe("folder"))
         Traceback (most recent call last):
             ...
-        ValueError: data.path is needed for data.name=folder.
+        ValueError: data.path is needed for data.name=folder; ...
     """
     loader = named("data", recipe.name)
     takes = inspect.signature(loader).parameters

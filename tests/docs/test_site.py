@@ -85,7 +85,7 @@ MODULES = ast.literal_eval(
 )
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", [name for name in MODULES if (ROOT / "gsp_tf" / name).is_dir()])
 def test_every_public_name_is_documented(references, site, module):
     places = references[site / f"api/{module}.html"].places
     names = {f"gsp_tf.{module}.{name}" for name in public_names(module)}

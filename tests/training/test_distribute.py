@@ -86,13 +86,13 @@ def train(name, strategy):
     """Histories and weights of a case; the last of its batches has 6 samples, not 8."""
     keras.utils.set_random_seed(0)
     x, labels = samples(0)
+    if name == "tags":
+        labels = np.stack([labels // 2, labels % 2, labels < 3], axis=1).astype("float32")
 
     def load(indices):
         return tf.data.Dataset.from_tensor_slices((x[indices], labels[indices])).batch(8)
 
     batches = load(np.arange(SAMPLES))
-    if name == "tags":
-        labels = np.stack([labels // 2, labels % 2, labels < 3], axis=1).astype("float32")
     evaluation = RetrievalEvaluation(tf.data.Dataset.from_tensor_slices(samples(1)).batch(8))
     with strategy.scope():
         learner = CASES[name]()

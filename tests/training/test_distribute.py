@@ -52,7 +52,9 @@ def learner_of_every_loss():
     hidden = keras.layers.Dense(4, kernel_regularizer="l2")(normalized)
     pooled, attributes = GeneralizedSumPooling(4, return_attributes=True)(hidden)
     flat = keras.layers.Flatten()(features)
-    outputs = [keras.layers.Dense(5)(x) for x in (flat, flat, flat, pooled, flat)]
+    outputs = [keras.layers.Dense(5)(x) for x in (flat, flat, flat, pooled)]
+    # The gradient of a bias before the loss of views is 0 but for rounding, which Adam scales up.
+    outputs.append(keras.layers.Dense(5, use_bias=False)(flat))
     miner = DistanceWeightedMiner(seed=3)
     memory = CrossBatchMemory(
         MultiSimilarityLoss(miner=miner), capacity=20, warmup_steps=2, batch_weight=1.0

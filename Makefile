@@ -75,6 +75,8 @@ check-addons: $(INSTALLED) $(ADDONS)/.installed
 
 reference-pml: $(PML)/.installed
 	$(PML)/bin/python tools/pml/reference.py tests/oracles/losses_field.npz
+	$(PML)/bin/python tools/pml/miners.py tests/oracles/miners.npz
+	$(PML)/bin/python tools/pml/arguments.py tests/oracles/loss_arguments.npz
 
 reference-programs: $(PML)/.installed $(PML)/programs
 	$(PML)/bin/python tools/pml/programs.py $(PML)/programs tests/oracles/losses_programs.npz

@@ -1,7 +1,7 @@
 #!/bin/sh
 # All numbers of docs/studies/evidence.md: experiments/evidence.sh [TABLE...], of collage causes cars
-# ccp dose zero_shot plane. What experiments/results/evidence has is not trained again: remove a file
-# there to measure its table again. Stopped runs continue. JOBS=2 trains two models at a time.
+# ccp dose tuning zero_shot plane. What experiments/results/evidence has is not trained again: remove
+# a file there to measure its table again. Stopped runs continue. JOBS=2 trains two models at a time.
 # Pictures with photographs stay in runs/evidence. It needs data/cifar100, data/cars196_half and
 # pip install ".[pretrained]".
 set -e
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 jobs=${JOBS:-1}
 studies=experiments/studies
 
-for table in ${*:-collage causes cars ccp dose zero_shot plane}; do
+for table in ${*:-collage causes cars ccp dose tuning zero_shot plane}; do
   case $table in
     zero_shot) python $studies/zero_shot_prototypes.py --jobs "$jobs" --runs runs/evidence \
       --recipe '[experiments/evidence/zero_shot.yaml]' \
@@ -17,8 +17,10 @@ for table in ${*:-collage causes cars ccp dose zero_shot plane}; do
       --figure runs/evidence/zero_shot.png ;;
     plane) python $studies/average_pooling_plane.py --backbone resnet20 \
       --results experiments/results/evidence --figures runs/evidence ;;
-    collage|causes|cars|ccp|dose) python $studies/evidence.py --jobs "$jobs" --tables "[$table]" ;;
-    *) echo "unknown table $table: collage, causes, cars, ccp, dose, zero_shot or plane" >&2; exit 2 ;;
+    collage|causes|cars|ccp|dose|tuning)
+      python $studies/evidence.py --jobs "$jobs" --tables "[$table]" ;;
+    *) echo "unknown table $table: collage, causes, cars, ccp, dose, tuning, zero_shot or plane" >&2
+      exit 2 ;;
   esac
   python $studies/evidence_page.py
 done

@@ -1,26 +1,24 @@
 """Saves layers, losses and miners as the arguments of their constructors."""
 
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 
-def constructor_config(instance: Any, passed_on: Sequence[str] = ()) -> dict[str, Any]:
-    """The constructor's arguments, read from attributes; `passed_on` names those in `**kwargs`."""
+def constructor_config(instance: Any, **others: Any) -> dict[str, Any]:
+    """The constructor's arguments: those of `others`, and the attributes of the same name."""
     parameters = inspect.signature(type(instance)).parameters.values()
     names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-    if len(names) < len(parameters):
-        names += passed_on
-    values = {name: getattr(instance, name) for name in names}
+    values = {name: others[name] if name in others else getattr(instance, name) for name in names}
     return {name: _serialized(value) for name, value in values.items()}
 
 
 def _serialized(value):
     if isinstance(value, list):
         return [*map(_serialized, value)]
-    return keras.saving.serialize_keras_object(value) if hasattr(value, "get_config") else value
+    is_object = hasattr(value, "get_config") or callable(value)
+    return keras.saving.serialize_keras_object(value) if is_object else value
 
 
 def deserialized(config: dict[str, Any]) -> dict[str, Any]:

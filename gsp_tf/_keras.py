@@ -70,9 +70,48 @@ def serialized_optimizer(optimizer: keras.optimizers.Optimizer) -> dict:
     return portable(keras.saving.serialize_keras_object(optimizer))
 
 
+def averages_of(
+    optimizer: keras.optimizers.Optimizer,
+) -> list[tuple[keras.Variable, keras.Variable]]:
+    """Pairs of a weight and its moving average; none before the first step, or without averages."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    if not getattr(optimizer, "use_ema", False) or not int(optimizer.iterations):
+        return []
+    averages = optimizer._model_variables_moving_average
+    return list(zip(optimizer._trainable_variables, averages, strict=True))
+
+
+def check_image_layer(layer: keras.layers.Layer) -> None:
+    """Refuses what is no image layer, and one number for a saturation, which makes images grey."""
+    if not hasattr(layer, "_get_seed_generator"):
+        raise ValueError(
+            "An augmentation is an image layer such as keras.layers.RandomRotation, received a "
+            f"{type(layer).__name__}."
+        )
+    saturation = getattr(layer, "random_saturation", layer)
+    if isinstance(saturation, keras.layers.RandomSaturation) and saturation.factor[0] < 0:
+        raise ValueError(
+            f"keras.layers.{type(layer).__name__} takes two numbers for the saturation, such as "
+            "(0.3, 0.7): 0 is grey, 0.5 changes nothing, 1 is the most. Keras draws from -f to f "
+            f"for one number f, and what is negative is grey; received {saturation.factor[1]}."
+        )
+
+
+def draw_seeds_from(seeds: keras.random.SeedGenerator, layer: keras.layers.Layer) -> None:
+    """Makes an image layer draw with seeds, on every backend, whenever there are any."""
+    own = layer._get_seed_generator
+    layer._get_seed_generator = lambda backend=None: seeds if seeds.are_set() else own(backend)
+
+
 def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """All layers of a model, including those inside other layers."""
     return model._flatten_layers(include_self=False)
+
+
+def weighted_layers(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
+    """The layers of a model with weights of their own, and the paths that these begin with."""
+    layers = [layer for layer in layers_within(model) if layer._trainable_variables]
+    return [(layer.variables[0].path.rpartition("/")[0], layer) for layer in layers]
 
 
 def state_of(model: keras.Model) -> list[keras.Variable]:

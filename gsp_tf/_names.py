@@ -18,6 +18,32 @@ NAMES = {
         "mnist": "gsp_tf.data:load_mnist",
         "omniglot": "gsp_tf.data:load_omniglot",
         "sop": "gsp_tf.data:load_sop",
+        "unlabelled": "gsp_tf.data:load_unlabelled",
+    },
+    "data.augmentation": {
+        "auto_contrast": "keras.layers:AutoContrast",
+        "brightness": "keras.layers:RandomBrightness",
+        "color_degeneration": "keras.layers:RandomColorDegeneration",
+        "color_jitter": "keras.layers:RandomColorJitter",
+        "contrast": "keras.layers:RandomContrast",
+        "elastic_transform": "keras.layers:RandomElasticTransform",
+        "equalization": "keras.layers:Equalization",
+        "erasing": "keras.layers:RandomErasing",
+        "flip": "keras.layers:RandomFlip",
+        "gaussian_blur": "keras.layers:RandomGaussianBlur",
+        "grayscale": "keras.layers:RandomGrayscale",
+        "hue": "keras.layers:RandomHue",
+        "invert": "keras.layers:RandomInvert",
+        "perspective": "keras.layers:RandomPerspective",
+        "posterization": "keras.layers:RandomPosterization",
+        "rand_augment": "keras.layers:RandAugment",
+        "rotation": "keras.layers:RandomRotation",
+        "saturation": "keras.layers:RandomSaturation",
+        "sharpness": "keras.layers:RandomSharpness",
+        "shear": "keras.layers:RandomShear",
+        "solarization": "keras.layers:Solarization",
+        "translation": "keras.layers:RandomTranslation",
+        "zoom": "keras.layers:RandomZoom",
     },
     "head": {
         "attentive_grouping": "gsp_tf.layers:AttentiveGrouping",
@@ -100,10 +126,17 @@ NAMES = {
         "weighted_sum": "gsp_tf.losses:WeightedSumLoss",
     },
     "miner": {
+        "angular": "gsp_tf.losses:AngularMiner",
+        "batch_easy_hard": "gsp_tf.losses:BatchEasyHardMiner",
+        "batch_hard": "gsp_tf.losses:BatchHardMiner",
         "distance_weighted": "gsp_tf.losses:DistanceWeightedMiner",
         "hard_negative": "gsp_tf.losses:HardNegativeMiner",
+        "hdc": "gsp_tf.losses:HDCMiner",
         "multi_similarity": "gsp_tf.losses:MultiSimilarityMiner",
+        "pair_margin": "gsp_tf.losses:PairMarginMiner",
         "semi_hard_negative": "gsp_tf.losses:SemiHardNegativeMiner",
+        "triplet_margin": "gsp_tf.losses:TripletMarginMiner",
+        "uniform_histogram": "gsp_tf.losses:UniformHistogramMiner",
     },
     "loss_wrapper": {
         "anti_collapse": "gsp_tf.losses:AntiCollapseLoss",
@@ -127,8 +160,34 @@ NAMES = {
         "tensor_board": "keras.callbacks:TensorBoard",
         "wandb": "gsp_tf.training:WandbTracker",
     },
+    "optimizer": {
+        "adadelta": "keras.optimizers:Adadelta",
+        "adafactor": "keras.optimizers:Adafactor",
+        "adagrad": "keras.optimizers:Adagrad",
+        "adam": "keras.optimizers:Adam",
+        "adamax": "keras.optimizers:Adamax",
+        "adamw": "keras.optimizers:AdamW",
+        "ftrl": "keras.optimizers:Ftrl",
+        "lamb": "keras.optimizers:Lamb",
+        "lion": "keras.optimizers:Lion",
+        "muon": "keras.optimizers:Muon",
+        "nadam": "keras.optimizers:Nadam",
+        "rmsprop": "keras.optimizers:RMSprop",
+        "schedule_free_adamw": "keras.optimizers:ScheduleFreeAdamW",
+        "sgd": "keras.optimizers:SGD",
+    },
 }
+NAMES["view_loss"] = NAMES["loss"]
 """`module:attribute` by section of a recipe and name."""
+
+_MIXES = "it mixes images of different classes, and a loss takes one class for each image"
+NOT_AUGMENTATIONS = {
+    "aug_mix": "no seed fixes what it draws; take rand_augment, keras.layers.RandAugment",
+    "crop": "it changes the size; data.min_crop_area, min_crop_area, crops and resizes",
+    "cut_mix": _MIXES,
+    "mix_up": f"{_MIXES}; loss_wrapper.name=similarity_mixup, SimilarityMixup, mixes embeddings",
+}
+"""Image layers of Keras that are no augmentations here, and why."""
 
 Convertible: TypeAlias = Literal[
     "bn_inception", "googlenet", "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2"

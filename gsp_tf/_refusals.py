@@ -49,6 +49,17 @@ def readable(message, parser):
     return f"{key} must be {described(hint, action.default)}, received {_value(received[-1]):.200}."
 
 
+def check_patterns(patterns):
+    """Refuses what is not a regular expression."""
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except (re.error, TypeError) as error:
+            raise ValueError(
+                f"A pattern must be a regular expression, received {pattern!r}: {error}."
+            ) from error
+
+
 def described(hint, example=None):
     """Describes the values of a type; `example` illustrates a list."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -63,6 +74,8 @@ def described(hint, example=None):
         kind = _PLURALS.get(arguments[1], "numbers, texts or lists")
         return f"a mapping of names to {kind}, such as {{name: 1}}"
     if origin in (list, tuple, collections.abc.Sequence):
+        if typing.get_origin(arguments[0]) is dict:
+            return "a list of mappings in brackets, such as [{name: 1}]"
         fixed = origin is tuple and arguments[-1] is not ...
         count = f"{len(arguments)} " if fixed else ""
         kind = _PLURALS[arguments[0]]

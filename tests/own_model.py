@@ -60,6 +60,31 @@ def small_network(include_top, weights):
     return keras.Sequential([keras.layers.Conv2D(8, 32, strides=32, activation="relu")])
 
 
+def register_pretrained(monkeypatch, folder, *names):
+    """Registers small networks, each with other "imagenet" weights; a folder has Keras' cache."""
+    monkeypatch.setenv("KERAS_HOME", str(folder / "keras"))
+    registry = backbones.registry
+    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+    for seed, name in enumerate(names):
+        registry._BUILDERS.pop(name, None)
+
+        def build(input_shape, weights=None, name=name, seed=seed):
+            images = keras.Input(input_shape)
+            start = keras.initializers.Orthogonal(seed=seed)
+            x = keras.layers.Rescaling(1 / 255)(images)
+            x = keras.layers.Conv2D(8, 8, strides=8, kernel_initializer=start)(x)
+            x = keras.layers.ReLU()(keras.layers.BatchNormalization()(x))
+            return keras.Model(images, x, name=name)
+
+        file = f"{name}.h5"
+        backbones.register(name, pretrained=["imagenet"], weights_file=lambda side, f=file: f)(
+            build
+        )
+        path = backbones.weights_path(name, 128)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
 def small_embedder():
     """A model of the images; its layer "pooling" is GSP with four prototypes."""
     inputs = keras.Input((SIZE, SIZE, 3))

@@ -82,7 +82,7 @@ def test_answers_without_tensorflow(tmp_path):
         "A command is missing; gsp-tf --help lists them.",
         "'trian' is not a command; did you mean train? The commands are train, check,",
         "--trainin.epochs is not an option; did you mean --training.epochs?",
-        "training.epochs must be an integer of 1 or more, received many.",
+        "training.epochs must be an integer of 0 or more, received many.",
         "Missing: --format.",
     ):
         assert f"gsp-tf: error: {line}" in err

@@ -54,6 +54,11 @@ def test_round_trip_of_a_training_with_everything(tmp_path):
         weight_decay=1e-4,
         weight_decay_exclusions=["batch_normalization", "bias"],
         clip_norm=10.0,
+        optimizer="sgd",
+        optimizer_arguments={"momentum": 0.8, "nesterov": True},
+        ema_momentum=0.99,
+        gradient_accumulation_steps=2,
+        lowest_layer_multiplier=0.1,
     )
     save_recipe(Recipe(training=training), tmp_path / "recipe.yaml")
     loaded = load_recipe(tmp_path / "recipe.yaml").training
@@ -125,7 +130,7 @@ def test_the_name_of_several_files(write):
     ("text", "message"),
     [
         ("pooling: {sharpness: 3}", "sharpness"),
-        ("training: {epochs: 0}", "training.epochs must be an integer of 1 or more, received 0"),
+        ("training: {epochs: -1}", "training.epochs must be an integer of 0 or more, received -1"),
         ("trainer: ccp", "training.patience must be null with trainer=ccp"),
         ("loss_weights: {first: 1.0}", "loss_weights must be of none with head=null"),
         (
@@ -174,7 +179,7 @@ def test_the_name_of_several_files(write):
         ("name: null", "name must be a text, received null"),
         (
             "training: {epochs: null}",
-            "training.epochs must be an integer of 1 or more, received null",
+            "training.epochs must be an integer of 0 or more, received null",
         ),
         (
             "data: {split_fractions: '0.5,0.1,0.4'}",
@@ -205,6 +210,34 @@ def test_the_name_of_several_files(write):
         ("miner: {epsilon: 0.1}", "miner.name is missing; there are distance_weighted"),
         ("miner: 5", "miner must have fields, received 5"),
         ("loss: {name: 5}", "loss.name must be a text, received 5"),
+        ("backbone: {lora: {alpha: 2}}", "lora.alpha must be null without a backbone.lora.rank"),
+        ("backbone: {lora: {layers: [a]}}", "lora.layers must be empty without a backbone.lora"),
+        (
+            "backbone: {freeze: [conv2d], lora: {rank: 2}}",
+            "backbone.freeze must be empty with backbone.lora.rank above 0",
+        ),
+        ("training: {optimizer: lyon}", "optimizer must be one of adadelta, .*, received lyon"),
+        (
+            "training: {optimizer: schedule_free_adamw, patience: null}\ntrainer: ccp\n"
+            "loss: {name: contrastive}",
+            "training.optimizer must be another with trainer=ccp",
+        ),
+        (
+            "training: {optimizer: sgd, optimizer_arguments: {momentun: 0.5}}",
+            "optimizer_arguments.momentun is not an argument of sgd; did you mean momentum",
+        ),
+        (
+            "training: {optimizer_arguments: {weight_decay: 0.5}}",
+            "optimizer_arguments.weight_decay is not an argument of adam; there are beta_1, eps",
+        ),
+        (
+            "training: {optimizer: muon, optimizer_arguments: {ns_steps: 2.5}}",
+            "optimizer_arguments.ns_steps must be an integer, received 2.5",
+        ),
+        (
+            "training: {optimizer: sgd, optimizer_arguments: {nesterov: 1}}",
+            "optimizer_arguments.nesterov must be true or false, received 1",
+        ),
     ],
 )
 def test_an_error_names_its_file(write, text, message):
@@ -215,8 +248,8 @@ def test_an_error_names_its_file(write, text, message):
 
 def test_an_error_of_the_command_line_names_no_file(write):
     files = write(first="training: {patience: 3}", last="{seed: 1}")
-    with pytest.raises(ValueError, match="^training.epochs must be an integer of 1 or more"):
-        load_recipe(files, ["--training.epochs", "0"])
+    with pytest.raises(ValueError, match="^training.epochs must be an integer of 0 or more"):
+        load_recipe(files, ["--training.epochs", "-1"])
 
 
 def test_a_missing_file_is_named(write, tmp_path):
@@ -232,7 +265,7 @@ def test_a_fault_that_a_later_file_mends(write):
 
 
 def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
-    files = write(first="data: {name: cub200}", bad="training: {epochs: 0}", last="seed: 4")
+    files = write(first="data: {name: cub200}", bad="training: {epochs: -1}", last="seed: 4")
     with pytest.raises(SystemExit, match="1"):
         main(["train", *map(str, files)])
     assert f"error: {files[1]}: training.epochs must be" in capsys.readouterr().err
@@ -264,7 +297,23 @@ def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
         ({"optimizer": "adamw"}, "weight_decay must be above 0 with training.optimizer=adamw"),
         ({"weight_decay_exclusions": ["bias"]}, "must be empty without a training.weight_decay or"),
         ({"beta_2": 1.0}, "beta_2 must be a number of 0 or more and below 1, received 1.0"),
-        ({"optimizer": "sgd", "beta_2": 0.99}, "with training.optimizer=sgd, which has none"),
+        ({"optimizer": "lion", "beta_2": 0.99}, "optimizer=lion; it is for adam and adamw"),
+        ({"warmup_steps": 1000}, "warmup_steps must be below the 1000 steps after the warm-up"),
+        (
+            {"warmup_steps": 1, "schedule": ScheduleRecipe("plateau")},
+            "warmup_steps must be 0 with training.schedule.name=plateau",
+        ),
+        ({"gradient_accumulation_steps": 3}, "must be a divisor of training.steps_per_epoch, 100"),
+        (
+            {"optimizer": "schedule_free_adamw", "schedule": ScheduleRecipe("cosine")},
+            "schedule.name must be constant with training.optimizer=schedule_free_adamw",
+        ),
+        (
+            {"optimizer": "schedule_free_adamw", "ema_momentum": 0.9},
+            "ema_momentum must be 0 with training.optimizer=schedule_free_adamw",
+        ),
+        ({"ema_momentum": 1.0}, "ema_momentum must be a number of 0 or more and below 1"),
+        ({"lowest_layer_multiplier": 0.0}, "lowest_layer_multiplier must be a number above 0"),
         (
             {"clip_norm": 0.0},
             "clip_norm must be a number above 0 and finite, or null, received 0.0",

@@ -31,12 +31,14 @@ TITLES = {
     "cars": "Cars196 (half)",
     "ccp": "CCP on Cars196 (half)",
     "dose": "Cars on canvases",
+    "tuning": "Fine-tuning on Cars196 (half)",
     "zero_shot": "Zero-shot prototypes on CIFAR-100 (thesis, section 5.3.3)",
     "average_pooling_plane": "Average pooling on ten classes of CIFAR-100 (thesis, section 4.3)",
 }
 PLAIN = ("zero_shot", "average_pooling_plane")  # tables with quantities of their own
 COLUMNS = {
     "ccp": ("best step",),
+    "tuning": ("gain", "gain from", "gain to", "over a linear head", "best step"),
     "dose": ("μ", "ε", "weight on the object", "deviation of weights"),
 }
 NAMES = {
@@ -49,10 +51,13 @@ NAMES = {
     "gsp-zs-program-0.1": "GSP + L_ZS as in the program, λ 0.1", "gsp-0.1-10": "GSP, μ 0.1, ε 10",
     "gsp-0.5-10": "GSP, μ 0.5, ε 10", "gsp-0.2-2": "GSP, μ 0.2, ε 2",
     "gsp-0.2-50": "GSP, μ 0.2, ε 50", "gsp-16-prototypes": "GSP, 16 prototypes",
-    "gsp-after": "GSP before the linear map",
+    "gsp-after": "GSP before the linear map", "fast": "heads at ten times the rate",
+    "head": "head alone", "lora": "LoRA, rank 8", "full": "whole network",
+    "full-warm-up": "whole network, warm-up", "full-decay": "whole network, layer-wise rates",
+    "full-averages": "whole network, averages", "full-all": "whole network, all three",
 }  # fmt: skip
-BASELINES = {"ccp": "plain"}
-OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap"}
+BASELINES = {"ccp": "plain", "tuning": "full"}
+OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap", "cars_agrouping-fast": "cars_pnca-gap"}
 
 
 def interval(first, second, confidence=0.95):

@@ -163,6 +163,16 @@ def system_rows():
     }
 
 
+def fast_head_rows():
+    """Table 3: the systems again, their untrained heads at ten times the rate of the network."""
+    proxies = {"cars_agrouping": ", proxies: 100", "cars_multihead": ", proxies: 100"}
+    return {
+        f"{name}-fast": [*row, f"--training.learning_rate_multipliers={{pooling: 10{more}}}"]
+        for name, row in system_rows().items()
+        for more in [proxies.get(name, "")]
+    }
+
+
 def ccp_rows():
     """Table 4: each loss by itself, with a memory, with one proxy problem and with CCP."""
     ccp = str(METHODS / "ccp.yaml")
@@ -175,6 +185,25 @@ def ccp_rows():
         "ccp": [ccp],
     }
     return crossed("ccp", losses, options)
+
+
+def tuning_rows():
+    """Table 7: how much of the network trains, and what holds all of it near its start, with C2."""
+    full = str(OWN / "full.yaml")
+    options = {
+        "head": [str(OWN / "head.yaml")],
+        "lora": [str(OWN / "lora.yaml")],
+        "full": [],
+        "full-warm-up": [full, "--training.lowest_layer_multiplier=1", "--training.ema_momentum=0"],
+        "full-decay": [full, *_without_warm_up(), "--training.ema_momentum=0"],
+        "full-averages": [full, *_without_warm_up(), "--training.lowest_layer_multiplier=1"],
+        "full-all": [full],
+    }
+    return crossed("tuning", {"c2": cars_losses()["c2"]}, options)
+
+
+def _without_warm_up():
+    return ["--training.warmup_epochs=0", "--training.warmup_steps=0"]
 
 
 def gsp_grid():

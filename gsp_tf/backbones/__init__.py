@@ -12,7 +12,7 @@ from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
 from gsp_tf.backbones._presets import image_presets
 from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, keras_cache
 from gsp_tf.backbones.conversion import CONVERTIBLE, Conversion, convert_weights
-from gsp_tf.backbones.freezing import freeze_batch_normalization
+from gsp_tf.backbones.freezing import freeze_batch_normalization, freeze_layers
 from gsp_tf.backbones.parts import cut_layers, split
 from gsp_tf.backbones.registry import (
     create,
@@ -34,6 +34,7 @@ __all__ = [
     "cut_layers",
     "families",
     "freeze_batch_normalization",
+    "freeze_layers",
     "image_presets",
     "keras_cache",
     "names",

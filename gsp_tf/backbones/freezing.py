@@ -1,8 +1,12 @@
-"""Freezes the batch normalisation of pretrained backbones."""
+"""Freezes layers of pretrained backbones."""
+
+import re
+from collections.abc import Sequence
 
 import keras
 
-from gsp_tf._keras import layers_within
+from gsp_tf._keras import layers_within, weighted_layers
+from gsp_tf._refusals import check_patterns
 from gsp_tf.layers import FrozenBatchNormalization
 
 
@@ -43,6 +47,40 @@ def freeze_batch_normalization(model: keras.Model) -> keras.Model:
         )
     copy.set_weights(model.get_weights())
     return copy
+
+
+def freeze_layers(model: keras.Model, patterns: Sequence[str]) -> None:
+    """Freeze the layers of a model whose paths match a pattern.
+
+    Their weights keep their values, and their batch normalisation is in inference mode. As with
+    Keras' own `layer.trainable = False`, setting `trainable` of the whole model later undoes this.
+
+    Args:
+        model: built model, such as a backbone of `create`. It is changed in place.
+        patterns: regular expressions that `re.search` looks for in the paths of layers, such as
+            `"stem|block[1-4]"`.
+
+    Raises:
+        ValueError: if a pattern is not a regular expression, or matches no layer with weights.
+
+    Example:
+        >>> from gsp_tf.backbones import create
+        >>> model = create("efficientnet_lite0", (64, 64, 3))
+        >>> freeze_layers(model, ["stem|block[1-6]"])
+        >>> model.trainable_weights[0].path
+        'block7a_expand_conv/kernel'
+    """
+    check_patterns(patterns)
+    layers = weighted_layers(model)
+    idle = [p for p in patterns if not any(re.search(p, path) for path, _ in layers)]
+    if idle:
+        raise ValueError(
+            f"The patterns {idle} match none of the layers with weights of {model.name}: "
+            f"{[path for path, _ in layers]}."
+        )
+    for path, layer in layers:
+        if any(re.search(pattern, path) for pattern in patterns):
+            layer.trainable = False
 
 
 def _has_trainable_normalization(model):

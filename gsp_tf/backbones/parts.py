@@ -5,6 +5,9 @@ import re
 
 import keras
 
+WHOLE = "network"
+"""Name for all layers of a backbone, and of the last but one of a transformer from keras-hub."""
+
 _ACTIVATIONS = (keras.layers.Activation, keras.layers.ReLU)
 
 
@@ -31,7 +34,8 @@ def split(model: keras.Model, layer: str) -> tuple[keras.Model, keras.Model]:
 
     Args:
         model: functional model, as `create` builds.
-        layer: name of the last layer of the lower part, one of `cut_layers(model)`.
+        layer: name of the last layer of the lower part, one of `cut_layers(model)`; "network" for
+            all layers of a model with one output.
 
     Returns:
         The lower part, from images to the output of the layer, and the upper part, from there to
@@ -47,6 +51,9 @@ def split(model: keras.Model, layer: str) -> tuple[keras.Model, keras.Model]:
         ((None, 16, 16, 32), (None, 8, 8, 64))
     """
     names = cut_layers(model)
+    if layer == WHOLE and WHOLE not in names and len(model.outputs) == 1:
+        features = keras.Input(model.output_shape[1:])
+        return model, keras.Model(features, keras.layers.Identity()(features), name=model.name)
     if layer not in names:
         where = f"there are {', '.join(names)}" if names else "it has no layer for that"
         raise ValueError(

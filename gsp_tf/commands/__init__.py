@@ -6,6 +6,7 @@ function returns the exit code, or `None` for 0. It imports what it needs when i
 """
 
 from gsp_tf.commands import (
+    adapt,
     backbones,
     bench,
     calibrate,
@@ -29,6 +30,7 @@ from gsp_tf.commands import (
 
 COMMANDS = {
     "train": train,
+    "adapt": adapt,
     "tune": tune,
     "check": check,
     "evaluate": evaluate,

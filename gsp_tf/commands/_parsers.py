@@ -35,6 +35,24 @@ _MOST_USED = {
     "resume": "folder to continue",
     "initial_run": "run folder whose model to start from",
 }
+_OF_FROZEN = {
+    "head": "linear, mlp or gsp",
+    **{name: _MOST_USED[name] for name in ("backbone.name", "backbone.weights")},
+    "backbone.preset": "image preset of keras-hub, for --backbone.name hub",
+    "loss": "--loss.name triplet --loss.margin 0.2 (proxy_anchor)",
+    **{
+        name: _MOST_USED[name]
+        for name in (
+            "data.image_size",
+            "embedding.dim",
+            "training.epochs",
+            "training.learning_rate",
+            "name",
+            "seed",
+            "run",
+        )
+    },
+}
 
 
 def command_parser(command, function):
@@ -52,9 +70,12 @@ def command_parser(command, function):
         if parameter.kind is not parameter.VAR_KEYWORD:
             _add(parser, parameter, hints[name], help=helps[name])
     if takes_recipe:
-        parser.usage = f"gsp-tf {command} [FOLDER] [RECIPE ...] [--FIELD VALUE ...]"
+        sources = "[FOLDER] [RECIPE ...]"
+        if "recipes" not in parameters:
+            sources, parser.most_used, parser.title = "FOLDER", _OF_FROZEN, "most used options"
+        parser.usage = f"gsp-tf {command} {sources} [--FIELD VALUE ...]"
         parser.add_argument("--help-all", action=_HelpAll, help="Show all options and exit.")
-        add_recipe_arguments(parser)
+        add_recipe_arguments(parser, skip=parameters)
     return parser
 
 
@@ -83,19 +104,22 @@ def _add(parser, parameter, hint, **options):
 class _RecipeParser(ArgumentParser):
     """A parser whose help shows the most used options."""
 
+    most_used, title = _MOST_USED, "most used options (defaults)"
+
     def format_help(self):
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, [], [])
         formatter.add_text(self.description)
         actions = {action.dest: action for action in self._actions}
-        shown = [(actions[name], text) for name, text in _MOST_USED.items() if name in actions]
+        shown = [(actions[name], text) for name, text in self.most_used.items() if name in actions]
+        has_defaults = self.most_used is _MOST_USED
         rows = [
             f"  {action.option_strings[-1]:<26} {text}"
-            + ("" if action.default in (None, False, ()) else f" ({action.default})")
+            + (f" ({action.default})" if has_defaults and action.default else "")
             for action, text in shown
         ]
         rows += ["", f"All {len(self._actions)} options, with what they do: --help-all"]
-        return "\n".join([formatter.format_help(), "most used options (defaults):", *rows, ""])
+        return "\n".join([formatter.format_help(), f"{self.title}:", *rows, ""])
 
     def format_all(self):
         """The help with all options."""

@@ -35,13 +35,13 @@ def recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=N
     recipe, images = compose(files, fields), None
     first = [Path(files[0]).stem] if len(files) > 1 and folder is None else []
     if folder is not None:
-        recipe, images = _fitting(recipe, folder, files, fields)
+        recipe, images = fitting(recipe, folder, files, fields)
     name = "-".join([*first, recipe.name, str(recipe.seed)])
     path = run or _free(f"{place}/{name}", "train" if place == "runs" else "tune")
     return recipe, path, images
 
 
-def _fitting(recipe, folder, files, fields):
+def fitting(recipe, folder, files, fields, choose=None):
     """The recipe chosen for a folder, under the given fields, and its images if they still fit."""
     from gsp_tf.experiment import choices_text, choose_recipe, load_images
 
@@ -57,7 +57,7 @@ def _fitting(recipe, folder, files, fields):
     backbone = given.get("backbone", {})
     fixed = [backbone.get("name"), backbone.get("weights"), given.get("initial_run")]
     fixed.append(backbone.get("preset"))
-    chosen = choose_recipe(folder, images, *fixed)
+    chosen = (choose or choose_recipe)(folder, images, *fixed)
     recipe = compose(files, fields, under=recipe_values(chosen))
     print(choices_text(recipe, images), end="\n\n", flush=True)
     is_same = all(getattr(recipe.data, name) == getattr(data, name) for name in _LOADING)
@@ -86,6 +86,19 @@ def resumed_changes(given):
             "--training.epochs and --training.patience can be given."
         )
     return training
+
+
+def run_folder(run):
+    """The run folder that a command is given, or that of a pretrained network, made if missing."""
+    # TensorFlow is imported only for what can be a network: not for a mistyped path.
+    path = Path(run)
+    is_name = ":" in run or path.suffix in (".yaml", ".yml") or path.name == run
+    if path.is_dir() or not is_name:
+        require_run(run)
+        return run
+    from gsp_tf.experiment import pretrained_run
+
+    return str(pretrained_run(run))
 
 
 def require_run(path):

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from gsp_tf.commands._recipes import run_folder
 from gsp_tf.commands.dedup import show_new
 
 _MOST_NAMED = 10
@@ -25,12 +26,14 @@ def command(
     Args:
         sources: Labelled images or embeddings, as for dedup; the first subfolder of a folder is the
             label.
-        run: Run folder of the model that embeds images.
+        run: Run folder of the model that embeds images, or a pretrained network, such as
+            efficientnet_lite0.
         k: Number of neighbours that vote.
         metric: Distance; null is that of the source, or euclidean.
         out: Folder to write. It keeps the embeddings of image files.
         table: Format of the table.
     """
+    run = run and run_folder(run)
     from gsp_tf._console import counted, printable
     from gsp_tf.serving import find_label_errors
 

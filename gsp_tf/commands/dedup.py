@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from gsp_tf.commands._recipes import run_folder
+
 _MOST_NAMED = 5
 
 
@@ -26,8 +28,8 @@ def command(
         sources: Folders of images, image files, .csv files with the columns path and label, run
             folders, indexes, folders that embed wrote, Parquet files with the column embedding, and
             .npz files. With several sources, it also says which images they share.
-        run: Run folder of the model that embeds images; without a model only identical files are
-            found.
+        run: Run folder of the model that embeds images, or a pretrained network, such as
+            efficientnet_lite0; without a model only identical files are found.
         distance: Distance up to which two images are near duplicates. By default it is measured on
             altered copies of the images.
         thresholds: File that calibrate wrote, whose distance of a match is taken.
@@ -36,6 +38,7 @@ def command(
         table: Format of the table.
         seed: Seed of the samples.
     """
+    run = run and run_folder(run)
     from gsp_tf._console import counted
     from gsp_tf.serving import find_duplicates
 

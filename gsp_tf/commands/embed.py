@@ -1,6 +1,6 @@
 """`gsp-tf embed`: embeddings of images."""
 
-from gsp_tf.commands._recipes import require_run
+from gsp_tf.commands._recipes import run_folder
 from gsp_tf.commands.results import show_embeddings
 
 
@@ -18,7 +18,8 @@ def command(
     as Parquet. If the command is stopped, run it again to continue.
 
     Args:
-        run: Run folder.
+        run: Run folder, or a pretrained network as it is, such as efficientnet_lite0 or
+            hub:dinov2_small.
         images: Image files, folders (searched at any depth; the first subfolder is the label) and
             .csv files with the columns path and label.
         out: Folder to write; null is the folder embeddings in the run.
@@ -27,7 +28,7 @@ def command(
         tokens: Local features to keep of each image, 16 to 32, so that search can compare them with
             --rerank transport. 0 keeps none.
     """
-    require_run(run)
+    run = run_folder(run)
     from gsp_tf.serving import embed_images
 
     show_embeddings(embed_images(run, images, out, shard_size, tokens))

@@ -1,6 +1,6 @@
 """`gsp-tf embed-collection`: embed a large collection with many workers."""
 
-from gsp_tf.commands._recipes import require_run
+from gsp_tf.commands._recipes import run_folder
 from gsp_tf.commands.results import show_embeddings
 
 
@@ -20,7 +20,8 @@ def command(
     to continue. Needs the extra ray.
 
     Args:
-        run: Run folder.
+        run: Run folder, or a pretrained network as it is, such as efficientnet_lite0 or
+            hub:dinov2_small.
         source: Parquet file or folder of them, with a column path (image files) or bytes (their
             contents), and a column label if it is known.
         out: Folder to write; null is the folder embeddings in the run.
@@ -28,7 +29,7 @@ def command(
         cpus_per_worker: Cores and threads per worker.
         shard_size: Images per file; an unfinished file is embedded again after a worker is killed.
     """
-    require_run(run)
+    run = run_folder(run)
     from gsp_tf.serving import embed_collection
 
     show_embeddings(embed_collection(run, source, out, workers, cpus_per_worker, shard_size))

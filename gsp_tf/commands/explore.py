@@ -1,6 +1,6 @@
 """`gsp-tf explore`: a model in the browser."""
 
-from gsp_tf.commands._recipes import require_run
+from gsp_tf.commands._recipes import run_folder
 
 
 def command(
@@ -20,9 +20,10 @@ def command(
     patches of prototypes. Ctrl-C stops the server.
 
     Args:
-        run: Run folder.
-        index: Folder that index wrote; null is the folder index in the run, or the test images of
-            the run if there is no index.
+        run: Run folder, or a pretrained network as it is, such as efficientnet_lite0 or
+            hub:dinov2_small.
+        index: Folder that index wrote; null is the folder index in the run, which is built of the
+            images that embed has embedded, or the test images of the run without such images.
         host: Address to listen on; any address but loopback lets others upload to the page.
         port: Port to listen on; null is 7860 or a free one.
         k: Number of neighbours.
@@ -31,7 +32,7 @@ def command(
         thresholds: File that calibrate wrote; null is thresholds.json in the index or the run, if
             there is one.
     """
-    require_run(run)
+    run = run_folder(run)
     from gsp_tf.explore import explore_run
 
     explore_run(run, index, host, port, k, max_upload_mb, allowed_host, thresholds)

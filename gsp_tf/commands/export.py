@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Literal
 
-from gsp_tf.commands._recipes import require_run
+from gsp_tf.commands._recipes import run_folder
 
 
 def command(
@@ -21,7 +21,8 @@ def command(
     and compares it with the model.
 
     Args:
-        run: Run folder.
+        run: Run folder, or a pretrained network as it is, such as efficientnet_lite0 or
+            hub:dinov2_small.
         format: saved_model needs no gsp_tf and also serves image files; onnx needs no TensorFlow;
             keras holds the layers themselves and needs gsp_tf. TensorFlow writes the first two,
             whatever KERAS_BACKEND is.
@@ -29,7 +30,7 @@ def command(
         attributes: Also output the attributes of gsp.
         pooling_weights: Also output the weights of places, if the pooling has them.
     """
-    require_run(run)
+    run = run_folder(run)
     if format != "keras" and "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = "tensorflow"  # loads the models of every backend
     from gsp_tf.serving import export_run

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from gsp_tf.commands._recipes import require_run
+from gsp_tf.commands._recipes import run_folder
 
 _NUMBERS = {"rank", "cost", "distance"}
 
@@ -32,10 +32,12 @@ def command(
     embeddings, and with --out, the results of all images are written to a file.
 
     Args:
-        run: Run folder.
+        run: Run folder, or a pretrained network as it is, such as efficientnet_lite0 or
+            hub:dinov2_small.
         images: Image files; folders and CSV files of images; or embeddings: a folder that embed
             wrote, an index, a Parquet file with the column embedding, or a .npz file.
-        index: Folder that index wrote; null is the folder index in the run.
+        index: Folder that index wrote; null is the folder index in the run, which is built of the
+            images that embed has embedded if there is none.
         k: Number of neighbours of each image.
         html: Write a page with the pictures, to this file or to search.html in the run.
         thresholds: File that calibrate wrote; null is thresholds.json in the index or the run, if
@@ -55,7 +57,7 @@ def command(
             many images, and none for image files.
         why: With --html, show which places of the query and its first neighbours the model matches.
     """
-    require_run(run)
+    run = run_folder(run)
     if why and html is False:
         raise ValueError("--why is for the page with pictures; give --html too.")
     if table is not None and exclude_same is None:

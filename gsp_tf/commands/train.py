@@ -45,6 +45,8 @@ def command(
         trained = open_run(path, recipe)
         if images is not None:
             trained.splits = load_splits(recipe, images)
+            if trained.splits.unlabelled is not None:
+                print(f"{len(trained.splits.unlabelled):,} images without a class also train.")
         else:
             print(trained.describe(), flush=True)
         trained.train()

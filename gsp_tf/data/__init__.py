@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gsp_tf.data.datasets.omniglot import load_omniglot
     from gsp_tf.data.datasets.sop import load_sop
     from gsp_tf.data.datasets.token_sets import synthetic_token_sets
+    from gsp_tf.data.datasets.unlabelled import load_unlabelled
     from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
     from gsp_tf.data.images.decode import (
         MAX_PIXELS,
@@ -36,14 +37,23 @@ if TYPE_CHECKING:
     from gsp_tf.data.images.reduced import ReducedImages, reduce_images
     from gsp_tf.data.images.selected import SelectedImages
     from gsp_tf.data.pipeline._py_dataset import evaluation_image
-    from gsp_tf.data.pipeline.batches import as_arrays, evaluation_dataset, training_dataset
+    from gsp_tf.data.pipeline.batches import (
+        as_arrays,
+        evaluation_dataset,
+        sampled_dataset,
+        training_dataset,
+    )
+    from gsp_tf.data.pipeline.class_samplers import NearestClassSampler, SuperClassSampler
     from gsp_tf.data.pipeline.feature_maps import (
         FeatureMaps,
         cache_feature_maps,
         evaluation_maps,
         training_maps,
     )
-    from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+    from gsp_tf.data.pipeline.image_samplers import FixedTripletSampler, WeightedSampler
+    from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
+    from gsp_tf.data.pipeline.view import TrainingView
+    from gsp_tf.data.pipeline.viewed import ViewedImages
     from gsp_tf.data.pipeline.windows import central_window, resize_window
     from gsp_tf.data.splits import halve_classes, protocol_classes, split_classes, split_images
 
@@ -57,11 +67,18 @@ __all__ = [
     "EncodedImages",
     "FeatureMaps",
     "FileImages",
+    "FixedTripletSampler",
     "ImageSet",
     "LeftOut",
+    "NearestClassSampler",
     "ReducedImages",
+    "Sampler",
     "SelectedImages",
+    "SuperClassSampler",
+    "TrainingView",
     "UnreadableImageError",
+    "ViewedImages",
+    "WeightedSampler",
     "as_arrays",
     "cache_feature_maps",
     "central_window",
@@ -91,11 +108,13 @@ __all__ = [
     "load_mnist",
     "load_omniglot",
     "load_sop",
+    "load_unlabelled",
     "protocol_classes",
     "read_image",
     "read_rows",
     "reduce_images",
     "resize_window",
+    "sampled_dataset",
     "shared_images",
     "split_classes",
     "split_images",

@@ -1,7 +1,7 @@
 """Retrieval, verification, clustering and geometry of embeddings.
 
-None of these functions needs a model, and only `covering_radius_curve` and `match_tokens` need a
-Keras backend.
+None of these functions needs a model, and only `covering_radius_curve`, `match_tokens` and
+relations of label vectors need a Keras backend.
 """
 
 from typing import TYPE_CHECKING

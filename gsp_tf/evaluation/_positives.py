@@ -6,18 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation.vectors import checked_labels
+from gsp_tf._typing import Relation
+from gsp_tf.evaluation.vectors import checked_label_vectors, checked_labels
 
 Nearest = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 """Function from rows `(b,)` of queries and k to indices and distances `(b, k)`, nearest first."""
 
 _BLOCK_ENTRIES = 1 << 20
+_RELATED_ENTRIES = 1 << 22
 
 
 class Positives:
     """The references with the label of each query, without those that a query ignores."""
 
-    # A query ignores the references with its label and its source, and its own image, which is the
+    # `labels` are the classes of the queries, `counts` the numbers of their positives. A query
+    # ignores the references with its label and its source, and its own image, which is the
     # reference `own` (-1 if it is none). Without reference labels the queries search each other,
     # and rankings leave out the query itself.
 
@@ -61,19 +64,14 @@ class Positives:
     def hits(self, nearest: Nearest, depth: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows `(b,)` of queries with positives, and which of their results `(b, k)` are any."""
         # k is `depth` or the largest number of positives, but at most that of references.
-        used = np.flatnonzero(self.counts)
         depth = max(depth, self.counts.max())
         k = int(min(self._available, depth + self._ignored.max()))
-        size = max(1, _BLOCK_ENTRIES // k)
-        for start in range(0, len(used), size):
-            rows = used[start : start + size]
-            indices = np.asarray(nearest(rows, k)[0])
-            if indices.shape != (len(rows), k) or indices.dtype.kind not in "iu":
-                raise ValueError(
-                    f"A ranking must give {(len(rows), k)} integers, the references of the first "
-                    f"{k} ranks; received {indices.dtype} {indices.shape}."
-                )
+        for rows, indices in _ranked(nearest, self.counts, k, max(1, _BLOCK_ENTRIES // k)):
             yield rows, self._are_positive(rows, indices)[:, :depth]
+
+    def best(self, rows: np.ndarray, depth: int) -> np.ndarray:
+        """What `hits` gives at the first ranks `(b, depth)` of the best ranking."""
+        return np.arange(depth) < self.counts[rows, None]
 
     def _are_positive(self, rows, indices):
         """Whether results are positives, with ignored ones moved to the end."""
@@ -88,6 +86,100 @@ class Positives:
             return hits
         order = np.argsort(ignored, axis=1, kind="stable")
         return np.take_along_axis(hits & ~ignored, order, axis=1)
+
+
+class RelatedPositives:
+    """The references that are related to each query, and how much; as `Positives`."""
+
+    # `labels` are numbers of the label vectors of the queries, and what `hits` gives is the
+    # relation of a positive, which is not 0, or 0.
+
+    def __init__(
+        self,
+        query_labels: np.ndarray,
+        reference_labels: np.ndarray | None,
+        relation: Relation,
+        relation_threshold: float,
+    ):
+        if not 0 <= relation_threshold < 1:
+            raise ValueError(
+                f"relation_threshold must be at least 0 and below 1; received {relation_threshold}."
+            )
+        self._of_queries = query_labels
+        self._among_themselves = reference_labels is None
+        self._of_references = query_labels if reference_labels is None else reference_labels
+        self._relation, self._threshold = relation, relation_threshold
+        _, numbers = np.unique(query_labels, axis=0, return_inverse=True)
+        self.labels = numbers.reshape(-1)
+        self._block = max(1, _RELATED_ENTRIES // len(self._of_references))
+        rows = np.arange(len(query_labels))
+        blocks = np.split(rows, rows[self._block :: self._block])
+        self.counts = np.concatenate([np.count_nonzero(self._gains(x), axis=1) for x in blocks])
+        if not self.counts.any():
+            raise ValueError(
+                f"None of the {len(self.counts)} queries has a related reference, so there is "
+                f"nothing to average (relation={relation!r} above {relation_threshold})."
+            )
+
+    def hits(self, nearest: Nearest, depth: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Rows `(b,)` of queries with positives, and the relations of their results `(b, k)`."""
+        available = len(self._of_references) - self._among_themselves
+        k = int(min(available, max(depth, self.counts.max())))
+        for rows, indices in _ranked(nearest, self.counts, k, self._block):
+            yield rows, np.take_along_axis(self._gains(rows), indices, axis=1)
+
+    def best(self, rows: np.ndarray, depth: int) -> np.ndarray:
+        """What `hits` gives at the first ranks `(b, depth)` of the best ranking."""
+        return -np.sort(-self._gains(rows), axis=1)[:, :depth]
+
+    def _gains(self, rows):
+        """The relations of queries to all references `(b, N)`, 0 for those that are no positive."""
+        from keras import ops
+
+        from gsp_tf.ops import label_relation
+
+        related = label_relation(self._of_queries[rows], self._of_references, self._relation)
+        related = ops.convert_to_numpy(related)
+        related = np.where(related > self._threshold, related, 0.0)
+        if self._among_themselves:
+            related[np.arange(len(rows)), rows] = 0.0
+        return related
+
+
+def positives_of(
+    query_labels: ArrayLike,
+    reference_labels: ArrayLike | None,
+    relation: Relation,
+    relation_threshold: float,
+    query_sources: ArrayLike | None = None,
+    reference_sources: ArrayLike | None = None,
+) -> Positives | RelatedPositives:
+    """The positives of queries whose labels are classes, or label vectors for other relations."""
+    if relation == "equal":
+        return Positives(query_labels, reference_labels, query_sources, reference_sources)
+    if query_sources is not None or reference_sources is not None:
+        raise ValueError(
+            f"Sources belong to relation='equal'; received them with relation={relation!r}."
+        )
+    query_labels, reference_labels = (
+        None if labels is None else checked_label_vectors(labels, len(labels), name, relation)
+        for labels, name in ((query_labels, "query_labels"), (reference_labels, "reference_labels"))
+    )
+    return RelatedPositives(query_labels, reference_labels, relation, relation_threshold)
+
+
+def _ranked(nearest, counts, k, size):
+    """Rows of queries with positives, in blocks of a size, and their first k results."""
+    used = np.flatnonzero(counts)
+    for start in range(0, len(used), size):
+        rows = used[start : start + size]
+        indices = np.asarray(nearest(rows, k)[0])
+        if indices.shape != (len(rows), k) or indices.dtype.kind not in "iu":
+            raise ValueError(
+                f"A ranking must give {(len(rows), k)} integers, the references of the first "
+                f"{k} ranks; received {indices.dtype} {indices.shape}."
+            )
+        yield rows, indices
 
 
 def checked_depths(depths: Sequence[int], name: str) -> tuple[int, ...]:

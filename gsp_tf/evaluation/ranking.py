@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation._positives import Nearest, Positives, checked_depths
+from gsp_tf._typing import Relation
+from gsp_tf.evaluation._positives import (
+    Nearest,
+    Positives,
+    RelatedPositives,
+    checked_depths,
+    positives_of,
+)
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
 from gsp_tf.evaluation.retrieval import query_metrics, searched
 from gsp_tf.evaluation.search_space import Metric
@@ -52,6 +59,8 @@ class RankingMetrics:
         at: Sequence[int] = (1, 5, 10),
         query_sources: ArrayLike | None = None,
         reference_sources: ArrayLike | None = None,
+        relation: Relation = "equal",
+        relation_threshold: float = 0.0,
     ) -> "RankingMetrics":
         """The metrics of `ranking_metrics` for any ranking, such as one that was re-ranked.
 
@@ -59,12 +68,14 @@ class RankingMetrics:
             nearest: function from rows of queries, integers `(q,)`, and a depth k to the first k
                 references of each, integers `(q, k)` with the best one first, and their distances,
                 which are not used. `KReciprocalSearch` is one. It is called for blocks of queries.
-            query_labels: integers `(Q,)` or `(Q, 1)`.
-            reference_labels: integers `(N,)` or `(N, 1)`; `None` if the queries search each other,
-                and then no query may be among its own results.
+            query_labels: integers `(Q,)` or `(Q, 1)`, or label vectors `(Q, C)`.
+            reference_labels: integers `(N,)` or `(N, 1)`, or label vectors `(N, C)`; `None` if the
+                queries search each other, and then no query may be among its own results.
             at: the values of K.
             query_sources: as in `ranking_metrics`.
             reference_sources: as in `ranking_metrics`.
+            relation: as in `ranking_metrics`.
+            relation_threshold: as in `ranking_metrics`.
 
         Raises:
             ValueError: as `ranking_metrics`, or if the function gives another shape.
@@ -76,8 +87,8 @@ class RankingMetrics:
             >>> found.means()["precision_at_1"].value, found.num_queries
             (1.0, 2)
         """
-        labels = query_labels, reference_labels, query_sources, reference_sources
-        return measured(nearest, Positives(*labels), at)
+        labels = query_labels, reference_labels, relation, relation_threshold
+        return measured(nearest, positives_of(*labels, query_sources, reference_sources), at)
 
     def means(
         self, num_resamples: int = 1000, confidence: float = 0.95, seed: int = 0
@@ -105,6 +116,34 @@ class RankingMetrics:
         drawn = np.concatenate(resampled) if resampled else np.empty((0, len(used)))
         triples = zip(self.values, used.mean(axis=1), drawn.T, strict=True)
         return {name: estimate(mean, of, confidence) for name, mean, of in triples}
+
+    def minus(self, other: "RankingMetrics") -> "RankingMetrics":
+        """The difference to other metrics of the same queries, query by query.
+
+        Its means have the intervals of a paired comparison: both sides take the same classes in
+        each sample, so that what makes a class hard for both cancels out.
+
+        Args:
+            other: metrics of the same queries by another model or ranking.
+
+        Raises:
+            ValueError: if the queries or the metrics are not the same.
+
+        Example:
+            >>> ours = RankingMetrics({"map_at_r": np.array([0.5, 0.7, 0.9])}, np.arange(3))
+            >>> theirs = RankingMetrics({"map_at_r": np.array([0.4, 0.6, 0.8])}, np.arange(3))
+            >>> print(ours.minus(theirs).means()["map_at_r"])
+            0.1 [0.1, 0.1]
+        """
+        same_queries = np.array_equal(self.labels, other.labels)
+        if not same_queries or self.values.keys() != other.values.keys():
+            raise ValueError(
+                "A paired comparison needs the same queries and metrics; received "
+                f"{', '.join(self.values)} of {len(self.labels)} queries and "
+                f"{', '.join(other.values)} of {len(other.labels)}, or their labels differ."
+            )
+        values = {name: found - other.values[name] for name, found in self.values.items()}
+        return RankingMetrics(values, self.labels)
 
     def by(self, groups: ArrayLike | None = None) -> "dict[Any, RankingMetrics]":
         """The metrics of each group of queries, or of each class.
@@ -157,6 +196,8 @@ def ranking_metrics(
     metric: Metric = "euclidean",
     query_sources: ArrayLike | None = None,
     reference_sources: ArrayLike | None = None,
+    relation: Relation = "equal",
+    relation_threshold: float = 0.0,
 ) -> RankingMetrics:
     """P@K, MAP@K, MRR@K, NDCG@K, Recall@K, R-precision and MAP@R of each query.
 
@@ -171,17 +212,27 @@ def ranking_metrics(
     Re-identification leaves out references of the query's class from the same camera (Zheng et al.,
     "Scalable Person Re-identification: A Benchmark", ICCV 2015) or sequence: give the sources.
 
+    With label vectors, such as multi-hot tags, a reference is a positive if its relation r to the
+    query is above a threshold t, and NDCG@K has the gains rel_i = r_i of the positives (Järvelin
+    and Kekäläinen 2002): `Σ_{i <= K} rel_i / log2(i + 1)` over its value for the references in
+    falling order of r. The other metrics count positives. The samples of the intervals are drawn
+    from the different label vectors.
+
     Args:
         queries: floats `(Q, D)`.
-        query_labels: integers `(Q,)` or `(Q, 1)`.
+        query_labels: integers `(Q,)` or `(Q, 1)`; label vectors `(Q, C)` in [0, 1] for another
+            relation than "equal".
         references: floats `(N, D)`; `None` searches the other queries.
-        reference_labels: integers `(N,)` or `(N, 1)`; `None` if and only if `references` is.
+        reference_labels: integers `(N,)` or `(N, 1)`, or label vectors `(N, C)`; `None` if and only
+            if `references` is.
         at: the values of K.
         metric: the distance.
         query_sources: integers `(Q,)`, the camera or sequence of each query; a query ignores
             references with its label and its source.
         reference_sources: integers `(N,)`; with references, given if and only if `query_sources`
             is.
+        relation: "any", "jaccard", "cosine", or a function, as in `gsp_tf.ops.label_relation`.
+        relation_threshold: t in [0, 1).
 
     Returns:
         `RankingMetrics`.
@@ -196,28 +247,34 @@ def ranking_metrics(
         >>> found.values["mrr_at_2"]
         array([1. , 0.5, 0. , 1. , 1. , nan])
     """
-    nearest, labels = searched(queries, query_labels, references, reference_labels, metric)
-    return RankingMetrics.of(nearest, *labels, at, query_sources, reference_sources)
+    nearest, labels = searched(
+        queries, query_labels, references, reference_labels, metric, relation
+    )
+    sources = query_sources, reference_sources
+    return RankingMetrics.of(nearest, *labels, at, *sources, relation, relation_threshold)
 
 
-def measured(nearest: Nearest, positives: Positives, at: Sequence[int]) -> RankingMetrics:
+def measured(
+    nearest: Nearest, positives: Positives | RelatedPositives, at: Sequence[int]
+) -> RankingMetrics:
     """The metrics of a ranking at the given K."""
     at = checked_depths(at, "at")
     values: dict[str, np.ndarray] = {}
     for rows, hits in positives.hits(nearest, max(at, default=1)):
-        for name, found in _measures(hits, positives.counts[rows], at).items():
+        best = positives.best(rows, max([*at, 1]))
+        for name, found in _measures(hits, best, positives.counts[rows], at).items():
             values.setdefault(name, np.full(len(positives.labels), np.nan))[rows] = found
     return RankingMetrics(values, positives.labels)
 
 
-def _measures(hits, positives, at):
-    """All metrics `(b,)` of queries with positives, from hits `(b, k)` in order of distance."""
+def _measures(gains, best, positives, at):
+    """All metrics `(b,)` of queries with positives, from gains `(b, k)` in order of distance."""
+    hits = gains > 0
     found = query_metrics(hits, positives, at)
     ranks = np.arange(1, hits.shape[1] + 1)
     correct = np.cumsum(hits, axis=1)
     precisions = np.cumsum(hits * (correct / ranks), axis=1)
-    gains = np.cumsum(hits / np.log2(ranks + 1), axis=1)
-    best = np.cumsum(1 / np.log2(np.arange(2, 2 + max([*at, 1]))))
+    gains, best = (_discounted(x) for x in (gains, best))
     first = np.where(hits.any(axis=1), 1 + hits.argmax(axis=1), np.inf)
     for k in at:
         last = min(k, hits.shape[1]) - 1
@@ -225,5 +282,10 @@ def _measures(hits, positives, at):
         found[f"precision_at_{k}"] = correct[:, last] / k
         found[f"map_at_{k}"] = precisions[:, last] / most
         found[f"mrr_at_{k}"] = np.where(first <= k, 1 / first, 0.0)
-        found[f"ndcg_at_{k}"] = gains[:, last] / best[most - 1]
+        found[f"ndcg_at_{k}"] = gains[:, last] / best[:, min(k, best.shape[1]) - 1]
     return found
+
+
+def _discounted(gains):
+    """Sums `(b, k)` of the gains up to each rank, each over the logarithm of its rank."""
+    return np.cumsum(gains / np.log2(np.arange(2, 2 + gains.shape[1])), axis=1)

@@ -5,10 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation._positives import Nearest, Positives, check_labelled, checked_depths
+from gsp_tf._typing import Relation
+from gsp_tf.evaluation._positives import (
+    Nearest,
+    Positives,
+    check_labelled,
+    checked_depths,
+    positives_of,
+)
 from gsp_tf.evaluation.exact_search import exact_ranking
 from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
+from gsp_tf.evaluation.vectors import (
+    checked_embeddings,
+    checked_label_vectors,
+    checked_labels,
+)
 
 
 def retrieval_metrics(
@@ -18,6 +29,8 @@ def retrieval_metrics(
     reference_labels: ArrayLike | None = None,
     recall_at: Sequence[int] = (1, 2, 4, 8),
     metric: Metric = "euclidean",
+    relation: Relation = "equal",
+    relation_threshold: float = 0.0,
 ) -> dict[str, float | int]:
     """Precision@1, R-precision, MAP@R and Recall@K of nearest-neighbour retrieval.
 
@@ -28,14 +41,21 @@ def retrieval_metrics(
     queries with a positive among their K nearest. The search is exact and runs over blocks of
     queries, so its memory does not grow with their number.
 
+    With label vectors, such as multi-hot tags, a reference is a positive if its relation to the
+    query is above a threshold, such as one shared tag.
+
     Args:
         queries: floats `(Q, D)`.
-        query_labels: integers `(Q,)` or `(Q, 1)`.
+        query_labels: integers `(Q,)` or `(Q, 1)`; label vectors `(Q, C)` in [0, 1] for another
+            relation than "equal".
         references: floats `(N, D)`; None searches the other queries, where each query is excluded
             by index from its own results.
-        reference_labels: integers `(N,)` or `(N, 1)`; None if and only if `references` is None.
+        reference_labels: integers `(N,)` or `(N, 1)`, or label vectors `(N, C)`; None if and only
+            if `references` is None.
         recall_at: the values of K. If there are fewer than K references, all are retrieved.
         metric: the distance of the search.
+        relation: "any", "jaccard", "cosine", or a function, as in `gsp_tf.ops.label_relation`.
+        relation_threshold: t in [0, 1): positives have a relation above t.
 
     Returns:
         `precision_at_1`, `r_precision`, `map_at_r` and `recall_at_K` for each K, floats in [0, 1]
@@ -56,11 +76,13 @@ def retrieval_metrics(
          'recall_at_2': 0.8, 'num_queries': 5, 'num_skipped': 1}
     """
     recall_at = checked_depths(recall_at, "recall_at")
-    nearest, labels = searched(queries, query_labels, references, reference_labels, metric)
-    positives = Positives(*labels)
+    nearest, labels = searched(
+        queries, query_labels, references, reference_labels, metric, relation
+    )
+    positives = positives_of(*labels, relation, relation_threshold)
     sums: dict[str, float] = {}
     for rows, hits in positives.hits(nearest, max(recall_at, default=1)):
-        for name, values in query_metrics(hits, positives.counts[rows], recall_at).items():
+        for name, values in query_metrics(hits > 0, positives.counts[rows], recall_at).items():
             sums[name] = sums.get(name, 0.0) + values.sum()
     num_queries = int(np.count_nonzero(positives.counts))
     means = {name: float(total / num_queries) for name, total in sums.items()}
@@ -128,15 +150,22 @@ def searched(
     references: ArrayLike | None,
     reference_labels: ArrayLike | None,
     metric: Metric,
+    relation: Relation = "equal",
 ) -> tuple[Nearest, tuple[np.ndarray, np.ndarray | None]]:
     """The exact ranking of references, and the labels of queries and references, checked."""
     check_labelled(references, reference_labels)
+
+    def check(labels, embeddings, name):
+        if relation == "equal":
+            return checked_labels(labels, len(embeddings), name)
+        return checked_label_vectors(labels, len(embeddings), name, relation)
+
     queries = checked_embeddings(queries, "queries")
-    labels = checked_labels(query_labels, len(queries), "query_labels")
+    labels = check(query_labels, queries, "query_labels")
     if references is None:
         return exact_ranking(queries, queries, metric, exclude_own=True), (labels, None)
     references = checked_embeddings(references, "references")
-    reference_labels = checked_labels(reference_labels, len(references), "reference_labels")
+    reference_labels = check(reference_labels, references, "reference_labels")
     return exact_ranking(queries, references, metric, False), (labels, reference_labels)
 
 

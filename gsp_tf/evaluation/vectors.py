@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._typing import Relation
+
 
 def checked_embeddings(embeddings: ArrayLike, name: str) -> np.ndarray:
     """Returns embeddings as a finite, contiguous float32 array `(N, D)`.
@@ -54,14 +56,37 @@ def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
         array([3, 4])
     """
     array = np.asarray(labels)
+    hint = " Label vectors need a relation, such as 'any'." if array.ndim == 2 else ""
     if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers; received dtype {array.dtype}.")
+        raise TypeError(f"{name} must be integers; received dtype {array.dtype}.{hint}")
     if array.shape not in ((count,), (count, 1)):
         raise ValueError(
             f"{name} must have shape ({count},) or ({count}, 1), one label per embedding; "
-            f"received {array.shape}."
+            f"received {array.shape}.{hint}"
         )
     return array.reshape(count)
+
+
+def checked_label_vectors(
+    labels: ArrayLike, count: int, name: str, relation: Relation = "any"
+) -> np.ndarray:
+    """Returns label vectors, such as multi-hot tags, as an array `(count, C)`."""
+    array = np.asarray(labels)
+    low, high = (-np.inf, np.inf) if callable(relation) else (0, 1)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers; received dtype {array.dtype}.")
+    accepted = (1, 2) if callable(relation) else (2,)
+    if array.ndim not in accepted or len(array) != count or not array.size:
+        raise ValueError(
+            f"{name} must have shape ({count}, C), one label vector per embedding; received "
+            f"{array.shape}."
+        )
+    is_met = np.isfinite(array) & (array >= low) & (array <= high)
+    if not is_met.all():
+        raise ValueError(
+            f"{name} must be finite and lie in {low} to {high}; received {array[~is_met][0]}."
+        )
+    return array if callable(relation) and array.dtype.kind in "iu" else array.astype(np.float32)
 
 
 def unit_vectors(embeddings: np.ndarray) -> np.ndarray:

@@ -8,23 +8,20 @@ if TYPE_CHECKING:
     from gsp_tf.experiment._embeddings import fingerprint
     from gsp_tf.experiment._facts import recipe_facts
     from gsp_tf.experiment.check import Check, check_recipe
-    from gsp_tf.experiment.choices import choices_text, choose_recipe
+    from gsp_tf.experiment.choices import choices_text, choose_adaptation, choose_recipe
     from gsp_tf.experiment.comparison import Comparison
-    from gsp_tf.experiment.data import (
-        Splits,
-        evaluation_batches,
-        load_folds,
-        load_images,
-        load_splits,
-    )
+    from gsp_tf.experiment.data import Splits, evaluation_batches, load_folds, load_splits
     from gsp_tf.experiment.demo import run_demo
     from gsp_tf.experiment.ensemble import Ensemble, open_run
     from gsp_tf.experiment.errors import reason
     from gsp_tf.experiment.folder import RunFolder
+    from gsp_tf.experiment.frozen import frozen_metrics
     from gsp_tf.experiment.heads import build_head
+    from gsp_tf.experiment.images import load_images
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.experiment.prefixes import prefix_metrics
+    from gsp_tf.experiment.pretrained import frozen_recipe, pretrained_run
     from gsp_tf.experiment.rankings import percent, print_ranking, print_rankings, ranking_record
     from gsp_tf.experiment.report import report_runs
     from gsp_tf.experiment.reranking import print_reranking, rerank_run, reranking_record
@@ -47,10 +44,13 @@ __all__ = [
     "build_learner",
     "check_recipe",
     "choices_text",
+    "choose_adaptation",
     "choose_recipe",
     "evaluation_batches",
     "features_model",
     "fingerprint",
+    "frozen_metrics",
+    "frozen_recipe",
     "load_folds",
     "load_images",
     "load_splits",
@@ -59,6 +59,7 @@ __all__ = [
     "percent",
     "place_maps",
     "prefix_metrics",
+    "pretrained_run",
     "print_ranking",
     "print_rankings",
     "print_reranking",

@@ -14,6 +14,7 @@ from gsp_tf.training import embed
 from gsp_tf.visual import class_by_class
 
 EXAMPLES = 64
+_SHOWN_AT_ONCE = 16  # a network that is called keeps the maps of all its layers
 
 
 class RunEmbeddings(NamedTuple):
@@ -51,6 +52,18 @@ def embed_test_images(run):
     """Compute `RunEmbeddings` of the test images and the gallery of a run."""
     recipe, splits, embedder = run.recipe, run.splits, run.learner.embedder
     run.check_test_images(embedder)
+    embedded = embed_splits(recipe, splits, embedder)
+    searched = splits.searched
+    examples = class_by_class(searched.labels, seed=0)[:EXAMPLES]
+    parts = np.split(examples, range(_SHOWN_AT_ONCE, len(examples), _SHOWN_AT_ONCE))
+    batches = (batch for part in parts for batch in evaluation_batches(recipe, searched, part))
+    maps = zip(*(place_maps(embedder, images) for images, _ in batches), strict=True)
+    maps = [None if of[0] is None else np.concatenate(of) for of in maps]
+    return RunEmbeddings(*embedded, examples, *maps)
+
+
+def embed_splits(recipe, splits, embedder, how=""):
+    """Embeddings and labels of the test images, then those of the gallery, `None` without one."""
     embedded = []
     for name, images in (("test", splits.test), ("gallery", splits.gallery)):
         if images is None:
@@ -58,13 +71,9 @@ def embed_test_images(run):
             continue
         batches = evaluation_batches(recipe, images)
         embedded += embed(
-            embedder, show_progress(batches, f"Embedding the {name} images", len(batches))
+            embedder, show_progress(batches, f"Embedding the {name} images{how}", len(batches))
         )
-    examples = class_by_class(splits.searched.labels, seed=0)[:EXAMPLES]
-    batches = evaluation_batches(recipe, splits.searched, examples)
-    maps = zip(*(place_maps(embedder, images) for images, _ in batches), strict=True)
-    maps = [None if of[0] is None else np.concatenate(of) for of in maps]
-    return RunEmbeddings(*embedded, examples, *maps)
+    return embedded
 
 
 def check_test_classes(folder, test):

@@ -3,12 +3,10 @@
 import math
 import warnings
 
-import keras
-
 from gsp_tf import layers
 from gsp_tf._console import listed
-from gsp_tf.data import identical_images, shared_images
-from gsp_tf.experiment.model import FROZEN
+from gsp_tf.data import ViewedImages, identical_images, shared_images
+from gsp_tf.experiment.model import FROZEN, trained_backbone
 from gsp_tf.recipe import Recipe
 
 _SMALLEST = 3
@@ -23,7 +21,7 @@ def facts_table(facts):
 
 def note_small_map(recipe, learner):
     """Warn if the last map has too few places for a layer that weighs them."""
-    shape = _last_map(_network(learner))
+    shape = _last_map(trained_backbone(learner))
     if len(shape) != 3 or min(shape[:2]) >= _SMALLEST:
         return
     is_pooled = recipe.head is None
@@ -43,11 +41,6 @@ def _weighs_places(head):
     """Whether a layer weighs the places of a map or chooses among them."""
     chooses = isinstance(head, (layers.WeldonPooling, layers.OptimalTransportPooling))
     return chooses or any(hasattr(head, name) for name in _WEIGHTS)
-
-
-def _network(learner):
-    """The backbone, or its part after the frozen layers."""
-    return next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
 
 
 def _last_map(network):
@@ -79,7 +72,11 @@ def data_facts(recipe, folds):
     for number, splits in enumerate(folds):
         prefix = f"fold {number}: " if protocol.is_ensemble else ""
         facts[f"{prefix}train"] = _counted(splits.train)
+        if data.name == "unlabelled":
+            facts["train"] = f"{len(splits.train):,} images without a class"
         facts[f"{prefix}validation"] = _counted(splits.validation)
+    if folds and folds[0].unlabelled is not None:
+        facts["unlabelled"] = f"{len(folds[0].unlabelled):,} images without a class also train"
     if folds:
         facts["test"] = _counted(folds[0].test)
         if folds[0].gallery is not None:
@@ -111,14 +108,18 @@ def _view(data):
     side = data.image_size
     centre = "" if data.resize is None else f" of a shorter side of {data.resize}"
     crops = "" if data.min_crop_area == 1 else f", random crops from {data.min_crop_area} of it on"
+    names = ", ".join(layer["name"] for layer in data.augmentation)
+    changes = f", changed by {names}" if names else ""
     copies = "" if data.cache is None else f", copies in {data.cache}"
     canvas = data.canvas
     place = "" if canvas.name is None else f" on {canvas.share:.0%} of a canvas of {canvas.name}"
     features = "" if data.feature_cache is None else f", features in {data.feature_cache}"
-    return f"central {side} x {side}{centre}{place}{crops}{copies}{features}"
+    return f"central {side} x {side}{centre}{place}{crops}{changes}{copies}{features}"
 
 
 def _counted(images):
+    if isinstance(images, ViewedImages):
+        return f"{images.count} views of each of {len(images.images):,} images without a class"
     return f"{len(images):,} images of {len(images.class_names):,} classes"
 
 
@@ -131,7 +132,11 @@ def model_facts(recipe, weights=None):
         weights = f"the model of {recipe.initial_run}"
     frozen = ", batch normalisation frozen" if backbone.freeze_batch_normalization else ""
     if backbone.frozen_to is not None:
-        frozen += f", frozen up to {backbone.frozen_to}"
+        frozen += f", {frozen_part(backbone)}"
+    if backbone.freeze:
+        frozen += f", frozen in {' '.join(backbone.freeze)}"
+    if backbone.lora.rank:
+        frozen += f", low-rank adaptation of rank {backbone.lora.rank}"
     network = backbone.name if backbone.preset is None else f"{backbone.name} {backbone.preset}"
     if backbone.tokens != "patch":
         network += f", tokens {backbone.tokens}"
@@ -141,7 +146,8 @@ def model_facts(recipe, weights=None):
     if recipe.trainer == "classification":
         return facts | {"head": "global average pooling, softmax classifier"}
     facts |= {**_head_facts(recipe), "loss": _call(loss.name, loss.arguments)}
-    for name, part in (("miner", recipe.miner), ("wrapper", recipe.loss_wrapper)):
+    others = {"miner": recipe.miner, "wrapper": recipe.loss_wrapper, "view loss": recipe.view_loss}
+    for name, part in others.items():
         if part is not None:
             facts[name] = _call(part.name, part.arguments)
     if recipe.zero_shot.weight:
@@ -154,7 +160,7 @@ def model_facts(recipe, weights=None):
 
 def learner_facts(learner):
     """The sizes of a model."""
-    network = _network(learner)
+    network = trained_backbone(learner)
     facts = {"last map": _map(network)}
     for layer in learner.embedder.layers:
         if layer.name == FROZEN:
@@ -177,19 +183,31 @@ def backbone_bytes(learner):
 def _backbone_weights(learner):
     """The weights of a backbone, those of its frozen part included."""
     frozen = [layer for layer in learner.embedder.layers if layer.name == FROZEN]
-    return [weight for part in (*frozen, _network(learner)) for weight in part.weights]
+    return [weight for part in (*frozen, trained_backbone(learner)) for weight in part.weights]
 
 
 def _head_facts(recipe):
     head, pooling, embedding = recipe.head, recipe.pooling, recipe.embedding
-    dimensions = f"{embedding.dim} dimensions"
     if head is not None:
-        return {"head": _call(head.name, head.arguments), "embedding": dimensions}
+        return {"head": _call(head.name, head.arguments), "embedding": dimensions(recipe)}
     arguments = pooling.arguments
+    kind = "mapped" if embedding.map == "linear" else f"mapped by an {embedding.map}"
+    mapped = "" if embedding.map is None else f", {kind} {embedding.position.replace('_', ' ')}"
     return {
         "pooling": _call(pooling.name, arguments) if arguments else pooling.name,
-        "embedding": f"{dimensions}, mapped {embedding.position.replace('_', ' ')}",
+        "embedding": f"{dimensions(recipe)}{mapped}",
     }
+
+
+def dimensions(recipe):
+    """The dimension of the embeddings of a recipe."""
+    dim = recipe.embedding.dim
+    return "the dimensions of the features" if dim is None else f"{dim} dimensions"
+
+
+def frozen_part(backbone):
+    """What of a backbone is frozen."""
+    return "frozen" if backbone.frozen_to == "network" else f"frozen up to {backbone.frozen_to}"
 
 
 def _size(variables):
@@ -223,13 +241,27 @@ def training_facts(recipe):
     patience = recipe.ccp.patience if recipe.trainer == "ccp" else training.patience
     end = "" if patience is None else f", patience {patience}"
     warmup = f", {training.warmup_epochs} of them warm-up" if training.warmup_epochs else ""
-    classes, images = data.classes_per_batch, data.images_per_class
     models = protocol.num_folds * protocol.repeats if protocol.is_ensemble else 1
     return {
-        "batch": f"{classes} classes x {images} images = {classes * images} images",
+        "batch": _batch(data),
         "optimizer": f"{training.optimizer}({training.learning_rate}), {training.schedule.name} "
         "learning rate",
         "training": f"at most {training.epochs:,} epochs{warmup} x {training.steps_per_epoch:,} "
         f"steps{end}",
         "models": str(models),
     }
+
+
+def _batch(data):
+    """What a training batch is made of."""
+    classes, images, others = (
+        data.classes_per_batch,
+        data.images_per_class,
+        data.unlabelled_per_batch,
+    )
+    parts = [f"{classes} classes x {images} images"] if classes else []
+    if others:
+        parts.append(f"{others} images {'without' if classes else 'of any'} class")
+    total = data.views * (classes * images + others)
+    views = "" if data.views == 1 else f", in {data.views} views"
+    return f"{' + '.join(parts)}{views} = {total} images"

@@ -8,6 +8,7 @@ from gsp_tf._names import flattened
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.layers import FrozenNetwork
 from gsp_tf.recipe import recipe_values
+from gsp_tf.training import is_of_lora
 
 _MODEL = "model.keras"
 _PARTS = (
@@ -25,7 +26,8 @@ def start_from(recipe, embedder):
     """Give an embedder the weights of the best model of `recipe.initial_run`, if they fit."""
     folder = RunFolder.open(recipe.initial_run)
     initial = folder.learner(compile=False).embedder
-    shapes = [[tuple(weight.shape) for weight in model.weights] for model in (initial, embedder)]
+    weights = [weight for weight in embedder.weights if not is_of_lora(weight)]
+    shapes = [[tuple(weight.shape) for weight in of] for of in (initial.weights, weights)]
     differing = list(_differing(folder.recipe(), recipe))
     is_other_network = any(line.startswith("backbone.name") for line in differing)
     if shapes[0] != shapes[1] or is_other_network:
@@ -34,7 +36,8 @@ def start_from(recipe, embedder):
             f"The model of initial_run={recipe.initial_run} does not fit this recipe. What "
             f"differs: {reasons}."
         )
-    embedder.set_weights(initial.get_weights())
+    for weight, value in zip(weights, initial.get_weights(), strict=True):
+        weight.assign(value)
 
 
 def is_run(weights):

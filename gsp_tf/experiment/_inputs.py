@@ -13,6 +13,7 @@ from gsp_tf.data import (
 )
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.model import FROZEN
+from gsp_tf.recipe import augmentation_layers
 from gsp_tf.training import inference
 
 
@@ -21,8 +22,8 @@ class ImageInputs:
 
     start = None  # the tensor of the embedder that the inputs are values of, if not its images
 
-    def __init__(self, recipe):
-        self.recipe = recipe
+    def __init__(self, recipe, unlabelled=None):
+        self.recipe, self._unlabelled = recipe, unlabelled
 
     def training_batches(self, images, first_epoch=0):
         """Endless training batches `(images, labels)`, starting at an epoch."""
@@ -37,6 +38,10 @@ class ImageInputs:
             min_crop_area=data.min_crop_area,
             resize=data.resize,
             first_batch=first_epoch * recipe.training.steps_per_epoch,
+            augmentation=augmentation_layers(data),
+            views=data.views,
+            unlabelled=self._unlabelled,
+            unlabelled_per_batch=data.unlabelled_per_batch,
         )
 
     def evaluation_batches(self, images, indices=None):

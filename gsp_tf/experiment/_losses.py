@@ -3,8 +3,16 @@
 from collections.abc import Callable
 
 from gsp_tf._names import named
-from gsp_tf.losses import ZeroShotLoss
-from gsp_tf.recipe import BRANCHES, ClassRecipe, Recipe, has_branches, num_groups, parameters
+from gsp_tf.losses import SemiSupervisedLoss, ZeroShotLoss
+from gsp_tf.recipe import (
+    BRANCHES,
+    VIEWS,
+    ClassRecipe,
+    Recipe,
+    has_branches,
+    num_groups,
+    parameters,
+)
 from gsp_tf.training import SoftmaxClassifier
 
 
@@ -14,7 +22,8 @@ def build_losses(recipe: Recipe, num_classes: int) -> dict:
         return {"loss": SoftmaxClassifier(num_classes)}
     if has_branches(recipe):
         losses = {branch: build_loss(recipe, num_classes) for branch in BRANCHES}
-        return {"loss": losses, "loss_weights": recipe.loss_weights}
+        weights = {name: w for name, w in recipe.loss_weights.items() if name != VIEWS}
+        return {"loss": losses, "loss_weights": weights}
     loss, zero_shot = build_loss(recipe, num_classes), recipe.zero_shot
     if not zero_shot.weight:
         return {"loss": loss}
@@ -25,7 +34,17 @@ def build_losses(recipe: Recipe, num_classes: int) -> dict:
 
 
 def build_loss(recipe: Recipe, num_classes: int) -> Callable:
-    """The loss on embeddings of a resolved recipe, with its miner and its wrapper."""
+    """The loss on embeddings of a resolved recipe, with that of views if it has one."""
+    loss, view_loss, data = _class_loss(recipe, num_classes), recipe.view_loss, recipe.data
+    if view_loss is None:
+        return loss
+    of_views = _made(view_loss, num_classes)
+    num_labelled = data.views * data.classes_per_batch * data.images_per_class
+    return SemiSupervisedLoss(loss, of_views, num_labelled, recipe.loss_weights.get(VIEWS, 1.0))
+
+
+def _class_loss(recipe, num_classes):
+    """The loss of classes, with its miner and its wrapper."""
     filled_in = {}
     if recipe.miner is not None:
         filled_in["miner"] = named("miner", recipe.miner.name)(**recipe.miner.arguments)

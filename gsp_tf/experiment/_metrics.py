@@ -2,15 +2,13 @@
 
 import numpy as np
 
-from gsp_tf.evaluation import clustering_metrics, ranking_metrics
+from gsp_tf.evaluation import clustering_metrics
 from gsp_tf.experiment.prefixes import prefix_metrics
 
 
-def test_metrics(embedded, evaluation):
+def test_metrics(ranking, embedded, evaluation):
     """Metrics of test images, with those of clusters if asked for, and intervals of some."""
     queries, query_labels, references, reference_labels, *_ = embedded
-    searched = queries, query_labels, references, reference_labels
-    ranking = ranking_metrics(*searched, at=evaluation.recall_at)
     names = ["precision_at_1", "r_precision", "map_at_r"]
     names += [f"recall_at_{depth}" for depth in evaluation.recall_at]
     found = ranking.means()

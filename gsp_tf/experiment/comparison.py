@@ -210,7 +210,6 @@ class _Result:
         self.path = folder.path
         self.method, self.seed = recipe.name, recipe.seed
         self.protocol = recipe.protocol.name
-        self.dataset, self.path_of_data = _names_of_data(recipe.data)
         self._dim = recipe.embedding.dim
         self._num_folds = recipe.protocol.num_folds
         self._is_ensemble = recipe.protocol.is_ensemble
@@ -219,6 +218,7 @@ class _Result:
         self.interrupted = status == "interrupted"
         if self._result is None or not (folder.is_trained() or self.interrupted):
             raise ValueError(f"{self.path} has no final results yet: its status is {status!r}.")
+        self.dataset, self.path_of_data = _names_of_data(recipe.data)
         self.test_classes = metrics.get("test_classes")
 
     def metrics(self):
@@ -234,19 +234,23 @@ class _Result:
         """dict from dimension and metric to `Cell`."""
         if not self._is_ensemble:
             return {
-                (f"{self._dim}D", shown): _Cell(100 * self._result[name], None, self.interrupted)
+                (self._dimension(1), shown): _Cell(100 * self._result[name], None, self.interrupted)
                 for name, shown in self.metrics().items()
             }
-        parts = {"concatenated": self._num_folds * self._dim, "separated": self._dim}
+        parts = {"concatenated": self._num_folds, "separated": 1}
         return {
-            (f"{dim}D", shown): _Cell(
+            (self._dimension(models), shown): _Cell(
                 100 * self._result[part]["mean"][name],
                 _percent(self._result[part]["std"][name]),
                 self.interrupted,
             )
-            for part, dim in parts.items()
+            for part, models in parts.items()
             for name, shown in self.metrics().items()
         }
+
+    def _dimension(self, models):
+        """The dimension of the embeddings of models together, in terms of C without a map."""
+        return f"{models}C" if self._dim is None else f"{models * self._dim}D"
 
 
 def _name_datasets(runs):

@@ -1,15 +1,22 @@
-"""Load the image sets of a recipe."""
+"""Divide the images of a recipe into those that train, choose the model and test."""
 
 import dataclasses
 import inspect
 from collections.abc import Sequence
-from typing import NamedTuple, get_origin, get_type_hints
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from gsp_tf import data
 from gsp_tf._names import named
 from gsp_tf.data import ImageSet
+from gsp_tf.experiment.images import (
+    division,
+    load_images,
+    load_unlabelled_images,
+    tile_size,
+    training_view,
+)
 from gsp_tf.recipe import DataRecipe, Recipe
 
 
@@ -22,6 +29,8 @@ class Splits(NamedTuple):
             tuning.
         test: images that are evaluated: each searches the others, or the gallery.
         gallery: images that the test images search, with the same class ids; `None` without one.
+        unlabelled: images without a class to train on, each as a class of its own; `None` without
+            any beside those of `train`.
 
     Example:
         >>> import numpy as np
@@ -34,6 +43,7 @@ class Splits(NamedTuple):
     validation: ImageSet
     test: ImageSet
     gallery: ImageSet | None = None
+    unlabelled: ImageSet | None = None
 
     @property
     def validation_gallery(self):
@@ -55,7 +65,9 @@ class Splits(NamedTuple):
 def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
     """Load the images of a recipe, with disjoint classes for training and test.
 
-    With trainer=classification, training and test have the same classes and disjoint images.
+    With trainer=classification, training and test have the same classes and disjoint images. With
+    data.name=unlabelled, the images themselves are divided, and two views of each image of
+    validation and test are a class.
 
     Args:
         recipe: The recipe; with protocol mlrc it must name its fold.
@@ -70,7 +82,7 @@ def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
         >>> set(splits.train.class_names) & set(splits.test.class_names)
         set()
     """
-    return _on_canvases([_plain_splits(recipe, images)], recipe.data)[0]
+    return _completed([_plain_splits(recipe, images)], recipe.data)[0]
 
 
 def _plain_splits(recipe, images):
@@ -85,7 +97,7 @@ def _plain_splits(recipe, images):
         return _classification_splits(recipe, images)
     if protocol.name != "fractions":
         return _protocol_splits(protocol, *_halves(protocol, recipe))
-    if _division(recipe.name) == "halves":
+    if division(recipe.name) == "halves":
         raise ValueError(
             f"data.name={recipe.name} has official halves of its classes: choose "
             "protocol.name=mlrc, conventional, ablation or tuning; received fractions."
@@ -96,7 +108,7 @@ def _plain_splits(recipe, images):
     if recipe.collage.grid:
         return Splits(
             *data.collage_splits(
-                data.as_arrays(images, _tile_size(recipe)),
+                data.as_arrays(images, tile_size(recipe)),
                 recipe.collage.background_groups,
                 recipe.split_fractions,
                 grid=recipe.collage.grid,
@@ -104,7 +116,17 @@ def _plain_splits(recipe, images):
                 label=recipe.collage.label,
             )
         )
-    return Splits(*data.split_classes(images, recipe.split_fractions, seed=recipe.split_seed))
+    splits = Splits(*data.split_classes(images, recipe.split_fractions, seed=recipe.split_seed))
+    return _in_two_views(splits, recipe) if recipe.name == "unlabelled" else splits
+
+
+def _in_two_views(splits, recipe):
+    """Splits whose images are each a class of its own, with two views of those that evaluate."""
+    view, seed = training_view(recipe), recipe.split_seed
+    return splits._replace(
+        validation=data.ViewedImages(splits.validation, view, 2, seed),
+        test=data.ViewedImages(splits.test, view, 2, seed),
+    )
 
 
 def _classification_splits(recipe, images):
@@ -141,7 +163,13 @@ def load_folds(recipe: Recipe) -> list[Splits]:
         _protocol_splits(dataclasses.replace(recipe.protocol, fold=fold, repeats=1), *halves)
         for fold in range(recipe.protocol.num_folds)
     ]
-    return _on_canvases(folds, recipe.data)
+    return _completed(folds, recipe.data)
+
+
+def _completed(folds, recipe):
+    """The splits of every model with images without a class, and on canvases, if there are any."""
+    unlabelled = load_unlabelled_images(recipe)
+    return _on_canvases([fold._replace(unlabelled=unlabelled) for fold in folds], recipe)
 
 
 def evaluation_batches(
@@ -173,64 +201,6 @@ def evaluation_batches(
     )
 
 
-def _division(name):
-    """How a published set divides its classes: "halves", "splits", or `None` if it does not."""
-    loader = named("data", name)
-    takes, returned = inspect.signature(loader).parameters, get_type_hints(loader)["return"]
-    if "counts" not in takes or get_origin(returned) is not dict:
-        return None
-    return "halves" if "skip_unreadable" in takes else "splits"
-
-
-def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet] | None]:
-    """Load all images of a recipe, before they are split.
-
-    Args:
-        recipe: The recipe's section `data`.
-
-    Returns:
-        The images and `None`, or `None` and a dict of sets if a data set or a manifest lists them.
-
-    Raises:
-        ValueError: if the images cannot be read.
-
-    Example:
-        >>> from gsp_tf.recipe import DataRecipe
-        >>> load_images(DataRecipe("folder"))
-        Traceback (most recent call last):
-            ...
-        ValueError: data.path is needed for data.name=folder.
-    """
-    loader = named("data", recipe.name)
-    takes = inspect.signature(loader).parameters
-    if "path" in takes and recipe.path is None:
-        raise ValueError(f"data.path is needed for data.name={recipe.name}.")
-    if recipe.collage.grid and _division(recipe.name) == "halves":
-        raise ValueError(
-            f"data.collage.grid must be 0 with data.name={recipe.name}, which divides its classes "
-            f"itself; received {recipe.collage.grid}."
-        )
-    fields = "path", "channels", "skip_unreadable", "min_images_per_class", "download"
-    arguments = {name: getattr(recipe, name) for name in fields if name in takes}
-    if "size" in takes:
-        arguments["size"] = _tile_size(recipe)
-    if "grid" in takes:
-        arguments |= {"label": recipe.collage.label, "grid": recipe.collage.grid or 2}
-    loaded = loader(**arguments)
-    if recipe.cache is not None:
-        loaded = _reduce(loaded, recipe)
-    if isinstance(loaded, ImageSet):
-        return loaded, None
-    return (loaded["all"], None) if "all" in loaded else (None, loaded)
-
-
-def _reduce(loaded, recipe):
-    """The same images, or dict of sets, read from reduced copies."""
-    if isinstance(loaded, dict):
-        return {name: _reduce(images, recipe) for name, images in loaded.items()}
-    return data.reduce_images(loaded, recipe.cache, recipe.resize or recipe.image_size)
-
-
 def _on_canvases(folds, recipe):
     """The splits of every model with their images on the canvases of a recipe, if it has any."""
     canvas, side = recipe.canvas, recipe.image_size
@@ -248,6 +218,7 @@ def _on_canvases(folds, recipe):
         Splits(
             place(fold.train, training_tiles),
             *(place(images, other_tiles) for images in (fold.validation, fold.test, fold.gallery)),
+            place(fold.unlabelled, training_tiles),
         )
         for fold in folds
     ]
@@ -276,20 +247,9 @@ def _canvas_tiles(recipe):
     return [data.as_arrays(images.subset(half), canvas.tile_size) for half in halves]
 
 
-def _tile_size(recipe):
-    """Side of a tile of the collage, or of the image without collages."""
-    grid = recipe.collage.grid or 1
-    if recipe.image_size % grid:
-        raise ValueError(
-            f"data.image_size must be a multiple of data.collage.grid={grid}, "
-            f"received {recipe.image_size}."
-        )
-    return recipe.image_size // grid
-
-
 def _listed_splits(recipe, sets):
     """The splits that a manifest or a data set lists."""
-    if recipe.collage.grid and _division(recipe.name) != "splits":
+    if recipe.collage.grid and division(recipe.name) != "splits":
         raise ValueError(
             "data.collage splits the classes itself: use a manifest without a split column."
         )
@@ -299,12 +259,12 @@ def _listed_splits(recipe, sets):
 
 def _halves(protocol, recipe):
     """Training half, test half, and gallery or `None`."""
-    if _division(recipe.name) == "splits":
+    if division(recipe.name) == "splits":
         raise ValueError(
             f"data.name={recipe.name} brings its own splits: choose protocol.name=fractions; "
             f"received {protocol.name}."
         )
-    if recipe.collage.grid and _division(recipe.name) != "halves":
+    if recipe.collage.grid and division(recipe.name) != "halves":
         raise ValueError(
             "data.collage divides the classes itself, with protocol.name=fractions; received "
             f"protocol.name={protocol.name}."

@@ -5,14 +5,12 @@ from datetime import datetime
 from importlib import resources
 from pathlib import Path
 
-import numpy as np
-
 from gsp_tf import backbones
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment._embeddings import fingerprint
 from gsp_tf.experiment.choices import choices_text, choose_recipe
-from gsp_tf.experiment.data import load_images, load_splits
-from gsp_tf.experiment.model import build_learner
+from gsp_tf.experiment.data import load_splits
+from gsp_tf.experiment.images import load_images
+from gsp_tf.experiment.pretrained import frozen_recipe
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.run import Run
 from gsp_tf.recipe import ClassRecipe, DataRecipe, EmbeddingRecipe, ZeroShotRecipe, load_recipe
@@ -56,7 +54,8 @@ def run_demo(
     else:
         recipes, splits = _of_photographs(data, epochs)
         print(f"Evaluating {_NETWORK} as it is", flush=True)
-        trained = [_untrained(folder / "untrained", recipes[0], splits)]
+        untrained = Run(folder / "untrained", replace(frozen_recipe(recipes[0]), name="untrained"))
+        untrained.splits, trained = splits, [untrained.train()]
         title = f"GAP and GSP on unseen classes of {recipes[1].data.path}"
     for recipe in recipes:
         print(f"Training {recipe.name}", flush=True)
@@ -100,27 +99,3 @@ def _of_photographs(path, epochs):
     )
     print(choices_text(gsp, images), end="\n\n", flush=True)
     return [gap, gsp], load_splits(gsp, images)
-
-
-def _untrained(path, recipe, splits):
-    """An evaluated run of a network before training: the embedding is the mean of its last map."""
-    channels = splits.train.channels
-    side = recipe.data.image_size
-    dim = backbones.create(recipe.backbone.name, (side, side, channels)).output_shape[-1]
-    run = Run(path, replace(recipe, name="untrained", embedding=EmbeddingRecipe(dim)))
-    run.splits = splits
-    learner = build_learner(run.recipe, len(splits.train.class_names), channels)
-    learner.embedder.get_layer("embedding").set_weights([np.eye(dim)[None, None]])
-    with run.folder.training():
-        run.folder.start(run.recipe)
-        learner.save(run.folder.model_path)
-        run.folder.update_metrics(
-            status="finished",
-            epochs=0,
-            best_epoch=None,
-            train_classes=fingerprint(splits.train),
-            num_train_images=len(splits.train),
-            test_classes=fingerprint(splits.test),
-        )
-    run.evaluate()
-    return run

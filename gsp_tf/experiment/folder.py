@@ -25,8 +25,9 @@ class RunFolder:
     The files are `recipe.yaml` (the resolved recipe), `model.keras` (the best learner: embedder,
     losses and optimizer), `checkpoint.npz` (the state of unfinished training), `history.csv` (the
     training history), `metrics.json` (the results), `test_embeddings.npz` (the evaluated
-    embeddings), `logs` (TensorBoard logs), `trackers.json` (the runs of experiment trackers) and
-    `report.html` (the report page).
+    embeddings), `frozen.npz` and `head.npz` (the metrics of each query before training, alone and
+    with a linear head), `logs` (TensorBoard logs), `trackers.json` (the runs of experiment
+    trackers) and `report.html` (the report page).
 
     Args:
         path: the folder.
@@ -44,6 +45,8 @@ class RunFolder:
         self.history_path = self.path / "history.csv"
         self.metrics_path = self.path / "metrics.json"
         self.embeddings_path = self.path / "test_embeddings.npz"
+        self.frozen_path = self.path / "frozen.npz"
+        self.head_path = self.path / "head.npz"
         self.logs_path = self.path / "logs"
         self.trackers_path = self.path / "trackers.json"
         self.report_path = self.path / "report.html"
@@ -93,10 +96,14 @@ class RunFolder:
         return load_recipe(self.recipe_path, resolve=False)
 
     def learner(self, compile: bool = True) -> "MetricLearner":
-        """The best learner with its weights and, if compiled, the state of its optimizer."""
+        """The best learner with its weights and, if compiled, the state of its optimizer.
+
+        A learner that trained low-rank matrices holds their sum with the kernels. It is not
+        compiled, because its optimizer knows the matrices alone.
+        """
         from gsp_tf.training import MetricLearner  # here: the other files need no TensorFlow
 
-        learner = self.load(self.model_path, compile)
+        learner = self.load(self.model_path, compile and not self.recipe().backbone.lora.rank)
         if not isinstance(learner, MetricLearner):
             raise ValueError(f"{self.model_path} does not hold a MetricLearner.")
         return learner

@@ -1,6 +1,9 @@
 """Build the head of a recipe, from the features of a backbone to embeddings."""
 
+import functools
+
 import keras
+import numpy as np
 
 from gsp_tf import layers
 from gsp_tf._names import named
@@ -57,16 +60,16 @@ def _build_pooling(recipe: Recipe, is_set: bool) -> keras.layers.Layer:
 def _pooled(recipe, x):
     """Linear map of the pooled features; with the class token, that of both vectors together."""
     class_token, x = x if isinstance(x, list) else (None, x)
-    is_set, dim = len(x.shape) == 3, recipe.embedding.dim
-    before = recipe.embedding.position == "before_pooling"
+    is_set, embedding = len(x.shape) == 3, recipe.embedding
+    before = embedding.position == "before_pooling"
     if before:
-        convolution = keras.layers.Conv1D if is_set else keras.layers.Conv2D
-        x = convolution(dim, 1, use_bias=False, name="embedding")(x)
+        x = _mapped(embedding, x)
+    dim = x.shape[-1]
     x, attributes = _build_pooling(recipe, is_set)(x), None
     if recipe.zero_shot.weight:
         x, attributes = x
     if not before:
-        x = keras.layers.Dense(dim, use_bias=False, name="embedding")(x)
+        x = _mapped(embedding, x)
     elif x.shape[-1] != dim:
         raise ValueError(
             f"pooling.name={recipe.pooling.name} makes {x.shape[-1]} values of {dim}: it needs "
@@ -74,10 +77,37 @@ def _pooled(recipe, x):
         )
     if class_token is not None:
         token = keras.layers.Flatten()(class_token)
-        token = keras.layers.Dense(dim, use_bias=False, name="class_embedding")(token)
+        token = keras.layers.Dense(embedding.dim, use_bias=False, name="class_embedding")(token)
         x = keras.layers.Add()([x, token])
     embeddings = _unit(x, "normalization")
     return embeddings if attributes is None else [embeddings, attributes]
+
+
+def _mapped(embedding, x):
+    """The map of a recipe from local or pooled features; without a dimension it starts as x."""
+    channels, keeps = x.shape[-1], embedding.dim is None
+    if embedding.map is None:
+        return x
+    if embedding.map == "mlp":
+        start = "zeros" if keeps else "glorot_uniform"
+        hidden = keras.layers.Dense(channels, "relu", name="embedding_hidden")(x)
+        output = keras.layers.Dense(
+            embedding.dim or channels,
+            use_bias=False,
+            kernel_initializer=start,
+            name="embedding_output",
+        )(hidden)
+        return keras.layers.Add()([x, output]) if keeps else output
+    kinds = {
+        2: keras.layers.Dense,
+        3: functools.partial(keras.layers.Conv1D, kernel_size=1),
+        4: functools.partial(keras.layers.Conv2D, kernel_size=1),
+    }
+    layer = kinds[len(x.shape)](embedding.dim or channels, use_bias=False, name="embedding")
+    output = layer(x)
+    if keeps:
+        layer.kernel.assign(np.eye(channels).reshape(layer.kernel.shape))
+    return output
 
 
 def _unit(x, name):

@@ -11,7 +11,7 @@ from gsp_tf.experiment._optimizer import build_optimizer, regularize
 from gsp_tf.experiment.heads import build_head
 from gsp_tf.layers import FrozenNetwork
 from gsp_tf.recipe import Recipe, resolved
-from gsp_tf.training import MetricLearner
+from gsp_tf.training import MetricLearner, add_lora
 
 FROZEN = "frozen"
 """Name of the layer of an embedder that holds the frozen part of its backbone."""
@@ -33,8 +33,9 @@ def build_embedder(recipe: Recipe, channels: int) -> keras.Model:
 
     Raises:
         ValueError: if the zero-shot loss is used without gsp, an argument of the pooling or the
-            head is not accepted, the backbone or its weights are not available, or the backbone
-            cannot be split at `backbone.frozen_to`.
+            head is not accepted, the backbone or its weights are not available, the backbone cannot
+            be split at `backbone.frozen_to`, or a pattern of the backbone matches none of its
+            layers.
 
     Example:
         >>> from gsp_tf.recipe import Recipe
@@ -47,6 +48,11 @@ def build_embedder(recipe: Recipe, channels: int) -> keras.Model:
     if recipe.backbone.frozen_to is not None:
         lower, backbone = backbones.split(backbone, recipe.backbone.frozen_to)
         x = FrozenNetwork(lower, name=FROZEN)(x)
+    if recipe.backbone.freeze:
+        backbones.freeze_layers(backbone, recipe.backbone.freeze)
+    lora = recipe.backbone.lora
+    if lora.rank:
+        add_lora(backbone, lora.rank, lora.alpha, lora.layers)
     is_classifier = recipe.trainer == "classification"
     features = backbone(x)
     outputs = build_classifier_head(features) if is_classifier else build_head(recipe, features)
@@ -105,10 +111,21 @@ def build_learner(recipe: Recipe, num_classes: int, channels: int) -> MetricLear
         keras.config.set_dtype_policy("float32")
     losses, training = build_losses(recipe, num_classes), recipe.training
     learner = MetricLearner(embedder, **losses, chunk_size=training.chunk_size)
-    learner.compile(build_optimizer(training), jit_compile=jit_compile(training.jit_compile))
-    learner.optimizer.build(learner.trainable_variables)
+    compile_learner(learner, training)
     regularize(training, learner.trainable_variables)
     return learner
+
+
+def compile_learner(learner, recipe):
+    """Compile a learner with a new optimizer of the section training, built for its weights."""
+    optimizer = build_optimizer(recipe, trained_backbone(learner))
+    learner.compile(optimizer, jit_compile=jit_compile(recipe.jit_compile))
+    learner.optimizer.build(learner.trainable_variables)
+
+
+def trained_backbone(learner):
+    """The backbone of a learner, or its part after the frozen layers."""
+    return next(layer for layer in learner.embedder.layers if isinstance(layer, keras.Model))
 
 
 def features_model(embedder: keras.Model) -> tuple[keras.Model, keras.layers.Layer]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data import evaluation_image
+from gsp_tf.data import ViewedImages, evaluation_image
+from gsp_tf.experiment.frozen import baseline_names, gain_text
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
 
@@ -114,8 +115,18 @@ def _summarize(run, images):
         recipe=recipe_text(run.recipe),
         projections=metrics.get("projections", []),
         notes=_notes(run.recipe, metrics, images.images),
+        baselines=_baselines(run.recipe, metrics),
         by_dim={int(dim): found for dim, found in metrics.get("test_by_dim", {}).items()},
     )
+
+
+def _baselines(recipe, metrics):
+    """Metrics and intervals of what a run is compared with, by its name."""
+    return {
+        name: (metrics[key], metrics[f"{key}_intervals"])
+        for key, name in baseline_names(recipe).items()
+        if key in metrics
+    }
 
 
 def _by_image(indices, maps):
@@ -133,6 +144,13 @@ def _notes(recipe, metrics, test):
             "not trained on. The retrieval figures are for these classes, not for unseen ones."
         ]
         return notes + _notes_on_training(metrics)
+    if isinstance(test, ViewedImages):
+        notes = [
+            f"Evaluated on {test.count} views of each of {len(test.images):,} images that were not "
+            "seen in training: the figures say how often a view finds the others of its image, not "
+            "how well classes are told apart."
+        ]
+        return notes + _notes_on_training(metrics)
     notes = [
         f"Evaluated on {metrics.get('test', {}).get('num_queries', 0):,} images of "
         f"{len(test.class_names)} {kind} that were not seen in training "
@@ -147,7 +165,8 @@ def _notes(recipe, metrics, test):
         notes[0] += (
             f" or in the choice of the model ({classes.get('validation')} {kind.split()[0]})."
         )
-    return notes + _notes_on_training(metrics)
+    gain = gain_text(recipe, metrics)
+    return notes + ([gain] if gain else []) + _notes_on_training(metrics)
 
 
 def _notes_on_training(metrics):

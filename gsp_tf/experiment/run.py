@@ -12,6 +12,7 @@ import numpy as np
 
 from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import ranking_metrics
 from gsp_tf.experiment._classification import accuracy
 from gsp_tf.experiment._embeddings import (
     RunEmbeddings,
@@ -25,6 +26,7 @@ from gsp_tf.experiment._trackers import Trackers
 from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
+from gsp_tf.experiment.frozen import gain_entries, gain_text, kept_baselines
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe, resolved
@@ -202,8 +204,10 @@ class Run:
         """Evaluate the best model on the test classes.
 
         Writes `metrics.json` and `test_embeddings.npz`. Under `test_intervals`, `metrics.json` has
-        the 95 % intervals of the metrics of retrieval, from resampled classes. If the loss was
-        `MatryoshkaLoss`, it has the metrics of each prefix under `test_by_dim`.
+        the 95 % intervals of the metrics of retrieval, from resampled classes. After training from
+        pretrained weights, it has those of `frozen_metrics` under `frozen`, those with a linear
+        head under `head`, and what training added under `gain` and `gain_over_head`. If the loss
+        was `MatryoshkaLoss`, it has the metrics of each prefix under `test_by_dim`.
 
         Returns:
             dict of `retrieval_metrics`. With evaluation.clustering in the recipe also
@@ -219,13 +223,17 @@ class Run:
         folder.require(folder.recipe_path, folder.model_path)
         with locked(folder.path):
             embedded = embed_test_images(self)
-            metrics, intervals = test_metrics(embedded, self.recipe.evaluation)
+            ranking = ranking_metrics(*embedded[:4], at=self.recipe.evaluation.recall_at)
+            metrics, intervals = test_metrics(ranking, embedded, self.recipe.evaluation)
+            baselines = kept_baselines(self)
             if self.recipe.trainer == "classification":
                 classifier = self.learner.embedding_loss
                 share = accuracy(classifier, embedded.queries, embedded.query_labels)
                 metrics = {"accuracy": share, **metrics}
             entries = {"num_classes": self._num_classes(), "test": metrics}
             entries["test_intervals"] = intervals
+            if baselines:
+                entries |= gain_entries(ranking, baselines, list(intervals or metrics))
             wrapper = self.recipe.loss_wrapper
             if wrapper is not None and wrapper.name == "matryoshka":
                 dims = wrapper.arguments["dims"]
@@ -281,6 +289,9 @@ class Run:
         print_results([self])
         _print_weights(self.folder.metrics().get("pooling_weights"))
         print(f"Report: {self.report()}")
+        judged = gain_text(self.recipe, self.folder.metrics())
+        if judged is not None:
+            print(judged)
 
 
 def _with_changes(recipe, changes, folder):

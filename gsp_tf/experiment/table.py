@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._console import counted
+from gsp_tf.experiment.frozen import baseline_names
 from gsp_tf.visual import display_name
 
 if TYPE_CHECKING:
@@ -47,7 +48,17 @@ def print_results(runs: "Sequence[Run]"):
     ]
     for name in columns:
         table.add_column(display_name(name).replace("Recall", "R"), justify="right")
+    rows = {}  # the runs of a protocol start from the same network
     for run, result in zip(runs, results, strict=True):
-        values = [result["test"][name] for name in columns]
-        table.add_row(run.recipe.name, *(f"{100 * value:.2f}" for value in values))
+        names = baseline_names(run.recipe)
+        rows |= {_cells(result[key], columns): names[key] for key in names if key in result}
+    for cells, name in rows.items():
+        table.add_row(name, *cells)
+    for run, result in zip(runs, results, strict=True):
+        table.add_row(run.recipe.name, *_cells(result["test"], columns))
     Console().print(table)
+
+
+def _cells(metrics, names):
+    """Metrics in percent as texts."""
+    return tuple(f"{100 * metrics[name]:.2f}" if name in metrics else "–" for name in names)

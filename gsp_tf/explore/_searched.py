@@ -15,6 +15,7 @@ from gsp_tf.evaluation import ExactSearch
 from gsp_tf.experiment import Run, load_splits, reason
 from gsp_tf.serving import (
     ConditionError,
+    EmbeddingsFolder,
     Index,
     RunModel,
     Thresholds,
@@ -179,9 +180,11 @@ def open_searched(
     index: Index | PathLike | None = None,
     thresholds: Thresholds | PathLike | None = None,
 ) -> Searched:
-    """The images of the given index, else of the run's index, else the run's test images."""
+    """The images of the given index, else of the run's, else those embedded, else of its test."""
     path = model.folder.path
-    if index is not None or (path / "index" / "index.json").is_file():
+    embedded = EmbeddingsFolder(path / "embeddings")
+    is_embedded = embedded.metadata_path.is_file() and embedded.metadata().outcome is not None
+    if index is not None or is_embedded or (path / "index" / "index.json").is_file():
         return IndexedImages(model, open_index(path, index), thresholds)
     thresholds = find_thresholds(thresholds, model.info, path)
     try:

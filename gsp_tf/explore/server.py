@@ -40,8 +40,8 @@ def explore_app(
 
     Args:
         run: run folder.
-        index: `Index` or its folder; `None` means the folder `index` in the run or, if that does
-            not exist, the run's test images.
+        index: `Index` or its folder; `None` means the folder `index` in the run, which is built of
+            its folder `embeddings` if it does not exist, or without both the run's test images.
         k: number of neighbours to show; all images if there are fewer.
         max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
         allowed_hosts: further host names of the page. It always answers to loopback names and to

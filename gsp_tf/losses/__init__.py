@@ -1,6 +1,7 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs, is_pair_loss
+from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
+from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner
 from gsp_tf.losses._proxy import ProxyLoss
 from gsp_tf.losses._reductions import (
     log1p_sum_exp,
@@ -13,6 +14,13 @@ from gsp_tf.losses.angular import AngularLoss
 from gsp_tf.losses.anti_collapse import AntiCollapseLoss
 from gsp_tf.losses.arc_face import ArcFaceLoss
 from gsp_tf.losses.barlow_twins import BarlowTwinsLoss
+from gsp_tf.losses.batch_miners import (
+    BatchEasyHardMiner,
+    BatchHardMiner,
+    HDCMiner,
+    PairMarginMiner,
+    UniformHistogramMiner,
+)
 from gsp_tf.losses.binomial_deviance import BinomialDevianceLoss
 from gsp_tf.losses.circle import CircleLoss
 from gsp_tf.losses.class_margin import ClassMarginLoss
@@ -59,7 +67,16 @@ from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
 from gsp_tf.losses.proxy_synthesis import ProxySynthesis
 from gsp_tf.losses.ranked_list import RankedListLoss
 from gsp_tf.losses.recall_at_k import RecallAtKLoss
+from gsp_tf.losses.regularizers import (
+    CenterInvariantRegularizer,
+    LpRegularizer,
+    RegularFaceRegularizer,
+    RowRegularizer,
+    SparseCentersRegularizer,
+    ZeroMeanRegularizer,
+)
 from gsp_tf.losses.self_supervised import SelfSupervisedLoss
+from gsp_tf.losses.semi_supervised import SemiSupervisedLoss
 from gsp_tf.losses.signal_to_noise_contrastive import SignalToNoiseContrastiveLoss
 from gsp_tf.losses.sim_siam import SimSiamLoss
 from gsp_tf.losses.similarity_mixup import SimilarityMixup
@@ -72,6 +89,7 @@ from gsp_tf.losses.supervised_contrastive import SupervisedContrastiveLoss
 from gsp_tf.losses.threshold_consistent_margin import ThresholdConsistentMarginLoss
 from gsp_tf.losses.triplet import TripletLoss
 from gsp_tf.losses.triplet_hard import TripletHardLoss
+from gsp_tf.losses.triplet_miners import AngularMiner, TripletMarginMiner
 from gsp_tf.losses.triplet_semi_hard import TripletSemiHardLoss
 from gsp_tf.losses.tuplet_margin import TupletMarginLoss
 from gsp_tf.losses.vicreg import VICRegLoss
@@ -83,10 +101,14 @@ from gsp_tf.ops import prototype_diversity, similarity_consistency
 __all__ = [
     "AdaFaceLoss",
     "AngularLoss",
+    "AngularMiner",
     "AntiCollapseLoss",
     "ArcFaceLoss",
     "BarlowTwinsLoss",
+    "BatchEasyHardMiner",
+    "BatchHardMiner",
     "BinomialDevianceLoss",
+    "CenterInvariantRegularizer",
     "CircleLoss",
     "ClassMarginLoss",
     "ContrastiveLoss",
@@ -99,6 +121,7 @@ __all__ = [
     "GeneralizedLiftedStructureLoss",
     "GroupDiversityLoss",
     "GroupedLoss",
+    "HDCMiner",
     "HIERLoss",
     "HardNegativeMiner",
     "HistogramLoss",
@@ -108,6 +131,7 @@ __all__ = [
     "LabelSmoothing",
     "LargeMarginSoftmaxLoss",
     "LiftedStructureLoss",
+    "LpRegularizer",
     "ManifoldLoss",
     "MarginLoss",
     "MatryoshkaLoss",
@@ -123,6 +147,7 @@ __all__ = [
     "PNLoss",
     "PNPLoss",
     "PairLoss",
+    "PairMarginMiner",
     "Pairs",
     "PartialFC",
     "PotentialFieldLoss",
@@ -133,25 +158,33 @@ __all__ = [
     "ProxySynthesis",
     "RankedListLoss",
     "RecallAtKLoss",
+    "RegularFaceRegularizer",
+    "RowRegularizer",
     "SelfSupervisedLoss",
     "SemiHardNegativeMiner",
+    "SemiSupervisedLoss",
     "SignalToNoiseContrastiveLoss",
     "SimSiamLoss",
     "SimilarityMixup",
     "SmoothAPLoss",
     "SoftNearestNeighborLoss",
     "SoftTripleLoss",
+    "SparseCentersRegularizer",
     "SphereFaceLoss",
     "SubCenterArcFaceLoss",
     "SupervisedContrastiveLoss",
     "ThresholdConsistentMarginLoss",
     "TripletHardLoss",
     "TripletLoss",
+    "TripletMarginMiner",
+    "TripletMiner",
     "TripletSemiHardLoss",
     "TupletMarginLoss",
+    "UniformHistogramMiner",
     "VICRegLoss",
     "VirtualClass",
     "WeightedSumLoss",
+    "ZeroMeanRegularizer",
     "ZeroShotLoss",
     "is_pair_loss",
     "log1p_sum_exp",

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._backend import available, checked
-from gsp_tf._typing import Tensor
+from gsp_tf._typing import Relation, Tensor
 from gsp_tf.ops import at_least_float32
 
 
@@ -18,22 +18,27 @@ def check_inputs(
     num_classes: int | None = None,
     normalize: bool = True,
     dtype: str | None = None,
+    relation: Relation = "equal",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Labels `(B,)`, embeddings `(B, D)`, and whether they are valid; otherwise the loss is NaN."""
+    # For another relation than "equal", labels are vectors (B, C).
     # Types and shapes are checked as far as they are known. Eager calls and a tf.function raise an
     # error for faults that show only when the loss is computed. XLA cannot raise errors, so there
     # the third value is False. It is also False for embeddings that are not finite.
-    labels = _numeric_tensor(labels, "Labels must be of an integer type")
     embeddings = as_float_tensor(embeddings)
     embeddings = ops.cast(embeddings, dtype or embeddings.dtype)
-    _check_shapes(_static_shape(labels), _static_shape(embeddings))
-    labels = ops.reshape(labels, (-1,))
-    rules = [*_rules_of_shapes(labels, embeddings), *_rules_of_labels(labels, num_classes)]
+    if relation == "equal":
+        labels, rules = _classes(labels, embeddings, num_classes)
+    else:
+        labels, rules = _label_vectors(labels, embeddings, relation)
+    rules = [*_rules_of_shapes(labels, embeddings), *rules]
     if not normalize:
         rules.append(_rule_of_norms(embeddings))
-    labels = ops.cast(checked(labels, rules), available("int64"))
-    if num_classes is not None:
-        labels = ops.cast(ops.clip(labels, 0, num_classes - 1), "int32")
+    labels = checked(labels, rules)
+    if relation == "equal":
+        labels = ops.cast(labels, available("int64"))
+        if num_classes is not None:
+            labels = ops.cast(ops.clip(labels, 0, num_classes - 1), "int32")
     is_finite = ops.all(ops.isfinite(embeddings))
     return labels, embeddings, ops.all(ops.stack([is_finite, *(is_met for is_met, *_ in rules)]))
 
@@ -61,7 +66,41 @@ def as_float_tensor(embeddings: Tensor) -> Tensor:
     return at_least_float32(_numeric_tensor(embeddings, "Embeddings must be of a floating type"))
 
 
-def _numeric_tensor(values, message):
+def _classes(labels, embeddings, num_classes):
+    """Labels `(B,)` and the rules for their values."""
+    labels = _numeric_tensor(labels, "Labels must be of an integer type")
+    _check_shapes(_static_shape(labels), _static_shape(embeddings))
+    labels = ops.reshape(labels, (-1,))
+    return labels, _rules_of_labels(labels, num_classes)
+
+
+def _label_vectors(labels, embeddings, relation):
+    """Labels for a relation, and the rules for their values."""
+    labels = _numeric_tensor(labels, "Labels must be numbers", booleans=True)
+    shape, of_embeddings = _static_shape(labels), _static_shape(embeddings)
+    named = isinstance(relation, str)
+    fits = shape is not None and (len(shape) == 2 or (len(shape) == 1 and not named))
+    if fits and of_embeddings is not None:
+        fits = len(of_embeddings) == 2 and (
+            None in (shape[0], of_embeddings[0]) or shape[0] == of_embeddings[0]
+        )
+    if not fits or 0 in shape:
+        kind = f"relation={relation!r} takes label vectors (B, C)"
+        if not named:
+            kind = "a function as relation takes labels (B,) or (B, C)"
+        raise ValueError(
+            f"A loss with {kind} and embeddings (B, D), received labels of shape {shape} and "
+            f"embeddings of shape {of_embeddings}."
+        )
+    if not named:
+        return labels, [_rule(ops.isfinite(labels), labels, "Labels must be finite")]
+    labels = ops.cast(labels, embeddings.dtype)
+    is_met = ops.logical_and(labels >= 0, labels <= 1)
+    message = f"Label vectors for relation={relation!r} must lie in 0 to 1"
+    return labels, [_rule(is_met, labels, message)]
+
+
+def _numeric_tensor(values, message, booleans=False):
     if isinstance(values, np.ndarray) and values.dtype == np.uint64:
         values = values.astype("int64")  # PyTorch has no uint64
     try:
@@ -73,6 +112,8 @@ def _numeric_tensor(values, message):
         received = "None" if values is None else type(values).__name__
         raise ValueError(f"{message}, received {received}.") from None
     dtype = keras.backend.standardize_dtype(tensor.dtype)
+    if booleans and dtype == "bool":
+        return ops.cast(tensor, "float32")
     if not (keras.backend.is_int_dtype(dtype) or keras.backend.is_float_dtype(dtype)):
         raise ValueError(f"{message}, received {dtype}.")
     return tensor
@@ -91,7 +132,10 @@ def _check_shapes(labels, embeddings):
     if not is_column or not same_size or (embeddings is not None and len(embeddings) != 2):
         hint = ""
         if not is_column and len(labels) == 2:
-            hint = " The class of a one-hot label is its argmax over the last axis."
+            hint = (
+                " The class of a one-hot label is its argmax over the last axis. A pair loss takes "
+                "label vectors with relation='any', 'jaccard' or 'cosine'."
+            )
         raise ValueError(
             "A loss takes integer labels (B,) or (B, 1) and embeddings (B, D), " + received + hint
         )
@@ -105,10 +149,10 @@ def _check_shapes(labels, embeddings):
 def _rules_of_shapes(labels, embeddings):
     """Rules for the sizes that `_check_shapes` does not know."""
     if labels.shape[0] is None:
-        size = ops.size(labels)
+        size = ops.shape(labels)[0]
         yield size > 0, "A loss needs at least one sample; number of labels:", size
     if None in (labels.shape[0], _static_shape(embeddings) and embeddings.shape[0]):
-        sizes = ops.stack([ops.size(labels), ops.size(embeddings[..., 0])])
+        sizes = ops.stack([ops.shape(labels)[0], ops.size(embeddings[..., 0])])
         message = "A loss takes one label for each embedding; numbers of labels and embeddings:"
         yield sizes[0] == sizes[1], message, sizes
 

@@ -3,12 +3,23 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from gsp_tf._config import constructor_config, deserialized
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._arguments import spell_out
 from gsp_tf.losses._inputs import check_inputs, nan_unless
 
 _NOT_GIVEN = object()
+
+
+def checked_regularizer(name: str, regularizer: Any) -> keras.regularizers.Regularizer | None:
+    """A regulariser of Keras or none; ValueError for anything else."""
+    if regularizer is not None and not isinstance(regularizer, keras.regularizers.Regularizer):
+        raise ValueError(
+            f"{name} must be a regulariser such as LpRegularizer(), received {regularizer!r}."
+        )
+    return regularizer
 
 
 class LossLayer(keras.layers.Layer, keras.losses.Loss):
@@ -19,13 +30,23 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     # of the model. A subclass implements call(labels, embeddings) of checked labels (B,) and
     # embeddings (B, D). Every constructor argument is an attribute of the same name; these form the
     # config. normalize: whether the loss ignores the norm of the embeddings.
+    # embedding_regularizer and proxies_regularizer: terms of the embeddings, as they come, and of
+    # the proxies that a call adds.
+    # relation: how labels are related; "equal" for classes (B,), otherwise label vectors (B, C).
     num_classes = None
     normalize = True
+    relation = "equal"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        spell_out(cls, LossLayer, without=("self", "num_classes", "inner"))
 
     def __init__(
         self,
         num_classes: int | None = None,
         inner: keras.losses.Loss | None = None,
+        embedding_regularizer: keras.regularizers.Regularizer | None = None,
+        proxies_regularizer: keras.regularizers.Regularizer | None = None,
         **kwargs: Any,
     ) -> None:
         inner_dtype = inner.dtype_policy if isinstance(inner, LossLayer) else None
@@ -40,6 +61,11 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
             if num_classes < 1:
                 raise ValueError(f"num_classes must be at least 1, received {num_classes}.")
             self.num_classes = num_classes
+        for name, regularizer in (
+            ("embedding_regularizer", embedding_regularizer),
+            ("proxies_regularizer", proxies_regularizer),
+        ):
+            setattr(self, name, checked_regularizer(name, regularizer))
 
     def __call__(
         self, labels: Tensor, embeddings: Tensor, sample_weight: Any = _NOT_GIVEN, **kwargs: Any
@@ -50,11 +76,23 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         if sample_weight is not _NOT_GIVEN and sample_weight is not None:
             raise ValueError(f"{type(self).__name__} compares samples and takes no sample_weight.")
         labels, embeddings, is_valid = check_inputs(
-            labels, embeddings, self.num_classes, self.normalize, self.compute_dtype
+            labels,
+            embeddings,
+            self.num_classes,
+            self.normalize,
+            self.compute_dtype,
+            self.relation,
         )
         if sample_weight is not _NOT_GIVEN:
             self._refuse_to_stay_untrained(labels.shape, embeddings.shape)
         value = super().__call__(labels, embeddings, **kwargs)
+        if self.embedding_regularizer is not None:
+            value = value + self.embedding_regularizer(embeddings)
+        if self.proxies_regularizer is not None:
+            proxies = getattr(self, "proxies", None)
+            if proxies is None:
+                raise ValueError(f"{type(self).__name__} has no proxies to regularise.")
+            value = value + self.proxies_regularizer(ops.convert_to_tensor(proxies))
         return nan_unless(is_valid, value)
 
     def _refuse_to_stay_untrained(self, *shapes):

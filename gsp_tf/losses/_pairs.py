@@ -1,40 +1,45 @@
-"""Pairs of samples, and the bases of their miners and losses."""
+"""Pairs of samples, and the bases of their miners."""
 
 import copy
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import keras
 from keras import ops
 
-from gsp_tf._config import constructor_config, deserialized
-from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_choice, check_inputs, nan_unless
-from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._reductions import weighted_mean
-from gsp_tf.ops import at_least_float32, l2_normalize, pairwise_distances
-
-Distance = Literal["euclidean", "squared_euclidean", "angular"]
+from gsp_tf._config import constructor_config
+from gsp_tf._typing import Relation, Tensor
+from gsp_tf.losses._distances import Distance, distances_named, signals
+from gsp_tf.losses._rows import fold_marked
+from gsp_tf.ops import l2_normalize, label_relation, pairwise_distances
 
 
 class Pairs:
     """All pairs of an anchor and a reference, with their distances and weights.
 
     A pair that does not count has weight 0. Positive pairs have weight 0 among the negatives, and
-    vice versa. A miner may drop pairs or count them more than once.
+    vice versa, except for a graded relation r of their labels: then a pair has the weight r among
+    the positives and 1 - r among the negatives. A miner may drop pairs or count them more than
+    once.
 
     Args:
         anchors: float tensor `(A, D)`.
         references: float tensor `(R, D)`; the anchors themselves for the pairs of a batch.
-        anchor_labels: int64 tensor `(A,)`.
-        reference_labels: int64 tensor `(R,)`.
+        anchor_labels: int64 tensor `(A,)`; or label vectors `(A, C)` for another relation.
+        reference_labels: int64 tensor `(R,)`, or `(R, C)`.
         exclude_self: leave out pairs of equal index. The first references must then be the anchors.
         mask: boolean tensor that broadcasts to `(A, R)`: the pairs that may count; `None` for all.
         counted: boolean tensor `(A,)`: the samples of a batch that count; `None` for all.
+        relation: as in `gsp_tf.ops.label_relation`.
+        relation_threshold: pairs with a relation above it are positives, all others negatives;
+            `None` weighs pairs by their relation.
 
     Attributes:
-        positives: weights `(A, R)` of the pairs within a class.
-        negatives: weights `(A, R)` of the pairs between two classes.
+        positives: weights `(A, R)` of the pairs within a class, or of related pairs.
+        negatives: weights `(A, R)` of the pairs between two classes, or of unrelated pairs.
+        is_graded: whether a pair may have a weight among both.
+        is_triplet: what `TripletMiner.chosen` gives, if the weights count its triplets, or `None`.
 
     Example:
         >>> import numpy as np
@@ -54,25 +59,42 @@ class Pairs:
         exclude_self: bool = False,
         mask: Tensor | None = None,
         counted: Tensor | None = None,
+        relation: Relation = "equal",
+        relation_threshold: float | None = None,
     ) -> None:
         self.anchors, self.references = anchors, references
         self.anchor_labels = anchor_labels
         self.counted = counted
+        self.is_graded = is_graded(relation, relation_threshold)
         if counted is not None:
             mask = ops.logical_and(counted[:, None], counted[None, :])
-        positives = ops.equal(anchor_labels[:, None], reference_labels[None, :])
-        negatives = ops.logical_not(positives)
+        related = label_relation(anchor_labels, reference_labels, relation)
+        if relation_threshold is not None:
+            related = related > relation_threshold
+        related = ops.stop_gradient(ops.cast(related, anchors.dtype))
         if exclude_self:
             others = ops.not_equal(
                 ops.arange(ops.shape(anchors)[0])[:, None],
                 ops.arange(ops.shape(references)[0])[None, :],
             )
-            positives = ops.logical_and(positives, others)
-        if mask is not None:
-            positives, negatives = (ops.logical_and(x, mask) for x in (positives, negatives))
+            mask = others if mask is None else ops.logical_and(others, mask)
         self.positives, self.negatives = (
-            ops.cast(x, anchors.dtype) for x in (positives, negatives)
+            x if mask is None else ops.where(mask, x, 0.0) for x in (related, 1.0 - related)
         )
+
+    is_triplet = None
+    _distance = None
+
+    def measured(self, distance: Distance, p: float = 2.0, power: float = 1.0) -> "Pairs":
+        """The same pairs with another distance d, and with similarities of 1 - d."""
+        pairs = self._without_cache()
+        pairs._distance = distance, p, power
+        if distance == "signal_to_noise":
+            *_, has_signal = signals(self.anchors)
+            pairs.positives, pairs.negatives = (
+                ops.where(has_signal, x, 0.0) for x in (self.positives, self.negatives)
+            )
+        return pairs
 
     def prefix(self, dim: int, normalize: bool) -> "Pairs":
         """The same pairs of the first `dim` components of all vectors, normalised if asked for."""
@@ -80,35 +102,53 @@ class Pairs:
         def cut(vectors):
             return l2_normalize(vectors[:, :dim]) if normalize else vectors[:, :dim]
 
-        pairs = copy.copy(self)
+        pairs = self._without_cache()
         is_batch = self.references is self.anchors
         pairs.anchors = cut(self.anchors)
         pairs.references = pairs.anchors if is_batch else cut(self.references)
         return pairs
 
+    def _without_cache(self):
+        pairs = copy.copy(self)
+        for name, value in vars(Pairs).items():
+            if isinstance(value, cached_property):
+                vars(pairs).pop(name, None)
+        return pairs
+
     @cached_property
     def distances(self) -> Tensor:
-        """Euclidean distances `(A, R)`."""
-        return self._euclidean(squared=False)
+        """Distances `(A, R)`: Euclidean, unless the loss is given another distance."""
+        return self.euclidean_distances if self._distance is None else self._other_distances
 
     @cached_property
     def squared_distances(self) -> Tensor:
-        """Squared Euclidean distances `(A, R)`."""
-        return self._euclidean(squared=True)
+        """Squared Euclidean distances `(A, R)`, or the other distance that the loss is given."""
+        return self._euclidean(squared=True) if self._distance is None else self._other_distances
+
+    @cached_property
+    def euclidean_distances(self) -> Tensor:
+        """Euclidean distances `(A, R)`."""
+        return self._euclidean(squared=False)
 
     def _euclidean(self, squared):
-        counted = self.positives + self.negatives > 0
-        return pairwise_distances(self.anchors, self.references, squared, where=counted)
+        return pairwise_distances(self.anchors, self.references, squared, where=self._counted)
 
     @property
-    def angular_distances(self) -> Tensor:
-        """1 minus the cosine similarities `(A, R)`."""
-        anchors, references = l2_normalize(self.anchors), l2_normalize(self.references)
-        return ops.relu(1.0 - ops.matmul(anchors, ops.transpose(references)))
+    def _counted(self):
+        return self.positives + self.negatives > 0
+
+    @cached_property
+    def _other_distances(self):
+        return distances_named(*self._distance, self.anchors, self.references, self._counted)
 
     @cached_property
     def similarities(self) -> Tensor:
-        """Inner products `(A, R)`: cosine similarities of normalised embeddings."""
+        """Inner products `(A, R)`, cosine similarities of normalised embeddings.
+
+        With another distance they are 1 minus the distances.
+        """
+        if self._distance is not None:
+            return 1.0 - self._other_distances
         return ops.matmul(self.anchors, ops.transpose(self.references))
 
     @cached_property
@@ -120,9 +160,11 @@ class Pairs:
 
     @cached_property
     def reference_distances(self) -> Tensor:
-        """Euclidean distances `(R, R)` of the references from each other."""
+        """Distances `(R, R)` of the references from each other, as in `distances`."""
         if self.references is self.anchors:
             return self.distances
+        if self._distance is not None:
+            return distances_named(*self._distance, self.references, self.references)
         return pairwise_distances(self.references)
 
     @cached_property
@@ -135,9 +177,40 @@ class Pairs:
             itself = itself * ops.cast(self.counted, self.dtype)
         return ops.maximum(self.positives, itself)
 
-    def mean_over_anchors(self, terms: Tensor) -> Tensor:
-        """Mean of terms `(A,)` over the anchors that count."""
-        return ops.mean(terms) if self.counted is None else weighted_mean(terms, self.counted)
+    @property
+    def every_anchor(self) -> Tensor:
+        """Weights `(A,)`: 1 for each anchor that counts, and 0 for the others."""
+        if self.counted is None:
+            return ops.ones_like(self.anchors[:, 0])
+        return ops.cast(self.counted, self.dtype)
+
+    def mixed(self, attraction: Tensor, repulsion: Tensor) -> Tensor:
+        """Costs `(A, R)` of pairs: those of a positive, of a negative, or a graded mean of both."""
+        if self.is_graded:
+            return self.positives * attraction + self.negatives * repulsion
+        return ops.where(self.positives > 0, attraction, repulsion)
+
+    def triplets(self, columns: Tensor) -> Tensor:
+        """Weights `(A, R)` of the triplets of each anchor, one positive, and every negative.
+
+        Args:
+            columns: int tensor `(A, 1)`, the positive of each anchor.
+        """
+        of_positive = ops.take_along_axis(self.positives, columns, axis=1)
+        if self.is_triplet is None:
+            return of_positive * self.negatives
+        candidates = ops.logical_and(of_positive > 0, self.negatives > 0)
+        return ops.cast(ops.logical_and(candidates, self.is_triplet(columns)), self.dtype)
+
+    @property
+    def triplet_counts(self) -> tuple[Tensor, Tensor]:
+        """Weights `(A, R)` of the triplets that hold each positive pair, and each negative pair."""
+        if self.is_triplet is not None:
+            return self.positives, self.negatives
+        num_positives, num_negatives = (
+            ops.sum(x, axis=1, keepdims=True) for x in (self.positives, self.negatives)
+        )
+        return self.positives * num_negatives, self.negatives * num_positives
 
     @property
     def dtype(self) -> str:
@@ -145,19 +218,9 @@ class Pairs:
         return keras.backend.standardize_dtype(self.anchors.dtype)
 
 
-def check_distance(name: Distance) -> None:
-    """Raise ValueError for a name that is not a `Distance`."""
-    check_choice("distance", name, Distance)
-
-
-def distances_named(name: Distance, pairs: Pairs) -> Tensor:
-    """Distances `(A, R)` between anchors and references."""
-    attributes = {
-        "euclidean": "distances",
-        "squared_euclidean": "squared_distances",
-        "angular": "angular_distances",
-    }
-    return getattr(pairs, attributes[name])
+def is_graded(relation: Relation, threshold: float | None) -> bool:
+    """Whether pairs are weighed by their relation, so that one may be positive and negative."""
+    return threshold is None and relation not in ("equal", "any")
 
 
 class Miner:
@@ -189,161 +252,48 @@ class Miner:
         return cls(**config)
 
 
-class PairLoss(keras.losses.Loss):
-    """Base of the losses over pairs that have no weights.
+class TripletMiner(Miner):
+    """Base of the miners that choose triplets of an anchor, a positive and a negative.
 
-    A subclass implements `pairs_loss(pairs) -> scalar`. It uses the distances or similarities of
-    `Pairs` and the weights of the positive and negative pairs. The losses work in
-    `compile(loss=...)` of any Keras model that outputs the embedding. Every constructor argument is
-    an attribute of the same name; these form the config.
-
-    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings
-    `(B, D)`. It returns a scalar over all pairs of two samples, float32 (float64 for float64
-    embeddings). It raises ValueError for other types and shapes, and if `sample_weight` is given.
-
-    Args:
-        normalize: L2-normalise the embeddings first.
-        miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all.
-        name: name of the loss.
-
-    Attributes:
-        sums_over_references: whether the loss is a sum over the references, so that it can be
-            computed for a few references at a time. A subclass may set it.
-        takes_references: whether the loss has `pairwise`.
+    A subclass implements `chosen(pairs)`. A loss over triplets, such as `TripletLoss` or
+    `MarginLoss`, counts exactly these. For any other loss, the weight of a pair is the number of
+    chosen triplets that hold it. One positive of each anchor is compared with all negatives at a
+    time, so B^3 triplets are never held.
 
     Example:
+        >>> class NearNegatives(TripletMiner):
+        ...     def chosen(self, pairs):
+        ...         is_near = pairs.distances < 1.0
+        ...         return lambda columns: is_near
         >>> import numpy as np
-        >>> class MeanPositiveDistance(PairLoss):
-        ...     def pairs_loss(self, pairs):
-        ...         return ops.sum(pairs.positives * pairs.distances) / ops.sum(pairs.positives)
-        >>> loss = MeanPositiveDistance(normalize=False)
-        >>> float(loss([0, 0, 1], np.array([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]])))
-        5.0
+        >>> from gsp_tf.losses import TripletLoss
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(TripletLoss(miner=NearNegatives())([0, 0, 1], embeddings)), 3)
+        0.537
     """
 
-    sums_over_references = False
-    takes_references = True
+    def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        pairs = copy.copy(pairs)
+        pairs.is_triplet = self.chosen(pairs)
 
-    def __init__(
-        self, normalize: bool = True, miner: Miner | None = None, name: str | None = None
-    ) -> None:
-        super().__init__(name=name)
-        if miner is not None and not isinstance(miner, Miner):
-            raise ValueError(
-                f"miner must be a miner such as MultiSimilarityMiner(), received {miner!r}."
-            )
-        self.normalize = normalize
-        self.miner = miner
+        def count(columns, is_positive, as_positive, as_negative):
+            is_active = ops.any(is_positive, axis=1, keepdims=True)
+            weights = ops.where(is_active, pairs.triplets(columns), 0.0)
+            num_triplets = ops.sum(weights, axis=1, keepdims=True)
+            return ops.where(is_positive, num_triplets, as_positive), as_negative + weights
 
-    @property
-    def seed_generator(self) -> keras.random.SeedGenerator | None:
-        """Random state of a miner that draws samples, else `None`."""
-        return getattr(self.miner, "seed_generator", None)
+        none = ops.zeros_like(pairs.positives)
+        return fold_marked(pairs.positives > 0, count, (none, none))
 
-    def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: None = None) -> Tensor:
-        if sample_weight is not None:
-            raise ValueError(
-                f"{type(self).__name__} is a loss over pairs and takes no sample_weight."
-            )
-        with keras.name_scope(self.name):
-            labels, embeddings, is_valid = self._prepare(labels, embeddings)
-            loss = self.mined_loss(Pairs(embeddings, embeddings, labels, labels, exclude_self=True))
-            return nan_unless(is_valid, loss)
-
-    def pairwise(
-        self,
-        anchor_labels: Tensor,
-        anchors: Tensor,
-        reference_labels: Tensor,
-        references: Tensor,
-        exclude_self: bool = False,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        """Loss over all pairs of an anchor and a reference.
+    def chosen(self, pairs: Pairs) -> Callable[[Tensor], Tensor]:
+        """Which triplets to keep.
 
         Args:
-            anchor_labels: integer tensor `(A,)` or `(A, 1)`.
-            anchors: float tensor `(A, D)`.
-            reference_labels: integer tensor `(R,)` or `(R, 1)`.
-            references: float tensor `(R, D)`.
-            exclude_self: as in `Pairs`.
-            mask: as in `Pairs`.
+            pairs: `Pairs`.
 
         Returns:
-            scalar, as from a call.
-
-        Example:
-            >>> import numpy as np
-            >>> from gsp_tf.losses import ContrastiveLoss
-            >>> anchors, references = np.eye(2), np.array([[0.6, 0.8]])
-            >>> float(ContrastiveLoss().pairwise([0, 1], anchors, [0], references))
-            0.89
+            function of int columns `(A, 1)`, the positive of each anchor, to booleans `(A, R)`:
+            whether the anchor, this positive and each negative are such a triplet. What it says of
+            pairs that are not negative is not used.
         """
-        with keras.name_scope(self.name):
-            anchors, references = at_least_float32(anchors, references)
-            anchor_labels, anchors, are_anchors = self._prepare(anchor_labels, anchors)
-            reference_labels, references, are_references = self._prepare(
-                reference_labels, references
-            )
-            pairs = Pairs(anchors, references, anchor_labels, reference_labels, exclude_self, mask)
-            is_valid = ops.logical_and(are_anchors, are_references)
-            return nan_unless(is_valid, self.mined_loss(pairs))
-
-    def _prepare(self, labels, embeddings):
-        labels, embeddings, is_valid = check_inputs(labels, embeddings, normalize=self.normalize)
-        return labels, l2_normalize(embeddings) if self.normalize else embeddings, is_valid
-
-    def mined_loss(self, pairs: Pairs) -> Tensor:
-        """Scalar loss of the pairs as the miner weighs them."""
-        return self.pairs_loss(self.mined(pairs))
-
-    def mined(self, pairs: Pairs) -> Pairs:
-        """The pairs with the weights from the miner."""
-        if self.miner is not None:
-            pairs.positives, pairs.negatives = map(ops.stop_gradient, self.miner(pairs))
-        return pairs
-
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
-        """Scalar loss of the pairs as they are weighted."""
         raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        return constructor_config(self, passed_on=("normalize", "miner", "name"))
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "PairLoss":
-        return cls(**deserialized(config))
-
-
-def is_pair_loss(loss: Any) -> bool:
-    """Whether a loss compares anchors with references: a `PairLoss`, or a `MatryoshkaLoss` of one.
-
-    Args:
-        loss: any loss.
-
-    Example:
-        >>> from gsp_tf.losses import ContrastiveLoss, MatryoshkaLoss, ProxyNCALoss
-        >>> losses = ContrastiveLoss(), ProxyNCALoss(num_classes=4)
-        >>> [is_pair_loss(MatryoshkaLoss(loss, dims=[2])) for loss in losses]
-        [True, False]
-    """
-    return getattr(loss, "takes_references", False)
-
-
-class PairWrapper(LossLayer):
-    """Base of the loss layers around a pair loss."""
-
-    def __init__(self, loss: PairLoss, num_classes: int | None = None, **kwargs: Any) -> None:
-        super().__init__(num_classes, **kwargs)
-        if not is_pair_loss(loss):
-            raise ValueError(
-                f"{type(self).__name__} takes a pair loss such as ContrastiveLoss(), "
-                f"received {loss!r}."
-            )
-        self.loss = loss
-        self.seed_generator = loss.seed_generator
-
-    @property
-    def normalize(self):
-        """Whether the pair loss normalises the embeddings."""
-        return self.loss.normalize

@@ -1,12 +1,16 @@
 """Bases of the losses between samples and learned class proxies."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
 
 from gsp_tf._backend import rounded
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._arguments import covered, refuse_fixed, refuse_inner, spell_out
+from gsp_tf.losses._distances import Distance, check_distance, distances_named
 from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._reduced import Reduced, Reduction
 from gsp_tf.ops import l2_normalize
 
 
@@ -22,20 +26,20 @@ class ProxyLayer(LossLayer):
             initializer="he_normal",
         )
 
-    @staticmethod
-    def similarities(embeddings: Tensor, proxies: Tensor) -> Tensor:
+    def similarities(self, embeddings: Tensor, proxies: Tensor) -> Tensor:
         """Cosine similarities `(B, C * k)` of embeddings `(B, d)` to proxies `(C * k, d)`."""
         return ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(proxies)))
 
 
-class ProxyLoss(ProxyLayer):
+class ProxyLoss(ProxyLayer, Reduced):
     """Base of the losses on cosine similarities between samples and learned class proxies.
 
-    A subclass implements `similarity_loss(labels, similarities, is_class=None) -> scalar`. The
-    wrappers `ProxySynthesis` and `VirtualClass` call it with more classes than are learned. A
-    subclass with k proxies per class sets `proxies_per_class`, and one with a term of the proxies
-    alone implements `regularization(proxies)`. Every constructor argument is an attribute of the
-    same name; these form the config.
+    A subclass implements `sample_losses(labels, similarities, is_class=None) -> (B,)`, or
+    `similarity_loss(labels, similarities, is_class=None) -> scalar`. The wrappers `ProxySynthesis`
+    and `VirtualClass` call it with more classes than are learned. A subclass with k proxies per
+    class sets `proxies_per_class`, and one with a term of the proxies alone implements
+    `regularization(proxies)`. Every constructor argument is an attribute of the same name; these
+    form the config. A subclass passes its `**kwargs` on, and so takes the arguments below.
 
     Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings
     `(B, D)`. It returns a scalar of the dtype of the loss. It raises ValueError for other types and
@@ -43,9 +47,17 @@ class ProxyLoss(ProxyLayer):
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
+        distance, p, power: as in `PairLoss`. The similarities that a formula gets are then 1 minus
+            the distances of the normalised samples and proxies.
+        reduction, class_weights, thresholds: as in `PairLoss`, for the losses of the samples.
+        embedding_regularizer: term of the embeddings as they come, such as `LpRegularizer()`.
+        proxies_regularizer: term of the proxies, such as `RegularFaceRegularizer()`.
         kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`, float32 by default.
 
     Weight: `proxies (num_classes * k, D)`, class by class.
+
+    Attributes:
+        fixed: as in `PairLoss`, "distance" or "reduction".
 
     Example:
         >>> class MeanOwnDistance(ProxyLoss):
@@ -59,8 +71,37 @@ class ProxyLoss(ProxyLayer):
         0.2
     """
 
-    def __init__(self, num_classes: int, **kwargs: Any) -> None:
+    fixed: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        if cls.sample_losses is ProxyLoss.sample_losses:
+            cls.fixed = (*cls.fixed, "reduction")
+        spell_out(cls, ProxyLoss, without=covered(cls.fixed))
+        super().__init_subclass__(**kwargs)
+
+    def __init__(
+        self,
+        num_classes: int,
+        distance: Distance | None = None,
+        p: float = 2.0,
+        power: float = 1.0,
+        reduction: Reduction | None = None,
+        class_weights: Sequence[float] | None = None,
+        thresholds: Sequence[float | None] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, **kwargs)
+        refuse_fixed(self, ProxyLoss, locals())
+        check_distance(distance, p, power)
+        self.distance = distance
+        self.p = p
+        self.power = power
+        self.set_reduction(reduction, class_weights, thresholds)
+        if self.class_weights is not None and len(self.class_weights) != num_classes:
+            raise ValueError(
+                f"class_weights needs one number for each of the {num_classes} classes, received "
+                f"{len(self.class_weights)}."
+            )
 
     def call(self, labels, embeddings):
         return self.proxies_loss(labels, embeddings, self.proxies)
@@ -76,16 +117,33 @@ class ProxyLoss(ProxyLayer):
         similarities = self.similarities(embeddings, proxies)
         return self.similarity_loss(labels, similarities) + self.regularization(proxies)
 
+    def similarities(self, embeddings: Tensor, proxies: Tensor) -> Tensor:
+        """As in `ProxyLayer`, or 1 minus the distance that the loss is given."""
+        if self.distance is None:
+            return super().similarities(embeddings, proxies)
+        samples, proxies = l2_normalize(embeddings), l2_normalize(proxies)
+        return 1.0 - distances_named(self.distance, self.p, self.power, samples, proxies)
+
     def similarity_loss(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
     ) -> Tensor:
-        """Loss, a scalar.
+        """Loss, a scalar unless the reduction is "none".
 
         Args:
             labels: int32 tensor `(B,)`, below C.
             similarities: float tensor `(B, C * k)`, cosine similarities to the proxies.
             is_class: boolean tensor `(C,)`, False for classes to leave out; `None` keeps all.
         """
+        return self.reduced_samples(labels, self.sample_losses(labels, similarities, is_class))
+
+    def reduced_samples(self, labels: Tensor, losses: Tensor) -> Tensor:
+        """The losses `(B,)` of samples with labels `(B,)` as the reduction says."""
+        return self.reduced([(losses, ops.ones_like(losses))], labels)
+
+    def sample_losses(
+        self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
+    ) -> Tensor:
+        """Losses `(B,)` of the samples; the arguments are those of `similarity_loss`."""
         raise NotImplementedError
 
     def regularization(self, proxies: Tensor) -> Tensor | float:
@@ -96,22 +154,22 @@ class ProxyLoss(ProxyLayer):
 class SoftmaxProxyLoss(ProxyLoss):
     """Base of the proxy losses that are the softmax cross-entropy of `logits`."""
 
-    def similarity_loss(
+    def sample_losses(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
     ) -> Tensor:
-        return cross_entropy(labels, self.logits(labels, similarities), is_class)
+        return cross_entropies(labels, self.logits(labels, similarities), is_class)
 
     def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
         """Logits `(B, C)` of the classes, of labels `(B,)` and similarities `(B, C * k)`."""
         raise NotImplementedError
 
 
-def cross_entropy(labels: Tensor, logits: Tensor, is_class: Tensor | None = None) -> Tensor:
-    """Mean softmax cross-entropy of logits `(B, C)` over the classes of `is_class`, or over all."""
+def cross_entropies(labels: Tensor, logits: Tensor, is_class: Tensor | None = None) -> Tensor:
+    """Softmax cross-entropies `(B,)` of logits `(B, C)` over the classes of `is_class`, or all."""
     if is_class is not None:
         logits = ops.where(is_class, logits, -1e9)
     logits = rounded(logits)
-    return ops.mean(ops.sparse_categorical_crossentropy(labels, logits, from_logits=True))
+    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
 
 def own_class_mask(labels: Tensor, num_classes: int) -> Tensor:
@@ -122,12 +180,22 @@ def own_class_mask(labels: Tensor, num_classes: int) -> Tensor:
 class ProxyWrapper(LossLayer):
     """Base of the losses around a proxy loss, which differ from it in training alone."""
 
+    # Whether its similarities are those of the proxy loss, and not cosines of its own.
+    takes_distance = False
+
     def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
         super().__init__(inner=proxy_loss, **kwargs)
         if not isinstance(proxy_loss, ProxyLoss):
             raise ValueError(
                 f"{type(self).__name__} takes a proxy loss such as ProxyNCALoss(num_classes), "
                 f"received {proxy_loss!r}."
+            )
+        refuse_inner(self, proxy_loss)
+        if proxy_loss.distance is not None and not self.takes_distance:
+            raise ValueError(
+                f"{type(self).__name__} mixes unit vectors, and takes a proxy loss of cosine "
+                f"similarities, received {type(proxy_loss).__name__}"
+                f"(distance={proxy_loss.distance!r})."
             )
         self.proxy_loss = proxy_loss
 
@@ -158,6 +226,8 @@ class ProxyWrapper(LossLayer):
 
 class SoftmaxWrapper(ProxyWrapper):
     """Base of the wrappers of the losses that are a cross-entropy of logits."""
+
+    takes_distance = True
 
     def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
         super().__init__(proxy_loss, **kwargs)

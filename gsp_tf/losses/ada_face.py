@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._proxy import ProxyLayer, cross_entropy, own_class_mask
+from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
 
 _NEAR = 1e-3
 
@@ -84,9 +84,8 @@ class AdaFaceLoss(ProxyLayer):
         own = own_class_mask(labels, self.num_classes)
         angles = ops.arccos(cosines) - ops.where(own, quality, 0.0)
         moved = ops.cos(ops.clip(angles, _NEAR, math.pi - _NEAR))
-        return cross_entropy(
-            labels, self.scale * ops.where(own, moved - self.margin - quality, moved)
-        )
+        logits = self.scale * ops.where(own, moved - self.margin - quality, moved)
+        return ops.mean(cross_entropies(labels, logits))
 
     def _quality(self, embeddings, training):
         def running(weight, of_batch):

@@ -1,6 +1,8 @@
 """Angular loss (Wang et al., ICCV 2017)."""
 
 import math
+from collections.abc import Iterable
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -8,8 +10,8 @@ from keras import ops
 
 from gsp_tf._backend import available, matmul
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -28,7 +30,7 @@ class AngularLoss(PairLoss):
 
     Args:
         angle: α, in degrees, above 0 and at most 83.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the angle is out of range.
@@ -40,19 +42,19 @@ class AngularLoss(PairLoss):
         0.002
     """
 
+    fixed = ("distance",)
+
     def __init__(
         self,
         angle: float = 40.0,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "angular_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         if not 0 < angle <= 83:
             raise ValueError(f"angle must lie between 0 and 83 degrees, received {angle}.")
         self.angle = angle
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         square_tangent = math.tan(math.radians(self.angle)) ** 2
         scale = 4.0 * square_tangent
         counted = pairs.negatives > 0
@@ -76,7 +78,7 @@ class AngularLoss(PairLoss):
         )
         has_negative = ops.any(counted, axis=1, keepdims=True)
         terms = ops.where(has_negative, ops.softplus(exponents), 0.0)
-        return weighted_mean(ops.cast(terms, pairs.positives.dtype), pairs.positives)
+        yield ops.cast(terms, pairs.positives.dtype), pairs.positives
 
 
 def _exponentials(exponents, counted):

@@ -45,6 +45,8 @@ class AntiCollapseLoss(ProxyWrapper):
         0.647
     """
 
+    takes_distance = True
+
     def __init__(
         self,
         proxy_loss: ProxyLoss,

@@ -34,6 +34,8 @@ class ArcFaceLoss(SoftmaxProxyLoss):
         0.895
     """
 
+    fixed = ("distance",)
+
     def __init__(
         self, num_classes: int, margin_degrees: float = 28.6, scale: float = 64.0, **kwargs: Any
     ) -> None:

@@ -1,11 +1,14 @@
 """Binomial deviance loss (Yi et al. 2014; Ustinova and Lempitsky 2016)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -30,7 +33,7 @@ class BinomialDevianceLoss(PairLoss):
         positive_weight: β_1, factor of the positives' exponent.
         mean_over_pairs: one mean over all pairs, instead of the sum of the means over positives and
             over negatives.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -39,6 +42,8 @@ class BinomialDevianceLoss(PairLoss):
         0.598
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         alpha: float = 2.0,
@@ -46,27 +51,24 @@ class BinomialDevianceLoss(PairLoss):
         negative_weight: float = 25.0,
         positive_weight: float = 1.0,
         mean_over_pairs: bool = False,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "binomial_deviance_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         self.alpha = alpha
         self.margin = margin
         self.negative_weight = negative_weight
         self.positive_weight = positive_weight
         self.mean_over_pairs = mean_over_pairs
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         exponents = self.alpha * (pairs.similarities - self.margin)
-        # A pair is either positive or negative, so one softplus serves both.
-        terms = ops.softplus(
-            ops.where(
-                pairs.positives > 0,
-                -self.positive_weight * exponents,
-                self.negative_weight * exponents,
-            )
-        )
+        pull, push = -self.positive_weight * exponents, self.negative_weight * exponents
+        if pairs.is_graded:
+            pull, push = ops.softplus(pull), ops.softplus(push)
+        else:  # a pair is either positive or negative, so one softplus serves both
+            pull = push = ops.softplus(ops.where(pairs.positives > 0, pull, push))
         if self.mean_over_pairs:
-            return weighted_mean(terms, pairs.positives + pairs.negatives)
-        return weighted_mean(terms, pairs.positives) + weighted_mean(terms, pairs.negatives)
+            yield pairs.mixed(pull, push), pairs.positives + pairs.negatives
+        else:
+            yield pull, pairs.positives
+            yield push, pairs.negatives

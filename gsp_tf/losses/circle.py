@@ -1,11 +1,15 @@
 """Circle loss (Sun et al., CVPR 2020)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._reductions import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,7 +24,7 @@ class CircleLoss(PairLoss):
     Args:
         margin: m, relaxation of the optimum.
         scale: γ, scale of the similarities.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -29,19 +33,20 @@ class CircleLoss(PairLoss):
         0.693
     """
 
+    fixed = ("distance",)
+    takes_grades = True
+
     def __init__(
         self,
         margin: float = 0.4,
         scale: float = 80.0,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "circle_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         self.margin = margin
         self.scale = scale
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         similarities = pairs.similarities
         positive_factors = ops.stop_gradient(ops.relu(1.0 + self.margin - similarities))
         negative_factors = ops.stop_gradient(ops.relu(similarities + self.margin))
@@ -54,4 +59,4 @@ class CircleLoss(PairLoss):
         complete = ops.logical_and(
             ops.any(pairs.positives > 0, axis=1), ops.any(pairs.negatives > 0, axis=1)
         )
-        return weighted_mean(ops.softplus(positive + negative), complete)
+        yield ops.softplus(positive + negative), complete

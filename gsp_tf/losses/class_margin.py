@@ -64,7 +64,9 @@ class ClassMarginLoss(LossLayer):
         self.margin, self.beta, self.nu = margin, beta, nu
         self.shared_beta, self.mean_over_pairs = shared_beta, mean_over_pairs
         self.normalize, self.miner = normalize, miner
-        self.margin_loss = MarginLoss(margin, beta, mean_over_pairs, normalize, miner)
+        self.margin_loss = MarginLoss(
+            margin, beta, mean_over_pairs, normalize=normalize, miner=miner
+        )
         self.seed_generator = self.margin_loss.seed_generator
 
     def build(self, labels_shape, embeddings_shape):
@@ -78,11 +80,15 @@ class ClassMarginLoss(LossLayer):
         anchors = l2_normalize(embeddings) if self.normalize else embeddings
         pairs = self.margin_loss.mined(Pairs(anchors, anchors, labels, labels, exclude_self=True))
         betas = ops.take(self.betas, labels * 0 if self.shared_beta else labels)[:, None]
-        terms, counted = self.margin_loss.terms(pairs, betas)
+        kinds = self.margin_loss.costs(pairs, betas)
+        terms, weights = (ops.concatenate(x, axis=1) for x in zip(*kinds, strict=True))
+        counted = self.margin_loss.counted(terms, weights)
         total = weighted_mean(terms, counted)
         if self.nu:
-            sizes = ops.sum(pairs.positives, axis=1), ops.sum(pairs.negatives, axis=1)
-            num_costs = sizes[0] + sizes[1] if self.mean_over_pairs else sizes[0] * sizes[1]
+            counts = pairs.triplet_counts[0]
+            if self.mean_over_pairs:
+                counts = pairs.positives + pairs.negatives
+            num_costs = ops.sum(counts, axis=1)
             num_terms = ops.sum(ops.sum(counted, axis=1))
             mean = ops.sum(num_costs * betas[:, 0]) / ops.where(num_terms > 0, num_terms, 1.0)
             total = total + self.nu * ops.where(num_terms > 0, mean, 0.0)

@@ -1,11 +1,14 @@
 """Contrastive loss with two margins (Hadsell et al. 2006; C2 in the GSP and CCP papers)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import mean_of_nonzero, weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -25,7 +28,7 @@ class ContrastiveLoss(PairLoss):
         positive_margin: m_p, distance below which a positive pair costs nothing.
         negative_margin: m_n, distance above which a negative pair costs nothing.
         mean_over_pairs: one mean over all pairs, including those that cost nothing.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -35,26 +38,27 @@ class ContrastiveLoss(PairLoss):
         0.894
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         positive_margin: float = 0.0,
         negative_margin: float = 0.5,
         mean_over_pairs: bool = False,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "contrastive_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
         self.mean_over_pairs = mean_over_pairs
+        self.default_reduction = "mean" if mean_over_pairs else "nonzero_mean"
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         attraction = ops.relu(pairs.distances - self.positive_margin)
         repulsion = ops.relu(self.negative_margin - pairs.distances)
         if self.mean_over_pairs:
-            terms = ops.where(pairs.positives > 0, attraction, repulsion)
-            return weighted_mean(terms, pairs.positives + pairs.negatives)
-        return mean_of_nonzero(attraction, pairs.positives) + mean_of_nonzero(
-            repulsion, pairs.negatives
-        )
+            terms = pairs.mixed(attraction, repulsion)
+            yield terms, pairs.positives + pairs.negatives
+        else:
+            yield attraction, pairs.positives
+            yield repulsion, pairs.negatives

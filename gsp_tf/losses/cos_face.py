@@ -30,6 +30,8 @@ class CosFaceLoss(SoftmaxProxyLoss):
         0.241
     """
 
+    fixed = ("distance",)
+
     def __init__(
         self, num_classes: int, margin: float = 0.35, scale: float = 64.0, **kwargs: Any
     ) -> None:

@@ -1,10 +1,14 @@
 """Contrastive loss on cosine similarities (C1 in the CCP thesis; the pair loss of XBM)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -17,7 +21,7 @@ class CosineContrastiveLoss(PairLoss):
 
     Args:
         margin: m, similarity below which a negative pair costs nothing.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -26,19 +30,19 @@ class CosineContrastiveLoss(PairLoss):
         0.773
     """
 
-    sums_over_references = True
+    fixed = ("distance",)
+    takes_grades = True
 
     def __init__(
         self,
         margin: float = 0.5,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "cosine_contrastive_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         self.margin = margin
+        self.sums_over_references = self.reduction != "nonzero_mean" and self.thresholds is None
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)
         repulsion = pairs.negatives * ops.relu(pairs.similarities - self.margin)
-        return pairs.mean_over_anchors(ops.sum(attraction + repulsion, axis=1))
+        yield ops.sum(attraction + repulsion, axis=1), pairs.every_anchor

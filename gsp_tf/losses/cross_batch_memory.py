@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._backend import assign_rows, available
-from gsp_tf.losses._pairs import PairLoss, Pairs, PairWrapper
+from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import l2_normalize
 
 _BLOCK = 4096
@@ -35,11 +35,14 @@ class CrossBatchMemory(PairWrapper):
         warmup_steps: calls after which the memory starts to fill.
         batch_weight: weight of the loss within the batch.
         start_full: use the memory only once it is full and `warmup_steps` more batches have come.
+        num_labels: C, for a loss with another relation than "equal": the number of columns of its
+            label vectors. `None` for classes.
 
-    Weights, not trained: `memory (capacity, D)`, `memory_labels (capacity,)`, and the scalars
-    `num_enqueued` and `num_steps`.
+    Weights, not trained: `memory (capacity, D)`, `memory_labels (capacity,)`, or `(capacity, C)`
+    for label vectors, and the scalars `num_enqueued` and `num_steps`.
 
-    Call: `loss(labels, embeddings, training=True)`, labels from 0 to 2^31 - 1.
+    Call: `loss(labels, embeddings, training=True)`, labels from 0 to 2^31 - 1, or label vectors
+    `(B, C)`.
 
     Raises:
         ValueError: if an argument or a label is out of range, or if a batch of static size is
@@ -64,6 +67,7 @@ class CrossBatchMemory(PairWrapper):
         warmup_steps: int = 0,
         batch_weight: float = 0.0,
         start_full: bool = False,
+        num_labels: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(loss, **kwargs)
@@ -73,10 +77,26 @@ class CrossBatchMemory(PairWrapper):
             raise ValueError(f"warmup_steps must not be negative, received {warmup_steps}.")
         if not batch_weight >= 0:
             raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
+        if num_labels is None and loss.relation in ("any", "jaccard", "cosine"):
+            raise ValueError(
+                f"A loss with relation={loss.relation!r} compares label vectors (B, C): give "
+                "num_labels, which is C."
+            )
+        if num_labels is not None and (num_labels < 1 or loss.relation == "equal"):
+            raise ValueError(
+                "num_labels must be at least 1, and belongs to a loss that compares label vectors; "
+                f"received {num_labels} with relation={loss.relation!r}."
+            )
         self.capacity = capacity
         self.warmup_steps = warmup_steps
         self.batch_weight = batch_weight
         self.start_full = start_full
+        self.num_labels = num_labels
+
+    @property
+    def relation(self):
+        """How the loss relates label vectors; "equal" for classes."""
+        return "equal" if self.num_labels is None else self.loss.relation
 
     def build(self, labels_shape, embeddings_shape):
         def add(name, shape, dtype):
@@ -85,7 +105,11 @@ class CrossBatchMemory(PairWrapper):
             )
 
         self.memory = add("memory", (self.capacity, embeddings_shape[-1]), self.variable_dtype)
-        self.memory_labels = add("memory_labels", (self.capacity,), "int32")
+        if self.num_labels is None:
+            self.memory_labels = add("memory_labels", (self.capacity,), "int32")
+        else:
+            shape = self.capacity, self.num_labels
+            self.memory_labels = add("memory_labels", shape, self.variable_dtype)
         self.num_enqueued = add("num_enqueued", (), available("int64"))
         self.num_steps = add("num_steps", (), available("int64"))
 
@@ -94,6 +118,11 @@ class CrossBatchMemory(PairWrapper):
         if batch_size is not None and batch_size > self.capacity:
             raise ValueError(
                 f"The memory holds {self.capacity} embeddings, received a batch of {batch_size}."
+            )
+        if self.num_labels is not None and labels.shape[1:] != (self.num_labels,):
+            raise ValueError(
+                f"The memory holds labels of {self.num_labels} columns, received labels of shape "
+                f"{tuple(labels.shape)}."
             )
         if not training:
             return self.loss(labels, embeddings)
@@ -105,7 +134,9 @@ class CrossBatchMemory(PairWrapper):
             warm = self.num_enqueued >= ops.cast(self.capacity + waiting, self.num_enqueued.dtype)
         total = self._memory_loss(labels, anchors, slots)
         if self.warmup_steps or self.batch_weight or self.start_full:
-            within = self.loss.mined_loss(Pairs(anchors, anchors, labels, labels, True))
+            within = self.loss.mined_loss(
+                self.loss.pairs(anchors, anchors, labels, labels, exclude_self=True)
+            )
             total = ops.where(warm, total + self.batch_weight * within, within)
         self.num_steps.assign(self.num_steps + 1)
         return total
@@ -133,6 +164,7 @@ class CrossBatchMemory(PairWrapper):
             stop = min(start + size, self.capacity)
             rows = ops.arange(start, stop, dtype="int32")
             mask = ops.logical_and(rows[None, :] < num_filled, rows[None, :] != slots[:, None])
-            pairs = Pairs(anchors, memory[start:stop], labels, memory_labels[start:stop], mask=mask)
+            block = slice(start, stop)
+            pairs = self.loss.pairs(anchors, memory[block], labels, memory_labels[block], mask=mask)
             total = total + self.loss.mined_loss(pairs)
         return total

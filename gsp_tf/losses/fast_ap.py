@@ -1,11 +1,14 @@
 """FastAP loss (Cakir et al., CVPR 2019)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -19,7 +22,7 @@ class FastAPLoss(PairLoss):
 
     Args:
         num_bins: L, number of intervals of the histogram, which has L + 1 bins.
-        miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Embeddings are always L2-normalised: the bins cover the distances of unit vectors.
 
@@ -33,15 +36,15 @@ class FastAPLoss(PairLoss):
         0.5
     """
 
-    def __init__(
-        self, num_bins: int = 10, miner: Miner | None = None, name: str = "fast_ap_loss"
-    ) -> None:
-        super().__init__(normalize=True, miner=miner, name=name)
+    fixed = ("normalize", "distance")
+
+    def __init__(self, num_bins: int = 10, **kwargs: Unpack[PairArguments]) -> None:
+        super().__init__(**kwargs)
         if num_bins < 1:
             raise ValueError(f"num_bins must be at least 1, received {num_bins}.")
         self.num_bins = num_bins
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         places = pairs.squared_distances * (self.num_bins / 4.0)
         num_positives = ops.sum(pairs.positives, axis=1)
         precision = ops.zeros_like(num_positives)
@@ -56,4 +59,4 @@ class FastAPLoss(PairLoss):
             below = positive
         has_positive = num_positives > 0
         average = precision / ops.where(has_positive, num_positives, 1.0)
-        return weighted_mean(1.0 - average, has_positive)
+        yield 1.0 - average, has_positive

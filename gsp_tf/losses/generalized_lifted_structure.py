@@ -1,10 +1,14 @@
 """Generalised lifted structure loss (Hermans, Beyer, Leibe 2017)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._reductions import log_sum_exp
 
 
@@ -19,7 +23,7 @@ class GeneralizedLiftedStructureLoss(PairLoss):
     Args:
         margin: m, a distance, of the negatives.
         positive_margin: m_p, a distance, of the positives.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -28,20 +32,20 @@ class GeneralizedLiftedStructureLoss(PairLoss):
         1.375
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         margin: float = 1.0,
         positive_margin: float = 0.0,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "generalized_lifted_structure_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         self.margin = margin
         self.positive_margin = positive_margin
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         distances = pairs.distances
         attraction = log_sum_exp(distances - self.positive_margin, pairs.positives)
         repulsion = log_sum_exp(self.margin - distances, pairs.negatives)
-        return pairs.mean_over_anchors(ops.relu(attraction + repulsion))
+        yield ops.relu(attraction + repulsion), pairs.every_anchor

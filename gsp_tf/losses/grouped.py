@@ -5,8 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf.losses._arguments import refuse_inner
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._pairs import PairLoss
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses.group_diversity import GroupDiversityLoss
 
 
@@ -70,6 +71,7 @@ class GroupedLoss(LossLayer):
         diversity = GroupDiversityLoss() if diversity is None else diversity
         if not isinstance(diversity, GroupDiversityLoss):
             raise ValueError(f"diversity must be a GroupDiversityLoss, received {diversity!r}.")
+        refuse_inner(self, loss, calls_it=True)
         self.num_groups = num_groups
         self.diversity_weight = diversity_weight
         self.diversity = diversity
@@ -81,6 +83,11 @@ class GroupedLoss(LossLayer):
     def loss(self):
         """The loss of the first group."""
         return self.group_losses[0]
+
+    @property
+    def relation(self):
+        """How the loss relates labels."""
+        return self.loss.relation
 
     def build(self, labels_shape, embeddings_shape):
         group_shape = (embeddings_shape[0], self._group_dim(embeddings_shape))

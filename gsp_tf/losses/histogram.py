@@ -1,10 +1,13 @@
 """Histogram loss (Ustinova and Lempitsky, NeurIPS 2016)."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -21,7 +24,7 @@ class HistogramLoss(PairLoss):
 
     Args:
         num_bins: R, number of intervals of the histogram, which has R + 1 nodes.
-        miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Embeddings are always L2-normalised: the bins cover cosine similarities.
 
@@ -35,10 +38,11 @@ class HistogramLoss(PairLoss):
         1.0
     """
 
-    def __init__(
-        self, num_bins: int = 100, miner: Miner | None = None, name: str = "histogram_loss"
-    ) -> None:
-        super().__init__(normalize=True, miner=miner, name=name)
+    fixed = ("normalize", "distance")
+    takes_grades = True
+
+    def __init__(self, num_bins: int = 100, **kwargs: Unpack[PairArguments]) -> None:
+        super().__init__(**kwargs)
         if num_bins < 1:
             raise ValueError(f"num_bins must be at least 1, received {num_bins}.")
         self.num_bins = num_bins

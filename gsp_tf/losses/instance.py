@@ -1,11 +1,15 @@
 """Instance loss (Zheng et al., ACM TOMM 2020)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._reductions import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -24,7 +28,7 @@ class InstanceLoss(PairLoss):
 
     Args:
         scale: γ > 0.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the scale is not positive.
@@ -36,22 +40,22 @@ class InstanceLoss(PairLoss):
         0.636
     """
 
+    fixed = ("distance",)
+
     def __init__(
         self,
         scale: float = 64.0,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "instance_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         if not scale > 0:
             raise ValueError(f"scale must be positive, received {scale}.")
         self.scale = scale
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         own = pairs.with_itself
         logits = self.scale * pairs.similarities
         num_own = ops.sum(own, axis=1)
         target = ops.sum(own * logits, axis=1) / ops.where(num_own > 0, num_own, 1.0)
         log_partition = log_sum_exp(logits, own + pairs.negatives)
-        return weighted_mean(log_partition - target, num_own > 0)
+        yield log_partition - target, num_own > 0

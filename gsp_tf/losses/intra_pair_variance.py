@@ -1,10 +1,14 @@
 """Intra-pair variance loss (Yu and Tao, ICCV 2019)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._reductions import weighted_mean
 
 
@@ -20,7 +24,7 @@ class IntraPairVarianceLoss(PairLoss):
     Args:
         positive_epsilon: ε_p, share of the mean below which a positive pair costs nothing.
         negative_epsilon: ε_n, the same above the mean for a negative pair.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -29,25 +33,24 @@ class IntraPairVarianceLoss(PairLoss):
         0.0025
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         positive_epsilon: float = 0.01,
         negative_epsilon: float = 0.01,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "intra_pair_variance_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         self.positive_epsilon = positive_epsilon
         self.negative_epsilon = negative_epsilon
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
-        similarities, total = pairs.similarities, 0.0
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+        similarities = pairs.similarities
         for weights, epsilon, sign in (
             (pairs.positives, self.positive_epsilon, -1.0),
             (pairs.negatives, self.negative_epsilon, 1.0),
         ):
             bound = (1.0 + sign * epsilon) * weighted_mean(similarities, weights)
             deviation = ops.relu(sign * (similarities - bound))
-            total = total + weighted_mean(ops.square(deviation), weights)
-        return total
+            yield ops.square(deviation), weights

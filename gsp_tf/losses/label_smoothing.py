@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper, cross_entropy
+from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper, cross_entropies
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -70,5 +70,6 @@ class LabelSmoothing(SoftmaxWrapper):
         shared = ops.cast(of_samples[:, None] == super_classes[None, :], logits.dtype)
         shared = shared / ops.sum(shared, axis=1, keepdims=True)
         own = ops.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
-        gap = ops.mean(own - ops.sum(shared * logits, axis=1))
-        return cross_entropy(labels, logits) + self.smoothing * gap
+        gaps = own - ops.sum(shared * logits, axis=1)
+        losses = cross_entropies(labels, logits) + self.smoothing * gaps
+        return self.proxy_loss.reduced_samples(labels, losses)

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._proxy import ProxyLayer, cross_entropy, own_class_mask
+from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
 from gsp_tf.ops import safe_sqrt
 
 
@@ -58,7 +58,7 @@ class LargeMarginSoftmaxLoss(ProxyLayer):
         logits = self.scale * ops.where(own, self._psi(cosines), cosines) * _norms(embeddings)
         if self.uses_proxy_norms:
             logits = logits * ops.transpose(_norms(proxies))
-        return cross_entropy(labels, logits)
+        return ops.mean(cross_entropies(labels, logits))
 
     def _psi(self, cosines):
         previous, current = ops.ones_like(cosines), cosines  # cos(0 θ) and cos(θ)

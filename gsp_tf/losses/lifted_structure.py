@@ -1,11 +1,15 @@
 """Lifted structured loss (Oh Song et al., CVPR 2016)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._reductions import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -24,7 +28,7 @@ class LiftedStructureLoss(PairLoss):
 
     Args:
         margin: m, a distance.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -36,14 +40,12 @@ class LiftedStructureLoss(PairLoss):
     def __init__(
         self,
         margin: float = 1.0,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "lifted_structure_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         self.margin = margin
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         exponents = self.margin - pairs.distances
         of_anchor, anchor_has = self._negatives_of(exponents, pairs.negatives, axis=1)
         if pairs.references is pairs.anchors:
@@ -59,7 +61,7 @@ class LiftedStructureLoss(PairLoss):
         terms = ops.where(
             ops.logical_or(anchor_has, reference_has), ops.relu(pairs.distances + repulsion), 0.0
         )
-        return weighted_mean(0.5 * ops.square(terms), pairs.positives)
+        yield 0.5 * ops.square(terms), pairs.positives
 
     def _negatives_of(self, exponents, negatives, axis):
         """Log of the sum over the negatives along an axis, and whether there are any."""

@@ -1,11 +1,14 @@
 """Margin-based loss (Wu et al., ICCV 2017)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -17,7 +20,8 @@ class MarginLoss(PairLoss):
     triplet depends on one pair only, so the sum over triplets is a sum over pairs. "Sampling
     Matters in Deep Embedding Learning" (ICCV 2017), eq. 10 (thesis, eq. 2.1.3).
     `DistanceWeightedMiner` implements its sampling, and `ClassMarginLoss` learns β. The GSP
-    authors' code averages each kind of term separately; this loss follows Wu et al. With
+    authors' code averages each kind of term separately, as `reduction="nonzero_mean"` does; by
+    default this loss follows Wu et al. With
     `mean_over_pairs=True` it is eq. 3 of A-grouping (Xu et al.), where α is called m and β is
     called η, under the mean of its eq. 14.
 
@@ -25,7 +29,7 @@ class MarginLoss(PairLoss):
         margin: α, half the width of the band around the boundary.
         beta: β, the boundary, a distance.
         mean_over_pairs: average over all pairs, each once, including those that cost nothing.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -39,35 +43,27 @@ class MarginLoss(PairLoss):
         margin: float = 0.2,
         beta: float = 1.2,
         mean_over_pairs: bool = False,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "margin_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         self.margin = margin
         self.beta = beta
         self.mean_over_pairs = mean_over_pairs
+        self.default_reduction = "mean" if mean_over_pairs else "nonzero_mean"
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
-        return weighted_mean(*self.terms(pairs, self.beta))
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+        kinds = self.costs(pairs, self.beta)
+        if self.reduction is None:
+            yield tuple(ops.concatenate(x, axis=1) for x in zip(*kinds, strict=True))
+        else:
+            yield from kinds
 
-    def terms(self, pairs: Pairs, beta: float | Tensor) -> tuple[Tensor, Tensor]:
-        """The cost of every pair, and its weight in the mean.
+    def costs(self, pairs: Pairs, beta: float | Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Costs and weights `(A, R)` of the positive pairs, and of the negative pairs.
 
-        Terms and weights are `(2 A, R)`, those of positive pairs before those of negative ones.
         `beta` is a number, or one per anchor `(A, 1)`.
         """
-        terms = ops.concatenate(
-            [
-                ops.relu(self.margin + pairs.distances - beta),
-                ops.relu(self.margin + beta - pairs.distances),
-            ]
-        )
-        if self.mean_over_pairs:
-            return terms, ops.concatenate([pairs.positives, pairs.negatives])
-        num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)
-        num_negatives = ops.sum(pairs.negatives, axis=1, keepdims=True)
-        triplets = ops.concatenate(
-            [pairs.positives * num_negatives, pairs.negatives * num_positives]
-        )
-        return terms, ops.where(ops.not_equal(terms, 0), triplets, 0.0)
+        both = (pairs.positives, pairs.negatives) if self.mean_over_pairs else pairs.triplet_counts
+        attraction = ops.relu(self.margin + pairs.distances - beta)
+        repulsion = ops.relu(self.margin + beta - pairs.distances)
+        return list(zip((attraction, repulsion), both, strict=True))

@@ -6,8 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._config import constructor_config
+from gsp_tf.losses._arguments import refuse_inner
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._pairs import PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -68,6 +71,7 @@ class MatryoshkaLoss(LossLayer):
                 f"weights must be one number per dimension, {len(dims)}, and not negative; "
                 f"received {tuple(weights)}."
             )
+        refuse_inner(self, loss)
         self.loss = loss
         self.dims = dims
         self.prefix_weights = None if weights is None else tuple(map(float, weights))
@@ -89,6 +93,21 @@ class MatryoshkaLoss(LossLayer):
         return self.loss.miner
 
     @property
+    def class_weights(self):
+        """Those of a pair loss."""
+        return self.loss.class_weights
+
+    @property
+    def relation(self):
+        """How the loss relates labels."""
+        return self.loss.relation
+
+    @property
+    def relation_threshold(self):
+        """That of a pair loss."""
+        return self.loss.relation_threshold
+
+    @property
     def sums_over_references(self):
         """As in `PairLoss`."""
         return self.loss.sums_over_references
@@ -99,6 +118,7 @@ class MatryoshkaLoss(LossLayer):
         return self.loss.proxies
 
     pairwise = PairLoss.pairwise
+    pairs = PairLoss.pairs
     _prepare = PairLoss._prepare
 
     def build(self, labels_shape, embeddings_shape):
@@ -108,7 +128,9 @@ class MatryoshkaLoss(LossLayer):
 
     def call(self, labels, embeddings):
         if self.takes_references:
-            return self.mined_loss(Pairs(embeddings, embeddings, labels, labels, exclude_self=True))
+            return self.mined_loss(
+                self.pairs(embeddings, embeddings, labels, labels, exclude_self=True)
+            )
         proxies = ops.convert_to_tensor(self.proxies)
         return self._sum(
             lambda dim: self.loss.proxies_loss(labels, embeddings[:, :dim], proxies[:, :dim])
@@ -134,7 +156,6 @@ class MatryoshkaLoss(LossLayer):
     def get_config(self):
         return {
             **keras.layers.Layer.get_config(self),
-            "loss": keras.saving.serialize_keras_object(self.loss),
-            "dims": self.dims,
-            "weights": self.prefix_weights,  # the attribute of that name holds the variables
+            # The attribute of that name holds the variables.
+            **constructor_config(self, weights=self.prefix_weights),
         }

@@ -71,18 +71,16 @@ class DistanceWeightedMiner(Miner):
         Returns:
             tensor `(A, R)`. Its rows sum to 1, or to 0 where the anchor has no negative.
         """
-        dim = float(pairs.anchors.shape[-1])
+        dim, exact = float(pairs.anchors.shape[-1]), pairs.euclidean_distances
         # PyTorch would round numbers to float32.
         nearest, farthest, most = (
-            ops.convert_to_tensor(x, pairs.distances.dtype)
+            ops.convert_to_tensor(x, exact.dtype)
             for x in (self.cutoff, self.nonzero_loss_cutoff, 1.99)
         )
-        distances = ops.clip(pairs.distances, nearest, farthest)
+        distances = ops.clip(exact, nearest, farthest)
         inside = 1.0 - 0.25 * ops.square(ops.minimum(distances, most))
         log_weights = (2.0 - dim) * ops.log(distances) - 0.5 * (dim - 3.0) * ops.log(inside)
-        near = pairs.negatives * ops.cast(
-            pairs.distances < self.nonzero_loss_cutoff, pairs.negatives.dtype
-        )
+        near = pairs.negatives * ops.cast(exact < self.nonzero_loss_cutoff, exact.dtype)
         lowest = ops.min(log_weights, axis=1, keepdims=True)
         largest = ops.max(ops.where(near > 0, log_weights, lowest), axis=1, keepdims=True)
         weights = near * ops.exp(ops.minimum(log_weights - largest, 0.0))

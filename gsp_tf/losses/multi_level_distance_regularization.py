@@ -8,7 +8,8 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._backend import available
-from gsp_tf.losses._pairs import PairLoss, PairWrapper
+from gsp_tf._config import constructor_config
+from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import pairwise_distances
 
 
@@ -108,7 +109,6 @@ class MultiLevelDistanceRegularization(PairWrapper):
     def get_config(self):
         return {
             **keras.layers.Layer.get_config(self),
-            "loss": keras.saving.serialize_keras_object(self.loss),
-            "weight": self.weight,
-            "levels": self.initial_levels,  # the attribute of that name is the trained weight
+            # The attribute of that name is the trained weight.
+            **constructor_config(self, levels=self.initial_levels),
         }

@@ -1,9 +1,13 @@
 """Multi-similarity loss (Wang et al., CVPR 2019)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._reductions import log1p_sum_exp
 
 
@@ -20,7 +24,7 @@ class MultiSimilarityLoss(PairLoss):
         alpha: α, scale of the positives.
         beta: β, scale of the negatives.
         base: λ, the similarity at which the exponents are 0.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Raises:
         ValueError: if a scale is not positive.
@@ -32,24 +36,24 @@ class MultiSimilarityLoss(PairLoss):
         0.606
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         alpha: float = 2.0,
         beta: float = 50.0,
         base: float = 0.5,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "multi_similarity_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         if not (alpha > 0 and beta > 0):
             raise ValueError(f"alpha and beta must be positive, received {alpha} and {beta}.")
         self.alpha = alpha
         self.beta = beta
         self.base = base
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         shifted = pairs.similarities - self.base
         attraction = log1p_sum_exp(-self.alpha * shifted, pairs.positives) / self.alpha
         repulsion = log1p_sum_exp(self.beta * shifted, pairs.negatives) / self.beta
-        return pairs.mean_over_anchors(attraction + repulsion)
+        yield attraction + repulsion, pairs.every_anchor

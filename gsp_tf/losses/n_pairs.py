@@ -1,11 +1,14 @@
 """N-pairs loss (Sohn, NIPS 2016)."""
 
+from collections.abc import Iterable
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pair_loss import PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._reductions import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,7 +23,7 @@ class NPairsLoss(PairLoss):
     `normalize=False`.
 
     Args:
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -29,12 +32,9 @@ class NPairsLoss(PairLoss):
         0.088
     """
 
-    def __init__(
-        self, normalize: bool = True, miner: Miner | None = None, name: str = "n_pairs_loss"
-    ) -> None:
-        super().__init__(normalize, miner, name)
+    fixed = ("relation",)
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         labels = pairs.anchor_labels
         first = ops.argmax(ops.cast(labels[:, None] == labels[None, :], "int32"), axis=1)
         is_anchor = first == ops.arange(ops.shape(labels)[0], dtype=first.dtype)
@@ -47,4 +47,4 @@ class NPairsLoss(PairLoss):
         shown = ops.any(own, axis=0)[None, :]
         weights = ops.where(own, 1.0, ops.where(shown, pairs.negatives, 0.0))
         own_similarity = ops.sum(ops.where(own, pairs.similarities, 0.0), axis=1)
-        return weighted_mean(log_sum_exp(pairs.similarities, weights) - own_similarity, is_anchor)
+        yield log_sum_exp(pairs.similarities, weights) - own_similarity, is_anchor

@@ -1,10 +1,14 @@
 """Neighbourhood components analysis (Goldberger et al., NeurIPS 2004)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses.soft_nearest_neighbor import neighbor_loss
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses.soft_nearest_neighbor import neighbor_terms
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -19,7 +23,7 @@ class NCALoss(PairLoss):
 
     Args:
         scale: σ > 0.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Raises:
         ValueError: if the scale is not positive.
@@ -31,17 +35,17 @@ class NCALoss(PairLoss):
         0.063
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         scale: float = 1.0,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "nca_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         if not scale > 0:
             raise ValueError(f"scale must be positive, received {scale}.")
         self.scale = scale
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
-        return neighbor_loss(-self.scale * pairs.squared_distances, pairs)
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+        yield neighbor_terms(-self.scale * pairs.squared_distances, pairs)

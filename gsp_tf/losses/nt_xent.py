@@ -1,11 +1,15 @@
 """NT-Xent loss (Sohn 2016; Chen et al., ICML 2020)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._reductions import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,7 +24,7 @@ class NTXentLoss(PairLoss):
 
     Args:
         temperature: T > 0.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -32,26 +36,25 @@ class NTXentLoss(PairLoss):
         0.224
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         temperature: float = 0.07,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "nt_xent_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         logits = pairs.similarities / self.temperature
-        return mean_cross_entropy(logits, logits, pairs)
+        yield cross_entropies(logits, logits, pairs)
 
 
-def mean_cross_entropy(own: Tensor, others: Tensor, pairs: Pairs) -> Tensor:
-    """Mean over positive pairs of `log(1 + Σ_negatives exp(o_in - z_ip))`, own z and others o."""
+def cross_entropies(own: Tensor, others: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
+    """Terms `log(1 + Σ_negatives exp(o_in - z_ip))` of own z and others o, and their weights."""
     of_negatives = log_sum_exp(others, pairs.negatives)[:, None]
     has_negative = ops.any(pairs.negatives > 0, axis=1, keepdims=True)
-    terms = ops.where(has_negative, ops.softplus(of_negatives - own), 0.0)
-    return weighted_mean(terms, pairs.positives)
+    return ops.where(has_negative, ops.softplus(of_negatives - own), 0.0), pairs.positives

@@ -1,11 +1,12 @@
 """P2SGrad loss (Zhang et al., CVPR 2019)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
-from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -31,12 +32,17 @@ class P2SGradLoss(ProxyLoss):
         0.2
     """
 
-    def similarity_loss(
+    fixed = ("distance",)
+
+    def __init__(self, num_classes: int, **kwargs: Any) -> None:
+        super().__init__(num_classes, **kwargs)
+
+    def sample_losses(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
     ) -> Tensor:
         own = own_class_mask(labels, ops.shape(similarities)[1])
         errors = ops.square(similarities - ops.cast(own, similarities.dtype))
-        counted = ops.ones_like(errors)
-        if is_class is not None:
-            counted = ops.where(is_class, counted, 0.0)
-        return weighted_mean(errors, counted)
+        if is_class is None:
+            return ops.mean(errors, axis=1)
+        counted = ops.cast(is_class, errors.dtype)[None, :]
+        return ops.sum(counted * errors, axis=1) / ops.sum(counted)

@@ -71,7 +71,8 @@ class PartialFC(SoftmaxWrapper):
         k = self.proxy_loss.proxies_per_class
         rows = ops.reshape(k * classes[:, None] + ops.arange(k, dtype=classes.dtype), (-1,))
         similarities = self.proxy_loss.similarities(embeddings, rows_of(self.proxies, rows))
-        return self.proxy_loss.similarity_loss(places, similarities, is_class)
+        losses = self.proxy_loss.sample_losses(places, similarities, is_class)
+        return self.proxy_loss.reduced_samples(labels, losses)
 
     def sampled_classes(self, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Draw the classes of a step.

@@ -1,15 +1,16 @@
 """PN loss: triplets whose negative is far from anchor and positive (Szubert et al. 2019)."""
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._distances import Distance, distances_named
 from gsp_tf.losses._inputs import check_choice
-from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
-from gsp_tf.losses._reductions import weighted_mean
-from gsp_tf.ops import l2_normalize, safe_sqrt
+from gsp_tf.losses._pair_loss import PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 Positive = Literal["hard", "easy"]
 Negative = Literal["hard", "semi_hard", "easy"]
@@ -30,9 +31,10 @@ class PNLoss(PairLoss):
         margin: m, in units of the distance.
         positive: which positive of an anchor.
         negative: which negative of an anchor.
-        distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
+        distance: "euclidean", "squared_euclidean", "angular", 1 minus the cosine similarity, or
+            another one of `PairLoss`.
         soft: `log(1 + exp(d_ap - min(d_an, d_pn)))` instead of the hinge, without a margin.
-        normalize, miner, name: as in `PairLoss`; a miner chooses pairs but does not weigh them.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if a name is none of these.
@@ -51,30 +53,26 @@ class PNLoss(PairLoss):
         negative: Negative = "semi_hard",
         distance: Distance = "angular",
         soft: bool = False,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "pn_loss",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(normalize, miner, name)
-        check_distance(distance)
+        super().__init__(distance=distance, **kwargs)
         check_choice("positive", positive, Positive)
         check_choice("negative", negative, Negative)
         self.margin = margin
         self.positive = positive
         self.negative = negative
-        self.distance = distance
         self.soft = soft
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
-        distances = distances_named(self.distance, pairs)
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+        distances = pairs.distances
         is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
         fixed = ops.stop_gradient(distances)
-        farthest = ops.argmax(ops.where(is_positive, fixed, -1.0), axis=1)[:, None]
+        farthest = ops.argmax(ops.where(is_positive, fixed, -float("inf")), axis=1)[:, None]
         positive = farthest
         if self.positive == "easy":
             positive = ops.argmin(ops.where(is_positive, fixed, float("inf")), axis=1)[:, None]
         candidates = is_negative
-        negative = ops.argmax(ops.where(is_negative, fixed, -1.0), axis=1)[:, None]
+        negative = ops.argmax(ops.where(is_negative, fixed, -float("inf")), axis=1)[:, None]
         if self.negative != "easy":
             if self.negative == "semi_hard":
                 beyond = fixed > ops.take_along_axis(fixed, farthest, axis=1)
@@ -83,19 +81,9 @@ class PNLoss(PairLoss):
             some = ops.any(candidates, axis=1, keepdims=True)
             negative = ops.where(some, nearest, negative)
         near, far = (ops.take_along_axis(distances, x, axis=1)[:, 0] for x in (positive, negative))
-        between = self._between(
-            *(ops.take(pairs.references, x[:, 0], axis=0) for x in (positive, negative))
-        )
+        chosen = (ops.take(pairs.references, x[:, 0], axis=0) for x in (positive, negative))
+        between = ops.diagonal(distances_named(self.distance, self.p, self.power, *chosen))
         complete = ops.logical_and(ops.any(is_positive, axis=1), ops.any(is_negative, axis=1))
         violation = ops.where(complete, near - ops.minimum(far, between), 0.0)
         terms = ops.softplus(violation) if self.soft else ops.relu(self.margin + violation)
-        return weighted_mean(terms, complete)
-
-    def _between(self, x, y):
-        """Distances of the rows of two tensors."""
-        if self.distance == "angular":
-            return ops.relu(1.0 - ops.sum(l2_normalize(x) * l2_normalize(y), axis=1))
-        squares = ops.sum(ops.square(x - y), axis=1)
-        if self.distance == "squared_euclidean":
-            return squares
-        return safe_sqrt(squares)
+        yield terms, complete

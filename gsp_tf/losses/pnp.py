@@ -1,15 +1,16 @@
 """PNP loss: penalise the negatives that come before a positive (Li et al., AAAI 2022)."""
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, Unpack
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_choice
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._ranks import soft_counts_above
-from gsp_tf.losses._reductions import weighted_mean
 
 Variant = Literal["O", "Iu", "Ib", "Ds", "Dq"]
 
@@ -34,7 +35,7 @@ class PNPLoss(PairLoss):
         alpha: α > 0 of Dq.
         b: b > 0 of Ib.
         temperature: τ > 0, a similarity.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the variant is none of these, or a number is not positive.
@@ -46,17 +47,17 @@ class PNPLoss(PairLoss):
         0.5
     """
 
+    fixed = ("distance",)
+
     def __init__(
         self,
         variant: Variant = "O",
         alpha: float = 1.0,
         b: float = 2.0,
         temperature: float = 0.01,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "pnp_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         check_choice("variant", variant, Variant)
         if not (alpha > 0 and b > 0 and temperature > 0):
             raise ValueError(
@@ -68,14 +69,14 @@ class PNPLoss(PairLoss):
         self.b = b
         self.temperature = temperature
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         own = pairs.with_itself
         (before,) = soft_counts_above(
             pairs.similarities, own > 0, (pairs.negatives,), self.temperature
         )
         of_anchor = ops.sum(own * self._penalty(before), axis=1)
         of_anchor = of_anchor / ops.maximum(ops.sum(own, axis=1), 1e-9)
-        return weighted_mean(of_anchor, ops.any(pairs.positives > 0, axis=1))
+        yield of_anchor, ops.any(pairs.positives > 0, axis=1)
 
     def _penalty(self, before):
         if self.variant == "Iu":

@@ -36,5 +36,10 @@ class ProxyNCALoss(SoftmaxProxyLoss):
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
+    def similarities(self, embeddings: Tensor, proxies: Tensor) -> Tensor:
+        similarities = super().similarities(embeddings, proxies)
+        # The distance takes the place of the square in `2 - 2 s`.
+        return similarities if self.distance is None else 0.5 * (1.0 + similarities)
+
     def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
         return 2.0 * similarities / self.temperature

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import PairLoss, PairWrapper
+from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._proxy import ProxyLayer
 
 
@@ -35,6 +35,8 @@ class ProxyPairsLoss(ProxyLayer, PairWrapper):
         >>> float(loss(np.array([0, 1]), np.eye(2)))
         0.0
     """
+
+    takes_relations = False
 
     def __init__(
         self,

@@ -1,10 +1,14 @@
 """Ranked list loss (Wang et al., CVPR 2019)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._reductions import log_sum_exp
 
 
@@ -27,7 +31,7 @@ class RankedListLoss(PairLoss):
         imbalance: λ in 0 to 1.
         alpha: α, distance that negatives should exceed; `None` is 1 + m / 2.
         positive_temperature: T_p >= 0.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Raises:
         ValueError: if λ or a temperature is out of range.
@@ -46,11 +50,9 @@ class RankedListLoss(PairLoss):
         imbalance: float = 0.5,
         alpha: float | None = None,
         positive_temperature: float = 0.0,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "ranked_list_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         if not 0 <= imbalance <= 1:
             raise ValueError(f"imbalance must lie in 0 to 1, received {imbalance}.")
         if not (negative_temperature >= 0 and positive_temperature >= 0):
@@ -64,15 +66,14 @@ class RankedListLoss(PairLoss):
         self.alpha = alpha
         self.positive_temperature = positive_temperature
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         alpha = 1.0 + self.margin / 2.0 if self.alpha is None else self.alpha
         attraction = self._mean(
             pairs.distances - (alpha - self.margin), pairs.positives, self.positive_temperature
         )
         repulsion = self._mean(alpha - pairs.distances, pairs.negatives, self.negative_temperature)
-        return pairs.mean_over_anchors(
-            (1.0 - self.imbalance) * attraction + self.imbalance * repulsion
-        )
+        costs = (1.0 - self.imbalance) * attraction + self.imbalance * repulsion
+        yield costs, pairs.every_anchor
 
     def _mean(self, violations, weights, temperature):
         """Mean of each row's positive violations v, weighted by exp(T v)."""

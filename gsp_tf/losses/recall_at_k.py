@@ -1,14 +1,15 @@
 """Recall@k surrogate loss (Patel, Tolias, Matas, CVPR 2022)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Unpack
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._ranks import soft_counts_above
-from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -32,7 +33,7 @@ class RecallAtKLoss(PairLoss):
         rank_temperature: τ_2 > 0, a similarity.
         recall_temperature: τ_1 > 0, a rank.
         counts_query: rank the anchor itself among the samples of its batch.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if there is no k, a k is below 1, or a temperature is not positive.
@@ -44,17 +45,17 @@ class RecallAtKLoss(PairLoss):
         0.731
     """
 
+    fixed = ("distance",)
+
     def __init__(
         self,
         recall_at: Sequence[int] = (1, 2, 4, 8, 16),
         rank_temperature: float = 0.01,
         recall_temperature: float = 1.0,
         counts_query: bool = False,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "recall_at_k_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         if not len(recall_at) or min(recall_at) < 1:
             raise ValueError(f"recall_at must hold numbers of at least 1, received {recall_at}.")
         if not (rank_temperature > 0 and recall_temperature > 0):
@@ -67,7 +68,7 @@ class RecallAtKLoss(PairLoss):
         self.recall_temperature = recall_temperature
         self.counts_query = counts_query
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         positives = pairs.positives
         counted = (pairs.with_itself if self.counts_query else positives) + pairs.negatives
         (before,) = soft_counts_above(
@@ -79,4 +80,4 @@ class RecallAtKLoss(PairLoss):
             within = ops.sigmoid((k - 1.0 - before) / self.recall_temperature)
             found = ops.minimum(ops.sum(positives * within, axis=1), k)
             recall = recall + found / ops.clip(num_positives, 1e-9, k)
-        return weighted_mean(1.0 - recall / len(self.recall_at), num_positives > 0)
+        yield 1.0 - recall / len(self.recall_at), num_positives > 0

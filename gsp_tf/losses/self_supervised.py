@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import PairLoss, PairWrapper
+from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._views import TwoViewLoss
 
 
@@ -34,6 +34,8 @@ class SelfSupervisedLoss(TwoViewLoss, PairWrapper):
         >>> round(float(loss.views(np.eye(2), np.eye(2))), 3)
         0.551
     """
+
+    takes_relations = False
 
     def __init__(self, loss: PairLoss, symmetric: bool = True, **kwargs: Any) -> None:
         super().__init__(loss=loss, **kwargs)

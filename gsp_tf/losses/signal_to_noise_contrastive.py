@@ -1,13 +1,15 @@
 """Contrastive loss with signal-to-noise distances (Yuan et al., CVPR 2019)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import mean_of_nonzero
-from gsp_tf.ops import pairwise_distances
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -23,7 +25,7 @@ class SignalToNoiseContrastiveLoss(PairLoss):
     Args:
         positive_margin: m_p, distance below which a positive pair costs nothing.
         negative_margin: m_n, distance above which a negative pair costs nothing.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -32,39 +34,26 @@ class SignalToNoiseContrastiveLoss(PairLoss):
         19.08
     """
 
+    default_reduction = "nonzero_mean"
+    fixed = ("distance",)
+    takes_grades = True
+
     def __init__(
         self,
         positive_margin: float = 0.0,
         negative_margin: float = 1.0,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "signal_to_noise_contrastive_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
+        self.distance = "signal_to_noise"
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
-        anchors, references = (
-            x - ops.mean(x, axis=1, keepdims=True) for x in (pairs.anchors, pairs.references)
-        )
-        signals = ops.sum(ops.square(anchors), axis=1, keepdims=True)
-        powers = ops.sum(ops.square(pairs.anchors), axis=1, keepdims=True)
-        limits = np.finfo(keras.backend.standardize_dtype(signals.dtype))
-        # Below, the centred components are no more than the rounding error of the mean.
-        rounding = 16.0 * float(limits.eps) ** 2
-        # The square of a signal is part of the gradient, and must not be 0 where the signal is not.
-        smallest = float(limits.tiny) ** 0.5
-        has_signal = signals > ops.maximum(rounding * powers, smallest)
-        counted = ops.logical_and(has_signal, pairs.positives + pairs.negatives > 0)
-        noises = pairwise_distances(anchors, references, squared=True, where=counted)
-        distances = noises / ops.where(has_signal, signals, 1.0)
-
-        def cost(excess, counts):
-            # A distance that equals its margin but for rounding costs nothing.
-            excess = ops.where(excess > 16.0 * float(limits.eps), excess, 0.0)
-            return mean_of_nonzero(excess, ops.where(has_signal, counts, 0.0))
-
-        return cost(distances - self.positive_margin, pairs.positives) + cost(
-            self.negative_margin - distances, pairs.negatives
-        )
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+        # A distance that equals its margin but for rounding costs nothing.
+        rounding = 16.0 * float(np.finfo(pairs.dtype).eps)
+        for excess, weights in (
+            (pairs.distances - self.positive_margin, pairs.positives),
+            (self.negative_margin - pairs.distances, pairs.negatives),
+        ):
+            yield ops.where(excess > rounding, excess, 0.0), weights

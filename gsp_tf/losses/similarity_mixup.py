@@ -5,7 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._pairs import PairLoss, Pairs, PairWrapper
+from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.ops import l2_normalize
 
 
@@ -40,6 +41,8 @@ class SimilarityMixup(PairWrapper):
         >>> 0 < float(loss(np.array([0, 0, 1]), embeddings)) < 1
         True
     """
+
+    takes_relations = False
 
     def __init__(
         self, loss: PairLoss, num_mixed: int = 1, seed: int | None = None, **kwargs: Any

@@ -1,12 +1,15 @@
 """Smooth-AP loss (Brown et al., ECCV 2020)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._ranks import soft_counts_above
-from gsp_tf.losses._reductions import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -28,7 +31,7 @@ class SmoothAPLoss(PairLoss):
 
     Args:
         temperature: τ > 0, a similarity.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -40,23 +43,23 @@ class SmoothAPLoss(PairLoss):
         0.171
     """
 
+    fixed = ("distance",)
+
     def __init__(
         self,
         temperature: float = 0.01,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "smooth_ap_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         own = pairs.with_itself
         among_own, among_others = soft_counts_above(
             pairs.similarities, own > 0, (own, pairs.negatives), self.temperature
         )
         lost = among_others / (1.0 + among_own + among_others)
         of_anchor = ops.sum(own * lost, axis=1) / ops.maximum(ops.sum(own, axis=1), 1e-9)
-        return weighted_mean(of_anchor, ops.any(pairs.positives > 0, axis=1))
+        yield of_anchor, ops.any(pairs.positives > 0, axis=1)

@@ -1,11 +1,16 @@
 """Soft nearest neighbour loss (Salakhutdinov and Hinton 2007; Frosst et al., ICML 2019)."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
-from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._distances import Distance
+from gsp_tf.losses._pair_loss import PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._reductions import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,7 +25,7 @@ class SoftNearestNeighborLoss(PairLoss):
     Args:
         temperature: T > 0, in units of the distance.
         distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the temperature is not positive, or the distance is none of these.
@@ -32,27 +37,25 @@ class SoftNearestNeighborLoss(PairLoss):
         0.063
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         temperature: float = 1.0,
         distance: Distance = "squared_euclidean",
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "soft_nearest_neighbor_loss",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(normalize, miner, name)
-        check_distance(distance)
+        super().__init__(distance=distance, **kwargs)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
-        self.distance = distance
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
-        return neighbor_loss(-distances_named(self.distance, pairs) / self.temperature, pairs)
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+        yield neighbor_terms(-pairs.distances / self.temperature, pairs)
 
 
-def neighbor_loss(logits: Tensor, pairs: Pairs) -> Tensor:
-    """Mean of `log Σ_j exp(z_ij) - log Σ_positives exp(z_ij)` of logits z `(A, R)`."""
+def neighbor_terms(logits: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
+    """Terms `log Σ_j exp(z_ij) - log Σ_positives exp(z_ij)` of logits z, and their weights."""
     among_own = log_sum_exp(logits, pairs.positives)
     among_all = log_sum_exp(logits, pairs.positives + pairs.negatives)
-    return weighted_mean(among_all - among_own, ops.any(pairs.positives > 0, axis=1))
+    return among_all - among_own, ops.any(pairs.positives > 0, axis=1)

@@ -1,11 +1,15 @@
 """Supervised contrastive loss (Khosla et al., NeurIPS 2020)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import log_sum_exp, weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._reductions import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -18,7 +22,7 @@ class SupervisedContrastiveLoss(PairLoss):
 
     Args:
         temperature: T > 0.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -30,21 +34,22 @@ class SupervisedContrastiveLoss(PairLoss):
         0.224
     """
 
+    takes_grades = True
+
     def __init__(
         self,
         temperature: float = 0.1,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "supervised_contrastive_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, received {temperature}.")
         self.temperature = temperature
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         logits = pairs.similarities / self.temperature
         log_partition = log_sum_exp(logits, pairs.positives + pairs.negatives)[:, None]
         num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)
         shares = pairs.positives / ops.where(num_positives > 0, num_positives, 1.0)
-        return weighted_mean(log_partition - logits, shares)
+        costs = ops.sum(shares * (log_partition - logits), axis=1)
+        yield costs, ops.any(pairs.positives > 0, axis=1)

@@ -1,11 +1,14 @@
 """Threshold-consistent margin loss (Zhang et al., ICLR 2024)."""
 
+from collections.abc import Iterable
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import weighted_mean
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -23,7 +26,7 @@ class ThresholdConsistentMarginLoss(PairLoss):
         negative_margin: m_n, a similarity.
         positive_weight: λ_p.
         negative_weight: λ_n.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -33,25 +36,25 @@ class ThresholdConsistentMarginLoss(PairLoss):
         0.68
     """
 
+    fixed = ("distance",)
+    takes_grades = True
+
     def __init__(
         self,
         positive_margin: float = 0.9,
         negative_margin: float = 0.5,
         positive_weight: float = 1.0,
         negative_weight: float = 1.0,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "threshold_consistent_margin_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
         self.positive_weight = positive_weight
         self.negative_weight = negative_weight
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         lack = self.positive_margin - pairs.similarities
         excess = pairs.similarities - self.negative_margin
-        attraction = weighted_mean(lack, ops.where(lack >= 0, pairs.positives, 0.0))
-        repulsion = weighted_mean(excess, ops.where(excess >= 0, pairs.negatives, 0.0))
-        return self.positive_weight * attraction + self.negative_weight * repulsion
+        yield self.positive_weight * lack, ops.where(lack >= 0, pairs.positives, 0.0)
+        yield self.negative_weight * excess, ops.where(excess >= 0, pairs.negatives, 0.0)

@@ -1,11 +1,13 @@
 """Triplet margin loss (Weinberger and Saul 2009; Schroff et al. 2015)."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
-from gsp_tf.losses._reductions import mean_of_nonzero
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs, TripletMiner
 from gsp_tf.losses._rows import fold_marked
 
 
@@ -19,8 +21,9 @@ class TripletLoss(PairLoss):
     2015), eq. 3, with distances that are not squared (Musgrave et al. 2020; thesis, eq. 2.1.2).
 
     The B^3 terms are never held together: one positive of each anchor is compared with all
-    negatives at a time, in B^2 comparisons for each positive of an anchor. With a miner, the weight
-    of a triplet is the product of the weights of its two pairs.
+    negatives at a time, in B^2 comparisons for each positive of an anchor. With a `TripletMiner`,
+    the triplets are those that it chooses. With another miner, the weight of a triplet is the
+    product of the weights of its two pairs.
 
     Args:
         margin: m, a distance.
@@ -30,10 +33,10 @@ class TripletLoss(PairLoss):
         triplets_per_anchor: number of triplets to draw for each anchor, with replacement, the
             weights of a miner as probabilities; `None` takes all triplets.
         seed: of the draws; a miner that draws brings its own.
-        normalize, miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
-        ValueError: if `triplets_per_anchor` is below 1.
+        ValueError: if `triplets_per_anchor` is below 1, or given with a `TripletMiner`.
 
     Example:
         >>> import numpy as np
@@ -42,6 +45,9 @@ class TripletLoss(PairLoss):
         0.537
     """
 
+    default_reduction = "nonzero_mean"
+    reductions = ("mean", "nonzero_mean", "sum", "mean_per_anchor")
+
     def __init__(
         self,
         margin: float = 0.1,
@@ -49,11 +55,11 @@ class TripletLoss(PairLoss):
         soft: bool = False,
         triplets_per_anchor: int | None = None,
         seed: int | None = None,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "triplet_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize, miner, name)
+        super().__init__(**kwargs)
+        if swap and self.reduction == "mean_per_anchor":
+            raise ValueError("swap=True takes no reduction='mean_per_anchor'.")
         self.margin = margin
         self.swap = swap
         self.soft = soft
@@ -65,6 +71,11 @@ class TripletLoss(PairLoss):
                 raise ValueError(
                     f"triplets_per_anchor must be at least 1, received {triplets_per_anchor}."
                 )
+            if isinstance(self.miner, TripletMiner):
+                raise ValueError(
+                    "triplets_per_anchor draws from all triplets, and "
+                    f"{type(self.miner).__name__} chooses them itself: give one of the two."
+                )
             self._draws = super().seed_generator or keras.random.SeedGenerator(seed)
 
     @property
@@ -73,9 +84,13 @@ class TripletLoss(PairLoss):
         return self._draws or super().seed_generator
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
-        return self._of_all(pairs) if self.triplets_per_anchor is None else self._of_drawn(pairs)
+        if self.triplets_per_anchor is not None:
+            return self.reduced([self._drawn(pairs)], pairs.anchor_labels)
+        return self.of_anchors(*self._of_all(pairs))
 
-    def _of_drawn(self, pairs):
+    def _drawn(self, pairs):
+        """Terms and weights `(A, T)` of triplets that are drawn."""
+
         def draw(weights):
             cumulated = ops.cumsum(weights, axis=1)
             shape = self.triplets_per_anchor, ops.shape(weights)[0]
@@ -99,31 +114,40 @@ class TripletLoss(PairLoss):
             far = ops.minimum(far, between)
         complete = [ops.any(x > 0, axis=1) for x in (pairs.positives, pairs.negatives)]
         complete = ops.cast(ops.logical_and(*complete), near.dtype)[:, None]
-        terms = self._terms(near - far)
-        return mean_of_nonzero(terms, complete * ops.ones_like(terms))
+        costs = self._costs(near - far)
+        return costs, complete * ops.ones_like(costs)
 
     def _of_all(self, pairs):
-        distances, positives, negatives = pairs.distances, pairs.positives, pairs.negatives
+        """Sums `(A,)` of the terms of each anchor and of their weights."""
+        distances, positives = pairs.distances, pairs.positives
         between = pairs.reference_distances if self.swap else None
         fixed, fixed_between = (
             None if x is None else ops.stop_gradient(x) for x in (distances, between)
         )
         num_references = ops.shape(distances)[1]
+        factors = 1.0
+        if self.class_weights is not None:
+            factors = self.class_factors(pairs.anchor_labels, distances.dtype)[:, None]
 
         def add(columns, is_positive, total, count, as_positive, as_negative, *as_between):
-            own, weight = (ops.take_along_axis(x, columns, axis=1) for x in (fixed, positives))
-            weight = ops.where(ops.any(is_positive, axis=1, keepdims=True), weight, 0.0) * negatives
+            own = ops.take_along_axis(fixed, columns, axis=1)
+            is_active = ops.any(is_positive, axis=1, keepdims=True)
+            weight = ops.where(is_active, pairs.triplets(columns), 0.0)
             far, share = fixed, 1.0
             if self.swap:
                 others = ops.take(fixed_between, columns[:, 0], axis=0)
                 share = ops.where(fixed == others, 0.5, ops.cast(fixed < others, fixed.dtype))
                 far = ops.minimum(fixed, others)
             violations = own - far
-            terms = self._terms(violations)
-            costly = ops.where(terms > 0, weight, 0.0)
-            count = count + ops.sum(costly, axis=1)
-            slopes = weight * ops.sigmoid(violations + self.margin) if self.soft else costly
-            total = total + ops.sum(weight * terms, axis=1)
+            costs = self._costs(violations)
+            weight = self.counted(costs, weight)
+            count = count + ops.sum(weight, axis=1)
+            weight = factors * weight
+            total = total + ops.sum(weight * costs, axis=1)
+            if self.soft:
+                slopes = weight * ops.sigmoid(violations + self.margin)
+            else:
+                slopes = ops.where(costs > 0, weight, 0.0)
             pulls = ops.sum(slopes, axis=1, keepdims=True)
             as_positive = ops.where(is_positive, pulls, as_positive)
             if self.swap:
@@ -138,13 +162,12 @@ class TripletLoss(PairLoss):
             state.append(ops.zeros_like(between))
         total, count, as_positive, as_negative, *as_between = fold_marked(positives > 0, add, state)
         # The sums were taken without gradients. A linear function that is 0 here has theirs.
-        linear = ops.sum(ops.sum((as_positive - as_negative) * distances, axis=1))
+        linear = ops.sum((as_positive - as_negative) * distances, axis=1)
         if self.swap:
-            linear = linear - ops.sum(ops.sum(as_between[0] * between, axis=1))
-        total = ops.sum(total) + linear - ops.stop_gradient(linear)
-        count = ops.sum(count)
-        return total / ops.where(count > 0, count, 1.0)
+            share = ops.sum(ops.sum(as_between[0] * between, axis=1))
+            linear = linear - share / ops.cast(ops.shape(linear)[0], linear.dtype)
+        return total + linear - ops.stop_gradient(linear), count
 
-    def _terms(self, violations):
+    def _costs(self, violations):
         violations = violations + self.margin
         return ops.softplus(violations) if self.soft else ops.relu(violations)

@@ -1,11 +1,15 @@
 """Batch-hard triplet loss (Hermans, Beyer, Leibe 2017)."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
-from gsp_tf.losses._reductions import weighted_mean
+from gsp_tf.losses._distances import Distance
+from gsp_tf.losses._pair_loss import PairLoss
+from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -19,9 +23,10 @@ class TripletHardLoss(PairLoss):
 
     Args:
         margin: m, in units of the distance.
-        distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
+        distance: "euclidean", "squared_euclidean", "angular", 1 minus the cosine similarity, or
+            another one of `PairLoss`.
         soft: `log(1 + exp(max_p d_ap - min_n d_an))` instead of the hinge, without a margin.
-        normalize, miner, name: as in `PairLoss`; a miner chooses pairs but does not weigh them.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the distance is none of these.
@@ -38,22 +43,18 @@ class TripletHardLoss(PairLoss):
         margin: float = 1.0,
         distance: Distance = "euclidean",
         soft: bool = False,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "triplet_hard_loss",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(normalize, miner, name)
-        check_distance(distance)
+        super().__init__(distance=distance, **kwargs)
         self.margin = margin
-        self.distance = distance
         self.soft = soft
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
-        distances = distances_named(self.distance, pairs)
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+        distances = pairs.distances
         is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
-        farthest = ops.max(ops.where(is_positive, distances, 0.0), axis=1)
+        farthest = ops.max(ops.where(is_positive, distances, -float("inf")), axis=1)
         nearest = ops.min(ops.where(is_negative, distances, float("inf")), axis=1)
         complete = ops.logical_and(ops.any(is_positive, axis=1), ops.any(is_negative, axis=1))
         violation = ops.where(complete, farthest - nearest, 0.0)
         terms = ops.softplus(violation) if self.soft else ops.relu(self.margin + violation)
-        return weighted_mean(terms, complete)
+        yield terms, complete

@@ -1,10 +1,14 @@
 """Triplet loss with semi-hard negatives (Schroff et al., CVPR 2015)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Distance, Miner, PairLoss, Pairs, check_distance, distances_named
+from gsp_tf.losses._distances import Distance
+from gsp_tf.losses._pair_loss import PairLoss
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
 
 
@@ -22,8 +26,9 @@ class TripletSemiHardLoss(PairLoss):
 
     Args:
         margin: m, in units of the distance.
-        distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
-        normalize, miner, name: as in `PairLoss`.
+        distance: "euclidean", "squared_euclidean", "angular", 1 minus the cosine similarity, or
+            another one of `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the distance is none of these.
@@ -35,45 +40,48 @@ class TripletSemiHardLoss(PairLoss):
         0.053
     """
 
+    reductions = ("mean", "nonzero_mean", "sum", "mean_per_anchor")
+
     def __init__(
         self,
         margin: float = 1.0,
         distance: Distance = "euclidean",
-        normalize: bool = True,
-        miner: Miner | None = None,
-        name: str = "triplet_semi_hard_loss",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(normalize, miner, name)
-        check_distance(distance)
+        super().__init__(distance=distance, **kwargs)
         self.margin = margin
-        self.distance = distance
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
-        distances = distances_named(self.distance, pairs)
+        distances = pairs.distances
         is_negative = pairs.negatives > 0
         has_negative = ops.any(is_negative, axis=1, keepdims=True)
         positives = ops.where(has_negative, pairs.positives, 0.0)
         fixed = ops.stop_gradient(distances)
         farthest = ops.max(ops.where(is_negative, fixed, -float("inf")), axis=1, keepdims=True)
 
-        def choose(columns, is_positive, as_positive, as_negative):
+        def choose(columns, is_positive, count, as_positive, as_negative):
             own, weight = (ops.take_along_axis(x, columns, axis=1) for x in (fixed, positives))
             lies_beyond = ops.logical_and(is_negative, fixed > own)
             beyond = ops.where(lies_beyond, fixed, float("inf"))
             chosen = ops.min(beyond, axis=1, keepdims=True)
             chosen = ops.where(chosen < float("inf"), chosen, farthest)
-            is_active = ops.logical_and(
-                ops.any(is_positive, axis=1, keepdims=True), self.margin + own > chosen
-            )
-            weight = ops.where(is_active, weight, 0.0)
+            weight = ops.where(ops.any(is_positive, axis=1, keepdims=True), weight, 0.0)
+            costs = ops.relu(self.margin + own - chosen)
+            weight = self.counted(costs, weight)
+            count = count + weight
+            weight = ops.where(costs > 0, weight, 0.0)
             equal = ops.cast(ops.logical_and(is_negative, fixed == chosen), weight.dtype)
             num_equal = ops.maximum(ops.sum(equal, axis=1, keepdims=True), 1.0)
             as_positive = ops.where(is_positive, weight, as_positive)
-            return as_positive, as_negative + weight / num_equal * equal
+            return count, as_positive, as_negative + weight / num_equal * equal
 
         # Terms that are not 0 are linear, so the sum needs only how many of them contain each pair.
         none = ops.zeros_like(positives)
-        as_positive, as_negative = fold_marked(positives > 0, choose, (none, none))
+        count, as_positive, as_negative = fold_marked(
+            positives > 0, choose, (none[:, :1], none, none)
+        )
         terms = as_positive * (self.margin + distances) - as_negative * distances
-        num_positives = ops.sum(positives)
-        return ops.sum(ops.sum(terms, axis=1)) / ops.where(num_positives > 0, num_positives, 1.0)
+        sums = ops.sum(terms, axis=1)
+        if self.class_weights is not None:
+            sums = sums * self.class_factors(pairs.anchor_labels, sums.dtype)
+        return self.of_anchors(sums, count[:, 0])

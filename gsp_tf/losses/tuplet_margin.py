@@ -1,13 +1,16 @@
 """Tuplet margin loss (Yu and Tao, ICCV 2019)."""
 
 import math
+from collections.abc import Iterable
+from typing import Unpack
 
 import keras
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pairs import Miner, PairLoss, Pairs
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._reductions import sines
-from gsp_tf.losses.nt_xent import mean_cross_entropy
+from gsp_tf.losses.nt_xent import cross_entropies
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -21,7 +24,7 @@ class TupletMarginLoss(PairLoss):
     Args:
         margin_degrees: β, in degrees.
         scale: s > 0.
-        miner, name: as in `PairLoss`.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Embeddings are always L2-normalised: the loss has angles.
 
@@ -35,20 +38,22 @@ class TupletMarginLoss(PairLoss):
         0.209
     """
 
+    fixed = ("normalize", "distance")
+    takes_grades = True
+
     def __init__(
         self,
         margin_degrees: float = 5.73,
         scale: float = 64.0,
-        miner: Miner | None = None,
-        name: str = "tuplet_margin_loss",
+        **kwargs: Unpack[PairArguments],
     ) -> None:
-        super().__init__(normalize=True, miner=miner, name=name)
+        super().__init__(**kwargs)
         if not scale > 0:
             raise ValueError(f"scale must be positive, received {scale}.")
         self.margin_degrees = margin_degrees
         self.scale = scale
 
-    def pairs_loss(self, pairs: Pairs) -> Tensor:
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         margin, cosines = math.radians(self.margin_degrees), pairs.similarities
         moved = math.cos(margin) * cosines + math.sin(margin) * sines(cosines)
-        return mean_cross_entropy(self.scale * moved, self.scale * cosines, pairs)
+        yield cross_entropies(self.scale * moved, self.scale * cosines, pairs)

@@ -1,5 +1,6 @@
 """VICReg (Bardes, Ponce, LeCun, ICLR 2022)."""
 
+import math
 from typing import Any
 
 import keras
@@ -7,6 +8,7 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._views import TwoViewLoss
+from gsp_tf.ops import l2_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -17,13 +19,16 @@ class VICRegLoss(TwoViewLoss):
     hinge `v = mean_j [1 - sqrt(Var(z_j) + ε)]_+` and `c = (1 / D) Σ_{i≠j} Cov(z_i, z_j)^2`, over
     the batch. "VICReg: Variance-Invariance-Covariance Regularization for Self-Supervised Learning"
     (ICLR 2022), eqs. 1 to 6, with half of v as in the authors' program and in
-    pytorch-metric-learning. Embeddings are not normalised.
+    pytorch-metric-learning. The paper does not normalise embeddings.
 
     Args:
         invariance_weight: λ.
         variance_weight: μ.
         covariance_weight: ν.
         epsilon: ε > 0.
+        normalize: give embeddings the length sqrt(D) first. A deviation of 1, which v asks for, is
+            then that of directions spread evenly. Without it, embeddings of length 1 can never
+            reach it.
 
     Call: `loss(labels, embeddings)` with every label twice, or `loss.views(first, second)`.
 
@@ -37,14 +42,13 @@ class VICRegLoss(TwoViewLoss):
         55.282
     """
 
-    normalize = False
-
     def __init__(
         self,
         invariance_weight: float = 25.0,
         variance_weight: float = 25.0,
         covariance_weight: float = 1.0,
         epsilon: float = 1e-4,
+        normalize: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -54,8 +58,12 @@ class VICRegLoss(TwoViewLoss):
         self.variance_weight = variance_weight
         self.covariance_weight = covariance_weight
         self.epsilon = epsilon
+        self.normalize = normalize
 
     def views_loss(self, first: Tensor, second: Tensor) -> Tensor:
+        if self.normalize:
+            length = math.sqrt(first.shape[1])
+            first, second = length * l2_normalize(first), length * l2_normalize(second)
         loss = self.invariance_weight * ops.mean(ops.square(first - second))
         for view in (first, second):
             size, num_columns = ops.shape(view)

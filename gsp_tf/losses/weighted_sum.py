@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from gsp_tf.losses._arguments import refuse_inner
 from gsp_tf.losses._layer import LossLayer
 
 
@@ -57,12 +58,20 @@ class WeightedSumLoss(LossLayer):
                     f"{layer.dtype_policy.name}, received {self.dtype_policy.name}. "
                     "Give all the same dtype."
                 )
+        for term in terms:
+            refuse_inner(self, term, calls_it=True)
         self.terms, self.term_weights = terms, term_weights
         self.seed_generators_of_terms = [
             term.seed_generator
             for term in terms
             if not isinstance(term, LossLayer) and getattr(term, "seed_generator", None)
         ]
+
+    @property
+    def relation(self):
+        """How the losses relate labels: the first relation of label vectors, if there is one."""
+        relations = [getattr(term, "relation", "equal") for term in self.terms]
+        return next((relation for relation in relations if relation != "equal"), "equal")
 
     def build(self, labels_shape, embeddings_shape):
         for term in self.terms:

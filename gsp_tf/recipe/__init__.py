@@ -1,7 +1,10 @@
 """The typed description of one experiment, and its form on disk (YAML)."""
 
-from gsp_tf.recipe._classes import BRANCHES, has_branches, num_groups, parameters, resolved
+from gsp_tf.recipe._augmentation import augmentation_layers
+from gsp_tf.recipe._backbone import BackboneRecipe, LoRARecipe
+from gsp_tf.recipe._classes import BRANCHES, VIEWS, has_branches, num_groups, parameters
 from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe
+from gsp_tf.recipe._data import DataRecipe
 from gsp_tf.recipe._files import (
     add_recipe_arguments,
     compose,
@@ -11,10 +14,9 @@ from gsp_tf.recipe._files import (
     recipe_values,
     save_recipe,
 )
+from gsp_tf.recipe._resolved import resolved
 from gsp_tf.recipe._sections import (
-    BackboneRecipe,
     ClassRecipe,
-    DataRecipe,
     EmbeddingRecipe,
     ProtocolRecipe,
     Recipe,
@@ -31,6 +33,7 @@ from gsp_tf.recipe._values import VALUES, load_values
 __all__ = [
     "BRANCHES",
     "VALUES",
+    "VIEWS",
     "BackboneRecipe",
     "CCPRecipe",
     "CanvasRecipe",
@@ -39,12 +42,14 @@ __all__ = [
     "DataRecipe",
     "EmbeddingRecipe",
     "EvaluationRecipe",
+    "LoRARecipe",
     "ProtocolRecipe",
     "Recipe",
     "ScheduleRecipe",
     "TrainingRecipe",
     "ZeroShotRecipe",
     "add_recipe_arguments",
+    "augmentation_layers",
     "compose",
     "given_values",
     "has_branches",

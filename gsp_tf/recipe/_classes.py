@@ -1,4 +1,4 @@
-"""Check the classes that a recipe names, and fill in their arguments."""
+"""Check the arguments of the classes that a recipe names, and fill in the others."""
 
 import collections.abc
 import inspect
@@ -6,60 +6,32 @@ import types
 import typing
 from argparse import ArgumentError
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
-from pathlib import PurePath
 from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from gsp_tf._names import NAMES, named, names_with, similar
+from gsp_tf._names import NAMES, named, similar
 from gsp_tf._refusals import described, readable
-from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
+from gsp_tf.recipe._sections import ClassRecipe, Recipe
 
 BRANCHES = ("first", "second")
 """Names of the two branches of a head, as in `loss_weights`."""
+VIEWS = "views"
+"""Name of the loss of views in `loss_weights`."""
 _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
-    "loss": {"num_classes"},
+    "loss": {"num_classes", "relation_threshold"},
     "miner": set(),
-    "loss_wrapper": {"num_groups"},
+    "loss_wrapper": {"num_groups", "num_labels"},
+    "view_loss": {"num_classes", "relation_threshold"},
     "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
-_OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face", "vicreg"}
-"""Losses that depend on the length of embeddings, which is 1 after every head."""
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
 _ANY = bool | int | float | str | None
 _BY_DEFAULT = {bool: bool, int: int | float, float: int | float, str: int | str, type: str}
 """Types of arguments that a signature without types accepts, by the type of their default."""
-
-
-def resolved(recipe: Recipe) -> Recipe:
-    """The recipe with every argument of its classes, defaults included.
-
-    This imports the classes, and with them TensorFlow.
-
-    Args:
-        recipe: The recipe.
-
-    Raises:
-        ValueError: if a name or an argument is unknown, an argument is missing or of the wrong
-            type, or parts of the recipe are incompatible.
-
-    Example:
-        >>> resolved(Recipe(loss=ClassRecipe("circle", {"margin": 0.2}))).loss.arguments
-        {'margin': 0.2, 'scale': 80.0, 'normalize': True}
-    """
-    sections = {name: _complete(name, getattr(recipe, name)) for name in CLASS_SECTIONS}
-    recipe = replace(recipe, callbacks=_complete_callbacks(recipe.callbacks), **sections)
-    _check_data(recipe)
-    _check_model(recipe)
-    _check_losses(recipe)
-    _check_callbacks(recipe)
-    if recipe.trainer == "classification":
-        _check_classification(recipe)
-    return recipe
 
 
 def parameters(section: str, chosen: Any) -> Mapping[str, inspect.Parameter]:
@@ -107,7 +79,8 @@ def num_groups(recipe: Recipe) -> int | None:
     return recipe.head.arguments["num_groups"] if is_grouping else None
 
 
-def _complete(section, chosen):
+def complete_class(section, chosen):
+    """A class of a section with every argument, or None."""
     if chosen is None:
         return None
     if "terms" in parameters(section, chosen):
@@ -129,13 +102,13 @@ def _complete_sum(section, chosen):
     completed = []
     for term in terms:
         given = {key: value for key, value in term.items() if key != "name"}
-        loss = _complete(section, ClassRecipe(term["name"], given))
+        loss = complete_class(section, ClassRecipe(term["name"], given))
         completed.append({"name": loss.name, **loss.arguments})
     rest = _complete_plain(section, ClassRecipe(chosen.name, arguments))
     return ClassRecipe(chosen.name, {"terms": completed, **rest.arguments})
 
 
-def _complete_callbacks(given):
+def complete_callbacks(given):
     """The callbacks with every argument of each, without those that are null."""
     known = NAMES["callbacks"]
     unknown = next((name for name in given if name not in known), None)
@@ -213,127 +186,3 @@ def _is_plain(hint):
         return True
     containers = (list, tuple, collections.abc.Sequence, typing.Union, types.UnionType)
     return origin in containers and all(part is ... or _is_plain(part) for part in parts)
-
-
-def _check_data(recipe):
-    data = recipe.data
-    takes = parameters("data", data)
-    if data.download and "download" not in takes:
-        data.refuse("download", f"false with data.name={data.name}")
-    if data.cache is not None and "skip_unreadable" not in takes:
-        data.refuse("cache", f"null with data.name={data.name}, whose images are in memory")
-    if data.feature_cache is not None and recipe.backbone.frozen_to is None:
-        accepted = "null without backbone.frozen_to, the last layer of the frozen part"
-        data.refuse("feature_cache", accepted)
-
-
-def _check_model(recipe):
-    head, pooling, dim = recipe.head, recipe.pooling, recipe.embedding.dim
-    of_head = "head=null" if head is None else f"head.name={head.name}"
-    branched, groups = has_branches(recipe), num_groups(recipe)
-    if not set(recipe.loss_weights) <= set(BRANCHES if branched else ()):
-        accepted = " and ".join(BRANCHES) if branched else "none"
-        recipe.refuse("loss_weights", f"of {accepted} with {of_head}")
-    if recipe.embedding.second_dim is not None and not branched:
-        recipe.embedding.refuse("second_dim", f"null with {of_head}, which has no second branch")
-    if groups and dim % groups:
-        raise ValueError(
-            f"embedding.dim={dim} does not divide into head.num_groups={groups} groups."
-        )
-    pools = head is None or head.name == "dense_branches"
-    section, chosen = ("pooling", pooling) if pools else ("head", head)
-    if recipe.training.adapt_batches and not hasattr(named(section, chosen.name), "adapt"):
-        accepted = f"0 with {section}.name={chosen.name}, which takes nothing from batches"
-        recipe.training.refuse("adapt_batches", accepted)
-    has_attributes = head is None and hasattr(named("pooling", pooling.name), "attribute_maps")
-    if recipe.backbone.tokens == "both" and head is not None:
-        recipe.backbone.refuse("tokens", f"patch or class with {of_head}")
-    if recipe.zero_shot.weight and not has_attributes:
-        raise ValueError(
-            "zero_shot.weight > 0 needs the attributes of pooling.name="
-            f"{names_with('pooling', 'attribute_maps')}; received pooling.name={pooling.name} "
-            f"with {of_head}."
-        )
-
-
-def _check_losses(recipe):
-    loss, miner, wrapper, groups = (
-        recipe.loss,
-        recipe.miner,
-        recipe.loss_wrapper,
-        num_groups(recipe),
-    )
-    if miner is not None and "miner" not in parameters("loss", loss):
-        raise ValueError(
-            f"miner.name={miner.name} chooses pairs, and loss.name={loss.name} is not a loss over "
-            "pairs."
-        )
-    names = [loss.name, *(term["name"] for term in loss.arguments.get("terms", ()))]
-    chosen = [("loss", name) for name in names]
-    for section, name in chosen + ([] if wrapper is None else [("loss_wrapper", wrapper.name)]):
-        if name in _OF_LENGTHS:
-            raise ValueError(
-                f"loss.name={name} depends on the length of the embeddings, and those of a recipe "
-                "have length 1. Train with gsp_tf.training.MetricLearner and a model of your own."
-            )
-        if hasattr(named(section, name), "views_loss") and recipe.data.images_per_class != 2:
-            accepted = f"2 with {section}.name={name}, which compares two views"
-            recipe.data.refuse("images_per_class", accepted)
-    if wrapper is not None and wrapper.name == "matryoshka":
-        dims, dim = wrapper.arguments["dims"], recipe.embedding.dim
-        if has_branches(recipe):
-            raise ValueError(
-                f"loss_wrapper.name=matryoshka takes one embedding; head.name={recipe.head.name} "
-                "gives two, whose prefixes are not one."
-            )
-        if not dims or dims[-1] != dim:
-            raise ValueError(
-                f"The last of loss_wrapper.dims must be embedding.dim={dim}, received {dims}."
-            )
-    if (groups is not None) != ("num_groups" in parameters("loss_wrapper", wrapper)):
-        received = "null" if wrapper is None else wrapper.name
-        raise ValueError(
-            "A head that gives groups needs loss_wrapper.name=grouped, which compares each group "
-            f"by itself, and no other head does; received loss_wrapper={received} with "
-            f"{'no' if groups is None else groups} groups."
-        )
-
-
-def _check_callbacks(recipe):
-    """Refuse callbacks that cannot do their work in the training of a recipe."""
-    schedule = recipe.training.schedule.name
-    if "reduce_lr_on_plateau" in recipe.callbacks and schedule != "constant":
-        raise ValueError(
-            "callbacks.reduce_lr_on_plateau needs training.schedule.name=constant, received "
-            f"{schedule}."
-        )
-    if "model_checkpoint" in recipe.callbacks and recipe.data.feature_cache is not None:
-        raise ValueError(
-            "callbacks.model_checkpoint needs data.feature_cache=null: training from features "
-            f"leaves the frozen part out of the model; received {recipe.data.feature_cache}."
-        )
-    for name, argument in (("csv_logger", "filename"), ("model_checkpoint", "filepath")):
-        path = PurePath(recipe.callbacks.get(name, {}).get(argument, ""))
-        if path.is_absolute() or ".." in path.parts:
-            raise ValueError(
-                f"callbacks.{name}.{argument} must be a path within the run folder, received "
-                f"{path}."
-            )
-
-
-def _check_classification(recipe):
-    """Refuse what a classifier on images of the same classes does not have."""
-    if recipe.protocol.name != "fractions":
-        accepted = "fractions with trainer=classification, which divides the images of each class"
-        recipe.protocol.refuse("name", accepted)
-    for section in ("head", "miner", "loss_wrapper"):
-        chosen = getattr(recipe, section)
-        if chosen is not None:
-            recipe.refuse(section, "null with trainer=classification", chosen.name)
-    for part, field in ((recipe.zero_shot, "weight"), (recipe.training, "adapt_batches")):
-        if getattr(part, field):
-            part.refuse(field, "0 with trainer=classification")
-    if recipe.backbone.tokens == "both":
-        recipe.backbone.refuse("tokens", "patch or class with trainer=classification")
-    if recipe.data.collage.grid or recipe.data.name == "cifar_collage":
-        recipe.refuse("trainer", "fit or ccp with collages")

@@ -2,7 +2,7 @@
 
 import os
 from argparse import ArgumentError
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache, reduce
 from pathlib import Path
@@ -15,7 +15,7 @@ from gsp_tf._files import replace_text
 from gsp_tf._names import NAMES, similar
 from gsp_tf._refusals import readable
 from gsp_tf._typing import PathLike
-from gsp_tf.recipe._classes import resolved
+from gsp_tf.recipe._resolved import resolved
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
 from gsp_tf.recipe._values import MAX_CHARACTERS, VALUES, load_values
 
@@ -245,11 +245,12 @@ def _parser():
     return parser
 
 
-def add_recipe_arguments(parser: ArgumentParser) -> None:
+def add_recipe_arguments(parser: ArgumentParser, skip: Collection[str] = ()) -> None:
     """Add one option for every field of a recipe to a parser.
 
     Args:
         parser: The parser.
+        skip: Names of sections, such as "head", for which the parser has options of its own.
 
     Example:
         >>> parser = ArgumentParser(exit_on_error=False)
@@ -260,7 +261,7 @@ def add_recipe_arguments(parser: ArgumentParser) -> None:
     parser.parser_mode = VALUES
     parser.add_class_arguments(Recipe, skip={*CLASS_SECTIONS, "callbacks"})
     helps = {part.arg_name: part.description for part in parse_docstring(Recipe.__doc__).params}
-    for section in CLASS_SECTIONS:
+    for section in (name for name in CLASS_SECTIONS if name not in skip):
         names = ", ".join(NAMES[section])
         text = helps[section].rstrip(".")
         text += f"; a name ({names}) and arguments of the class, also one by one"

@@ -6,107 +6,15 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jsonargparse.typing import NonNegativeInt
-
-from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe, DataName
-from gsp_tf.recipe._ranges import (
-    Count,
-    PositiveShare,
-    Section,
-    Seed,
-)
+from gsp_tf.recipe._backbone import BackboneRecipe
+from gsp_tf.recipe._data import DataRecipe
+from gsp_tf.recipe._ranges import Count, Section, Seed
 from gsp_tf.recipe._training import (
     CCPRecipe,
     EvaluationRecipe,
     TrainingRecipe,
     ZeroShotRecipe,
 )
-
-
-@dataclass(frozen=True)
-class DataRecipe(Section, path="data"):
-    """Images, their split into training, validation and test classes, and the batches.
-
-    Args:
-        name: glyphs (letters rendered from fonts, no download), folder (one folder per class),
-            manifest (a CSV file with the columns path, label, split), or a published set;
-            docs/datasets.md lists the files of each. cub200, cars196, sop and in_shop have official
-            halves, cifar_collage has its own splits.
-        path: folder of the images or of the official files, or the CSV file; relative to the
-            current folder. glyphs ignores it.
-        download: download missing official files into the folder.
-        image_size: side of the square images the model sees, in pixels.
-        channels: 1 for grey, 3 for colour; glyphs, omniglot and mnist are grey, cifar sets colour.
-        split_fractions: shares of the classes for training, validation and test with
-            protocol.name=fractions, or of the images of each class with trainer=classification;
-            they add up to 1. A split column of a manifest replaces them.
-        split_seed: seed of the split and of the choice of background super-classes.
-        collage: how to make collages of the images.
-        canvas: how to put the images on canvases of other images, to measure what clutter does.
-        classes_per_batch: P, classes in a training batch.
-        images_per_class: K, images of each class in a training batch.
-        horizontal_flip: mirror training images at random.
-        min_crop_area: smallest area of a random crop of a training image, as a share of its central
-            square; 1 does not crop. The papers crop sides of 40 to 256 pixels from images with a
-            shorter side of 256, which is a share of 0.0244; their programs use 0.16.
-        resize: shorter side in pixels to which evaluation scales an image before it takes the
-            central square of image_size; null takes the whole central square.
-        cache: folder for copies of the images with a shorter side of resize, or else of image_size,
-            so that no epoch decodes the files again (about 0.3 MB per image at 256); null makes
-            none.
-        feature_cache: folder for the features that the frozen part of the network
-            (backbone.frozen_to) gives for each image, in float16. They are computed once; training
-            and validation run from them, without the images. The view is the fixed central square,
-            mirrored with horizontal_flip, so min_crop_area must be 1. null trains from the images.
-        skip_unreadable: continue without image files that cannot be read.
-        min_images_per_class: leave out classes of a folder or a manifest with fewer images; an
-            image alone in its class has nothing to retrieve.
-
-    Example:
-        >>> DataRecipe("cub200", path="birds").image_size
-        48
-    """
-
-    name: DataName = "glyphs"
-    path: str | None = None
-    download: bool = False
-    image_size: Count = 48
-    channels: Literal[1, 3] = 3
-    split_fractions: tuple[float, float, float] = (0.5, 0.1, 0.4)
-    split_seed: NonNegativeInt = 0
-    collage: CollageRecipe = field(default_factory=CollageRecipe)
-    canvas: CanvasRecipe = field(default_factory=CanvasRecipe)
-    classes_per_batch: Count = 16
-    images_per_class: Count = 4
-    horizontal_flip: bool = False
-    min_crop_area: PositiveShare = 1.0
-    resize: int | None = None
-    cache: str | None = None
-    feature_cache: str | None = None
-    skip_unreadable: bool = False
-    min_images_per_class: Count = 2
-
-    def check(self):
-        if self.resize is not None and self.resize < self.image_size:
-            self.refuse("resize", f"null, or data.image_size, {self.image_size}, or more")
-        if self.canvas.name is not None:
-            if self.collage.grid or self.name == "cifar_collage":
-                self.refuse("canvas.name", "null with collages", self.canvas.name)
-            if self.resize is not None:
-                self.refuse("resize", "null with data.canvas.name, whose canvases are not cropped")
-        if self.feature_cache is not None and self.min_crop_area != 1:
-            accepted = "null with data.min_crop_area below 1: features are of one fixed view"
-            self.refuse("feature_cache", accepted)
-        if self.feature_cache is not None and (self.collage.grid or self.name == "cifar_collage"):
-            accepted = "null with collages, which training draws again for each batch"
-            self.refuse("feature_cache", accepted)
-        if self.collage.label != "class" and not self.collage.grid and self.name != "cifar_collage":
-            collages = "data.collage.grid above 0 or data.name=cifar_collage"
-            self.refuse("collage.label", f"class without {collages}", self.collage.label)
-        shares = self.split_fractions
-        if min(shares) <= 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6):
-            accepted = "three positive shares (training, validation, test) that add up to 1"
-            self.refuse("split_fractions", accepted)
 
 
 @dataclass(frozen=True)
@@ -158,57 +66,17 @@ class ProtocolRecipe(Section, path="protocol"):
 
 
 @dataclass(frozen=True)
-class BackboneRecipe(Section, path="backbone"):
-    """The network from an image to its local features.
-
-    Args:
-        name: registered name, such as conv4, resnet20, bn_inception or resnet50; hub is the network
-            of backbone.preset. gsp-tf backbones lists all.
-        weights: initial weights: the path of a .weights.h5 file, such as gsp-tf convert-weights
-            writes; a run folder, or its model.keras, with the same backbone; or the name of weights
-            that are downloaded (imagenet for keras.applications, pretrained for hub) or that a
-            package holds (imagenet for efficientnet_lite0). null starts from random weights.
-        freeze_batch_normalization: keep initial batch normalisation statistics, scales and offsets.
-        frozen_to: last layer of the frozen part, such as conv4_block6_out of resnet50. Layers up to
-            it keep their weights, with batch normalisation in inference mode; network is all of a
-            transformer from keras-hub. null freezes none.
-        preset: with backbone.name=hub, an image preset of keras-hub, such as dinov2_small or
-            dinov3_vit_small_lvd1689m; an hf://user/model of Hugging Face; or a folder that
-            save_to_preset wrote.
-        tokens: local features that a vision transformer gives to the pooling: patch, or class for
-            the class token alone. both pools the patch tokens, and adds a linear map of the class
-            token to the embedding.
-
-    Example:
-        >>> BackboneRecipe("resnet50", weights="imagenet").name
-        'resnet50'
-    """
-
-    name: str = "resnet20"
-    weights: str | None = None
-    freeze_batch_normalization: bool = False
-    frozen_to: str | None = None
-    preset: str | None = None
-    tokens: Literal["patch", "class", "both"] = "patch"
-
-    def check(self):
-        if self.preset is not None and self.name != "hub":
-            self.refuse("preset", f"null with backbone.name={self.name}; it is for hub")
-        if self.preset is None and self.name == "hub":
-            self.refuse(
-                "preset", "a preset with backbone.name=hub; gsp-tf backbones hub lists them"
-            )
-
-
-@dataclass(frozen=True)
 class EmbeddingRecipe(Section, path="embedding"):
-    """The linear map to the embedding space, and its position.
+    """The map to the embedding space, and its position.
 
     Args:
         dim: D, dimension of the embedding: of all groups together, of both heads of global_local
-            together, or of the first branch of coded_residual and dense_branches.
+            together, or of the first branch of coded_residual and dense_branches. null keeps the
+            dimension of the features, and the map starts as the identity.
         position: before_pooling maps every local feature (a 1x1 convolution), so that pooling
             weights depend on mapped features; after_pooling maps the pooled feature.
+        map: linear; mlp, with a hidden layer as wide as the features, which is added to them if dim
+            is null; or null for the features themselves, which takes dim null.
         second_dim: dimension of the embedding of the second branch, with the heads coded_residual
             and dense_branches only; null is 1024.
 
@@ -217,9 +85,14 @@ class EmbeddingRecipe(Section, path="embedding"):
         'before_pooling'
     """
 
-    dim: Count = 64
+    dim: Count | None = 64
     position: Literal["before_pooling", "after_pooling"] = "before_pooling"
+    map: Literal["linear", "mlp"] | None = "linear"
     second_dim: Count | None = None
+
+    def check(self):
+        if self.map is None and self.dim is not None:
+            self.refuse("dim", "null with embedding.map=null, which keeps the features as they are")
 
 
 @dataclass(frozen=True)
@@ -273,8 +146,12 @@ class Recipe(Section):
         miner: which pairs a loss over pairs uses; null uses all.
         loss_wrapper: loss around the loss, such as cross_batch_memory or matryoshka; docs/losses.md
             lists them; grouped goes with the grouping heads; null is none.
+        view_loss: loss of the two views of each image, besides the loss of its class, with
+            data.views=2: a loss over pairs, for which the views of an image are a class, or
+            barlow_twins or sim_siam. Images without a class have no other loss. null has none.
         loss_weights: weight of the loss of each branch of coded_residual or dense_branches, such as
-            {first: 1.0, second: 0.1}; 1 for a branch that is left out.
+            {first: 1.0, second: 0.1}, and weight of view_loss, {views: 0.5}; 1 for what is left
+            out.
         zero_shot: zero-shot loss on attributes.
         trainer: fit; ccp for alternating proxy problems (chance constrained programming); or
             classification, which trains the backbone with global average pooling and a softmax
@@ -305,6 +182,7 @@ class Recipe(Section):
     loss: ClassRecipe = field(default_factory=lambda: ClassRecipe("proxy_nca"))
     miner: ClassRecipe | None = None
     loss_wrapper: ClassRecipe | None = None
+    view_loss: ClassRecipe | None = None
     loss_weights: dict[str, float] = field(default_factory=dict)
     zero_shot: ZeroShotRecipe = field(default_factory=ZeroShotRecipe)
     trainer: Literal["fit", "ccp", "classification"] = "fit"
@@ -323,6 +201,9 @@ class Recipe(Section):
         if self.training.patience is not None and self.trainer == "ccp":
             accepted = "null with trainer=ccp, whose problems end by ccp.patience"
             self.refuse("training.patience", accepted, self.training.patience)
+        if self.training.optimizer == "schedule_free_adamw" and self.trainer == "ccp":
+            accepted = "another with trainer=ccp, which moves weights that this one averages"
+            self.refuse("training.optimizer", accepted, self.training.optimizer)
 
     @property
     def monitor(self) -> str:
@@ -330,5 +211,5 @@ class Recipe(Section):
         return "val_accuracy" if self.trainer == "classification" else self.protocol.monitor
 
 
-CLASS_SECTIONS = ("head", "pooling", "loss", "miner", "loss_wrapper")
+CLASS_SECTIONS = ("head", "pooling", "loss", "miner", "loss_wrapper", "view_loss")
 """The sections that name a class and give its arguments."""

@@ -8,13 +8,18 @@ from typing import Literal
 
 from jsonargparse.typing import ClosedUnitInterval, NonNegativeInt, OpenUnitInterval
 
+from gsp_tf._names import NAMES
 from gsp_tf.recipe._ranges import (
     Count,
     NonNegative,
     Positive,
+    PositiveShare,
     Section,
     ShareBelowOne,
 )
+
+OptimizerName = Literal[tuple(NAMES["optimizer"])]
+"""Names of the optimizers of Keras that a recipe may choose."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +113,14 @@ class TrainingRecipe(Section, path="training"):
 
     Args:
         epochs: number of epochs, including the warm-up; the validation classes are evaluated after
-            each.
+            each. 0 evaluates the model without training.
         steps_per_epoch: batches in an epoch.
         adapt_batches: training batches whose local features give the initial prototypes of a
             pooling such as gsp, net_vlad or optimal_transport; 0 keeps random prototypes.
-        optimizer: adam, adamw (adam with a weight_decay above 0) or sgd (with momentum 0.9).
+        optimizer: optimizer of Keras: adam, adamw (adam with a weight_decay above 0), sgd (with
+            momentum 0.9), or another by its name.
+        optimizer_arguments: further arguments of the optimizer's class, such as {nesterov: true}
+            for sgd.
         beta_2: decay rate of the mean of squared gradients in adam and adamw. The thesis of Gürbüz
             prints default moment parameters and .99; the default is .999, as in the authors'
             program and the recipes.
@@ -121,7 +129,13 @@ class TrainingRecipe(Section, path="training"):
         learning_rate_multipliers: factors of the learning rate by regular expression. A weight
             takes the factor of the first expression found in its path, or 1. {proxies: 100} trains
             the proxies 100 times as fast; 0 leaves weights unchanged.
+        lowest_layer_multiplier: layer-wise decay of the learning rate: the factor of the lowest
+            layer of the backbone. From layer to layer it grows by the same ratio, up to 1 above the
+            highest one. A match in learning_rate_multipliers replaces it. A decay of 0.75 per block
+            of a transformer with 12 blocks is 0.03.
         schedule: change of the learning rate.
+        warmup_steps: steps in which the learning rate rises in a straight line from 0, after the
+            warm-up epochs, with the schedules constant and cosine.
         warmup_epochs: first epochs, which train everything but the backbone and keep its batch
             normalisation in inference mode. Then the optimizer starts again. The thesis warms up
             for 1 epoch with ProxyAnchor, ProxyNCA++ and SoftTriple, but not with pair losses or CCP
@@ -136,6 +150,11 @@ class TrainingRecipe(Section, path="training"):
             learning rate would be too small for float32.
         weight_decay_exclusions: regular expressions; a weight with one of them in its path gets
             neither weight_decay nor l2_regularization. ["batch_normalization", "bias"] is common.
+        ema_momentum: evaluate and save moving averages of the weights, with this share of the old
+            average in each step after the warm-up, such as 0.99; 0 takes the weights themselves.
+        gradient_accumulation_steps: steps whose gradients are averaged into one update. This is not
+            a larger batch for a loss that compares images, which sees the images of a step;
+            chunk_size is.
         clip_norm: largest norm of all gradients together; larger ones are scaled down to it, and
             null does not clip. The authors' programs of GSP and CCP clip at 10; their papers do not
             say.
@@ -156,19 +175,26 @@ class TrainingRecipe(Section, path="training"):
         100
     """
 
-    epochs: Count = 10
+    epochs: NonNegativeInt = 10
     steps_per_epoch: Count = 100
     adapt_batches: NonNegativeInt = 0
-    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    optimizer: OptimizerName = "adam"
+    optimizer_arguments: dict[str, bool | int | float | str | list[str] | None] = field(
+        default_factory=dict
+    )
     beta_2: ShareBelowOne = 0.999
     learning_rate: Positive = 1e-3
     learning_rate_multipliers: dict[str, float] = field(default_factory=dict)
+    lowest_layer_multiplier: PositiveShare = 1.0
     schedule: ScheduleRecipe = field(default_factory=ScheduleRecipe)
+    warmup_steps: NonNegativeInt = 0
     warmup_epochs: NonNegativeInt = 0
     warmup_learning_rate_multiplier: Positive = 1.0
     weight_decay: NonNegative = 0.0
     l2_regularization: NonNegative = 0.0
     weight_decay_exclusions: list[str] = field(default_factory=list)
+    ema_momentum: ShareBelowOne = 0.0
+    gradient_accumulation_steps: Count = 1
     clip_norm: Positive | None = None
     chunk_size: Count | None = None
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
@@ -182,19 +208,39 @@ class TrainingRecipe(Section, path="training"):
             if not 0 <= factor < math.inf:
                 name = f"learning_rate_multipliers[{pattern}]"
                 self.refuse(name, "a number of 0 or more and finite", factor)
-        if self.beta_2 != 0.999 and self.optimizer == "sgd":
-            self.refuse("beta_2", "0.999, its default, with training.optimizer=sgd, which has none")
+        if self.beta_2 != 0.999 and self.optimizer not in ("adam", "adamw"):
+            accepted = f"0.999, its default, with training.optimizer={self.optimizer}; it is for "
+            self.refuse("beta_2", f"{accepted}adam and adamw")
         minimum = self.schedule.minimum
         if minimum is not None and minimum > self.learning_rate:
             accepted = f"at most training.learning_rate, {self.learning_rate}"
             self.refuse("schedule.minimum", accepted, minimum)
-        if self.warmup_epochs >= self.epochs:
+        if self.warmup_epochs and self.warmup_epochs >= self.epochs:
             self.refuse("warmup_epochs", f"below training.epochs, {self.epochs}")
+        self._check_steps()
         if self.optimizer == "adamw" and not self.weight_decay:
             self.refuse("weight_decay", "above 0 with training.optimizer=adamw; adam needs none")
         if self.weight_decay_exclusions and not self.weight_decay + self.l2_regularization:
             accepted = "empty without a training.weight_decay or training.l2_regularization"
             self.refuse("weight_decay_exclusions", accepted)
+
+    def _check_steps(self):
+        schedule, accumulated = self.schedule.name, self.gradient_accumulation_steps
+        if self.warmup_steps and schedule not in ("constant", "cosine"):
+            accepted = f"0 with training.schedule.name={schedule}; it is for constant and cosine"
+            self.refuse("warmup_steps", accepted)
+        steps = (self.epochs - self.warmup_epochs) * self.steps_per_epoch
+        if self.warmup_steps and self.warmup_steps >= steps:
+            self.refuse("warmup_steps", f"below the {steps} steps after the warm-up epochs")
+        if self.steps_per_epoch % accumulated:
+            accepted = f"a divisor of training.steps_per_epoch, {self.steps_per_epoch}"
+            self.refuse("gradient_accumulation_steps", accepted)
+        if self.optimizer == "schedule_free_adamw" and schedule != "constant":
+            accepted = "constant with training.optimizer=schedule_free_adamw"
+            self.refuse("schedule.name", accepted, schedule)
+        if self.optimizer == "schedule_free_adamw" and self.ema_momentum:
+            accepted = "0 with training.optimizer=schedule_free_adamw, which averages the weights"
+            self.refuse("ema_momentum", accepted)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
 """Training of embedding models."""
 
 from gsp_tf import layers, losses  # noqa: F401  (a saved learner is loaded with its parts)
+from gsp_tf.training.averages import averaged_weights, restart_averages
 from gsp_tf.training.callbacks import RetrievalEvaluation, SaveBest
 from gsp_tf.training.chance_constrained import ChanceConstrainedTrainer
 from gsp_tf.training.checkpoint import Checkpoint, epoch_of
 from gsp_tf.training.distribute import is_chief
 from gsp_tf.training.embedding import embed, inference
 from gsp_tf.training.health import HealthCheck
+from gsp_tf.training.low_rank import add_lora, is_of_lora, merged_lora
 from gsp_tf.training.metric_learner import MetricLearner, first_output
 from gsp_tf.training.optimizers import (
     idle_patterns,
+    layer_wise_multipliers,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
 )
@@ -33,12 +36,18 @@ __all__ = [
     "StopOnNaN",
     "Tracker",
     "WandbTracker",
+    "add_lora",
+    "averaged_weights",
     "embed",
     "epoch_of",
     "first_output",
     "idle_patterns",
     "inference",
     "is_chief",
+    "is_of_lora",
+    "layer_wise_multipliers",
+    "merged_lora",
+    "restart_averages",
     "with_learning_rate_multipliers",
     "with_weight_decay_exclusions",
 ]

@@ -8,17 +8,20 @@ import keras
 import numpy as np
 
 from gsp_tf._files import replacing
-from gsp_tf._typing import PathLike
+from gsp_tf._typing import PathLike, Relation
 from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.training.averages import averaged_weights
 from gsp_tf.training.distribute import broadcast_from_chief, is_chief, strategy_of
 from gsp_tf.training.embedding import Batches, embed, inference, labelled_batches
+from gsp_tf.training.low_rank import merged_lora
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):
     """Embeds a data set at the end of every epoch and adds its retrieval metrics to the logs.
 
     MAP@R, R-precision, P@1 and Recall@K (Musgrave et al. 2020) appear as `val_map_at_r` and so on.
-    Callbacks that come later in the list can use them. With several workers, each embeds the whole
+    Callbacks that come later in the list can use them. If the optimizer keeps moving averages of
+    the weights (`use_ema`), these are evaluated. With several workers, each embeds the whole
     data set, and all log the metrics of the first.
 
     Args:
@@ -28,6 +31,9 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         metric: distance between embeddings.
         prefix: prefix of the metric names.
         references: images to search, in the same form as `dataset`; `None` searches `dataset`.
+        relation: for data sets of label vectors `(B, C)`, such as multi-hot tags, what makes two
+            images belong together: "any", "jaccard" or "cosine", as in `retrieval_metrics`.
+        relation_threshold: as in `retrieval_metrics`.
 
     Raises:
         ValueError: if the data set is an array without labels.
@@ -54,12 +60,16 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         metric: Literal["euclidean", "cosine"] = "euclidean",
         prefix: str = "val_",
         references: Batches | None = None,
+        relation: Relation = "equal",
+        relation_threshold: float = 0.0,
     ):
         super().__init__()
         self.dataset = labelled_batches(dataset)
         self.recall_at = tuple(recall_at)
         self.metric = metric
         self.prefix = prefix
+        self.relation = relation
+        self.relation_threshold = relation_threshold
         self.references = None if references is None else labelled_batches(references)
         self._embedder = None
 
@@ -81,7 +91,11 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             embeddings, labels = embed(self._forward, dataset)
             is_finite = is_finite and np.isfinite(embeddings).all()
             arrays += np.nan_to_num(embeddings, posinf=0, neginf=0), labels
-        metrics = retrieval_metrics(*arrays, recall_at=self.recall_at, metric=self.metric)
+        if self.references is None:
+            arrays += None, None
+        metrics = retrieval_metrics(
+            *arrays, self.recall_at, self.metric, self.relation, self.relation_threshold
+        )
         names = [name for name in metrics if name not in ("num_queries", "num_skipped")]
         values = [float(metrics[name]) if is_finite else 0.0 for name in names]
         values = broadcast_from_chief(strategy_of(self.model), values)
@@ -91,7 +105,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if logs is not None:
-            logs.update(self.evaluate())
+            with averaged_weights(self.model):
+                logs.update(self.evaluate())
 
 
 class SaveBest(keras.callbacks.Callback):
@@ -101,7 +116,8 @@ class SaveBest(keras.callbacks.Callback):
     in the list. The file is therefore never ahead of the checkpoint before training ends, and a run
     that continues from the checkpoint saves the model again. The file is written under a temporary
     name and then renamed. It is never half-written: if the run fails, it holds the last good
-    weights.
+    weights. These are the moving averages if the optimizer keeps them (`use_ema`), and the sums of
+    kernels and low-rank matrices (`merged_lora`).
 
     Args:
         path: file to write; ends in ".keras".
@@ -127,7 +143,11 @@ class SaveBest(keras.callbacks.Callback):
     def save(self) -> None:
         """Write the current model; only the first worker writes."""
         if is_chief(self.model):
-            with replacing(self.path) as temporary:
+            with (
+                replacing(self.path) as temporary,
+                averaged_weights(self.model),
+                merged_lora(self.model),
+            ):
                 self.model.save(temporary)
         self._is_due = False
 

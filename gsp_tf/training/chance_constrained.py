@@ -9,6 +9,7 @@ from keras import ops
 
 from gsp_tf.losses import ProxyPairsLoss, is_pair_loss
 from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
+from gsp_tf.training.averages import averaged_weights, restart_averages
 from gsp_tf.training.distribute import broadcast_from_chief, scope_of, strategy_of
 from gsp_tf.training.embedding import Batches, inference
 from gsp_tf.training.metric_learner import MetricLearner
@@ -225,7 +226,8 @@ class _Alternation(keras.callbacks.Callback):
             )
         if logs[monitor] > self.value:
             self.value = logs[monitor]
-            self.solution = self._weights()
+            with averaged_weights(self.model):
+                self.solution = self._weights()
             self.waited = 0
         else:
             self.waited += 1
@@ -278,6 +280,7 @@ class _Alternation(keras.callbacks.Callback):
         proxies = np.take_along_axis(candidates, chosen[:, :, None], axis=1)
         proxies = broadcast_from_chief(strategy_of(self.model), proxies)
         self.model.embedding_loss.proxies.assign(proxies.reshape(-1, dim))
+        restart_averages(self.model)
         self.radii = {
             "covering_radius_before": _radius(candidates, centers),
             "covering_radius_after": _radius(candidates, proxies),
@@ -291,6 +294,7 @@ class _Alternation(keras.callbacks.Callback):
         if weights is not None:
             self.model.embedder.set_weights(weights[:-1])
             self.model.embedding_loss.proxies.assign(weights[-1])
+            restart_averages(self.model)
 
 
 def _radius(points, centers):

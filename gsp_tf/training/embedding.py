@@ -22,10 +22,11 @@ def embed(
         embedder: model from images to embeddings `(B, D)`, its first output; or the result of
             `inference(embedder)`, which is traced once for many data sets.
         dataset: finite batches of `(images (B, H, W, C), labels (B,))`, or a pair of arrays: images
-            `(N, H, W, C)` and labels `(N,)`.
+            `(N, H, W, C)` and labels `(N,)`. Label vectors have two axes, such as multi-hot tags.
 
     Returns:
-        Embeddings, a float32 array `(N, D)`, and labels, an integer array `(N,)`.
+        Embeddings, a float32 array `(N, D)`, and labels, an integer array `(N,)`, or label vectors
+        as they came.
 
     Raises:
         ValueError: if the data set is empty, or an array without labels.
@@ -43,7 +44,9 @@ def embed(
     embeddings, labels = [], []
     for images, batch_labels in labelled_batches(dataset):
         embeddings.append(ops.convert_to_numpy(forward(images)))
-        labels.append(np.asarray(batch_labels).reshape(-1))
+        batch_labels = np.asarray(batch_labels)
+        is_column = batch_labels.ndim != 2 or batch_labels.shape[1] == 1
+        labels.append(batch_labels.reshape(-1) if is_column else batch_labels)
     if not embeddings:
         raise ValueError("embed received a data set without any batch.")
     return np.concatenate(embeddings).astype("float32"), np.concatenate(labels)
@@ -53,7 +56,7 @@ def labelled_batches(dataset: Batches) -> Batches:
     """The data set, or batches of a pair of arrays; raises for an array without labels."""
     if isinstance(dataset, tuple) and len(dataset) == 2 and hasattr(dataset[0], "__array__"):
         images, labels = dataset[0], np.asarray(dataset[1])
-        if labels.dtype.kind not in "iu":
+        if labels.dtype.kind not in "iu" and labels.ndim < 2:
             raise TypeError(
                 f"labels must be integers; received dtype {labels.dtype}. Number the classes with "
                 "np.unique(labels, return_inverse=True)[1]."

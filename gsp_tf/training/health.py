@@ -9,7 +9,13 @@ from keras import ops, tree
 
 from gsp_tf._backend import compiled, value_and_gradient
 from gsp_tf.evaluation import embedding_spread
-from gsp_tf.losses import CrossBatchMemory, PartialFC, ProxyPairsLoss, is_pair_loss
+from gsp_tf.losses import (
+    CrossBatchMemory,
+    PartialFC,
+    ProxyPairsLoss,
+    SemiSupervisedLoss,
+    is_pair_loss,
+)
 from gsp_tf.training._kept_batch import keep_batches, release_batches
 from gsp_tf.training.metric_learner import first_output, loss_value
 
@@ -72,7 +78,8 @@ class HealthCheck(keras.callbacks.Callback):
 
     A check embeds up to 128 images of the last batch, up to 8 of a class, in training mode. It
     changes no weight, statistic or random number. It looks at the first output and its loss. With a
-    `CrossBatchMemory` it looks at the pairs of the batch. With several replicas, and with
+    `CrossBatchMemory` it looks at the pairs of the batch, and with a `SemiSupervisedLoss` at the
+    images with a class and their loss. With several replicas, and with
     `steps_per_execution` above 1, it makes no checks.
 
     Args:
@@ -126,6 +133,12 @@ class HealthCheck(keras.callbacks.Callback):
             raise ValueError(
                 f"HealthCheck is for a MetricLearner, received a {type(self.model).__name__}."
             )
+        loss = getattr(self.model, "embedding_loss", None)
+        if self.every and getattr(loss, "relation", "equal") != "equal":
+            raise ValueError(
+                "HealthCheck counts the images of each class, received a loss with "
+                f"relation={loss.relation!r}."
+            )
         self._kept = keep_batches(self.model) if self.every else None
         if self._kept is not None:
             self._forward = _forward_of(self.model.embedder)
@@ -171,7 +184,11 @@ class HealthCheck(keras.callbacks.Callback):
 
     def _check(self):
         images, labels, _ = self._kept.unpacked()
-        labels = ops.convert_to_numpy(labels).reshape(-1)
+        labels = ops.convert_to_numpy(labels)
+        if isinstance(self.model.embedding_loss, SemiSupervisedLoss):
+            rows = np.flatnonzero(labels[:, 0] >= 0)
+            images, labels = _taken(images, rows), labels[rows, 0]
+        labels = labels.reshape(-1)
         self.measures = {**self._measured_updates(), **self._measured(images, labels)}
         scale = getattr(self.model.optimizer, "dynamic_scale", None)
         if scale is not None:
@@ -202,15 +219,12 @@ class HealthCheck(keras.callbacks.Callback):
         """Measures of the embeddings of a part of the batch, empty if they are not finite."""
         rows = _rows_of_classes(labels)
         labels = labels[rows]
-        images = tree.map_structure(
-            lambda x: ops.take(ops.convert_to_tensor(x), rows, axis=0), images
-        )
-        outputs = first_output(self._forward(images))
+        outputs = first_output(self._forward(_taken(images, rows)))
         points = ops.cast(ops.stop_gradient(outputs), "float32")
         vectors = ops.convert_to_numpy(points).reshape(len(rows), -1)
         if not np.isfinite(vectors).all():
             return {}
-        loss = self.model.embedding_loss
+        loss = _loss_of_classes(self.model)
         training = isinstance(loss, PartialFC)  # all its classes may need too much memory
 
         def loss_of(x):
@@ -247,7 +261,7 @@ class HealthCheck(keras.callbacks.Callback):
 
 def _findings(model, labels, now, every):
     """Names of what a check sees."""
-    loss, found = model.embedding_loss, []
+    loss, found = _loss_of_classes(model), []
     _, counts = np.unique(labels, return_counts=True)
     if len(counts) == 1:
         found.append("one_class")
@@ -272,6 +286,18 @@ def _findings(model, labels, now, every):
     if now.get("embedder_update", 0.0) > 0.3 or now.get("embedder_growth", 0.0) > 20:
         found.append("high_learning_rate")
     return found
+
+
+def _loss_of_classes(model):
+    """The loss of the first output, or of the images of it that have a class."""
+    loss = model.embedding_loss
+    return loss.loss if isinstance(loss, SemiSupervisedLoss) else loss
+
+
+def _taken(images, rows):
+    """Rows of images, or of each part of them."""
+    rows = np.asarray(rows, "int32")
+    return tree.map_structure(lambda x: ops.take(ops.convert_to_tensor(x), rows, axis=0), images)
 
 
 def _rows_of_classes(labels):

@@ -263,7 +263,7 @@ class MetricLearner(DistributedModel, keras.Model):
 
 
 def _checked_losses(losses):
-    """The losses by name; raises if a name cannot be used in logs."""
+    """The losses by name; raises if a name cannot be used in logs, or a loss in training."""
     for name in losses:
         if not isinstance(name, str) or not name or name == "regularizers":
             raise ValueError(
@@ -272,6 +272,9 @@ def _checked_losses(losses):
             )
     if next(iter(losses.values()), None) is None:
         raise ValueError(f"The first output, the embeddings, needs a loss, received {losses}.")
+    for name, loss in losses.items():
+        if getattr(loss, "reduction", None) == "none":
+            raise ValueError(f"The loss {name!r} must give one number, received reduction='none'.")
     return losses
 
 

@@ -9,6 +9,7 @@ from numbers import Real
 import keras
 
 from gsp_tf._keras import FactoredRates, serialized_optimizer, steps_by_variable
+from gsp_tf._refusals import check_patterns
 
 
 def with_learning_rate_multipliers(
@@ -90,6 +91,41 @@ def with_weight_decay_exclusions(
     return _with_path_rules(optimizer, weight_decay_exclusions=list(patterns))
 
 
+def layer_wise_multipliers(model: keras.Model, lowest: float) -> dict[str, float]:
+    """Multipliers of the learning rate that rise from layer to layer, for fine-tuning.
+
+    Of n layers with trainable weights of their own, layer i (from 0, in the order of the model) has
+    the multiplier `lowest ** (1 - i / n)`. The first has `lowest`, and a layer above the last would
+    have 1. This is layer-wise decay of the learning rate (Howard and Ruder, "Universal Language
+    Model Fine-tuning for Text Classification", ACL 2018, section 3.2) with the ratio
+    `lowest ** (1 / n)`.
+
+    Args:
+        model: the pretrained part of an embedder, built.
+        lowest: multiplier of the first layer, above 0 and at most 1.
+
+    Returns:
+        dict from patterns to factors for `with_learning_rate_multipliers`.
+
+    Raises:
+        ValueError: if `lowest` is out of range.
+
+    Example:
+        >>> import keras
+        >>> first, second = (keras.layers.Dense(2, name=name) for name in ("first", "second"))
+        >>> inputs = keras.Input((3,))
+        >>> layer_wise_multipliers(keras.Model(inputs, second(first(inputs))), lowest=0.25)
+        {'(^|/)first/[^/]+$': 0.25, '(^|/)second/[^/]+$': 0.5}
+    """
+    if not 0 < lowest <= 1:
+        raise ValueError(f"lowest must be above 0 and at most 1, received {lowest}.")
+    paths = list(dict.fromkeys(_path(v).rpartition("/")[0] for v in model.trainable_variables))
+    return {
+        f"(^|/){re.escape(path)}/[^/]+$": lowest ** (1 - i / len(paths))
+        for i, path in enumerate(paths)
+    }
+
+
 def idle_patterns(patterns: Iterable[str], variables: Sequence[keras.Variable]) -> list[str]:
     """The patterns that match the path of no variable.
 
@@ -160,8 +196,7 @@ def _class_with_rules(optimizer_class):
 
 def _with_path_rules(optimizer, **rules):
     """The optimizer with the given attributes of `_PathRules`, which replace earlier ones."""
-    for pattern in [pattern for patterns in rules.values() for pattern in patterns]:
-        _check_pattern(pattern)
+    check_patterns(pattern for patterns in rules.values() for pattern in patterns)
     optimizer = keras.optimizers.get(optimizer)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         _with_path_rules(optimizer.inner_optimizer, **rules)
@@ -182,15 +217,6 @@ def _with_path_rules(optimizer, **rules):
     for name, rule in rules.items():
         setattr(optimizer, name, rule)
     return optimizer
-
-
-def _check_pattern(pattern):
-    try:
-        re.compile(pattern)
-    except (re.error, TypeError) as error:
-        raise ValueError(
-            f"A pattern must be a regular expression, received {pattern!r}: {error}."
-        ) from error
 
 
 def _first_match(patterns, variable):

@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf.training.distribute import divide_by_replicas
+from gsp_tf.training.low_rank import is_of_lora
 from gsp_tf.training.metric_learner import MetricLearner
 
 
@@ -47,6 +48,15 @@ class ProjectionLearner(MetricLearner):
             )
             for i, variable in enumerate(self.embedder.trainable_variables)
         ]
+
+    def save_own_variables(self, store):
+        # A saved embedder has no low-rank matrices, so that θ* would be of weights it lacks.
+        if not any(is_of_lora(variable) for variable in self.embedder.trainable_variables):
+            super().save_own_variables(store)
+
+    def load_own_variables(self, store):
+        if store.keys():
+            super().load_own_variables(store)
 
     def project_from_here(self, projection_weight: float):
         """Set θ* to the embedder's current weights and λ to `projection_weight`."""

@@ -6,7 +6,12 @@ from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
     from gsp_tf.visual.curves import display_name, training_curves
-    from gsp_tf.visual.galleries import group_gallery, neighbour_gallery, strongest_images
+    from gsp_tf.visual.galleries import (
+        group_gallery,
+        neighbour_gallery,
+        strongest_images,
+        view_gallery,
+    )
     from gsp_tf.visual.gallery_page import GallerySection, Picture, write_gallery_page
     from gsp_tf.visual.index_figure import IndexPoint, index_curve
     from gsp_tf.visual.matches import draw_matches
@@ -95,6 +100,7 @@ __all__ = [
     "training_curves",
     "transparent_figure",
     "value_text",
+    "view_gallery",
     "weight_spread",
     "write_gallery_page",
     "write_report",

@@ -64,6 +64,51 @@ def neighbour_gallery(
     return figure
 
 
+def view_gallery(images: np.ndarray, views: np.ndarray) -> Figure:
+    """Draws each image to the left of views of it, as training sees them.
+
+    Args:
+        images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`.
+        views: uint8 `(N * V, H, W, channels)`, V views of the first image, then of the second, and
+            so on.
+
+    Returns:
+        Figure of N rows.
+
+    Raises:
+        ValueError: if there are not as many views of each image.
+
+    Example:
+        >>> images = np.zeros((2, 8, 8, 1), np.uint8)
+        >>> figure = view_gallery(images, np.repeat(images, 3, axis=0))
+        >>> len(figure.axes[0].images)
+        8
+    """
+    count, rest = divmod(len(views), len(images))
+    if rest or not count:
+        raise ValueError(
+            f"there must be as many views of each of the {len(images)} images; received "
+            f"{len(views)} views."
+        )
+    margin, first_column, pitch, row_pitch = 0.03, 1.3, 1.05, 1.05
+    width, height = first_column + count * pitch, 0.25 + len(images) * row_pitch
+    figure, axes = blank_axes(width * _CELL_INCHES, height * _CELL_INCHES)
+    figure.set_facecolor("white")
+    for left, title in ((margin, "image"), (first_column, "what training sees")):
+        axes.text(left, 0.2, title, color=INK, fontsize=8, ha="left", va="bottom")
+    for row, image in enumerate(images):
+        top = 0.25 + row * row_pitch
+        of_row = views[row * count : (row + 1) * count]
+        lefts = [margin, *(first_column + column * pitch for column in range(count))]
+        for left, shown in zip(lefts, (image, *of_row), strict=True):
+            picture = thumbnail(shown, _PIXELS)
+            x, y, breadth, tall = fitted(left, top, picture)
+            extent = x, x + breadth, y + tall, y
+            axes.imshow(picture, extent=extent, aspect="auto", interpolation="none")
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    return figure
+
+
 def _draw_framed(axes, left, top, image, caption, color, line, width):
     """Fits an image into the unit square at (left, top), with a frame and a caption below it."""
     picture = thumbnail(image, _PIXELS)

@@ -145,17 +145,18 @@ def _metrics_table(runs):
     shares = [key for key in keys if is_share(key)]
     others = [key for key in keys if key not in shares and key not in _COUNTS]
     columns = [*shares, *others, *(key for key in _COUNTS if key in keys)]
+    measured = _baselines(runs) + [(run.name, run.metrics, run.intervals) for run in runs]
     rows = []
-    for run in runs:
+    for name, metrics, intervals in measured:
         cells = []
         for key in columns:
-            best = max(other.metrics.get(key, -np.inf) for other in runs)
-            text = _shown(key, run.metrics.get(key))
-            is_best = len(runs) > 1 and key in shares and text == _shown(key, best)
-            ends = run.intervals.get(key)
+            best = max(other.get(key, -np.inf) for _, other, _ in measured)
+            text = _shown(key, metrics.get(key))
+            is_best = len(measured) > 1 and key in shares and text == _shown(key, best)
+            ends = intervals.get(key)
             interval = "" if ends is None else "–".join(_shown(key, end) for end in ends)
             cells.append((text, is_best, interval))
-        rows.append((run.name, cells))
+        rows.append((name, cells))
     return {
         "columns": [_COUNTS.get(key, display_name(key)) for key in columns],
         "rows": rows,
@@ -163,6 +164,16 @@ def _metrics_table(runs):
         "intervals": any(run.intervals for run in runs),
         "skipped": any(run.metrics.get("num_skipped") for run in runs),
     }
+
+
+def _baselines(runs):
+    """Name, metrics and intervals of the baselines of all runs, equal ones once."""
+    found = []
+    for run in runs:
+        for name, measured in run.baselines.items():
+            if not any(measured == (metrics, ends) for _, metrics, ends in found):
+                found.append((name, *measured))
+    return found
 
 
 def _shown(key, value):

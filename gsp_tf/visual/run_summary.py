@@ -32,6 +32,8 @@ class RunSummary:
         notes: warnings for readers of the results, such as an interruption.
         intervals: ends of the intervals of metrics, by name.
         by_dim: metrics of prefixes of the embeddings, by their dimension.
+        baselines: metrics, and ends of their intervals, of what the run is compared with on the
+            same images, such as the network before training, by name.
 
     Raises:
         ValueError: if the arrays do not fit together or a label has no name.
@@ -58,6 +60,9 @@ class RunSummary:
     notes: list[str] = field(default_factory=list)
     intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)
     by_dim: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    baselines: Mapping[str, tuple[Mapping[str, float], Mapping[str, Sequence[float]]]] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self):
         count = len(self.images)

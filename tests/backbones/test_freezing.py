@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from gsp_tf import backbones
-from gsp_tf.backbones import freeze_batch_normalization
+from gsp_tf.backbones import freeze_batch_normalization, freeze_layers
 from gsp_tf.layers import FrozenBatchNormalization
 
 
@@ -122,3 +122,20 @@ def test_a_model_without_batch_normalisation_is_copied():
     copy = freeze_batch_normalization(model)
     np.testing.assert_array_equal(copy(np.eye(4)), model(np.eye(4)))
     assert len(copy.trainable_weights) == 2
+
+
+def test_layers_are_frozen_by_their_paths(images):
+    keras.backend.clear_session()  # the names of layers count from the first
+    network = backbones.create("conv4", (16, 16, 1))
+    freeze_layers(network, ["conv2d", "normalization(_1)?$"])
+    network.compile("sgd", loss="mse", run_eagerly=True)
+    before = {w.path: w.numpy() for w in network.weights}
+    shape = (len(images), *network.output_shape[1:])
+    network.train_on_batch(images, np.ones(shape))
+    moved = {w.path for w in network.weights if not np.array_equal(w, before[w.path])}
+    last = normalizations(network)[2:]
+    assert moved == {weight.path for layer in last for weight in layer.weights}
+    with pytest.raises(ValueError, match=r"patterns \['stem'\] match none of the layers .*conv2d"):
+        freeze_layers(network, ["stem"])
+    with pytest.raises(ValueError, match="regular expression, received '\\('"):
+        freeze_layers(network, ["("])

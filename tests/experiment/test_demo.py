@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from own_model import write_folder
+from own_model import register_pretrained, write_folder
 from runs import run_command
 
 from gsp_tf import backbones
@@ -14,24 +14,13 @@ from gsp_tf.experiment import Run, demo
 def network(tmp_path, monkeypatch):
     """A small network with "ImageNet weights" replaces EfficientNet-Lite0; epochs have one step."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
-    monkeypatch.setattr(backbones.registry, "_BUILDERS", dict(backbones.registry._BUILDERS))
+    register_pretrained(monkeypatch, tmp_path, "small")
     monkeypatch.setattr(demo, "_NETWORK", "small")
-
-    @backbones.register("small", pretrained=["imagenet"], weights_file=lambda side: "small.h5")
-    def small(input_shape, weights=None):
-        images = keras.Input(input_shape)
-        x = keras.layers.AveragePooling2D(16)(keras.layers.Rescaling(1 / 255)(images))
-        x = keras.layers.Conv2D(8, 1, kernel_initializer=keras.initializers.Orthogonal(seed=0))(x)
-        return keras.Model(images, keras.layers.BatchNormalization()(x), name="small")
 
     fit = keras.Model.fit
     monkeypatch.setattr(
         keras.Model, "fit", lambda *args, **options: fit(*args, **options | {"steps_per_epoch": 1})
     )
-    file = backbones.weights_path("small", 128)
-    file.parent.mkdir(parents=True)
-    file.touch()
 
 
 def test_the_untrained_network_comes_first(network, tmp_path, capsys, without_tracing):

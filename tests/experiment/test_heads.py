@@ -34,14 +34,14 @@ GROUPED = {
     "miner": ClassRecipe("distance_weighted"),
     "loss_wrapper": ClassRecipe("grouped"),
 }
+KEYS = {"key_dim": 4}
 BRANCHES = {"num_prototypes": [4, 3], "hidden_dim": 5}
 
 
 def recipe(dim=12, **sections):
     return Recipe(
         data=DataRecipe(image_size=16),
-        backbone=BackboneRecipe("conv4"),
-        **{"embedding": EmbeddingRecipe(dim), **sections},
+        **{"backbone": BackboneRecipe("conv4"), "embedding": EmbeddingRecipe(dim), **sections},
     )
 
 
@@ -83,6 +83,39 @@ def test_every_pooling_can_train(name):
     if weights is not None:
         assert weights.shape == (8, 4, 4, 1)
         np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("position", ["before_pooling", "after_pooling"])
+@pytest.mark.parametrize("kind", ["linear", "mlp", None])
+def test_an_embedding_without_a_dimension_starts_as_the_mean_of_the_features(kind, position):
+    chosen = recipe(embedding=EmbeddingRecipe(None, position, kind), pooling=ClassRecipe("gap"))
+    embedder = one_step(chosen)[0].embedder
+    local = keras.ops.convert_to_numpy(embedder.get_layer("conv4")(batch()[0]))
+    expected = local.mean((1, 2))
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedder(batch()[0]), expected, atol=1e-5)
+    sizes = {"linear": 1, "mlp": 2, None: 0}
+    own = [weight.path for weight in embedder.weights if "embedding" in weight.path]
+    assert len([path for path in own if "kernel" in path]) == sizes[kind]
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(embedder))
+    assert again.output_shape == (None, 64)
+
+
+def test_a_perceptron_maps_to_any_dimension():
+    learner, _ = one_step(recipe(embedding=EmbeddingRecipe(5, "after_pooling", "mlp")))
+    assert learner.embedder.output_shape == (None, 5)
+
+
+def test_a_whole_network_is_frozen():
+    chosen = recipe(backbone=BackboneRecipe("conv4", frozen_to="network"))
+    frozen, free = (build_learner(of, 4, 1) for of in (chosen, recipe()))
+    paths = {weight.path for weight in frozen.embedder.trainable_weights}
+    assert paths == {"embedding/kernel", "pooling/prototypes"}
+    frozen.embedder.set_weights(free.embedder.get_weights())
+    np.testing.assert_allclose(frozen(batch()[0]), free(batch()[0]), atol=1e-6)
+    two = ClassRecipe("global_local", KEYS)
+    with pytest.raises(ValueError, match="there are block_1, block_2, received 'network'"):
+        build_learner(replace(chosen, head=two, loss=ClassRecipe("hybrid")), 4, 1)
 
 
 @pytest.mark.parametrize("name", WIDE)
@@ -207,6 +240,28 @@ def test_the_two_heads_train_without_attention():
         (
             {"head": ClassRecipe("dense_branches", {"num_prototypes": [4, 4]})},
             "head.num_prototypes is not an argument of dense_branches; there are consist",
+        ),
+        (
+            {"embedding": EmbeddingRecipe(None), "head": ClassRecipe("global_local", KEYS)},
+            "embedding.dim must be a number with head.name=global_local, received null",
+        ),
+        (
+            {"embedding": EmbeddingRecipe(8, map="mlp"), "head": ClassRecipe("global_local", KEYS)},
+            "embedding.map must be linear with head.name=global_local, received mlp",
+        ),
+        (
+            {
+                "embedding": EmbeddingRecipe(None),
+                "loss_wrapper": ClassRecipe("matryoshka", {"dims": [4, 8]}),
+            },
+            "embedding.dim must be a number with loss_wrapper.name=matryoshka, received null",
+        ),
+        (
+            {
+                "embedding": EmbeddingRecipe(None),
+                "backbone": BackboneRecipe("dinov2_small", tokens="both"),
+            },
+            "backbone.tokens must be patch or class without a linear map to a number",
         ),
         ({"pooling": ClassRecipe("weldon", {"k": 5})}, "there are k_max, k_min"),
         ({"pooling": ClassRecipe("gap", {"num_prototypes": 3})}, "gap, which takes none"),

@@ -9,7 +9,8 @@ from gsp_tf.experiment._losses import build_loss
 from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, load_recipe, recipe_text, resolved
 
 TWO_VIEWS = DataRecipe(images_per_class=2)
-OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face", "vicreg"}
+OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face"}
+NEEDED = {"vicreg": {"normalize": True}, "weighted_sum": {"terms": [{"name": "triplet"}]}}
 
 
 def loss_of(num_classes=4, **sections):
@@ -17,26 +18,36 @@ def loss_of(num_classes=4, **sections):
 
 
 def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
-    bases = {"PairLoss", "ProxyLoss", "LossLayer", "TwoViewLoss", "Miner", "Pairs"}
-    others = bases | {"ZeroShotLoss", "GroupDiversityLoss", "ProxyPairsLoss"}
+    bases = {"PairLoss", "ProxyLoss", "LossLayer", "TwoViewLoss", "Miner", "TripletMiner", "Pairs"}
+    others = bases | {"ZeroShotLoss", "GroupDiversityLoss", "ProxyPairsLoss", "SemiSupervisedLoss"}
     public = {
         name
         for name in losses.__all__
-        if name not in others and inspect.isclass(getattr(losses, name))
+        if name not in others
+        and not name.endswith("Regularizer")
+        and inspect.isclass(getattr(losses, name))
     }
     sections = ("loss", "miner", "loss_wrapper")
     assert {named(part, name).__name__ for part in sections for name in NAMES[part]} == public
 
 
+def test_a_recipe_gives_a_loss_its_distance_and_reduction():
+    given = {"distance": "lp", "p": 1.0, "reduction": "sum", "thresholds": [None, 2.0]}
+    loss = loss_of(loss=ClassRecipe("contrastive", {**given, "class_weights": [1.0, 2.0]}))
+    labels, embeddings = np.arange(8) % 2, np.random.default_rng(0).normal(size=(8, 5))
+    expected = losses.ContrastiveLoss(**given, class_weights=[1, 2])(labels, embeddings)
+    assert float(loss(labels, embeddings)) == float(expected) != 0
+
+
 @pytest.mark.parametrize("name", sorted(NAMES["loss"].keys() - OF_LENGTHS))
 def test_every_loss_is_built_with_its_defaults(name):
-    needed = {"terms": [{"name": "triplet"}]} if name == "weighted_sum" else {}
+    needed = NEEDED.get(name, {})
     loss = loss_of(loss=ClassRecipe(name, needed), data=TWO_VIEWS)
     value = float(loss(np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))))
     assert type(loss) is named("loss", name) and np.isfinite(value)
     recipe = Recipe(loss=ClassRecipe(name, needed), data=TWO_VIEWS)
     completed = dict(resolved(recipe).loss.arguments)
-    for key in needed and ("terms", "term_weights"):
+    for key in ("terms", "term_weights") if name == "weighted_sum" else ():
         del completed[key]
     assert {key: loss.get_config()[key] for key in completed} == completed
 
@@ -161,6 +172,10 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
             "MatryoshkaLoss takes a pair loss such as",
         ),
         (
+            {"loss": ("vicreg", {})},
+            "loss.normalize must be true with loss.name=vicreg, because the embeddings of a recipe",
+        ),
+        (
             {"loss": ("sim_siam", {})},
             "data.images_per_class must be 2 with loss.name=sim_siam, which .*, received 4",
         ),
@@ -172,6 +187,8 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
             {"loss": ("proxy_nca", {}), "miner": ("multi_similarity", {})},
             "miner.name=multi_similarity chooses pairs, and loss.name=proxy_nca is not",
         ),
+        ({"loss": ("circle", {"reduction": "none"})}, "loss.reduction=none gives no single number"),
+        ({"loss": ("circle", {"distance": "cosine"})}, "loss.distance is not an argument of circl"),
     ],
 )
 def test_what_does_not_fit_is_refused(sections, message):

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gsp_tf._names import NAMES
 from gsp_tf.experiment import build_learner
 from gsp_tf.experiment._optimizer import (
     build_optimizer,
@@ -10,6 +11,7 @@ from gsp_tf.experiment._optimizer import (
     plateau_callbacks,
 )
 from gsp_tf.recipe import BackboneRecipe, Recipe, ScheduleRecipe, TrainingRecipe
+from gsp_tf.training import Checkpoint, epoch_of
 
 
 def rates(recipe, epochs):
@@ -76,6 +78,100 @@ def test_plateau(minimum, smallest):
     assert (callback.monitor, callback.mode) == ("score", "max")
     assert (callback.factor, callback.patience, callback.cooldown) == (0.5, 3, 4)
     assert abs(callback.min_delta) == 0.2 and callback.min_lr == smallest
+
+
+@pytest.mark.parametrize("name", NAMES["optimizer"])
+def test_every_optimizer_of_the_list_takes_the_fields(name):
+    recipe = TrainingRecipe(
+        optimizer=name,
+        weight_decay=0.2,
+        ema_momentum=0.0 if name == "schedule_free_adamw" else 0.9,
+        gradient_accumulation_steps=2,
+    )
+    found = build_optimizer(recipe)
+    assert type(found).__name__.lower() == name.replace("_", "")
+    assert (found.weight_decay, found.gradient_accumulation_steps) == (0.2, 2)
+    assert found.use_ema == (name != "schedule_free_adamw")
+    if found.use_ema:
+        assert found.ema_momentum == 0.9
+    assert not build_warmup_optimizer(recipe, []).use_ema  # the averages begin after it
+    plain = build_optimizer(TrainingRecipe(optimizer="muon"))
+    assert plain.weight_decay is plain.adam_weight_decay is None
+
+
+@pytest.mark.parametrize("name", NAMES["optimizer"])
+def test_every_optimizer_continues_after_a_stop(name, tmp_path):
+    """Its state is in the checkpoint; a factor of 0 holds weights, and the others move."""
+    recipe = TrainingRecipe(
+        optimizer=name,
+        learning_rate=0.01,
+        learning_rate_multipliers={"held": 0.0},
+        weight_decay=0.1,
+        ema_momentum=0.0 if name == "schedule_free_adamw" else 0.5,
+        gradient_accumulation_steps=2,
+    )
+    points = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")
+
+    def fitted(seed, callbacks=(), first_epoch=0, epochs=3):
+        keras.utils.set_random_seed(seed)
+        layers = [keras.layers.Dense(4, name="held"), keras.layers.Dense(4, name="moving")]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        model.compile(build_optimizer(recipe), "mse", run_eagerly=True)
+        model.optimizer.build(model.trainable_variables)
+        before = [variable.numpy() for variable in model.variables]
+        options = {"batch_size": 2, "shuffle": False, "callbacks": list(callbacks), "verbose": 0}
+        model.fit(points, points, initial_epoch=first_epoch, epochs=epochs, **options)
+        return before, model
+
+    before, whole = fitted(seed=0)
+    moved = [not np.array_equal(b, v) for b, v in zip(before, whole.variables, strict=True)]
+    assert moved[:4] == [False, False, True, True]
+    path = tmp_path / "state.npz"
+    fitted(seed=0, callbacks=[Checkpoint(path)], epochs=2)
+    start = epoch_of(path)
+    _, resumed = fitted(seed=9, callbacks=[Checkpoint(path, resume=True)], first_epoch=start)
+    for ours, theirs in zip(resumed.variables, whole.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_arguments_of_an_optimizer():
+    recipe = TrainingRecipe(optimizer="sgd", optimizer_arguments={"nesterov": True})
+    assert (build_optimizer(recipe).momentum, build_optimizer(recipe).nesterov) == (0.9, True)
+    recipe = TrainingRecipe(optimizer="sgd", optimizer_arguments={"momentum": 0.0})
+    assert build_optimizer(recipe).momentum == 0.0
+
+
+@pytest.mark.parametrize(("name", "late"), [("constant", [0.8, 0.8]), ("cosine", [0.4, 0.0])])
+def test_the_rate_rises_after_the_warmup_epochs(name, late):
+    recipe = TrainingRecipe(
+        epochs=3,
+        warmup_epochs=1,
+        steps_per_epoch=10,
+        learning_rate=0.8,
+        warmup_steps=4,
+        schedule=ScheduleRecipe(name),
+    )
+    optimizer, rates = build_optimizer(recipe), []
+    for step in (0, 1, 2, 4, 12, 20):
+        optimizer.iterations.assign(step)
+        rates.append(float(optimizer.learning_rate))
+    assert rates == pytest.approx([0.0, 0.2, 0.4, 0.8, *late], abs=1e-6)
+    assert float(build_warmup_optimizer(recipe, []).learning_rate) == pytest.approx(0.8)
+
+
+def test_layers_of_the_backbone_have_falling_rates():
+    training = TrainingRecipe(
+        lowest_layer_multiplier=0.16, learning_rate_multipliers={"conv2d_3/": 7.0, "proxies": 3.0}
+    )
+    keras.backend.clear_session()
+    recipe = Recipe(backbone=BackboneRecipe("conv4", freeze=["normalization"]), training=training)
+    learner = build_learner(recipe, num_classes=3, channels=1)
+    paths = [variable.path for variable in learner.trainable_variables]
+    factors = dict(zip(paths, learner.optimizer._factors, strict=True))
+    found = [factor for path, factor in factors.items() if path.startswith("conv2d")]
+    assert found == pytest.approx([0.16 ** (1 - i / 4) for i in range(3)] + [7.0])
+    assert factors[learner.embedding_loss.proxies.path] == 3.0
+    assert factors["embedding/kernel"] == 1.0
 
 
 def test_loss_scaling_goes_around_the_rules():

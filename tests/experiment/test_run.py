@@ -260,7 +260,10 @@ def test_collages_of_a_folder(digits, trained, tmp_path):
             ["--data.collage.grid", "-1"],
             "data.collage.grid must be an integer of 0 or more, received -1",
         ),
-        (["--training.epochs", "0"], "training.epochs must be an integer of 1 or more, received 0"),
+        (
+            ["--training.epochs", "-1"],
+            "training.epochs must be an integer of 0 or more, received -1",
+        ),
         (
             ["--training.steps_per_epoch", "0"],
             "training.steps_per_epoch must be an integer of 1 or more",
@@ -270,7 +273,10 @@ def test_collages_of_a_folder(digits, trained, tmp_path):
             "training.learning_rate must be a number above 0 and finite",
         ),
         (["--training.schedule.name", "linear"], "training.schedule.name"),
-        (["--embedding.dim", "0"], "embedding.dim must be an integer of 1 or more, received 0"),
+        (
+            ["--embedding.dim", "0"],
+            "embedding.dim must be an integer of 1 or more, or null, received 0",
+        ),
         (
             ["--zero_shot.weight", "2"],
             "zero_shot.weight must be a number of 0 or more and at most 1, received 2",

@@ -14,6 +14,7 @@ from gsp_tf.losses import (
     GroupDiversityLoss,
     GroupedLoss,
     HybridLoss,
+    LpRegularizer,
     MultiLevelDistanceRegularization,
     MultiSimilarityLoss,
     NormalizedSoftmaxLoss,
@@ -22,6 +23,7 @@ from gsp_tf.losses import (
     ProxyPairsLoss,
     ProxySynthesis,
     SoftTripleLoss,
+    SparseCentersRegularizer,
     SupervisedContrastiveLoss,
     TripletHardLoss,
     TripletSemiHardLoss,
@@ -31,6 +33,9 @@ from gsp_tf.losses import (
 
 NAN = float("nan")
 PAIR_LOSS, PROXY_LOSS = ContrastiveLoss(), ProxyNCALoss(2)
+NO_NUMBER = ContrastiveLoss(reduction="none")
+REGULARIZED = ProxyNCALoss(2, embedding_regularizer=LpRegularizer())
+EUCLIDEAN = ProxyNCALoss(2, distance="euclidean")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +49,43 @@ PAIR_LOSS, PROXY_LOSS = ContrastiveLoss(), ProxyNCALoss(2)
         (partial(SupervisedContrastiveLoss, 0.0), "temperature must be positive, received 0.0"),
         (partial(TripletHardLoss, 1.0, "L2"), "one of euclidean, squared_euclidean, angular"),
         (partial(TripletSemiHardLoss, 1.0, "L2"), "received 'L2'"),
+        (partial(ContrastiveLoss, distance="L2"), "one of euclidean, squared_euclidean, angular"),
+        (partial(ContrastiveLoss, p=1.0), "p and power belong to distance='lp', received p=1.0"),
+        (partial(ContrastiveLoss, distance="lp", p=0.5), "at least 1, and power .* received p=0.5"),
+        (partial(ArcFaceLoss, 2, distance="L2"), "fixes its distance, received distance='L2'"),
+        (partial(AngularLoss, p=1.0), "formula of AngularLoss fixes its distance, received p=1.0"),
+        (partial(FastAPLoss, normalize=False), "fixes its normalisation, received normalize=False"),
+        (partial(ProxyAnchorLoss, 2, reduction="sum"), "fixes its reduction, received reduction="),
+        (
+            partial(ContrastiveLoss, reduction="max"),
+            "reduction of ContrastiveLoss must be one of m",
+        ),
+        (partial(TripletSemiHardLoss, reduction="none"), "must be one of mean, .* received 'none'"),
+        (partial(ContrastiveLoss, class_weights=[1, -1]), r"not negative; received \(1, -1\)"),
+        (
+            partial(ContrastiveLoss, class_weights=[]),
+            r"one number for each class, .* received \(\)",
+        ),
+        (partial(ArcFaceLoss, 3, class_weights=[1, 1]), "of the 3 classes, received 2"),
+        (partial(ContrastiveLoss, thresholds=(2, 1)), r"a smaller and a larger number.* \(2, 1\)"),
+        (partial(ContrastiveLoss, embedding_regularizer=3), "must be a regulariser such as Lp.* 3"),
+        (partial(ArcFaceLoss, 2, proxies_regularizer="l2"), "regulariser such as Lp.* 'l2'"),
+        (
+            partial(CrossBatchMemory, NO_NUMBER, 9),
+            r"Memory takes a loss that gives one number, rec",
+        ),
+        (partial(GroupedLoss, NO_NUMBER, 3), "takes a loss that gives one number"),
+        (partial(VirtualClass, REGULARIZED), "Give embedding_regularizer to VirtualClass, and not"),
+        (partial(VirtualClass, EUCLIDEAN), "mixes unit vectors, and takes a proxy loss of cosine"),
+        (partial(LpRegularizer, -1.0), "weight must not be negative, received -1.0"),
+        (
+            partial(LpRegularizer, p=0.5),
+            "at least 1, and power finite and positive, received p=0.5",
+        ),
+        (
+            partial(SparseCentersRegularizer, 1.0, 1),
+            "centers_per_class must be at least 2, received 1",
+        ),
         (partial(ContrastiveLoss, miner="hard"), "miner must be a miner such as .* 'hard'"),
         (partial(ContrastiveLoss, miner=PAIR_LOSS), "miner must be a miner such as .*Contrastive"),
         (partial(DistanceWeightedMiner, 0.0, 1.4), "0 < cutoff < nonzero_loss_cutoff, received"),

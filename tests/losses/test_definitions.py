@@ -19,6 +19,7 @@ from gsp_tf.losses import (
     PNLoss,
     PotentialFieldLoss,
     SimilarityMixup,
+    VICRegLoss,
 )
 
 
@@ -339,6 +340,45 @@ def test_gradient_equals_differences_of_the_definition(name, kind):
         assert actual == pytest.approx(expected, rel=1e-6, abs=1e-14)
 
 
+def related_case(relation, threshold, seed=2):
+    """A batch of samples with some of six tags, one sample without any."""
+    case = random_case("batch", 8, 8, 1, True, seed)
+    tags = np.random.default_rng(seed).random((8, 6)) < 0.35
+    tags[5] = False
+    shared, size = tags.astype(int) @ tags.T, tags.sum(1)
+    whole = {
+        "any": np.maximum(shared, 1),
+        "jaccard": size[:, None] + size - shared,
+        "cosine": np.sqrt(size[:, None] * size),
+    }[relation]
+    related = shared / np.maximum(whole, 1)
+    if threshold is not None:
+        related = related > threshold
+    others = 1 - np.eye(8)
+    case.positives, case.negatives = related * others, (1 - related) * others
+    return case, tags
+
+
+GRADED = [name for name in DEFINITIONS if EVERY_PAIR_LOSS[name]().takes_grades]
+
+
+@pytest.mark.parametrize(
+    ("name", "relation", "threshold"),
+    [
+        *((name, "any", None) for name in DEFINITIONS if name != "n_pairs"),
+        *((name, "jaccard", 0.3) for name in DEFINITIONS if name != "n_pairs"),
+        *((name, relation, None) for name in GRADED for relation in ("jaccard", "cosine")),
+    ],
+)
+def test_equals_the_definition_with_label_vectors(name, relation, threshold):
+    case, tags = related_case(relation, threshold)
+    loss = EVERY_PAIR_LOSS[name](relation=relation, relation_threshold=threshold)
+    expected = DEFINITIONS[name](case)
+    assert expected > 0
+    for labels in (tags, tags.astype("int64")):
+        assert float(loss(labels, case.x)) == pytest.approx(expected, rel=1e-6)
+
+
 # Not of those two: the negatives of a reference, or its place in its class, would be others.
 @pytest.mark.parametrize(
     "make",
@@ -448,3 +488,15 @@ def test_label_smoothing(super_classes):
     )
     value = float(with_weights(loss, proxies)(labels, x))
     assert value == pytest.approx(-np.mean((targets * logs).sum(1)), rel=1e-9)
+
+
+def test_vicreg_of_directions_asks_for_their_even_spread():
+    axes = np.concatenate([np.eye(4), -np.eye(4)]).astype("float32")
+    of_directions = VICRegLoss(normalize=True)
+    assert float(of_directions.views(axes, 3 * axes)) == pytest.approx(0, abs=1e-5)
+    deviation = np.sqrt(2 / 7 + 1e-4)  # of 8 points, with 7 in the denominator
+    assert float(VICRegLoss().views(axes, axes)) == pytest.approx(25 * (1 - deviation), rel=1e-5)
+    narrow = axes + [5, 0, 0, 0]
+    length = 2 * narrow / np.linalg.norm(narrow, axis=1, keepdims=True)
+    value = float(of_directions.views(narrow, -narrow))
+    assert value == pytest.approx(float(VICRegLoss().views(length, -length)), rel=1e-5)

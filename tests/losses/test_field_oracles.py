@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from gradients import differentiated, value_and_gradients
 from loss_examples import with_weights
+from pml_batches import BATCHES, batches_of, same
 
 from gsp_tf import losses
 
-BATCHES = (
-    "random", "ties", "singles", "one_class", "no_positives", "coincident", "zeros", "square",
-)  # fmt: skip
 C = 12  # number of classes
 
 PAIRS = {
@@ -90,23 +88,8 @@ OTHER_VALUES = {
 OTHER_GRADIENTS = {"triplet_swap": {"ties"}, "dynamic": {"ties"}, "manifold": {"ties"}}
 
 
-def same(actual, expected, rtol):
-    scale = max(np.abs(expected).max(initial=0), 1e-9)
-    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * scale)
-
-
 def differs(batches, key, name):
     return any(key.startswith(start) and name in names for start, names in batches.items())
-
-
-def batches_of(case):
-    """Names, labels, embeddings and rows of the batches, which lie one after the other."""
-    start = 0
-    for name in BATCHES:
-        labels, embeddings = case[f"{name}/labels"], case[f"{name}/embeddings"]
-        rows = slice(start, start + len(labels))
-        start = rows.stop
-        yield name, labels, embeddings, rows
 
 
 @pytest.mark.parametrize("key", PAIRS | OF_PROXIES)

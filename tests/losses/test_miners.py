@@ -10,10 +10,16 @@ from scipy.stats import chi2
 from gsp_tf import losses
 
 MINERS = {
+    "angular": losses.AngularMiner,
+    "batch_easy_hard": losses.BatchEasyHardMiner,
     "distance_weighted": lambda: losses.DistanceWeightedMiner(0.4, 1.3, seed=5),
     "hard": losses.HardNegativeMiner,
+    "hdc": lambda: losses.HDCMiner(0.3),
     "multi_similarity": lambda: losses.MultiSimilarityMiner(0.2),
+    "pair_margin": lambda: losses.PairMarginMiner(0.9, 1.1),
     "semi_hard": losses.SemiHardNegativeMiner,
+    "triplet_margin": losses.TripletMarginMiner,
+    "uniform_histogram": lambda: losses.UniformHistogramMiner(5),
 }
 
 

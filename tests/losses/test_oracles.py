@@ -46,7 +46,11 @@ for theirs, ours in (
     ("angular", "angular"),
 ):
     CASES += [
-        ("addons", f"triplet_semihard_1.0_{theirs}", losses.TripletSemiHardLoss(1.0, ours, False)),
+        (
+            "addons",
+            f"triplet_semihard_1.0_{theirs}",
+            losses.TripletSemiHardLoss(1.0, ours, normalize=False),
+        ),
         (
             "addons",
             f"triplet_hard_1.0_{theirs}",

@@ -33,7 +33,7 @@ def test_pairs_with_references(exclude_self):
     distances, positives, negatives = loss.seen
     assert distances.shape == (2, 3)
     np.testing.assert_array_equal(positives, [[not exclude_self, 1, 0], [0, 0, 1]])
-    np.testing.assert_array_equal(negatives, [[0, 0, 1], [1, 1, 0]])
+    np.testing.assert_array_equal(negatives, [[0, 0, 1], [1, not exclude_self, 0]])
 
 
 @pytest.mark.parametrize("mask", [[[True, False, True]], [[False], [True]]])

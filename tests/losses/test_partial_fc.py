@@ -59,8 +59,9 @@ def test_is_the_cross_entropy_over_the_sample(k):
         lambda **k: ArcFaceLoss(20, **k),
         lambda **k: SubCenterArcFaceLoss(20, centers_per_class=2, **k),
         lambda **k: SoftTripleLoss(20, 3, tau=0.5, **k),
+        lambda **k: CosFaceLoss(20, reduction="sum", class_weights=range(20), **k),
     ],
-    ids=["arc_face", "sub_centers", "soft_triple"],
+    ids=["arc_face", "sub_centers", "soft_triple", "class_weights"],
 )
 def test_with_all_classes_it_is_the_loss(make, jit_compile):
     inner = make(dtype="float64")

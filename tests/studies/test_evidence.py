@@ -3,6 +3,7 @@ import importlib
 import numpy as np
 import pytest
 
+from gsp_tf.experiment import RunFolder
 from gsp_tf.recipe import load_recipe
 
 
@@ -18,8 +19,10 @@ def tables(plan):
         (plan.COLLAGE, plan.collage_rows() | plan.pooling_rows()),
         (plan.COLLAGE, plan.cause_rows()),
         (plan.CARS, plan.cars_rows() | plan.system_rows() | plan.ccp_rows()),
+        (plan.CARS, plan.fast_head_rows()),
         (plan.CARS, plan.cars_pooling_rows(plan.POOLINGS)),
         (plan.WHOLE, plan.whole_rows()),
+        (plan.WHOLE, plan.tuning_rows()),
         *((plan.CANVAS, plan.dose_rows(*place)) for place in dose),
     ]
 
@@ -27,19 +30,18 @@ def tables(plan):
 def test_every_row_is_a_recipe_of_its_own(script, plan):
     recipes = {}
     for files, rows in tables(plan):
-        for name, options in rows.items():
-            assert name not in recipes
-            recipes[name] = script.recipe_of(files, options)
-    assert len({repr(recipe) for recipe in recipes.values()}) == len(recipes)
+        assert not set(rows) & set(recipes)
+        found = {name: script.recipe_of(files, options) for name, options in rows.items()}
+        assert len({repr(recipe) for recipe in found.values()}) == len(found)
+        recipes |= found
     for name, recipe in recipes.items():
         data, group = recipe.data, name.partition("-")[0]
-        batch = 60 if name == "cars_crt" else 64
+        batch = 60 if name.startswith("cars_crt") else 64
         assert data.classes_per_batch * data.images_per_class == batch
         assert (data.canvas.name == "cifar100") == group.startswith("dose")
         assert recipe.embedding.dim == 128
-        assert (recipe.backbone.frozen_to is None) == group.startswith(
-            ("collage", "causes", "whole")
-        )
+        is_whole = group.startswith(("collage", "causes", "whole", "tuning"))
+        assert (recipe.backbone.frozen_to is None) == (is_whole and not name.endswith("-head"))
 
 
 def test_the_numbers_are_those_of_the_thesis(script, plan):
@@ -130,7 +132,7 @@ def test_frozen_networks_are_measured_once(script, cluttered, tmp_path, monkeypa
     measured = table.values
     assert set(measured["cars-frozen"]) == {"P@1", "MAP@R"}
     assert 10 < measured["cars-frozen"]["P@1"][0] <= 100
-    monkeypatch.setattr(script, "frozen", None)
+    monkeypatch.setattr(script, "frozen_metrics", None)
     table.frozen("cars", cluttered)
     assert table.values == measured
 
@@ -158,3 +160,18 @@ def test_weights_on_the_objects_are_those_of_gsp(script, cluttered, tmp_path, mo
     ((variant, seed, quantity, share),) = script.weight_rows("gsp", 0, Run(cluttered))
     assert (variant, seed, quantity) == ("gsp", 0, "weight on the object")
     np.testing.assert_allclose(share, (17 / 24) ** 2, atol=0.2)
+
+
+def test_gains_are_in_points(script, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.update_metrics(
+        gain={"map_at_r": 0.02},
+        gain_intervals={"map_at_r": [0.01, 0.04]},
+        gain_over_head={"map_at_r": -0.03},
+    )
+    rows = script.gain_rows("tuning_c2-lora", 1, folder)
+    assert [row[:3] for row in rows] == [
+        ("tuning_c2-lora", 1, name)
+        for name in ("gain", "gain from", "gain to", "over a linear head")
+    ]
+    assert [row[3] for row in rows] == pytest.approx([2.0, 1.0, 4.0, -3.0])

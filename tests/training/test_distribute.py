@@ -73,6 +73,10 @@ def learner_of_every_loss():
 CASES = {
     "every loss": learner_of_every_loss,
     "ccp": lambda: MetricLearner(embedder(), ContrastiveLoss(0.0, 0.8), chunk_size=3),
+    "tags": lambda: MetricLearner(
+        embedder(),
+        CrossBatchMemory(ContrastiveLoss(0.0, 0.8, relation="jaccard"), 20, num_labels=3),
+    ),
 }
 
 
@@ -92,6 +96,8 @@ def train(name, strategy):
         return tf.data.Dataset.from_tensor_slices((x[indices], labels[indices])).batch(8)
 
     batches = load(np.arange(SAMPLES))
+    if name == "tags":
+        labels = np.stack([labels // 2, labels % 2, labels < 3], axis=1).astype("float32")
     evaluation = RetrievalEvaluation(tf.data.Dataset.from_tensor_slices(samples(1)).batch(8))
     with strategy.scope():
         learner = CASES[name]()

@@ -385,6 +385,7 @@ def test_loaded_learner_is_compiled_as_it_was(tmp_path):
         ({"loss": {**named_losses(), "wide": None}}, "first output, the embeddings, needs a loss"),
         ({"loss": {}}, "first output, the embeddings, needs a loss"),
         ({"loss": None}, "first output, the embeddings, needs a loss"),
+        ({"loss": ContrastiveLoss(reduction="none")}, "must give one number, received reduction="),
         ({"loss": {"": ContrastiveLoss()}}, "must have names, .* received ''"),
         ({"loss": {"regularizers": ContrastiveLoss()}}, "reserved name regularizers, received 're"),
         ({"loss_weights": {"wid": 1.0}}, "of wide, middle, narrow, regularizers, .* 'wid'"),

@@ -3,10 +3,12 @@ import inspect
 import keras
 import numpy as np
 import pytest
+from gradients import EAGERLY
 
 from gsp_tf.losses import ProxyNCALoss
 from gsp_tf.training import (
     MetricLearner,
+    layer_wise_multipliers,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
 )
@@ -345,3 +347,36 @@ def test_refuses_an_exclusion_without_a_variable():
     optimizer = with_weight_decay_exclusions("sgd", ["kernel", "proxies"])
     with pytest.raises(ValueError, match=r"\['proxies'\] match none .*dense/kernel"):
         after_a_step(optimizer)
+
+
+def test_layer_wise_rates_fall_towards_the_input():
+    """Each layer of the pretrained part moves by its factor of the plain step, the head by all."""
+
+    def moved(lowest):
+        keras.utils.set_random_seed(0)
+        inputs = keras.Input((4,))
+        hidden = [keras.layers.Dense(4, name=f"hidden_{i}") for i in range(3)]
+        hidden[1].trainable = False
+        x = inputs
+        for layer in hidden:
+            x = layer(x)
+        backbone = keras.Model(inputs, x)
+        model = keras.Model(inputs, keras.layers.Dense(2, name="head")(x))
+        factors = layer_wise_multipliers(backbone, lowest)
+        optimizer = with_learning_rate_multipliers(keras.optimizers.SGD(0.1), factors)
+        model.compile(optimizer, "mse", run_eagerly=EAGERLY)
+        before = [keras.ops.convert_to_numpy(v).copy() for v in model.variables]
+        model.train_on_batch(np.eye(4), np.full((4, 2), 9.0))
+        return {
+            variable.path: keras.ops.convert_to_numpy(variable) - value
+            for variable, value in zip(model.variables, before, strict=True)
+        }
+
+    plain, ours = moved(1.0), moved(0.04)
+    factors = {"hidden_0": 0.04, "hidden_1": 1.0, "hidden_2": 0.2, "head": 1.0}
+    for path, change in ours.items():
+        name = path.split("/")[0]
+        np.testing.assert_allclose(change, factors[name] * plain[path], atol=1e-6)
+        assert (change == 0).all() == (name == "hidden_1")
+    with pytest.raises(ValueError, match="above 0 and at most 1, received 0"):
+        layer_wise_multipliers(keras.Sequential(), 0)

@@ -18,6 +18,7 @@ def load_folder(
     channels: Literal[1, 3] = 3,
     skip_unreadable: bool = False,
     min_images_per_class: int = 2,
+    unlabelled: PathLike | None = None,
 ) -> FileImages:
     """Reads a folder with one subfolder per class, which holds its images at any depth.
 
@@ -32,6 +33,8 @@ def load_folder(
         skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
         min_images_per_class: Classes with fewer images are left out. The only image of a class has
             nothing to retrieve.
+        unlabelled: Where `load_unlabelled` finds images without a class. If it is a folder in
+            `path`, that is no class; if it is `path`, images outside the class folders are its.
 
     Returns:
         The images, with classes and files sorted.
@@ -63,7 +66,7 @@ def load_folder(
     if not path.is_dir():
         raise NotADirectoryError(f"{path} is not a folder; expected one folder per class in it.")
     left_out = LeftOut()
-    classes = _classes(path, left_out)
+    classes = _classes(path, left_out, unlabelled)
     files = [file for of_class in classes.values() for file in of_class]
     unreadable = left_out.add_unreadable(files, skip_unreadable)
     classes = {
@@ -145,16 +148,24 @@ def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
     return sorted(images)
 
 
-def _classes(path: Path, left_out: LeftOut) -> dict[str, list[str]]:
+def _classes(path: Path, left_out: LeftOut, unlabelled: PathLike | None) -> dict[str, list[str]]:
     """The image files of each class folder, by its name."""
     images = find_images(path, left_out)
-    names = [entry.name for entry in path.iterdir() if entry.is_dir()]
+    names = [
+        entry.name
+        for entry in path.iterdir()
+        if entry.is_dir() and not (unlabelled is not None and entry.samefile(unlabelled))
+    ]
     classes = {name: [] for name in sorted(names) if not _is_hidden(name)}
     stray = []
     for image in images:
         name, *below = Path(image).relative_to(path).parts
-        (classes[name] if below else stray).append(image if below else name)
-    left_out.add(stray, "image in no class folder", "images in no class folder")
+        if not below:
+            stray.append(name)
+        elif name in classes:
+            classes[name].append(image)
+    if unlabelled is None or not path.samefile(unlabelled):
+        left_out.add(stray, "image in no class folder", "images in no class folder")
     return classes
 
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gsp_tf._console import bulleted, counted
+from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images.encoded_images import FileImages
 from gsp_tf.data.images.image_set import ImageSet
@@ -32,6 +32,7 @@ def load_manifest(
     channels: Literal[1, 3] = 3,
     skip_unreadable: bool = False,
     min_images_per_class: int = 2,
+    unlabelled: PathLike | None = None,
 ) -> dict[str, ImageSet]:
     """Reads the images that a CSV file lists.
 
@@ -46,6 +47,8 @@ def load_manifest(
         skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
         min_images_per_class: Classes with fewer images are left out with the same warning, except
             in `query` and `gallery`. The only image of a class has nothing to retrieve.
+        unlabelled: Where `load_unlabelled` finds images without a class. If it is this file, rows
+            may lack a label, and are left to it; of the splits, they can only be in `train`.
 
     Returns:
         One set per split in the file (`train`, `validation`, `test`, `query`, `gallery`), or
@@ -81,11 +84,9 @@ def load_manifest(
     if not rows:
         raise ValueError(f"{path} lists no images.")
     left_out = LeftOut()
-    wrong_lines = _problems(rows)
-    if wrong_lines:
-        left_out.problems.append(
-            f"{counted(len(wrong_lines), 'line')} of it:\n{bulleted(wrong_lines)}"
-        )
+    may_lack_label = unlabelled is not None and path.samefile(unlabelled)
+    left_out.add_wrong_lines(row_problems(rows, may_lack_label))
+    rows = [row for row in rows if row.label or not may_lack_label]
     files = [row.path for row in rows if os.path.isfile(row.path)]
     unreadable = left_out.add_unreadable(files, skip_unreadable)
     readable = [row for row in rows if row.path not in unreadable]
@@ -158,8 +159,8 @@ def _row(folder: Path, line: int, record: dict[str, str]) -> _ManifestRow:
     return _ManifestRow(line, file, record["label"].strip(), split)
 
 
-def _problems(rows: list[_ManifestRow]) -> list[str]:
-    """Problems of individual lines."""
+def row_problems(rows: list[_ManifestRow], may_lack_label: bool = False) -> list[str]:
+    """Problems of individual lines of a manifest."""
     problems = []
     first_line: dict[str, int] = {}
     split_of: dict[str, str] = {}
@@ -177,7 +178,13 @@ def _problems(rows: list[_ManifestRow]) -> list[str]:
             problems.append(
                 f"line {row.line}: unknown split {row.split!r}; accepted are {', '.join(_SPLITS)}"
             )
-        if not row.label:
+        if not row.label and may_lack_label:
+            if row.split not in ("train", None):
+                problems.append(
+                    f"line {row.line}: an image without a label can only train; received split "
+                    f"{row.split!r}"
+                )
+        elif not row.label:
             problems.append(f"line {row.line}: the label is empty")
         elif _side(split_of.setdefault(row.label, row.split)) != _side(row.split):
             problems.append(

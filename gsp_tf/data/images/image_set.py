@@ -68,7 +68,7 @@ class ImageSet(abc.ABC):
         """Makes a class with its own `load`, but not `read`, read through TensorFlow."""
         super().__init_subclass__(**kwargs)
         if "load" in vars(cls) and "read" not in vars(cls):
-            cls.read = _read_by_loading
+            cls.read = read_by_loading
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -194,7 +194,7 @@ class ImageSet(abc.ABC):
         }
 
 
-def _read_by_loading(images: ImageSet, index: int, seed: Sequence[int]) -> np.ndarray:
+def read_by_loading(images: ImageSet, index: int, seed: Sequence[int]) -> np.ndarray:
     """One image as its set's `load` gives it."""
     with tf.device("CPU"):
         return images.load(tf.constant(index, tf.int64), tf.constant(seed, tf.int64)).numpy()

@@ -143,6 +143,11 @@ class LeftOut:
             self.problems.append(refusal(errors, len(files)))
         return {error.path for error in errors}
 
+    def add_wrong_lines(self, problems: Sequence[str]) -> None:
+        """Adds the problems of lines of a CSV file as one problem, if there are any."""
+        if problems:
+            self.problems.append(f"{counted(len(problems), 'line')} of it:\n{bulleted(problems)}")
+
     def add_small_classes(self, sizes: Mapping[str, int], least: int) -> set[str]:
         """Adds and returns the classes with fewer than `least` images."""
         small = {name: size for name, size in sizes.items() if size < least}

@@ -8,9 +8,8 @@ import keras
 import numpy as np
 from PIL import Image
 
-from gsp_tf.data._philox import as_fraction, draw, fold_in
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+from gsp_tf.data.pipeline._plan import BatchPlan
 from gsp_tf.data.pipeline.windows import ASPECT_RATIOS
 
 _AHEAD = 2  # batches that are prepared while the model trains
@@ -22,13 +21,11 @@ class _PyBatches(keras.utils.PyDataset):
     def __init__(
         self,
         prepare: Callable[..., np.ndarray],
-        labels: np.ndarray,
-        examples: Callable[[int], Sequence[tuple]],
+        examples: Callable[[int], tuple[Sequence[tuple], np.ndarray]],
         num_batches: int | None,
     ):
         super().__init__()
-        self._prepare, self._labels, self._examples = prepare, labels, examples
-        self._num_batches = num_batches
+        self._prepare, self._examples, self._num_batches = prepare, examples, num_batches
         self._pool = ThreadPoolExecutor()
         self._started: dict[int, Any] = {}
 
@@ -41,30 +38,26 @@ class _PyBatches(keras.utils.PyDataset):
         if self._num_batches is not None:
             end = min(end, self._num_batches)
         kept = {n: self._started.get(n) or self._start(n) for n in range(number, end)}
-        examples, images = kept.pop(number)
+        images, labels = kept.pop(number)
         self._started = kept
-        labels = self._labels[[index for index, *_ in examples]]
-        return np.stack(list(images)), labels.astype(np.int32)
+        return np.stack(list(images)), labels
 
     def _start(self, number):
-        examples = self._examples(number)
-        return examples, self._pool.map(self._prepare, *zip(*examples, strict=True))
+        examples, labels = self._examples(number)
+        return self._pool.map(self._prepare, *zip(*examples, strict=True)), labels
 
 
-def sampled_batches(
-    prepare: Callable[..., np.ndarray],
-    labels: np.ndarray,
-    sampler: ClassBalancedSampler,
-    first_batch: int,
+def planned_batches(
+    prepare: Callable[..., np.ndarray], plan: BatchPlan, first_batch: int
 ) -> keras.utils.PyDataset:
-    """The batches of a sampler; `prepare` takes an index and the seed of what is drawn for it."""
+    """The batches of a plan; `prepare` takes an index and the seed of what is drawn for it."""
 
     def examples(number):
-        indices = sampler.batch(first_batch + number)
+        indices, labels = plan.batch(first_batch + number)
         first = (first_batch + number) * len(indices)
-        return [(index, (sampler.seed, first + i)) for i, index in enumerate(indices)]
+        return [(index, (plan.seed, first + i)) for i, index in enumerate(indices)], labels
 
-    return _PyBatches(prepare, labels, examples, None)
+    return _PyBatches(prepare, examples, None)
 
 
 def ordered_batches(
@@ -73,48 +66,14 @@ def ordered_batches(
     indices: Sequence[int] | None,
     batch_size: int,
 ) -> keras.utils.PyDataset:
-    """Batches of `indices`, by default of all, in order; `prepare` as in `sampled_batches`."""
-    indices = range(len(labels)) if indices is None else np.asarray(indices, "int64")
+    """Batches of `indices`, by default of all, in order; `prepare` as in `planned_batches`."""
+    indices = np.arange(len(labels)) if indices is None else np.asarray(indices, "int64")
 
     def examples(number):
         chosen = indices[number * batch_size : (number + 1) * batch_size]
-        return [(index, (0, index)) for index in chosen]
+        return [(index, (0, index)) for index in chosen], labels[chosen].astype(np.int32)
 
-    return _PyBatches(prepare, labels, examples, -(-len(indices) // batch_size))
-
-
-def training_batches(
-    images: ImageSet,
-    sampler: ClassBalancedSampler,
-    image_size: int,
-    horizontal_flip: bool,
-    min_crop_area: float,
-    resize: int | None,
-    first_batch: int,
-) -> keras.utils.PyDataset:
-    """The batches of `training_dataset`."""
-
-    def prepare(index, seed):
-        def choose(size):
-            if min_crop_area < 1:
-                return random_window(size, min_crop_area, _draws(seed)[:4])
-            return central_window(size, image_size, resize)
-
-        window = images.read_window(index, seed, choose, image_size)
-        image = resize_window(window, image_size)
-        return image[:, ::-1] if horizontal_flip and is_mirrored(seed) else image
-
-    return sampled_batches(prepare, images.labels, sampler, first_batch)
-
-
-def is_mirrored(seed: Sequence[int]) -> bool:
-    """Whether `training_dataset` mirrors its image of this seed, if it mirrors any."""
-    return _draws(seed)[4] < 0.5
-
-
-def _draws(seed):
-    """The fractions that `training_dataset` draws for an image: its window and its flip."""
-    return [as_fraction(word) for word in draw(fold_in(seed, 1), 5)]
+    return _PyBatches(prepare, examples, -(-len(indices) // batch_size))
 
 
 def evaluation_batches(

@@ -1,6 +1,6 @@
 """Pipelines from image sets to batches, by `tf.data` where TensorFlow is installed."""
 
-import numbers
+import functools
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -11,9 +11,12 @@ from gsp_tf._lazy import has_tensorflow
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
-from gsp_tf.data.pipeline._py_dataset import evaluation_batches, training_batches
-from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
-from gsp_tf.data.pipeline.windows import central_window, random_window, resize_window
+from gsp_tf.data.images.jpeg import Window
+from gsp_tf.data.pipeline._plan import BatchPlan
+from gsp_tf.data.pipeline._py_dataset import evaluation_batches, planned_batches
+from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
+from gsp_tf.data.pipeline.view import TrainingView
+from gsp_tf.data.pipeline.windows import central_window, check_sizes, resize_window
 
 _Batches: TypeAlias = "tf.data.Dataset | keras.utils.PyDataset"
 
@@ -28,32 +31,47 @@ def training_dataset(
     min_crop_area: float = 1.0,
     resize: int | None = None,
     first_batch: int = 0,
+    augmentation: Sequence[keras.layers.Layer] = (),
+    views: int = 1,
+    unlabelled: ImageSet | None = None,
+    unlabelled_per_batch: int = 0,
 ) -> _Batches:
-    """Makes endless class-balanced batches with random crops and flips, fixed by the seed.
+    """Makes endless batches with random crops, flips and augmentation, fixed by the seed.
+
+    What is drawn for an image depends on the seed and on its place in the sequence of batches
+    alone. Batches have several images of each of several classes, or images of any class or none in
+    two views, or both.
 
     Args:
-        images: The set to train on.
+        images: The labelled images to train on.
         image_size: S, side of the images in pixels.
-        classes_per_batch: P, classes per batch.
+        classes_per_batch: P, classes per batch; 0 draws no image by its class.
         images_per_class: K, images per class.
-        seed: Seed of the batches, crops and flips, and of collages if `images` draws any.
-        horizontal_flip: Whether to mirror half of the images.
-        min_crop_area: Smallest area of a random crop, as a fraction of the area of the central
-            square, in (0, 1]. Areas are uniform between this and 1, aspect ratios log-uniform from
-            3/4 to 4/3 or as near as the image allows, and places uniform. Crops are resized to
-            S x S. With 1, there are no random crops: training sees what evaluation sees.
-        resize: R, as in `evaluation_dataset`; random crops ignore it.
+        seed: Seed of the batches and views, and of collages if `images` draws any.
+        horizontal_flip, min_crop_area, resize, augmentation: As in `TrainingView`.
         first_batch: Number of batches to skip, to continue where training stopped.
+        views: Views of each image in a batch, 1 or 2, each with its own crop, flip and
+            augmentation.
+        unlabelled: Images without a class, such as those of `load_unlabelled`.
+        unlabelled_per_batch: U, images per batch that are drawn from those without a class, or from
+            all images with `classes_per_batch=0`; needs two views.
 
     Returns:
-        Batches `(images, labels)`: float32 `(P*K, S, S, channels)` in [0, 255] and int32 `(P*K,)`.
+        Batches `(images, labels)` of `B = views (P K + U)` images: float32 `(B, S, S, channels)` in
+        [0, 255] and int32 labels. With one view these are the classes `(B,)`. With two they are
+        `(B, 2)`: the class, -1 for images that were not drawn by it, and the number of the image in
+        the batch; with `classes_per_batch=0` the numbers `(B,)` alone. The two views of an image
+        are neighbours.
+
         They are a `tf.data.Dataset` where TensorFlow is installed, else a `keras.utils.PyDataset`
         of arrays, for `fit(..., shuffle=False)`. Both show the same images, crops, flips and
-        collages for a seed; only the last digits of their pixels differ.
+        collages for a seed; only the last digits of their pixels differ. `augmentation` draws with
+        TensorFlow, or else with the backend of Keras.
 
     Raises:
-        ValueError: If a size, `min_crop_area` or `first_batch` is out of range, or the set cannot
-            fill such batches (see `ClassBalancedSampler`).
+        ValueError: If a size, `min_crop_area`, `views` or `first_batch` is out of range, a layer of
+            `augmentation` is not one of images, or the sets cannot fill such batches (see
+            `ClassBalancedSampler`).
 
     Example:
         >>> from gsp_tf.data import ArrayImages
@@ -61,49 +79,81 @@ def training_dataset(
         >>> for batch, labels in training_dataset(images, 16, 2, 2, seed=0).take(1):
         ...     print(batch.shape, labels.shape)
         (4, 16, 16, 3) (4,)
+
+        Two views of any images:
+
+        >>> pairs = training_dataset(images, 16, 0, 0, seed=0, views=2, unlabelled_per_batch=3)
+        >>> next(iter(pairs))[1].numpy().tolist()
+        [0, 0, 1, 1, 2, 2]
     """
-    _check_sizes(image_size, resize)
-    if not 0 < min_crop_area <= 1:
-        raise ValueError(f"min_crop_area must lie in (0, 1]; received {min_crop_area}.")
+    view = TrainingView(image_size, horizontal_flip, min_crop_area, resize, augmentation)
+    sampler = None
+    if classes_per_batch:
+        sampler = ClassBalancedSampler(
+            images.labels, classes_per_batch, images_per_class, seed, images.class_names
+        )
+    num_unlabelled = 0 if unlabelled is None else len(unlabelled)
+    plan = BatchPlan(images.labels, sampler, seed, num_unlabelled, unlabelled_per_batch, views)
+    sets = [images] if unlabelled is None else [images, unlabelled]
+    return _planned_dataset(sets, view, plan, first_batch)
+
+
+def sampled_dataset(
+    images: ImageSet, sampler: Sampler, view: TrainingView, first_batch: int = 0
+) -> _Batches:
+    """Makes the endless batches of a sampler, fixed by its seed.
+
+    Args:
+        images: The images to train on, of which the sampler has the labels.
+        sampler: Which images make up each batch, such as a `SuperClassSampler`.
+        view: Crops, flips and augmentation of the images.
+        first_batch: Number of batches to skip, to continue where training stopped.
+
+    Returns:
+        Batches `(images, labels)` of `sampler.batch_size` images, as from `training_dataset` with
+        one view.
+
+    Raises:
+        ValueError: If `first_batch` is negative.
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages, WeightedSampler
+        >>> images = ArrayImages(np.zeros((3, 8, 8, 3), "uint8"), [0, 1, 1], ["a", "b"])
+        >>> sampler = WeightedSampler([1.0, 0.5, 0.0], batch_size=2, seed=0)
+        >>> for batch, labels in sampled_dataset(images, sampler, TrainingView(16)).take(1):
+        ...     print(batch.shape, labels.shape)
+        (2, 16, 16, 3) (2,)
+    """
+    plan = BatchPlan(images.labels, sampler, sampler.seed)
+    return _planned_dataset([images], view, plan, first_batch)
+
+
+def _planned_dataset(sets, view, plan, first_batch):
+    """The batches of a plan; a second set has the images without a class."""
     if first_batch < 0:
         raise ValueError(f"first_batch must not be negative; received {first_batch}.")
-    sampler = ClassBalancedSampler(
-        images.labels, classes_per_batch, images_per_class, seed, images.class_names
-    )
+    images = sets[0] if len(sets) == 1 else _JoinedImages(*sets)
     if not has_tensorflow():
-        return training_batches(
-            images, sampler, image_size, horizontal_flip, min_crop_area, resize, first_batch
-        )
-    batch_size = classes_per_batch * images_per_class
-    labels = _label_tensor(images)
+        return planned_batches(functools.partial(view.of_array, images), plan, first_batch)
 
-    def prepare(counter, index):
-        image_seed = tf.stack([tf.constant(seed, tf.int64), counter])
-        draws = tf.random.stateless_uniform((5,), tf.random.fold_in(image_seed, 1))
+    def prepare(counter, drawn):
+        index, label = drawn
+        image_seed = tf.stack([tf.constant(plan.seed, tf.int64), counter])
+        return view.in_graph(images, index, image_seed), label
 
-        def choose(size):
-            if min_crop_area < 1:
-                return random_window(size, min_crop_area, draws[:4])
-            return central_window(size, image_size, resize)
-
-        window = images.load_window(index, image_seed, choose, image_size)
-        image = resize_window(window, image_size, images.channels)
-        if horizontal_flip:
-            image = tf.where(draws[4] < 0.5, image[:, ::-1], image)
-        return image, tf.gather(labels, index)
+    shapes = (plan.size,), plan.label_shape
 
     def draw(number):
         # Stateful, so that tf.data requests the batches in order: any other order is slow.
-        indices = tf.numpy_function(sampler.batch, [number], tf.int64, stateful=True)
-        return tf.ensure_shape(indices, (batch_size,))
+        kinds = tf.int64, tf.int32
+        drawn = tf.numpy_function(plan.batch, [number], kinds, stateful=True)
+        return tuple(map(tf.ensure_shape, drawn, shapes))
 
     # Not from_generator: it makes the process return freed memory at once, which is slow.
-    indices = tf.data.Dataset.counter(first_batch).map(
-        tf.autograph.experimental.do_not_convert(draw)
-    )
-    counted = indices.unbatch().enumerate(start=first_batch * batch_size)
-    dataset = counted.map(_without_autograph(prepare, images), num_parallel_calls=tf.data.AUTOTUNE)
-    return _with_options(dataset.batch(batch_size, drop_remainder=True))
+    drawn = tf.data.Dataset.counter(first_batch).map(tf.autograph.experimental.do_not_convert(draw))
+    counted = drawn.unbatch().enumerate(start=first_batch * plan.size)
+    dataset = counted.map(_without_autograph(prepare, sets), num_parallel_calls=tf.data.AUTOTUNE)
+    return _with_options(dataset.batch(plan.size, drop_remainder=True))
 
 
 def evaluation_dataset(
@@ -136,7 +186,7 @@ def evaluation_dataset(
         >>> [batch.shape for batch, _ in evaluation_dataset(images, 4, batch_size=2)]
         [TensorShape([2, 4, 4, 1]), TensorShape([1, 4, 4, 1])]
     """
-    _check_sizes(image_size, resize)
+    check_sizes(image_size, resize)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; received {batch_size}.")
     if not has_tensorflow():
@@ -156,26 +206,44 @@ def evaluation_dataset(
         chosen = tf.data.Dataset.range(len(images))
     else:
         chosen = tf.data.Dataset.from_tensor_slices(np.asarray(indices, "int64"))
-    dataset = chosen.map(_without_autograph(prepare, images), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = chosen.map(_without_autograph(prepare, [images]), num_parallel_calls=tf.data.AUTOTUNE)
     return _with_options(dataset.batch(batch_size))
 
 
-def _without_autograph(function, images: ImageSet):
+class _JoinedImages:
+    """The images of two sets, one after the other, as far as a view asks for them."""
+
+    def __init__(self, first: ImageSet, second: ImageSet):
+        if first.channels != second.channels:
+            raise ValueError(
+                "images and unlabelled must have the same channels; received "
+                f"{first.channels} and {second.channels}."
+            )
+        self.channels, self._first, self._second = first.channels, first, second
+
+    def read_window(
+        self, index: int, seed: Sequence[int], choose: Window, min_side: int
+    ) -> np.ndarray:
+        """As that of `ImageSet`."""
+        count = len(self._first)
+        if index < count:
+            return self._first.read_window(index, seed, choose, min_side)
+        return self._second.read_window(index - count, seed, choose, min_side)
+
+    def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
+        """As that of `ImageSet`."""
+        count = len(self._first)
+        return tf.cond(
+            index < count,
+            lambda: self._first.load_window(index, seed, choose, min_side),
+            lambda: self._second.load_window(index - count, seed, choose, min_side),
+        )
+
+
+def _without_autograph(function, sets: Sequence[ImageSet]):
     """The function without AutoGraph, which takes long; sets that are not ours may need it."""
-    is_own = type(images).__module__.startswith("gsp_tf.")
+    is_own = all(type(images).__module__.startswith("gsp_tf.") for images in sets)
     return tf.autograph.experimental.do_not_convert(function) if is_own else function
-
-
-def _check_sizes(image_size: int, resize: int | None) -> None:
-    if not isinstance(image_size, numbers.Integral) or image_size < 1:
-        raise ValueError(
-            "image_size must be an integer of at least 1 pixel, the side of a square; received "
-            f"{image_size!r}."
-        )
-    if resize is not None and resize < image_size:
-        raise ValueError(
-            f"resize must be None, or image_size ({image_size}) or more; received {resize}."
-        )
 
 
 def _label_tensor(images: ImageSet) -> Tensor:

@@ -12,9 +12,11 @@ from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.pipeline._py_dataset import is_mirrored, ordered_batches, sampled_batches
+from gsp_tf.data.pipeline._plan import BatchPlan
+from gsp_tf.data.pipeline._py_dataset import ordered_batches, planned_batches
 from gsp_tf.data.pipeline.batches import evaluation_dataset
 from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+from gsp_tf.data.pipeline.view import is_mirrored
 
 
 class FeatureMaps:
@@ -224,12 +226,13 @@ def training_maps(
     sampler = ClassBalancedSampler(
         maps.labels, classes_per_batch, images_per_class, seed, class_names
     )
+    plan = BatchPlan(maps.labels, sampler, seed)
 
     def prepare(index, seed):
         source = mirrored if mirrored is not None and is_mirrored(seed) else maps
         return source.read([index])[0]
 
-    return sampled_batches(prepare, maps.labels, sampler, first_batch)
+    return planned_batches(prepare, plan, first_batch)
 
 
 def evaluation_maps(

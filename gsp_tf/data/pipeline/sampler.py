@@ -1,16 +1,76 @@
-"""Batches with several images of each of several classes."""
+"""Batches with several images of each of several classes, and batches of shuffled images."""
 
+import functools
 import itertools
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from gsp_tf._console import counted, listed
 
 
-class ClassBalancedSampler:
+class Sampler:
+    """Base of the samplers: an endless sequence of batches of images, fixed by a seed.
+
+    A subclass implements `choices()`, an endless iterator of what the batches consist of, such as
+    classes, and `drawn(choice, rng) -> indices`. Every iterator over a sampler gives the same
+    sequence.
+
+    Args:
+        batch_size: Number of images in a batch.
+        seed: Seed of the sequence.
+
+    Example:
+        >>> class InOrder(Sampler):
+        ...     def choices(self):
+        ...         return itertools.count(step=self.batch_size)
+        ...     def drawn(self, choice, rng):
+        ...         return np.arange(choice, choice + self.batch_size) % 10
+        >>> InOrder(4, seed=0).batch(2)
+        array([8, 9, 0, 1])
+    """
+
+    def __init__(self, batch_size: int, seed: int):
+        self.batch_size = batch_size
+        self.seed = seed
+        self._lock = threading.Lock()
+        self._next, self._choices = 0, None
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return map(self.batch, itertools.count())
+
+    def batch(self, number: int) -> np.ndarray:
+        """Returns the image indices of one batch of the sequence.
+
+        Args:
+            number: Number of the batch, from 0. The batch after the last one returned takes
+                constant time. For others, the sampler repeats the choices without drawing images.
+
+        Returns:
+            int64 `(batch_size,)`.
+        """
+        with self._lock:
+            if self._choices is None or number < self._next:
+                self._next, self._choices = 0, iter(self.choices())
+            for _ in range(number - self._next):
+                next(self._choices)
+            choice = next(self._choices)
+            self._next = number + 1
+        return self.drawn(choice, np.random.default_rng((self.seed, number)))
+
+    def choices(self) -> Iterator[Any]:
+        """What each batch consists of, without end."""
+        raise NotImplementedError
+
+    def drawn(self, choice: Any, rng: np.random.Generator) -> np.ndarray:
+        """Image indices of the batch of a choice."""
+        raise NotImplementedError
+
+
+class ClassBalancedSampler(Sampler):
     """Draws batches of `classes_per_batch` classes with `images_per_class` images each.
 
     Classes are visited evenly: each comes once before any comes again. The images of a class are
@@ -43,12 +103,7 @@ class ClassBalancedSampler:
         seed: int,
         class_names: Sequence[str] | None = None,
     ):
-        labels = np.asarray(labels)
-        if labels.ndim != 1 or labels.size == 0 or not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(
-                "labels must be a non-empty vector of integers; received "
-                f"shape {labels.shape}, dtype {labels.dtype}."
-            )
+        labels = checked_labels(labels)
         if classes_per_batch < 1 or images_per_class < 1:
             raise ValueError(
                 "classes_per_batch and images_per_class must be at least 1; received "
@@ -74,53 +129,67 @@ class ClassBalancedSampler:
                 f"{counted(images_per_class, 'image')}; theirs are drawn with replacement.",
                 stacklevel=2,
             )
+        super().__init__(classes_per_batch * images_per_class, seed)
         self.classes_per_batch = classes_per_batch
         self.images_per_class = images_per_class
-        self.seed = seed
         self._members = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
-        self._lock = threading.Lock()
-        self._next, self._classes = 0, self._class_batches()
 
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return map(self.batch, itertools.count())
+    def choices(self) -> Iterator[np.ndarray]:
+        """Numbers of the classes of each batch, in the order of their labels."""
+        return evenly(len(self._members), self.classes_per_batch, np.random.default_rng(self.seed))
 
-    def batch(self, number: int) -> np.ndarray:
-        """Returns the image indices of one batch of the sequence.
-
-        Args:
-            number: Number of the batch, from 0. The batch after the last one returned takes
-                constant time. For others, the sampler repeats the choice of classes without drawing
-                images.
-
-        Returns:
-            int64 `(classes_per_batch * images_per_class,)`.
-        """
-        with self._lock:
-            if number < self._next:
-                self._next, self._classes = 0, self._class_batches()
-            for _ in range(number - self._next):
-                next(self._classes)
-            classes = next(self._classes)
-            self._next = number + 1
-        rng = np.random.default_rng((self.seed, number))
-        return np.concatenate([self._draw(self._members[c], rng) for c in classes])
-
-    def _class_batches(self) -> Iterator[np.ndarray]:
-        rng = np.random.default_rng(self.seed)
-        waiting = rng.permutation(len(self._members))
-        while True:
-            batch, waiting = self._next_classes(waiting, rng)
-            yield batch
-
-    def _next_classes(self, waiting, rng):
-        """Takes distinct classes from `waiting`, which is refilled when it runs out."""
-        missing = self.classes_per_batch - len(waiting)
-        if missing <= 0:
-            return np.split(waiting, [self.classes_per_batch])
-        refill = rng.permutation(len(self._members))
-        taken = refill[~np.isin(refill, waiting)][:missing]
-        return np.concatenate([waiting, taken]), refill[~np.isin(refill, taken)]
+    def drawn(self, choice: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.concatenate([self._draw(self._members[c], rng) for c in choice])
 
     def _draw(self, members, rng):
         replace = len(members) < self.images_per_class
         return rng.choice(members, self.images_per_class, replace=replace)
+
+
+def checked_labels(labels):
+    """The labels as a vector of integers; ValueError if they are not."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or labels.size == 0 or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            "labels must be a non-empty vector of integers; received "
+            f"shape {labels.shape}, dtype {labels.dtype}."
+        )
+    return labels
+
+
+def evenly(size, count, rng):
+    """Arrays of `count` distinct numbers below `size`, each once before any comes again."""
+    waiting = rng.permutation(size)
+    while True:
+        missing = count - len(waiting)
+        if missing <= 0:
+            batch, waiting = np.split(waiting, [count])
+        else:
+            refill = rng.permutation(size)
+            taken = refill[~np.isin(refill, waiting)][:missing]
+            batch, waiting = np.concatenate([waiting, taken]), refill[~np.isin(refill, taken)]
+        yield batch
+
+
+class ShuffledSampler:
+    """Draws batches of images whatever their class is, in a new order for each pass over them."""
+
+    # A pass leaves out the images that are too few for a batch.
+
+    def __init__(self, indices: Sequence[int] | np.ndarray, images_per_batch: int, seed: int):
+        self._indices = np.asarray(indices, np.int64)
+        if not 1 <= images_per_batch <= len(self._indices):
+            raise ValueError(
+                "unlabelled_per_batch must be at least 1 and at most the number of images to draw "
+                f"from, {len(self._indices)}; received {images_per_batch}."
+            )
+        self._size, self._seed = images_per_batch, seed
+        self._order = functools.lru_cache(2)(self._shuffled)
+
+    def batch(self, number: int) -> np.ndarray:
+        """The image indices of one batch of the sequence, int64, in any order of calls."""
+        pass_number, place = divmod(number, len(self._indices) // self._size)
+        return self._order(pass_number)[place * self._size : (place + 1) * self._size]
+
+    def _shuffled(self, pass_number):
+        return np.random.default_rng((self._seed, pass_number)).permutation(self._indices)

@@ -1,5 +1,7 @@
 """The part of an image that a model sees, and its size."""
 
+import numbers
+
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 
@@ -66,3 +68,16 @@ def resize_window(image: Tensor, image_size: int, channels: int) -> Tensor:
         lambda: tf.image.resize(image, size),
     )
     return tf.ensure_shape(resized, (*size, channels))
+
+
+def check_sizes(image_size: int, resize: int | None) -> None:
+    """Refuses sizes that no window has."""
+    if not isinstance(image_size, numbers.Integral) or image_size < 1:
+        raise ValueError(
+            "image_size must be an integer of at least 1 pixel, the side of a square; received "
+            f"{image_size!r}."
+        )
+    if resize is not None and resize < image_size:
+        raise ValueError(
+            f"resize must be None, or image_size ({image_size}) or more; received {resize}."
+        )

@@ -10,6 +10,7 @@ import numpy as np
 
 from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
+from gsp_tf.data import ViewedImages
 from gsp_tf.experiment import load_splits
 from gsp_tf.recipe import Recipe
 from gsp_tf.serving._metadata import ModelInfo, check_same_model
@@ -130,8 +131,10 @@ def _of_recipe(recipe, whose):
     for name, images in load_splits(dataclasses.replace(recipe, data=data)).sets.items():
         if not hasattr(images, "paths"):
             raise ValueError(f"The images of {whose} are not files, so they cannot be listed.")
+        images = images.images if isinstance(images, ViewedImages) else images  # each file once
         names += map(os.path.abspath, images.paths)
-        labels += [images.class_names[label] for label in images.labels]
+        has_classes = "unlabelled" not in (name, data.name)
+        labels += [images.class_names[label] if has_classes else None for label in images.labels]
         of += [name] * len(images)
     return Part(names, labels, of)
 

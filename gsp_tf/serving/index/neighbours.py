@@ -10,7 +10,8 @@ from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
 from gsp_tf.data import UnreadableImageError
 from gsp_tf.evaluation import TokenSets, rerank_by_transport
-from gsp_tf.serving.embedding import RunModel
+from gsp_tf.serving.embedding import EmbeddingsFolder, RunModel
+from gsp_tf.serving.index.build import build_index
 from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.prefix_index import PrefixIndex
 from gsp_tf.serving.index.where import ConditionError
@@ -234,7 +235,8 @@ def open_index(
 
     Args:
         run: Run folder.
-        index: `Index` or its folder; `None` means the folder `index` in the run.
+        index: `Index` or its folder; `None` means the folder `index` in the run, which is built of
+            the folder `embeddings` in the run if there is none.
         mapped: As in `Index`.
 
     Returns:
@@ -249,7 +251,10 @@ def open_index(
     if isinstance(index, Index):
         return index
     if index is None:
-        index = RunModel(run).folder.path / "index"
+        folder = RunModel(run).folder.path
+        index, embeddings = folder / "index", EmbeddingsFolder(folder / "embeddings")
+        if not (index / "index.json").is_file() and embeddings.metadata_path.is_file():
+            build_index(embeddings, index)
     return Index(index, mapped)
 
 

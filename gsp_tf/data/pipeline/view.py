@@ -1,0 +1,121 @@
+"""What training sees of an image: a part of it, mirrored or not, and changed at random."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import Tensor
+from gsp_tf.data._philox import as_fraction, draw, fold_in
+from gsp_tf.data.images.image_set import ImageSet
+from gsp_tf.data.pipeline import _py_dataset
+from gsp_tf.data.pipeline._augmentation import Augmentation
+from gsp_tf.data.pipeline.windows import (
+    central_window,
+    check_sizes,
+    random_window,
+    resize_window,
+)
+
+
+@dataclass(frozen=True)
+class TrainingView:
+    """How training looks at an image. What is drawn depends on a seed of the image alone.
+
+    Args:
+        image_size: S, side of the view in pixels.
+        horizontal_flip: Whether to mirror half of the views.
+        min_crop_area: Smallest area of a random crop, as a fraction of the area of the central
+            square, in (0, 1]. Areas are uniform between this and 1, aspect ratios log-uniform from
+            3/4 to 4/3 or as near as the image allows, and places uniform. Crops are resized to
+            S x S. With 1, there are no random crops: training sees what evaluation sees.
+        resize: R, as in `evaluation_dataset`; random crops ignore it.
+        augmentation: Image layers of Keras, such as `keras.layers.RandomColorJitter`, which change
+            the S x S pixels in this order. They take values in [0, 255], and none that they give is
+            outside.
+
+    Raises:
+        ValueError: If a size or `min_crop_area` is out of range, or a layer is not one of images or
+            mixes several.
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages
+        >>> images = ArrayImages(np.full((1, 8, 8, 3), 90, "uint8"), [0], ["grey"])
+        >>> view = TrainingView(4, augmentation=[keras.layers.RandomBrightness(0.3)])
+        >>> image = view.of_array(images, 0, seed=(0, 7))
+        >>> image.shape, bool((image == image[0, 0, 0]).all()), bool((image == 90).any())
+        ((4, 4, 3), True, False)
+    """
+
+    image_size: int
+    horizontal_flip: bool = False
+    min_crop_area: float = 1.0
+    resize: int | None = None
+    augmentation: Sequence[keras.layers.Layer] = ()
+
+    def __post_init__(self):
+        check_sizes(self.image_size, self.resize)
+        if not 0 < self.min_crop_area <= 1:
+            raise ValueError(f"min_crop_area must lie in (0, 1]; received {self.min_crop_area}.")
+        changes = Augmentation(self.augmentation) if self.augmentation else None
+        object.__setattr__(self, "_changes", changes)
+
+    def in_graph(self, images: ImageSet, index: Tensor, seed: Tensor) -> Tensor:
+        """The view of one image inside a `tf.data` graph.
+
+        Args:
+            images: The images.
+            index: Scalar int64, the index of the image.
+            seed: int64 `(2,)`, the seed of the view.
+
+        Returns:
+            float32 `(S, S, channels)` in [0, 255].
+        """
+        folded = tf.random.fold_in(seed, 1)
+        draws = tf.random.stateless_uniform((5,), folded)
+
+        def choose(size):
+            if self.min_crop_area < 1:
+                return random_window(size, self.min_crop_area, draws[:4])
+            return central_window(size, self.image_size, self.resize)
+
+        window = images.load_window(index, seed, choose, self.image_size)
+        image = resize_window(window, self.image_size, images.channels)
+        if self.horizontal_flip:
+            image = tf.where(draws[4] < 0.5, image[:, ::-1], image)
+        if self._changes is not None:
+            image = self._changes.in_graph(image, tf.cast(folded[0], tf.int32))
+        return image
+
+    def of_array(self, images: ImageSet, index: int, seed: Sequence[int]) -> np.ndarray:
+        """The view of one image without TensorFlow.
+
+        Args:
+            images: The images.
+            index: The index of the image.
+            seed: Two integers, the seed of the view.
+
+        Returns:
+            float32 `(S, S, channels)` in [0, 255]. It is that of `in_graph` but for the last
+            digits; what `augmentation` draws is another on other backends than TensorFlow.
+        """
+        folded = fold_in(seed, 1)
+        draws = [as_fraction(word) for word in draw(folded, 4)]
+
+        def choose(size):
+            if self.min_crop_area < 1:
+                return _py_dataset.random_window(size, self.min_crop_area, draws)
+            return _py_dataset.central_window(size, self.image_size, self.resize)
+
+        window = images.read_window(index, seed, choose, self.image_size)
+        image = _py_dataset.resize_window(window, self.image_size)
+        if self.horizontal_flip and is_mirrored(seed):
+            image = image[:, ::-1]
+        return image if self._changes is None else self._changes.of_array(image, folded[0])
+
+
+def is_mirrored(seed: Sequence[int]) -> bool:
+    """Whether a view of this seed is mirrored, if any is."""
+    return as_fraction(draw(fold_in(seed, 1), 5)[4]) < 0.5

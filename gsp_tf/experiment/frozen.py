@@ -1,0 +1,242 @@
+"""The network that a run starts from, alone and with a linear head, and what training adds."""
+
+import functools
+import warnings
+import zipfile
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.covariance import LedoitWolf
+
+from gsp_tf._console import show_progress
+from gsp_tf._files import replacing
+from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
+from gsp_tf.experiment._embeddings import embed_splits
+from gsp_tf.experiment._initial import start_from
+from gsp_tf.experiment.data import Splits, evaluation_batches, load_splits
+from gsp_tf.experiment.errors import reason
+from gsp_tf.experiment.model import build_embedder
+from gsp_tf.experiment.pretrained import frozen_recipe
+from gsp_tf.recipe import Recipe
+from gsp_tf.training import embed
+from gsp_tf.visual import class_by_class, display_name
+
+_LABELS = "labels"
+_FITTED = 10_000
+"""Most training images that a linear head is fitted to."""
+_FEW = 10
+"""Classes, of which fewer are a poor sample to resample."""
+GAINS = {"frozen": "gain", "head": "gain_over_head"}
+"""Entries of `metrics.json` for what a run is compared with, and for the differences."""
+ADVICE = "docs/finetuning.md says what to change."
+
+
+def _is_pretrained(recipe):
+    """Whether a recipe trains embeddings from weights that are not random."""
+    weights = recipe.backbone.weights is not None or recipe.initial_run is not None
+    return weights and recipe.training.epochs > 0 and recipe.trainer != "classification"
+
+
+def baseline_names(recipe: Recipe) -> dict[str, str]:
+    """The names in tables of what a run is compared with, by their entries of `metrics.json`."""
+    return {"frozen": frozen_name(recipe), "head": "with a linear head"}
+
+
+def frozen_name(recipe: Recipe) -> str:
+    """The name of the metrics of `frozen_metrics` in tables."""
+    return "frozen network" if recipe.initial_run is None else "initial run"
+
+
+def frozen_metrics(recipe: Recipe, splits: Splits | None = None) -> RankingMetrics:
+    """Retrieval of a recipe's test images by the network that it starts from, without training.
+
+    The embeddings are the features of the backbone, averaged over their places and divided by their
+    length. With `initial_run` they are those of that run's model.
+
+    Args:
+        recipe: its data, its backbone, `initial_run` and `evaluation.recall_at` count.
+        splits: its images, if they are loaded already.
+
+    Returns:
+        `RankingMetrics`, for means with intervals, and for comparisons with `minus`.
+
+    Raises:
+        ValueError: if the data or the weights cannot be used.
+
+    Example:
+        >>> from gsp_tf.recipe import BackboneRecipe, DataRecipe
+        >>> recipe = Recipe(data=DataRecipe(image_size=24), backbone=BackboneRecipe("conv4"))
+        >>> sorted(frozen_metrics(recipe).means())[:2]
+        ['map_at_1', 'map_at_2']
+    """
+    return _FrozenNetwork(recipe, load_splits(recipe) if splits is None else splits).metrics()
+
+
+class _FrozenNetwork:
+    """The network that a recipe starts from; it embeds the test images once."""
+
+    def __init__(self, recipe, splits):
+        self.recipe, self.splits = recipe, splits
+
+    @functools.cached_property
+    def _model(self):
+        recipe, channels = self.recipe, self.splits.test.channels
+        if recipe.initial_run is None:
+            return build_embedder(frozen_recipe(recipe), channels)
+        embedder = build_embedder(recipe, channels)
+        start_from(recipe, embedder)
+        return embedder
+
+    @functools.cached_property
+    def _searched(self):
+        """Embeddings and labels of the test images, and of the gallery if there is one."""
+        how = f" by the {frozen_name(self.recipe)}"
+        return embed_splits(self.recipe, self.splits, self._model, how)
+
+    def metrics(self):
+        """The metrics of its embeddings."""
+        return ranking_metrics(*self._searched, at=self.recipe.evaluation.recall_at)
+
+    def head_metrics(self):
+        """The metrics with a linear head that is fitted to the training images."""
+        images = self.splits.train
+        chosen = np.sort(class_by_class(images.labels, seed=0)[:_FITTED])
+        batches = evaluation_batches(self.recipe, images, chosen)
+        description = f"Embedding training images by the {frozen_name(self.recipe)}"
+        head = _linear_head(*embed(self._model, show_progress(batches, description, len(batches))))
+        queries, labels, references, reference_labels = self._searched
+        references = None if references is None else head(references)
+        searched = head(queries), labels, references, reference_labels
+        return ranking_metrics(*searched, at=self.recipe.evaluation.recall_at)
+
+
+def _linear_head(features, labels):
+    """The linear map after which features spread alike in all directions within their classes."""
+    # Hatch et al., "Within-class covariance normalization for SVM-based speaker recognition",
+    # Interspeech 2006, with the shrinkage of Ledoit and Wolf: there may be more dimensions than
+    # images. Distances after it are those of Mahalanobis by the covariance within classes.
+    mean = features.mean(axis=0)
+    _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(sizes), len(mean)))
+    np.add.at(sums, classes, features)
+    within = LedoitWolf(assume_centered=True).fit(features - (sums / sizes[:, None])[classes])
+    spread = within.covariance_ + np.finfo("float32").eps * np.eye(len(mean))
+    lower = cholesky(spread, lower=True)
+
+    def head(inputs):
+        outputs = solve_triangular(lower, (inputs - mean).T, lower=True).T
+        lengths = np.linalg.norm(outputs, axis=1, keepdims=True)
+        return (outputs / np.maximum(lengths, np.finfo("float32").tiny)).astype("float32")
+
+    return head
+
+
+def kept_baselines(run) -> dict[str, RankingMetrics]:
+    """The metrics that a run is compared with, computed once; none for random weights."""
+    if not _is_pretrained(run.recipe):
+        return {}
+    network, folder = _FrozenNetwork(run.recipe, run.splits), run.folder
+    labels = run.splits.test.labels
+    try:
+        found = {"frozen": _kept(folder.frozen_path, labels, network.metrics)}
+        if run.recipe.data.classes_per_batch:  # otherwise training knows no classes
+            found["head"] = _kept(folder.head_path, labels, network.head_metrics)
+        return found
+    except (ImportError, OSError, ValueError) as error:  # the weights may be elsewhere by now
+        warnings.warn(
+            f"The network that the training of {folder.path} started from is not there to "
+            f"compare with: {reason(error)}",
+            stacklevel=2,
+        )
+        return {}
+
+
+def _kept(path, labels, measure):
+    """Metrics from a file, or measured and kept there."""
+    found = _read(path, labels)
+    if found is None:
+        found = measure()
+        with replacing(path) as temporary:
+            np.savez(temporary, **found.values, **{_LABELS: found.labels})
+    return found
+
+
+def _read(path, labels):
+    """Metrics from a file; None if it is not there, damaged, or of other queries."""
+    try:
+        with np.load(path) as arrays:
+            values = dict(arrays)
+        same = np.array_equal(values.pop(_LABELS), labels)
+        return RankingMetrics(values, labels) if same else None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def gain_entries(
+    tuned: RankingMetrics, baselines: Mapping[str, RankingMetrics], names: list[str]
+) -> dict:
+    """Entries of `metrics.json`: the baselines, and the differences of a trained model to them."""
+    entries = {}
+    for key, baseline in baselines.items():
+        for entry, metrics in ((key, baseline), (GAINS[key], tuned.minus(baseline))):
+            means = {name: found for name, found in metrics.means().items() if name in names}
+            entries[entry] = {name: found.value for name, found in means.items()}
+            entries[f"{entry}_intervals"] = {
+                name: [found.low, found.high]
+                for name, found in means.items()
+                if np.isfinite(found.low)
+            }
+    return entries
+
+
+def gain_of(recipe: Recipe, metrics: Mapping, over: str = "frozen") -> tuple[str, Estimate] | None:
+    """The metric that chooses the model and what training added to it, from `metrics.json`."""
+    name = "precision_at_1" if recipe.monitor == "val_recall_at_1" else "map_at_r"
+    gain = GAINS[over]
+    if name not in metrics.get(gain, {}):
+        return None
+    ends = metrics[f"{gain}_intervals"].get(name, (np.nan, np.nan))
+    return name, Estimate(metrics[gain][name], *ends)
+
+
+def helped(gain: Estimate) -> bool:
+    """Whether a difference, and all of its interval if it has one, is above 0."""
+    return min(gain.value, np.nan_to_num(gain.low, nan=gain.value)) > 0
+
+
+def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
+    """What training added to the network that it started from, in a few sentences."""
+    found = gain_of(recipe, metrics)
+    if found is None:
+        return None
+    (name, gain), of_head = found, gain_of(recipe, metrics, "head")
+    shown = "Recall@1" if name == "precision_at_1" else display_name(name)
+    fact = (
+        f"{shown} is {100 * metrics['test'][name]:.1f} %, and that of the {frozen_name(recipe)} is "
+        f"{100 * metrics['frozen'][name]:.1f} %: a difference of {_points(gain)} over the same "
+        f"{metrics['test']['num_queries']:,} queries"
+    )
+    fact += " (95 % interval from resampled classes)." if np.isfinite(gain.low) else "."
+    if of_head is not None:
+        fact += (
+            f" With a linear head that is computed from the training images it is "
+            f"{100 * metrics['head'][name]:.1f} %, a difference of {_points(of_head[1])}."
+        )
+    classes = metrics["num_classes"]["test"]
+    if classes < _FEW:
+        fact += f" {classes} test classes are few: intervals of so few are too narrow."
+    if not helped(gain):
+        is_worse = max(gain.value, np.nan_to_num(gain.high, nan=gain.value)) < 0
+        judged = "made retrieval worse" if is_worse else "is not shown to make retrieval better"
+    elif of_head is not None and not helped(of_head[1]):
+        judged = "made retrieval better, but not better than a linear head does"
+    else:
+        return f"Training made retrieval better. {fact}"
+    return f"Training {judged}. {fact} {ADVICE}"
+
+
+def _points(gain):
+    """A difference in percentage points, with its interval."""
+    ends = f" [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]" if np.isfinite(gain.low) else ""
+    return f"{100 * gain.value:+.1f}{ends} points"

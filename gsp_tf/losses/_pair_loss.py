@@ -1,0 +1,327 @@
+"""Bases of the losses over pairs."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict
+
+import keras
+from keras import ops
+
+from gsp_tf._config import constructor_config, deserialized
+from gsp_tf._typing import Relation, Tensor
+from gsp_tf.losses._arguments import covered, refuse_fixed, refuse_inner, spell_out
+from gsp_tf.losses._distances import Distance, check_distance
+from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
+from gsp_tf.losses._layer import LossLayer, checked_regularizer
+from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner, is_graded
+from gsp_tf.losses._reduced import Reduced, Reduction
+from gsp_tf.ops import at_least_float32, check_relation, l2_normalize
+
+
+class PairArguments(TypedDict, total=False):
+    """The arguments of `PairLoss`."""
+
+    normalize: bool
+    miner: Miner | None
+    distance: Distance | None
+    p: float
+    power: float
+    reduction: Reduction | None
+    class_weights: Sequence[float] | None
+    thresholds: Sequence[float | None] | None
+    embedding_regularizer: keras.regularizers.Regularizer | None
+    relation: Relation
+    relation_threshold: float | None
+    name: str | None
+
+
+class PairLoss(keras.losses.Loss, Reduced):
+    """Base of the losses over pairs that have no weights.
+
+    A subclass implements `terms(pairs)`, the costs of pairs or anchors and their weights, or
+    `pairs_loss(pairs) -> scalar`. It uses the distances or similarities of `Pairs` and the weights
+    of the positive and negative pairs. The losses work in `compile(loss=...)` of any Keras model
+    that outputs the embedding. Every constructor argument is an attribute of the same name; these
+    form the config. A subclass passes its `**kwargs` on, and so takes the arguments below.
+
+    Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)`, or label vectors
+    `(B, C)` such as multi-hot tags with another relation than "equal", and embeddings `(B, D)`. It
+    returns a scalar over all pairs of two samples, float32 (float64 for float64 embeddings). It
+    raises ValueError for other types and shapes, and if `sample_weight` is given.
+
+    Args:
+        normalize: L2-normalise the embeddings first.
+        miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all. It
+            sees the distances of the loss.
+        distance: what takes the place of the distances d of the formula, squares included:
+            "euclidean", "squared_euclidean", "cosine" or "angular" (1 minus the cosine similarity),
+            "dot_product" (1 minus it), "lp", or "signal_to_noise" (the variance of the difference
+            over that of the anchor). For similarities the formula gets 1 - d. `None` is what the
+            formula prints.
+        p: order of the norm with "lp", at least 1; `normalize` divides by the L2 norm nevertheless.
+        power: exponent of the distance with "lp".
+        reduction: of the terms of each kind, such as those of positives: their "mean", their
+            "nonzero_mean", their "sum", or "mean_per_anchor", the mean over anchors of the means of
+            their terms. "none" returns the loss of every pair `(A, R)`, or of every anchor `(A,)`
+            if the formula has one term for each. `None` is the mean of the paper.
+        class_weights: for each class a factor of the terms of its anchors; labels are then 0 to the
+            number of classes - 1. A mean still divides by the number of terms.
+        thresholds: smallest and largest term, both excluded, to count; `None` for no limit.
+        embedding_regularizer: term of the embeddings as they come, such as `LpRegularizer()`, which
+            a call adds; `pairwise` does not.
+        relation: which labels belong together: "equal" ones, or for label vectors `(B, C)` of
+            entries in [0, 1] those that share "any" entry; or the degree to which they do,
+            "jaccard" or "cosine". Or a function of the labels of anchors and references, as in
+            `gsp_tf.ops.label_relation`, which gets them as they come, `(B,)` or `(B, C)`.
+        relation_threshold: t in [0, 1): pairs with a relation above t are positives, all others
+            negatives. `None` takes a degree as a weight: a pair of relation r has the weight r
+            among the positives and 1 - r among the negatives. Only some losses take such weights,
+            and miners do not.
+        name: name of the loss.
+
+    Attributes:
+        fixed: names of the arguments that the formula fixes: "normalize", "distance",
+            "reduction", "relation". A subclass may set it.
+        takes_grades: whether a pair may be a positive and a negative at once, with weights r and
+            1 - r. A subclass may set it.
+        default_reduction: the reduction of the paper. A subclass may set it.
+        sums_over_references: whether the loss is a sum over the references, so that it can be
+            computed for a few references at a time. A subclass may set it.
+        takes_references: whether the loss has `pairwise`.
+
+    Raises:
+        ValueError: if an argument is none of these, or is fixed by the formula.
+
+    Example:
+        >>> import numpy as np
+        >>> class MeanPositiveDistance(PairLoss):
+        ...     def terms(self, pairs):
+        ...         yield pairs.distances, pairs.positives
+        >>> labels, embeddings = [0, 0, 1], np.array([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]])
+        >>> float(MeanPositiveDistance(normalize=False)(labels, embeddings))
+        5.0
+        >>> float(MeanPositiveDistance(normalize=False, distance="lp", p=1.0)(labels, embeddings))
+        7.0
+    """
+
+    fixed: tuple[str, ...] = ()
+    takes_grades = False
+    sums_over_references = False
+    takes_references = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.terms is PairLoss.terms and cls.reductions is PairLoss.reductions:
+            cls.fixed = (*cls.fixed, "reduction")
+        spell_out(cls, PairLoss, without=covered(cls.fixed))
+
+    def __init__(
+        self,
+        normalize: bool = True,
+        miner: Miner | None = None,
+        distance: Distance | None = None,
+        p: float = 2.0,
+        power: float = 1.0,
+        reduction: Reduction | None = None,
+        class_weights: Sequence[float] | None = None,
+        thresholds: Sequence[float | None] | None = None,
+        embedding_regularizer: keras.regularizers.Regularizer | None = None,
+        relation: Relation = "equal",
+        relation_threshold: float | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name or _snake_case(type(self).__name__))
+        if miner is not None and not isinstance(miner, Miner):
+            raise ValueError(
+                f"miner must be a miner such as MultiSimilarityMiner(), received {miner!r}."
+            )
+        refuse_fixed(self, PairLoss, locals())
+        check_distance(distance, p, power)
+        self.normalize = normalize
+        self.miner = miner
+        self.distance = distance
+        self.p = p
+        self.power = power
+        self.set_reduction(reduction, class_weights, thresholds)
+        self.embedding_regularizer = checked_regularizer(
+            "embedding_regularizer", embedding_regularizer
+        )
+        self.relation = relation
+        self.relation_threshold = relation_threshold
+        self._check_relation()
+
+    def _check_relation(self):
+        relation, threshold, name = self.relation, self.relation_threshold, type(self).__name__
+        check_relation(relation)
+        if threshold is not None and not (relation != "equal" and 0 <= threshold < 1):
+            raise ValueError(
+                "relation_threshold must be at least 0 and below 1, and belongs to label vectors; "
+                f"received {threshold!r} with relation={relation!r}."
+            )
+        if relation != "equal" and self.class_weights is not None:
+            raise ValueError(
+                f"class_weights belong to relation='equal', received relation={relation!r}."
+            )
+        if is_graded(relation, threshold) and not (self.takes_grades and self.miner is None):
+            chooser = type(self.miner).__name__ if self.takes_grades else name
+            raise ValueError(
+                f"{chooser} takes pairs that are either positive or negative: with "
+                f"relation={relation!r} give relation_threshold too, 0.0 for all labels that have "
+                "anything in common."
+            )
+
+    @property
+    def seed_generator(self) -> keras.random.SeedGenerator | None:
+        """Random state of a miner that draws samples, else `None`."""
+        return getattr(self.miner, "seed_generator", None)
+
+    def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: None = None) -> Tensor:
+        if sample_weight is not None:
+            raise ValueError(
+                f"{type(self).__name__} is a loss over pairs and takes no sample_weight."
+            )
+        with keras.name_scope(self.name):
+            labels, anchors, is_valid = self._prepare(labels, embeddings)
+            loss = self.mined_loss(self.pairs(anchors, anchors, labels, labels, exclude_self=True))
+            if self.embedding_regularizer is not None:
+                loss = loss + self.embedding_regularizer(as_float_tensor(embeddings))
+            return nan_unless(is_valid, loss)
+
+    def pairwise(
+        self,
+        anchor_labels: Tensor,
+        anchors: Tensor,
+        reference_labels: Tensor,
+        references: Tensor,
+        exclude_self: bool = False,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """Loss over all pairs of an anchor and a reference.
+
+        Args:
+            anchor_labels: integer tensor `(A,)` or `(A, 1)`; label vectors `(A, C)` as in a call.
+            anchors: float tensor `(A, D)`.
+            reference_labels: integer tensor `(R,)` or `(R, 1)`; label vectors `(R, C)`.
+            references: float tensor `(R, D)`.
+            exclude_self: as in `Pairs`.
+            mask: as in `Pairs`.
+
+        Returns:
+            scalar, as from a call.
+
+        Example:
+            >>> import numpy as np
+            >>> from gsp_tf.losses import ContrastiveLoss
+            >>> anchors, references = np.eye(2), np.array([[0.6, 0.8]])
+            >>> float(ContrastiveLoss().pairwise([0, 1], anchors, [0], references))
+            0.89
+        """
+        with keras.name_scope(self.name):
+            anchors, references = at_least_float32(anchors, references)
+            anchor_labels, anchors, are_anchors = self._prepare(anchor_labels, anchors)
+            reference_labels, references, are_references = self._prepare(
+                reference_labels, references
+            )
+            pairs = self.pairs(
+                anchors, references, anchor_labels, reference_labels, exclude_self, mask
+            )
+            is_valid = ops.logical_and(are_anchors, are_references)
+            return nan_unless(is_valid, self.mined_loss(pairs))
+
+    def _prepare(self, labels, embeddings):
+        num_classes = None if self.class_weights is None else len(self.class_weights)
+        labels, embeddings, is_valid = check_inputs(
+            labels, embeddings, num_classes, normalize=self.normalize, relation=self.relation
+        )
+        return labels, l2_normalize(embeddings) if self.normalize else embeddings, is_valid
+
+    def pairs(self, *args: Any, **kwargs: Any) -> Pairs:
+        """`Pairs` of the same arguments, whose labels are related as the loss says."""
+        threshold = self.relation_threshold
+        return Pairs(*args, **kwargs, relation=self.relation, relation_threshold=threshold)
+
+    def mined_loss(self, pairs: Pairs) -> Tensor:
+        """Scalar loss of the pairs as the miner weighs them."""
+        return self.pairs_loss(self.mined(pairs))
+
+    def mined(self, pairs: Pairs) -> Pairs:
+        """The pairs with the distance of the loss and the weights from the miner."""
+        if self.distance is not None:
+            pairs = pairs.measured(self.distance, self.p, self.power)
+        if self.miner is not None:
+            weights = self.miner(pairs)
+            if isinstance(self.miner, TripletMiner):
+                pairs.is_triplet = self.miner.chosen(pairs)
+            pairs.positives, pairs.negatives = map(ops.stop_gradient, weights)
+        return pairs
+
+    def pairs_loss(self, pairs: Pairs) -> Tensor:
+        """Loss of the pairs as they are weighted: a scalar, unless the reduction is "none"."""
+        return self.reduced(self.terms(pairs), pairs.anchor_labels)
+
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+        """Terms of the loss, and their weights, for each kind that is reduced by itself.
+
+        Both are `(A, R)`, one for each pair, or `(A,)`, one for each anchor.
+        """
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        return constructor_config(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "PairLoss":
+        return cls(**deserialized(config))
+
+
+def _snake_case(name):
+    """`nt_xent_loss` of `NTXentLoss`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def is_pair_loss(loss: Any) -> bool:
+    """Whether a loss compares anchors with references: a `PairLoss`, or a `MatryoshkaLoss` of one.
+
+    Args:
+        loss: any loss.
+
+    Example:
+        >>> from gsp_tf.losses import ContrastiveLoss, MatryoshkaLoss, ProxyNCALoss
+        >>> losses = ContrastiveLoss(), ProxyNCALoss(num_classes=4)
+        >>> [is_pair_loss(MatryoshkaLoss(loss, dims=[2])) for loss in losses]
+        [True, False]
+    """
+    return getattr(loss, "takes_references", False)
+
+
+class PairWrapper(LossLayer):
+    """Base of the loss layers around a pair loss."""
+
+    takes_relations = True
+    """Whether the loss may compare label vectors; a subclass may set it."""
+
+    def __init__(self, loss: PairLoss, num_classes: int | None = None, **kwargs: Any) -> None:
+        super().__init__(num_classes, **kwargs)
+        if not is_pair_loss(loss):
+            raise ValueError(
+                f"{type(self).__name__} takes a pair loss such as ContrastiveLoss(), "
+                f"received {loss!r}."
+            )
+        refuse_inner(self, loss)
+        if loss.relation != "equal" and not self.takes_relations:
+            raise ValueError(
+                f"{type(self).__name__} needs classes, and takes a loss with relation='equal'; "
+                f"received relation={loss.relation!r}."
+            )
+        self.loss = loss
+        self.seed_generator = loss.seed_generator
+
+    @property
+    def normalize(self):
+        """Whether the pair loss normalises the embeddings."""
+        return self.loss.normalize
+
+    @property
+    def relation(self):
+        """How the pair loss relates labels."""
+        return self.loss.relation

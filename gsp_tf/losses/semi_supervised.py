@@ -1,0 +1,107 @@
+"""A loss of classes and a loss of views for images of which some have no class."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from gsp_tf._backend import checked
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._arguments import refuse_inner
+from gsp_tf.losses._inputs import nan_unless
+from gsp_tf.losses._layer import LossLayer
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SemiSupervisedLoss(LossLayer):
+    """A loss over the images with a class, plus a weighted loss over two views of every image.
+
+    `ℓ(labelled images) + w ℓ_views(all images)`: "S4L: Self-Supervised Semi-Supervised Learning"
+    (Zhai et al., ICCV 2019), eq. 1, whose self-supervision may here be any loss of two views. Both
+    views of a labelled image are samples of its class.
+
+    Args:
+        loss: ℓ, any loss of classes.
+        view_loss: ℓ_views, such as `NTXentLoss()` (SimCLR) or `VICRegLoss()`: a loss without
+            classes of its own, whose labels are the numbers of the images.
+        num_labelled: rows of a batch with a class; every batch has as many.
+        view_weight: w.
+
+    Call: `loss(labels, embeddings)` with labels `(B, 2)` as `gsp_tf.data.training_dataset` gives
+        them: the class, or -1 for none, and the number of the image, which two rows share.
+
+    Weights: those of the two losses.
+
+    Raises:
+        ValueError: if `view_loss` has classes, an argument is out of range, or labels are not of
+            this form.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import ContrastiveLoss, NTXentLoss
+        >>> views = NTXentLoss(1.0)
+        >>> loss = SemiSupervisedLoss(ContrastiveLoss(), views, num_labelled=2, view_weight=0.5)
+        >>> labels = np.array([[3, 0], [3, 0], [-1, 1], [-1, 1]])
+        >>> round(float(loss(labels, np.repeat(np.eye(2, dtype="float32"), 2, axis=0))), 3)
+        0.276
+    """
+
+    def __init__(
+        self,
+        loss: keras.losses.Loss,
+        view_loss: keras.losses.Loss,
+        num_labelled: int,
+        view_weight: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        layers = [part for part in (loss, view_loss) if isinstance(part, LossLayer)]
+        super().__init__(inner=layers[0] if layers else None, **kwargs)
+        if getattr(view_loss, "num_classes", None) is not None:
+            raise ValueError(
+                "view_loss must do without classes, such as NTXentLoss() or VICRegLoss(), received "
+                f"{view_loss!r}."
+            )
+        if num_labelled < 1:
+            raise ValueError(f"num_labelled must be at least 1, received {num_labelled}.")
+        if not view_weight >= 0:
+            raise ValueError(f"view_weight must not be negative, received {view_weight}.")
+        if any(layer.dtype_policy != self.dtype_policy for layer in layers):
+            raise ValueError(
+                "loss and view_loss must have the same dtype, received "
+                f"{' and '.join(layer.dtype_policy.name for layer in layers)}."
+            )
+        for part in (loss, view_loss):
+            refuse_inner(self, part, calls_it=True)
+        self.loss, self.view_loss = loss, view_loss
+        self.num_labelled, self.view_weight = num_labelled, view_weight
+        self.normalize = all(getattr(part, "normalize", True) for part in (loss, view_loss))
+        self.seed_generators_of_losses = [
+            part.seed_generator
+            for part in (loss, view_loss)
+            if not isinstance(part, LossLayer) and getattr(part, "seed_generator", None)
+        ]
+
+    def __call__(self, labels: Tensor, embeddings: Tensor, **kwargs: Any) -> Tensor:
+        if len(labels.shape) != 2 or labels.shape[1] != 2:
+            raise ValueError(
+                "SemiSupervisedLoss takes labels (B, 2), the class or -1 and the number of the "
+                f"image, received shape {tuple(labels.shape)}."
+            )
+        kwargs["classes"] = ops.cast(ops.convert_to_tensor(labels)[:, 0], "int32")
+        return super().__call__(labels[:, 1], embeddings, **kwargs)
+
+    def build(self, labels_shape, embeddings_shape):
+        for part in (self.loss, self.view_loss):
+            if isinstance(part, LossLayer) and not part.built:
+                part.build(labels_shape, embeddings_shape)
+
+    def call(self, labels, embeddings, classes):
+        has_class = classes >= 0
+        count = ops.sum(ops.cast(has_class, "int32"))
+        is_met = count == self.num_labelled
+        message = f"SemiSupervisedLoss expects {self.num_labelled} rows with a class, received"
+        classes = checked(classes, [(is_met, message, count)])
+        rows = ops.argsort(ops.cast(ops.logical_not(has_class), "int32"))[: self.num_labelled]
+        own = ops.take(classes, rows), ops.take(embeddings, rows, axis=0)
+        total = self.loss(*own) + self.view_weight * self.view_loss(labels, embeddings)
+        return nan_unless(is_met, total)

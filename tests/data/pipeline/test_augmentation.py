@@ -1,0 +1,169 @@
+"""Augmentation by image layers of Keras: what an image gets depends on its seed alone."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf._names import NAMES, NOT_AUGMENTATIONS, named
+from gsp_tf.data import ArrayImages, TrainingView, ViewedImages, training_dataset
+
+SECTION = "data.augmentation"
+NEEDED = {
+    "brightness": {"factor": 0.5},
+    "color_degeneration": {"factor": 0.5},
+    "color_jitter": {"brightness_factor": 0.2, "saturation_factor": (0.2, 0.8), "hue_factor": 0.1},
+    "contrast": {"factor": 0.4},
+    "hue": {"factor": 0.2},
+    "posterization": {"factor": 4},
+    "rotation": {"factor": 0.2},
+    "saturation": {"factor": (0.2, 0.8)},
+    "sharpness": {"factor": 0.5},
+    "shear": {"x_factor": 0.2},
+    "solarization": {"addition_factor": 0.3},
+    "translation": {"height_factor": 0.2, "width_factor": 0.2},
+    "zoom": {"height_factor": 0.3},
+}
+FIXED = ("auto_contrast", "equalization")  # draw nothing
+PIXELS = np.random.default_rng(0).integers(0, 256, (12, 20, 20, 3), np.uint8)
+IMAGES = ArrayImages(PIXELS, np.arange(12) % 3, list("abc"))
+GREY = ArrayImages(PIXELS[..., :1], np.arange(12) % 3, list("abc"))
+
+
+def layers(*names):
+    return [named(SECTION, name)(**NEEDED.get(name, {})) for name in names]
+
+
+def batches(count, augmentation, seed=3, images=IMAGES, **options):
+    drawn = {"horizontal_flip": True, "min_crop_area": 0.4, "augmentation": augmentation} | options
+    dataset = training_dataset(images, 16, 2, 2, seed, **drawn)
+    return [np.asarray(images) for images, _ in itertools.islice(dataset, count)]
+
+
+def of_arrays(augmentation, seed, images=IMAGES):
+    """Views of four images as they are without TensorFlow."""
+    view = TrainingView(16, True, 0.4, augmentation=augmentation)
+    return np.stack([view.of_array(images, index, (seed, index)) for index in range(4)])
+
+
+@pytest.mark.parametrize("name", NAMES[SECTION])
+def test_every_layer_changes_each_image_by_its_seed(name):
+    plain, changed = of_arrays([], 0), of_arrays(layers(name), 0)
+    assert changed.shape == plain.shape and changed.dtype == np.float32
+    assert 0 <= changed.min() < changed.max() <= 255
+    is_other = (changed != plain).any(axis=(1, 2, 3))
+    assert is_other.any()
+    view = TrainingView(16, True, 0.4, augmentation=layers(name))
+    for index in (3, 1):  # whatever was drawn before
+        np.testing.assert_array_equal(view.of_array(IMAGES, index, (0, index)), changed[index])
+    if name not in FIXED:
+        with_other_seeds = TrainingView(16, augmentation=layers(name))
+        one_image = [with_other_seeds.of_array(IMAGES, 0, (9, n)) for n in range(6)]
+        assert len({view.tobytes() for view in one_image}) > 1
+
+
+@pytest.mark.tensorflow
+def test_the_graph_draws_what_arrays_draw_and_goes_on_where_it_stopped():
+    augmentation = layers("color_jitter", "rand_augment", "erasing")
+    whole = batches(5, augmentation)
+    for ours, theirs in zip(batches(2, augmentation, first_batch=3), whole[3:], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    view = TrainingView(16, True, 0.4, augmentation=augmentation)
+    views = ViewedImages(IMAGES, view, count=2, seed=7)
+    for index in range(6):
+        found = view.of_array(IMAGES, index // 2, (7, index))
+        np.testing.assert_allclose(views.image(index), found, rtol=0, atol=0.51)
+
+
+def test_images_of_a_batch_are_changed_each_by_itself():
+    black = ArrayImages(np.full((4, 8, 8, 3), 100, np.uint8), [0, 0, 1, 1], ["a", "b"])
+    shades = np.concatenate(batches(6, layers("brightness"), images=black))[:, 0, 0, 0]
+    assert len(np.unique(shades)) == 24
+    again = np.concatenate(batches(6, layers("brightness"), images=black))[:, 0, 0, 0]
+    np.testing.assert_array_equal(again, shades)
+    assert not np.array_equal(
+        np.concatenate(batches(6, layers("brightness"), seed=4, images=black))[:, 0, 0, 0], shades
+    )
+
+
+def test_a_layer_may_serve_two_pipelines_and_a_model():
+    (layer,) = layers("brightness")
+    first = of_arrays([layer], 0)
+    TrainingView(16, augmentation=[layer])
+    np.testing.assert_array_equal(of_arrays([layer], 0), first)
+    assert np.asarray(layer(np.full((8, 8, 3), 100.0), training=True)).shape == (8, 8, 3)
+
+
+@pytest.mark.parametrize("name", ["color_jitter", "hue", "saturation"])
+def test_colours_of_grey_images_are_refused(name):
+    with pytest.raises(ValueError, match="cannot change grey images.*Leave it out"):
+        of_arrays(layers(name), 0, GREY)
+    assert of_arrays(layers("rotation", "brightness"), 0, GREY).shape == (4, 16, 16, 1)
+
+
+@pytest.mark.parametrize("name", NOT_AUGMENTATIONS)
+def test_layers_that_mix_images_are_refused(name):
+    layer = {
+        "aug_mix": keras.layers.AugMix,
+        "crop": lambda: keras.layers.RandomCrop(8, 8),
+        "cut_mix": keras.layers.CutMix,
+        "mix_up": keras.layers.MixUp,
+    }[name]()
+    with pytest.raises(ValueError, match=rf"keras.layers.{type(layer).__name__}: (it|no seed) "):
+        TrainingView(16, augmentation=[layer])
+    with pytest.raises(ValueError, match="an image layer such as .*RandomRotation, received a Den"):
+        TrainingView(16, augmentation=[keras.layers.Dense(2)])
+
+
+def test_colours_keep_their_mean_saturation():
+    layers = keras.layers.RandomSaturation, keras.layers.RandomColorJitter
+    for layer, option in zip(layers, ("factor", "saturation_factor"), strict=True):
+        with pytest.raises(ValueError, match="two numbers .* 0.5 changes nothing.* received 0.6"):
+            TrainingView(16, augmentation=[layer(**{option: 0.6})])
+        view = TrainingView(16, augmentation=[layer(**{option: (0.4, 0.6)})])
+        ranges = [np.ptp(view.of_array(IMAGES, 0, (0, n)), axis=2).mean() for n in range(20)]
+        plain = np.ptp(TrainingView(16).of_array(IMAGES, 0, (0, 0)), axis=2).mean()
+        assert min(ranges) < plain < max(ranges) and min(ranges) > 0.5 * plain
+
+
+SCRIPT = """
+import itertools
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name == "tensorflow" else find(name, *rest)
+
+import keras
+import numpy as np
+from gsp_tf.data import ArrayImages, training_dataset
+
+pixels = np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3), np.uint8)
+images = ArrayImages(pixels, np.arange(8) % 2, ["a", "b"])
+
+def batches(count, first_batch=0):
+    layers = [keras.layers.RandomHue(0.2), keras.layers.RandomRotation(0.1)]
+    dataset = training_dataset(
+        images, 16, 2, 2, 0, first_batch=first_batch, augmentation=layers, views=2
+    )
+    return [dataset[number] for number in range(count)]
+
+whole, rest = batches(3), batches(1, first_batch=2)
+assert whole[0][0].dtype == np.float32 and whole[0][1].shape == (8, 2)
+np.testing.assert_array_equal(rest[0][0], whole[2][0])
+assert len({image.tobytes() for images, _ in whole for image in images}) == 24
+print("fixed by the seed")
+"""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_without_tensorflow(backend):
+    environment = os.environ | {"KERAS_BACKEND": backend}
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True
+    )
+    assert ran.stdout == "fixed by the seed\n", ran.stderr[-2000:]

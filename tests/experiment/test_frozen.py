@@ -1,0 +1,269 @@
+"""Every run that starts from a pretrained network is compared with it."""
+
+import contextlib
+import io
+import json
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+from runs import eagerly, run_command
+from sklearn.covariance import LedoitWolf
+
+from gsp_tf import backbones
+from gsp_tf.evaluation import RankingMetrics
+from gsp_tf.experiment import (
+    Ensemble,
+    Run,
+    evaluation_batches,
+    frozen,
+    frozen_metrics,
+    frozen_recipe,
+)
+from gsp_tf.recipe import (
+    BackboneRecipe,
+    ClassRecipe,
+    ProtocolRecipe,
+    Recipe,
+    TrainingRecipe,
+    load_recipe,
+    resolved,
+)
+
+HURT = """
+backbone: {{name: conv4, weights: "{weights}"}}
+embedding: {{dim: 2}}
+training: {{epochs: 1, steps_per_epoch: 1, learning_rate: 1.0e-9}}
+"""
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """A file of weights."""
+    path = tmp_path_factory.mktemp("weights") / "conv4.weights.h5"
+    keras.utils.set_random_seed(1)
+    backbones.create("conv4", (16, 16, 1)).save_weights(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hurt(write_recipe, pretrained, tmp_path_factory):
+    """A run that loses what the network had: its path and what the command printed."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    recipe = write_recipe(HURT.format(weights=pretrained))
+    with contextlib.redirect_stdout(io.StringIO()) as printed, eagerly():
+        assert run_command("train", recipe, "--run", path) == 0
+    return path, printed.getvalue()
+
+
+def test_a_run_that_lost_to_the_frozen_network_says_so_in_the_end(hurt):
+    path, printed = hurt
+    metrics = json.loads((path / "metrics.json").read_text())
+    ours, theirs, gain = metrics["test"], metrics["frozen"], metrics["gain"]
+    assert gain["map_at_r"] == pytest.approx(ours["map_at_r"] - theirs["map_at_r"])
+    low, high = metrics["gain_intervals"]["map_at_r"]
+    assert low <= gain["map_at_r"] <= high < 0
+    head, over_head = metrics["head"], metrics["gain_over_head"]
+    assert over_head["map_at_r"] == pytest.approx(ours["map_at_r"] - head["map_at_r"])
+    from_head, to_head = metrics["gain_over_head_intervals"]["map_at_r"]
+    last = printed.splitlines()[-1]
+    assert last == (
+        f"Training made retrieval worse. MAP@R is {100 * ours['map_at_r']:.1f} %, and that of the "
+        f"frozen network is {100 * theirs['map_at_r']:.1f} %: a difference of "
+        f"{100 * gain['map_at_r']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points over the same "
+        "60 queries (95 % interval from resampled classes). With a linear head that is computed "
+        f"from the training images it is {100 * head['map_at_r']:.1f} %, a difference of "
+        f"{100 * over_head['map_at_r']:+.1f} [{100 * from_head:+.1f}, {100 * to_head:+.1f}] "
+        "points. 3 test classes are few: intervals of so few are too narrow. docs/finetuning.md "
+        "says what to change."
+    )
+    page = (path / "report.html").read_text()
+    assert last.replace("'", "&#39;") in page
+    places = [page.index(f"{name}</th>") for name in ("frozen network", "linear head", "digits")]
+    assert places == sorted(places)
+    for found in (theirs, head, ours):
+        assert f"{100 * found['map_at_r']:.2f}<br><small>" in page
+
+
+def test_the_frozen_network_gives_its_averaged_features(hurt, pretrained):
+    """By another way: the features of the network, averaged, and every distance in turn."""
+    run = Run(hurt[0])
+    network = backbones.create("conv4", (16, 16, 1))
+    network.load_weights(pretrained)
+    test = run.splits.test
+    images, labels = zip(*evaluation_batches(run.recipe, test), strict=True)
+    features = np.mean(network(np.concatenate(images)), axis=(1, 2))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    similarities = features @ features.T - 9 * np.eye(len(features))
+    labels = np.concatenate(labels)
+    expected = labels[similarities.argmax(axis=1)] == labels
+    found = frozen_metrics(run.recipe, run.splits)
+    np.testing.assert_array_equal(found.values["precision_at_1"], expected)
+    kept = run.folder.metrics()
+    assert found.means()["map_at_r"].value == pytest.approx(kept["frozen"]["map_at_r"])
+
+
+def test_the_linear_head_compares_by_the_covariance_within_the_training_classes(hurt, pretrained):
+    """By another way: cosines of Mahalanobis, with the inverse of the covariance."""
+    run = Run(hurt[0])
+    network = backbones.create("conv4", (16, 16, 1))
+    network.load_weights(pretrained)
+
+    def features(images):
+        images, labels = zip(*evaluation_batches(run.recipe, images), strict=True)
+        found = np.mean(network(np.concatenate(images)), axis=(1, 2), dtype="float64")
+        return found / np.linalg.norm(found, axis=1, keepdims=True), np.concatenate(labels)
+
+    training, classes = features(run.splits.train)
+    centred = np.concatenate([x - x.mean(0) for x in (training[classes == c] for c in range(4))])
+    precision = np.linalg.inv(LedoitWolf(assume_centered=True).fit(centred).covariance_)
+    queries, labels = features(run.splits.test)
+    queries = queries - training.mean(axis=0)
+    products = queries @ precision @ queries.T
+    lengths = np.sqrt(np.diag(products))
+    cosines = products / np.outer(lengths, lengths) - 9 * np.eye(len(queries))
+    expected = labels[cosines.argmax(axis=1)] == labels
+    found = frozen.kept_baselines(run)["head"]
+    assert np.mean(found.values["precision_at_1"] == expected) > 0.97  # nearly equal neighbours
+    kept = run.folder.metrics()["head"]["precision_at_1"]
+    assert kept == pytest.approx(found.means()["precision_at_1"].value)
+    assert kept == pytest.approx(expected.mean(), abs=0.02)
+
+
+def test_a_head_for_features_that_do_not_vary_is_finite():
+    head = frozen._linear_head(np.ones((6, 3), "float32"), np.repeat([0, 1], 3))
+    assert np.isfinite(head(np.eye(3, dtype="float32"))).all()
+    np.testing.assert_array_equal(head(np.ones((1, 3), "float32")), np.zeros((1, 3)))
+
+
+def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, capsys):
+    run = Run(hurt[0])
+    before = run.folder.metrics()
+    monkeypatch.setattr(frozen, "embed", None)
+    run.evaluate()
+    assert run.folder.metrics() == before
+    monkeypatch.setattr(Run, "report", lambda run: "report.html")
+    run.show()
+    assert "frozen network" in capsys.readouterr().out.splitlines()[-1]
+    paths = run.folder.frozen_path, run.folder.head_path
+    kept = [dict(np.load(path)) for path in paths]
+    try:
+        for path, arrays in zip(paths, kept, strict=True):
+            worse = {n: v if n == "labels" else np.maximum(v - 1.0, 0.0) for n, v in arrays.items()}
+            np.savez(path, **worse)
+        run.evaluate()
+        run.show()
+        assert run.folder.metrics()["gain"]["map_at_r"] > 0
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last.startswith("Training made retrieval better. MAP@R is")
+        assert last.endswith("too narrow.")
+    finally:
+        for path, arrays in zip(paths, kept, strict=True):
+            np.savez(path, **arrays)
+
+
+def test_weights_that_have_gone_are_named(hurt, monkeypatch):
+    run = Run(hurt[0])
+    run.recipe = replace(run.recipe, backbone=BackboneRecipe("conv4", "no/such.weights.h5"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run.folder, "frozen_path", hurt[0] / "nothing.npz")
+        with pytest.warns(UserWarning, match="not there to compare with: .*no/such.weights.h5"):
+            assert frozen.kept_baselines(run) == {}
+    run.recipe = replace(run.recipe, backbone=BackboneRecipe("conv4"))
+    assert frozen.kept_baselines(run) == {}  # random weights
+
+
+def test_without_classes_or_training_there_is_less_to_compare_with(hurt):
+    run = Run(hurt[0])
+    assert frozen.kept_baselines(run).keys() == {"frozen", "head"}
+    data = replace(run.recipe.data, classes_per_batch=0, unlabelled_per_batch=4, views=2)
+    run.recipe = replace(run.recipe, data=data, loss=ClassRecipe("nt_xent"))
+    assert frozen.kept_baselines(run).keys() == {"frozen"}
+    assert resolved(frozen_recipe(run.recipe)).data == run.recipe.data
+    mixed = replace(data, classes_per_batch=2, unlabelled="more")
+    recipe = replace(run.recipe, data=mixed, view_loss=run.recipe.loss, loss=ClassRecipe("circle"))
+    assert resolved(frozen_recipe(recipe)).view_loss.name == "nt_xent"
+    untrained = TrainingRecipe(epochs=0)
+    run.recipe = replace(Run(hurt[0]).recipe, training=untrained)
+    assert frozen.kept_baselines(run) == {}
+
+
+def test_a_run_from_another_one_is_compared_with_its_model(trained):
+    run = Run(trained.path)
+    recipe = replace(run.recipe, initial_run=str(trained.path))
+    found = frozen_metrics(recipe, run.splits).means()
+    for name in ("map_at_r", "precision_at_1"):
+        assert found[name].value == pytest.approx(run.folder.metrics()["test"][name], abs=1e-6)
+
+
+def entries(gains, labels, over_head=None):
+    """Entries of metrics.json for queries whose metrics rise by gains, from a head by others."""
+    after = {"map_at_r": np.full(len(gains), 0.5), "precision_at_1": np.full(len(gains), 0.25)}
+    baselines = {"frozen": gains, "head": gains if over_head is None else over_head}
+    tuned = RankingMetrics(after, np.array(labels))
+    test = {name: found.value for name, found in tuned.means().items()}
+    before = {
+        key: RankingMetrics({name: values - of for name, values in after.items()}, tuned.labels)
+        for key, of in baselines.items()
+    }
+    found = frozen.gain_entries(tuned, before, list(after))
+    test["num_queries"] = len(gains)
+    return json.loads(json.dumps({"test": test, "num_classes": {"test": 12}, **found}))
+
+
+@pytest.mark.parametrize(
+    ("gains", "labels", "text"),
+    [
+        ([0.1, 0.2, 0.3], [0, 1, 2], "Training made retrieval better. MAP@R is 50.0 %"),
+        ([-0.1, 0.2, 0.3], [0, 1, 2], "Training is not shown to make retrieval better."),
+        ([-0.1, -0.2, -0.3], [0, 1, 2], "Training made retrieval worse. MAP@R is 50.0 %"),
+        ([0.1, 0.3], [0, 0], "a difference of +20.0 points over the same 2 queries."),
+        ([0.0, 0.0], [0, 0], "Training is not shown to make retrieval better."),
+    ],
+)
+def test_the_verdict_follows_from_the_interval(gains, labels, text):
+    metrics = entries(np.array(gains), labels)
+    said = frozen.gain_text(Recipe(), metrics)
+    assert text in said
+    is_better = said.startswith("Training made retrieval better.")
+    assert ("finetuning.md" in said) == (not is_better)
+
+
+def test_a_linear_head_may_do_as_well():
+    metrics = entries(np.array([0.1, 0.2, 0.3]), [0, 1, 2], np.array([-0.1, 0.1, 0.1]))
+    said = frozen.gain_text(Recipe(), metrics)
+    assert said.startswith("Training made retrieval better, but not better than a linear head does")
+    assert "computed from the training images it is 46.7 %, a difference of +3.3 [" in said
+    del metrics["gain_over_head"]
+    assert frozen.gain_text(Recipe(), metrics).startswith("Training made retrieval better. MAP@R")
+
+
+def test_the_metric_is_the_one_that_chooses_the_model():
+    recipe = Recipe(protocol=ProtocolRecipe("conventional"))
+    said = frozen.gain_text(recipe, entries(np.array([0.1, 0.1]), [0, 1]))
+    assert "Recall@1 is 25.0 %, and that of the frozen network is 15.0 %" in said
+    assert frozen.gain_text(Recipe(), {"test": {}}) is None
+
+
+def test_models_of_a_protocol_are_summed_up(tmp_path, capsys):
+    protocol = ProtocolRecipe("mlrc", num_folds=3)
+    ensemble = Ensemble(tmp_path / "run", Recipe(protocol=protocol))
+    folders = [folder for repeats in ensemble.model_folders for folder in repeats]
+    for folder, gain in zip(folders, (0.1, -0.2), strict=False):
+        folder.path.mkdir(parents=True)
+        folder.update_metrics(**entries(np.full(3, gain), [0, 1, 2]))
+    ensemble._print_gains()
+    assert capsys.readouterr().out == (
+        "Training is not shown to make retrieval better in 1 of 2 models. Their differences to the "
+        "frozen network are -20.0 to +10.0 points. docs/finetuning.md says what to change.\n"
+    )
+
+
+def test_models_of_a_protocol_share_the_measurement(write_recipe, tmp_path):
+    options = ["--protocol.name", "mlrc", "--protocol.num_folds", "2"]
+    ensemble = Ensemble(tmp_path / "run", load_recipe(write_recipe(), options))
+    paths = {
+        ensemble._model(tmp_path / "m", fold, ensemble.recipe).folder.frozen_path for fold in (0, 1)
+    }
+    assert paths == {tmp_path / "run/frozen.npz"}

@@ -1,0 +1,207 @@
+"""Distances, reductions and regularisers of pytorch-metric-learning (`tools/pml/arguments.py`)."""
+
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+from gradients import value_and_gradient, value_and_gradients
+from loss_examples import with_weights
+from pml_batches import same
+
+from gsp_tf import losses
+
+C = 12  # number of classes
+NAMES = ("random", "ties", "singles", "coincident", "zeros", "square")
+FEW = ("random", "singles", "square")
+
+
+def lp(p, power=1.0):
+    return {"distance": "lp", "p": float(p), "power": power, "normalize": False}
+
+
+COSINE, EUCLIDEAN = {"distance": "cosine"}, {"distance": "euclidean"}
+SQUARED, SIGNAL = {"distance": "squared_euclidean"}, {"distance": "signal_to_noise"}
+DISTANCES = {
+    # Their margins of a similarity are 1 minus ours.
+    "contrastive_cosine": partial(losses.ContrastiveLoss, 0.1, 0.8, **COSINE),
+    "contrastive_dot": partial(
+        losses.ContrastiveLoss, 0.5, 1.3, distance="dot_product", normalize=False
+    ),
+    "contrastive_l1": partial(losses.ContrastiveLoss, 0.3, 4.0, **lp(1)),
+    "contrastive_l3_squared": partial(losses.ContrastiveLoss, 0.3, 9.0, **lp(3, 2.0)),
+    "contrastive_squared": partial(losses.ContrastiveLoss, 0.1, 1.7, **SQUARED),
+    "contrastive_snr": partial(losses.ContrastiveLoss, 0.13, 3.7, **SIGNAL),
+    "generalized_lifted_l1": partial(losses.GeneralizedLiftedStructureLoss, 1.0, 0.2, **lp(1)),
+    "intra_pair_l2": partial(losses.IntraPairVarianceLoss, 0.0, 0.0, **EUCLIDEAN),
+    "lifted_cosine": partial(losses.LiftedStructureLoss, 0.5, **COSINE),
+    "margin_cosine": partial(losses.MarginLoss, 0.2, 0.7, **COSINE),
+    "margin_squared": partial(losses.MarginLoss, 0.3, 1.4, **SQUARED),
+    "multi_similarity_l1": partial(losses.MultiSimilarityLoss, 2.0, 20.0, -0.5, **lp(1)),
+    "n_pairs_l2": partial(losses.NPairsLoss, **EUCLIDEAN),
+    "nca_l2": partial(losses.NCALoss, 3.0, **EUCLIDEAN),
+    "nca_cosine": partial(losses.NCALoss, 3.0, **COSINE),
+    "nt_xent_l2": partial(losses.NTXentLoss, 0.5, **EUCLIDEAN),
+    "ranked_list_l1": partial(losses.RankedListLoss, 1.4, 1.0, alpha=4.0, **lp(1)),
+    "supervised_contrastive_l1": partial(losses.SupervisedContrastiveLoss, 0.7, **lp(1)),
+    "triplet_cosine": partial(losses.TripletLoss, 0.2, **COSINE),
+    "triplet_l1_root": partial(losses.TripletLoss, 0.2, **lp(1, 0.5)),
+    "triplet_l1_swap": partial(losses.TripletLoss, 0.37, swap=True, **lp(1)),
+    "triplet_snr": partial(losses.TripletLoss, 0.21, **SIGNAL),
+    "triplet_squared_soft": partial(losses.TripletLoss, 0.2, soft=True, **SQUARED),
+    "normalized_softmax_l2": partial(losses.NormalizedSoftmaxLoss, C, 0.3, **EUCLIDEAN),
+    "arc_face_regularized": partial(
+        losses.ArcFaceLoss,
+        C,
+        scale=8.0,
+        proxies_regularizer=losses.RegularFaceRegularizer(0.5),
+        embedding_regularizer=losses.LpRegularizer(0.1),
+    ),
+}
+REDUCED = {
+    "arc_face": partial(losses.ArcFaceLoss, C, scale=8.0),
+    "circle": partial(losses.CircleLoss, 0.4, 8.0),
+    "contrastive": partial(losses.ContrastiveLoss, 0.1, 1.3),
+    "fast_ap": losses.FastAPLoss,
+    "margin": partial(losses.MarginLoss, 0.3, 1.1),
+    "multi_similarity": partial(losses.MultiSimilarityLoss, 2.0, 20.0, 0.4),
+    "nca": partial(losses.NCALoss, 2.0),
+    "nt_xent": partial(losses.NTXentLoss, 0.5),
+    "triplet": partial(losses.TripletLoss, 0.3),
+    "triplet_swap": partial(losses.TripletLoss, 0.3, swap=True),
+    "tuplet_margin": partial(losses.TupletMarginLoss, float(np.degrees(np.radians(20))), 4.0),
+}
+REDUCTIONS = {
+    "mean": {"reduction": "mean"},
+    "sum": {"reduction": "sum"},
+    "nonzero_mean": {"reduction": "nonzero_mean"},
+    "between": {"reduction": "mean", "thresholds": (0.11, 0.77)},
+    "below": {"reduction": "mean", "thresholds": (None, 0.53)},
+    "class_weights": {"reduction": "mean", "class_weights": [i % 4 for i in range(1, C + 1)]},
+    "per_anchor": {"reduction": "mean_per_anchor"},
+}
+REGULARIZERS = {
+    "center_invariant": losses.CenterInvariantRegularizer,
+    "lp": losses.LpRegularizer,
+    "lp_1_squared": partial(losses.LpRegularizer, p=1.0, power=2.0),
+    "lp_3": partial(losses.LpRegularizer, p=3.0),
+    "regular_face": losses.RegularFaceRegularizer,
+    "sparse_centers_3": partial(losses.SparseCentersRegularizer, centers_per_class=3),
+    "zero_mean": losses.ZeroMeanRegularizer,
+}
+
+
+def made(case, make):
+    loss = make()
+    if not isinstance(loss, losses.PairLoss):
+        loss = with_weights(make(dtype="float64"), case["proxies"])
+    return loss
+
+
+# MarginLoss has one term for each triplet there, the sum of two here. Losses over triplets have no
+# terms of anchors there, and TupletMarginLoss stops.
+LEFT_OUT = {
+    *(f"margin_{name}" for name in ("nonzero_mean", "between", "below", "per_anchor")),
+    *(f"{loss}_per_anchor" for loss in ("triplet", "triplet_swap", "tuplet_margin")),
+}
+# Their terms are a column, which class weights multiply as a row: a mean over pairs of a term and a
+# weight.
+CROSSED = {f"{loss}_class_weights" for loss in ("circle", "multi_similarity", "tuplet_margin")}
+OF_REDUCTIONS = {
+    f"{loss}_{reduction}": partial(make, **arguments)
+    for loss, make in REDUCED.items()
+    for reduction, arguments in REDUCTIONS.items()
+    if f"{loss}_{reduction}" not in LEFT_OUT | CROSSED
+}
+
+
+def compare(case, key, make, names, skip=(), rtol=1e-5):
+    """Compare values and gradients on some batches; returns on how many."""
+    values, start, compared = case[f"{key}/values"], 0, 0
+    for number, name in enumerate(names):
+        labels, embeddings = case[f"{name}/labels"], case[f"{name}/embeddings"]
+        expected = case[f"{key}/gradients"][start : (start := start + len(labels))]
+        value, *gradients = value_and_gradients(made(case, make), labels, embeddings)
+        assert np.isfinite(value) and all(np.isfinite(g).all() for g in gradients)
+        if name in skip or not np.isfinite(values[number]):
+            continue
+        compared += 1
+        same(value, values[number], rtol)
+        is_zero = ~embeddings.any(axis=1)
+        if np.isfinite(expected).all():
+            same(gradients[0][~is_zero], expected[~is_zero], max(rtol, 1e-4))
+        of_weights = case.get(f"{key}/weights_gradients", np.full(len(names), np.nan))[number]
+        if np.isfinite(of_weights).all():
+            same(gradients[1], of_weights, 1e-4)
+    return compared
+
+
+@pytest.mark.parametrize("key", DISTANCES)
+def test_distances_and_regularizers_of_losses(oracle, key):
+    skip, rtol = (), 1e-5
+    if key.startswith("ranked_list"):  # they add 1e-5 to weights, and drop negatives at distance 0
+        skip, rtol = ("coincident", "zeros"), 1e-3
+    if key == "margin_cosine":
+        skip = ("ties",)  # rounding of a distance at its margin adds a term
+    assert compare(oracle("loss_arguments"), key, DISTANCES[key], NAMES, skip, rtol) >= 4
+
+
+@pytest.mark.parametrize("key", OF_REDUCTIONS)
+def test_reductions(oracle, key):
+    # Anchors that lack a positive or a negative count in the means of CircleLoss there.
+    skip = ("singles",) if key in ("circle_mean", "circle_per_anchor") else ()
+    assert compare(oracle("loss_arguments"), key, OF_REDUCTIONS[key], FEW, skip) >= 2
+
+
+@pytest.mark.parametrize("key", sorted(CROSSED))
+def test_a_class_weight_multiplies_the_terms_of_its_anchors(oracle, key):
+    case, loss = oracle("loss_arguments"), key.removesuffix("_class_weights")
+    labels, terms = case["random/labels"], case[f"{loss}/none/random"]
+    weights = np.array(REDUCTIONS["class_weights"]["class_weights"])[labels]
+    expected = (weights @ terms).sum() / np.count_nonzero(terms)
+    found = REDUCED[loss](**REDUCTIONS["class_weights"])(labels, case["random/embeddings"])
+    assert float(found) == pytest.approx(expected, rel=1e-6)
+    crossed = weights.mean() * terms.sum() / np.count_nonzero(terms)
+    assert case[f"{key}/values"][0] == pytest.approx(crossed, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss", [k for k in REDUCED if k not in ("margin", "triplet", "triplet_swap")]
+)
+def test_losses_of_every_pair(oracle, loss):
+    case = oracle("loss_arguments")
+    for name in ("random", "square"):
+        made_loss = made(case, partial(REDUCED[loss], reduction="none"))
+        found = made_loss(case[f"{name}/labels"], case[f"{name}/embeddings"])
+        found = keras.ops.convert_to_numpy(found)
+        expected = case[f"{loss}/none/{name}"]
+        if isinstance(made_loss, losses.PairLoss):
+            assert found.shape == expected.shape
+        same(found, expected, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["proxies", "zeros", "coincident"])
+@pytest.mark.parametrize("key", REGULARIZERS)
+def test_regularizers(oracle, key, name):
+    case, regularizer = oracle("loss_arguments"), REGULARIZERS[key]()
+    rows = case["proxies"] if name == "proxies" else case[f"{name}/embeddings"]
+    value, gradient = value_and_gradient(lambda _, x: regularizer(x), np.zeros(1), rows)
+    assert np.isfinite(gradient).all()
+    # A zero vector has a distance of 1 to a unit vector here, and of the root of 2 there.
+    if (key, name) != ("sparse_centers_3", "zeros"):
+        same(float(value), float(case[f"{key}/{name}/value"]), 1e-6)
+    # Where two rows are equally near, one has the gradient there.
+    if name == "proxies" or key not in ("regular_face", "sparse_centers_3"):
+        same(np.asarray(gradient), case[f"{key}/{name}/gradient"], 1e-5)
+    half = REGULARIZERS[key](weight=0.5)
+    assert float(type(half).from_config(half.get_config())(rows)) == pytest.approx(value / 2)
+
+
+@pytest.mark.parametrize("key", ["contrastive_l3_squared", "contrastive_snr", "triplet_l1_swap"])
+def test_distances_compile(oracle, key):
+    case, start = oracle("loss_arguments"), NAMES.index("coincident")
+    rows = slice(12 * start, 12 * start + 12)
+    labels, embeddings = case["coincident/labels"], case["coincident/embeddings"].astype("float32")
+    value, gradient = value_and_gradients(DISTANCES[key](), labels, embeddings, jit_compile=True)
+    assert value == pytest.approx(case[f"{key}/values"][start], rel=1e-4)
+    same(gradient, case[f"{key}/gradients"][rows], 1e-3)

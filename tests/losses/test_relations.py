@@ -1,0 +1,304 @@
+"""Losses of label vectors, such as multi-hot tags."""
+
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+from gradients import BACKEND, compiled, recorded, value_and_gradients
+from loss_examples import EVERY_PAIR_LOSS
+
+from gsp_tf import losses
+from gsp_tf.evaluation import ranking_metrics
+from gsp_tf.training import HealthCheck, MetricLearner, RetrievalEvaluation
+
+RNG = np.random.default_rng(0)
+CLASSES = np.array([0, 1, 2, 0, 1, 2, 3, 3, 0, 2])
+ONE_HOT = np.eye(4)[CLASSES]
+X = RNG.normal(size=(10, 4))
+TAGS = (RNG.random((10, 5)) < 0.4).astype("float64")
+OF_LABELS = [name for name in EVERY_PAIR_LOSS if name != "n_pairs"]
+GRADED = [name for name in OF_LABELS if EVERY_PAIR_LOSS[name]().takes_grades]
+
+
+def assert_equal_outcomes(found, expected, rtol=1e-9):
+    assert found[0] == pytest.approx(expected[0], rel=rtol)
+    for gradient, other in zip(found[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(gradient, other, rtol=1e-6, atol=1e-9 + 1e-9 * abs(other).max())
+
+
+@pytest.mark.parametrize("name", OF_LABELS)
+def test_vectors_of_one_class_give_the_numbers_of_classes(name):
+    make = EVERY_PAIR_LOSS[name]
+    expected = value_and_gradients(make(), CLASSES, X)
+    assert expected[0] != 0
+    loss = make(relation="jaccard" if name in GRADED else "any")
+    assert_equal_outcomes(value_and_gradients(loss, ONE_HOT, X), expected)
+    if BACKEND != "jax":  # which compiles every operation
+        loss = make(relation="cosine", relation_threshold=0.9)
+        assert float(loss(ONE_HOT, X)) == pytest.approx(expected[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("relation", ["any", "jaccard", "cosine"])
+def test_weights_of_one_class_are_those_of_classes(relation):
+    arguments = [(X, X, labels, labels, True) for labels in (ONE_HOT, CLASSES)]
+    found = losses.Pairs(*arguments[0], relation=relation)
+    expected = losses.Pairs(*arguments[1])
+    for name in ("positives", "negatives"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+class Given(losses.Miner):
+    def __init__(self, positives, negatives):
+        self.weights = positives, negatives
+
+    def __call__(self, pairs):
+        return [keras.ops.convert_to_tensor(weights) for weights in self.weights]
+
+
+def degree(x, y):
+    """A relation of labels in 0 to 1, of our own."""
+    return keras.ops.exp(-2.0 * keras.ops.abs(x[:, None] - y[None, :]))
+
+
+def first_half(x, y):
+    return keras.ops.cast(x[:, None] * 0 + y[None, :] < 7, "float64")
+
+
+@pytest.mark.parametrize("name", GRADED)
+def test_a_graded_pair_is_a_share_of_a_positive_and_of_a_negative(name):
+    """Equal to references that come twice: as positives of weight r, as negatives of 1 - r."""
+    make = EVERY_PAIR_LOSS[name]
+    labels, of_references = RNG.random(6), RNG.random(7)
+    references = RNG.normal(size=(7, 4))
+    r = np.exp(-2.0 * np.abs(labels[:, None] - of_references))
+    none = np.zeros_like(r)
+    weights = np.concatenate([r, none], 1), np.concatenate([none, 1 - r], 1)
+    split = make(relation=first_half, relation_threshold=0.5, miner=Given(*weights))
+
+    def graded(labels, x):
+        return make(relation=degree).pairwise(labels, x, of_references, references)
+
+    def as_two(labels, x):
+        return split.pairwise(labels, x, np.arange(14.0), np.concatenate([references] * 2))
+
+    expected = value_and_gradients(as_two, labels, X[:6])
+    assert abs(expected[1]).max() > 1e-3
+    assert_equal_outcomes(value_and_gradients(graded, labels, X[:6]), expected)
+
+
+@pytest.mark.parametrize(
+    "name", ["binomial_deviance_over_pairs", "multi_similarity", "nca", "supervised_contrastive"]
+)
+def test_gradient_of_graded_pairs_equals_differences(name):
+    loss = EVERY_PAIR_LOSS[name](relation="jaccard")
+    _, found = value_and_gradients(loss, TAGS, X)
+    run = compiled(partial(loss, TAGS), True if BACKEND == "jax" else None)
+    for _ in range(3):
+        shift = 1e-6 * RNG.normal(size=X.shape)
+        there, back = (float(run(keras.ops.convert_to_tensor(X + d))) for d in (shift, -shift))
+        assert np.sum(found * shift) == pytest.approx((there - back) / 2, rel=1e-5)
+
+
+WRAPPERS = {
+    "prefixes": lambda loss: losses.MatryoshkaLoss(loss, [2, 4]),
+    "levels": losses.MultiLevelDistanceRegularization,
+    "groups": lambda loss: losses.GroupedLoss(loss, 2),
+    "sum": lambda loss: losses.WeightedSumLoss([loss, loss], [1.0, 0.5]),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_losses_around_a_loss_of_label_vectors(name):
+    make = WRAPPERS[name]
+    expected = value_and_gradients(make(losses.ContrastiveLoss()), CLASSES, X)
+    wrapped = make(losses.ContrastiveLoss(relation="jaccard"))
+    assert_equal_outcomes(value_and_gradients(wrapped, ONE_HOT, X), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "batch_weight"),
+    [(losses.MultiSimilarityLoss, 1.0), (losses.CosineContrastiveLoss, 0.0)],
+)
+def test_a_memory_holds_label_vectors(make, batch_weight):
+    """Equal to the loss with the last batches, as many as the memory has room for."""
+    loss = make(relation="jaccard")
+    memory = losses.CrossBatchMemory(
+        loss, 10, batch_weight=batch_weight, num_labels=5, dtype="float64"
+    )
+    memory.build((None, 5), (None, 4))
+    assert memory.memory_labels.shape == (10, 5)
+    run = compiled(partial(recorded, memory), True if BACKEND == "jax" else None, memory.variables)
+    tags = (RNG.random((20, 5)) < 0.4).astype("float64")
+    x = RNG.normal(size=(20, 4))
+    for stop in range(5, 21, 5):  # the last two overwrite the first two
+        now, before = slice(stop - 5, stop), slice(max(0, stop - 10), stop - 5)
+        rows = np.r_[now, before]
+
+        def expected_of(labels, embeddings, before=before, rows=rows):
+            constant = np.concatenate([x[rows[:5]], x[before]])
+            total = loss.pairwise(labels, embeddings, tags[rows], constant, exclude_self=True)
+            return total + batch_weight * loss(labels, embeddings)
+
+        value, gradient = run(*map(keras.ops.convert_to_tensor, (tags[now], x[now])))
+        expected = value_and_gradients(expected_of, tags[now], x[now])
+        assert_equal_outcomes(
+            (float(value), np.asarray(keras.ops.convert_to_numpy(gradient))), expected
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: losses.NPairsLoss(relation="any"), "fixes its relation, received relation='any'"),
+        (lambda: losses.ContrastiveLoss(relation="tags"), "relation must be one of equal, any, ja"),
+        (
+            lambda: losses.TripletLoss(relation="cosine"),
+            "TripletLoss takes pairs that are either positive or negative.*relation_threshold",
+        ),
+        (
+            lambda: losses.ContrastiveLoss(relation="jaccard", miner=losses.HardNegativeMiner()),
+            "HardNegativeMiner takes pairs that are either positive or negative",
+        ),
+        (
+            lambda: losses.ContrastiveLoss(relation="any", relation_threshold=1.0),
+            "at least 0 and below 1.*received 1.0 with relation='any'",
+        ),
+        (
+            lambda: losses.ContrastiveLoss(relation_threshold=0.5),
+            "belongs to label vectors; received 0.5 with relation='equal'",
+        ),
+        (
+            lambda: losses.ContrastiveLoss(relation="any", class_weights=[1, 2]),
+            "class_weights belong to relation='equal', received relation='any'",
+        ),
+        (
+            lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(relation="any"), 9),
+            "relation='any' compares label vectors .* give num_labels",
+        ),
+        (
+            lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(), 9, num_labels=4),
+            "num_labels must be at least 1, and belongs to .*received 4 with relation='equal'",
+        ),
+        *(
+            (partial(make, losses.ContrastiveLoss(relation="any")), "takes a loss with relation=")
+            for make in (
+                partial(losses.ProxyPairsLoss, num_classes=4),
+                losses.SelfSupervisedLoss,
+                losses.SimilarityMixup,
+            )
+        ),
+    ],
+)
+def test_refuses_what_has_no_meaning(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "message"),
+    [
+        ({"relation": "any"}, CLASSES, r"takes label vectors \(B, C\).*labels of shape \(10,\)"),
+        (
+            {"relation": "any"},
+            TAGS[:4],
+            r"labels of shape \(4, 5\) and embeddings of shape \(10, 4",
+        ),
+        ({"relation": "any"}, TAGS[:, :0], r"labels of shape \(10, 0\)"),
+        ({"relation": "any"}, 2 * TAGS, "must lie in 0 to 1, received 2"),
+        ({"relation": "any"}, TAGS - 0.5, "must lie in 0 to 1, received -0.5"),
+        ({"relation": "any"}, TAGS * np.nan, "must lie in 0 to 1, received nan"),
+        ({"relation": "any"}, None, "Labels must be numbers, received None"),
+        ({"relation": degree}, np.full(10, np.inf), "Labels must be finite, received inf"),
+        ({"relation": degree}, TAGS[:, None], r"takes labels \(B,\) or \(B, C\)"),
+        ({}, TAGS, "one-hot label is its argmax.*label vectors with relation='any'"),
+    ],
+)
+def test_refuses_labels_that_do_not_fit(loss, labels, message):
+    with pytest.raises(ValueError, match=message):
+        losses.ContrastiveLoss(**loss)(labels, X)
+
+
+def test_other_losses_say_that_they_take_classes():
+    for loss in (losses.ProxyAnchorLoss(4), losses.ClassMarginLoss(4)):
+        with pytest.raises(ValueError, match=r"takes integer labels \(B,\).*shape \(10, 4\)"):
+            loss(ONE_HOT, X)
+    memory = losses.CrossBatchMemory(losses.ContrastiveLoss(relation="any"), 20, num_labels=3)
+    with pytest.raises(ValueError, match=r"labels of 3 columns, received labels of shape \(10, 5"):
+        memory(TAGS, X)
+
+
+@keras.saving.register_keras_serializable("tests")
+def near(x, y):
+    return degree(x, y)
+
+
+@pytest.mark.parametrize("relation", ["jaccard", near])
+def test_a_loss_keeps_its_relation(relation):
+    loss = losses.TripletLoss(0.3, relation=relation, relation_threshold=0.25)
+    config = keras.saving.serialize_keras_object(loss)
+    restored = keras.saving.deserialize_keras_object(config)
+    assert (restored.relation, restored.relation_threshold) == (relation, 0.25)
+
+
+def tagged_images(seed, count=96):
+    """Sums of the patterns of some tags, beside as many columns of noise."""
+    patterns = np.random.default_rng(7).normal(size=(6, 8))
+    rng = np.random.default_rng(seed)
+    tags = rng.random((count, 6)) < 0.2
+    tags[np.arange(count), rng.integers(0, 6, count)] = True
+    signal = tags @ patterns + 0.3 * rng.normal(size=(count, 8))
+    images = np.concatenate([signal, 2.0 * rng.normal(size=(count, 8))], axis=1)
+    return images.astype("float32"), tags.astype("float32")
+
+
+def test_training_with_tags_in_a_plain_model():
+    (images, tags), (tests, of_tests) = tagged_images(0), tagged_images(1)
+    model, scores = network(), []
+    loss = losses.ContrastiveLoss(negative_margin=1.0, relation="jaccard")
+    model.compile(keras.optimizers.Adam(0.03), loss, jit_compile=BACKEND == "jax")
+    for epochs in (0, 8):
+        model.fit(images, tags, epochs=epochs, batch_size=48, verbose=0)
+        embeddings = model.predict(tests, verbose=0)
+        found = ranking_metrics(embeddings, of_tests, at=(10,), relation="jaccard")
+        scores.append(np.nanmean(found.values["ndcg_at_10"]))
+    assert scores[1] > scores[0] + 0.15, scores
+
+
+def test_training_with_tags_and_a_memory(tmp_path):
+    (images, tags), tests = tagged_images(0), tagged_images(1)
+    loss = losses.ContrastiveLoss(negative_margin=1.0, relation="jaccard")
+    loss = losses.CrossBatchMemory(loss, 96, batch_weight=1.0, num_labels=6)
+    learner = MetricLearner(network(), loss)
+    learner.compile(keras.optimizers.Adam(0.03), jit_compile=BACKEND == "jax")
+    evaluation = RetrievalEvaluation(tests, relation="any")
+    evaluation.set_model(learner)
+    before = evaluation.evaluate()["val_map_at_r"]
+    arguments = {**batches_of(images, tags), "epochs": 8, "verbose": 0}
+    history = learner.fit(**arguments, callbacks=[evaluation]).history
+    assert history["val_map_at_r"][-1] > before + 0.05, (before, history)
+    learner.save(tmp_path / "learner.keras")
+    restored = keras.saving.load_model(tmp_path / "learner.keras").embedding_loss
+    assert (restored.num_labels, restored.relation) == (6, "jaccard")
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(restored.memory_labels), tags)
+
+
+def test_health_checks_are_for_classes():
+    check = HealthCheck()
+    check.set_model(MetricLearner(network(), losses.ContrastiveLoss(relation="any")))
+    with pytest.raises(ValueError, match="images of each class, received a loss with relation='a"):
+        check.on_train_begin()
+
+
+def network():
+    keras.utils.set_random_seed(0)
+    return keras.Sequential([keras.Input((16,)), keras.layers.Dense(8)])
+
+
+def batches_of(images, tags):
+    """Arguments of `fit`: images and tags, by tf.data where there is TensorFlow."""
+    if BACKEND != "tensorflow":
+        return {"x": images, "y": tags, "batch_size": 48, "shuffle": False}
+    import tensorflow as tf
+
+    return {"x": tf.data.Dataset.from_tensor_slices((images, tags)).batch(48)}

@@ -1,0 +1,128 @@
+import keras
+import numpy as np
+import pytest
+from gradients import EAGERLY
+
+from gsp_tf.losses import ContrastiveLoss
+from gsp_tf.training import MetricLearner, SaveBest, add_lora, merged_lora
+
+RNG = np.random.default_rng(0)
+
+
+def plain(variable):
+    return keras.ops.convert_to_numpy(variable).copy()
+
+
+def test_a_step_moves_what_the_gradient_of_the_matrices_says():
+    """One step of SGD against the derivatives of `mean (x (W + s A B) H - t)²`, by hand."""
+    inputs = keras.Input((5,))
+    hidden, head = keras.layers.Dense(4, name="hidden"), keras.layers.Dense(2, use_bias=False)
+    backbone = keras.Model(inputs, hidden(inputs))
+    assert add_lora(backbone, rank=3, alpha=6.0) == ["hidden"]
+    hidden.lora_kernel_b.assign(RNG.normal(size=(3, 4)))
+    model = keras.Model(inputs, head(backbone(inputs)))
+    model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=EAGERLY)
+    before = {v.path: plain(v) for v in model.variables}
+    x, t = RNG.normal(size=(6, 5)).astype("float32"), RNG.normal(size=(6, 2)).astype("float32")
+    model.train_on_batch(x, t)
+
+    a, b = before["hidden/lora_kernel_a"], before["hidden/lora_kernel_b"]
+    w, h = before["hidden/kernel"] + 2.0 * a @ b, before[head.kernel.path]
+    error = 2 * (x @ w @ h - t) / t.size
+    of_kernel = x.T @ error @ h.T
+    gradients = [2.0 * of_kernel @ b.T, 2.0 * a.T @ of_kernel, (x @ w).T @ error]
+    trained = [hidden.lora_kernel_a, hidden.lora_kernel_b, head.kernel]
+    assert [v.path for v in model.trainable_variables] == [v.path for v in trained]
+    for variable, gradient in zip(trained, gradients, strict=True):
+        expected = before[variable.path] - 0.1 * gradient
+        np.testing.assert_allclose(plain(variable), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(plain(hidden._kernel), before["hidden/kernel"])
+    np.testing.assert_array_equal(plain(hidden.bias), before["hidden/bias"])
+
+
+def every_kind():
+    """A network with every kind of layer that takes low-rank matrices, and some that do not."""
+    inputs = keras.Input((6, 6, 3))
+    x = keras.layers.Conv2D(8, 3, name="convolution")(inputs)
+    x = keras.layers.BatchNormalization(name="normalization")(x)
+    x = keras.layers.DepthwiseConv2D(3, name="depthwise")(x)
+    x = keras.layers.Conv2D(8, 1, groups=2, use_bias=False, name="groups")(x)
+    x = keras.layers.Reshape((4, 8))(x)
+    x = keras.layers.EinsumDense("abc,cd->abd", (4, 6), bias_axes="d", name="einsum")(x)
+    x = keras.layers.Dense(5, name="dense")(keras.layers.Flatten()(x))
+    return keras.Model(inputs, x, name="network")
+
+
+ABLE = ["convolution", "groups", "einsum", "dense"]
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+def test_a_saved_learner_is_the_trained_one_in_plain_layers(tmp_path, precision):
+    keras.config.set_dtype_policy(precision)
+    network = every_kind()
+    before = {v.path: plain(v) for v in network.variables}
+    assert add_lora(network, rank=2, alpha=3.0) == ABLE
+    learner = MetricLearner(network, ContrastiveLoss())
+    learner.compile(keras.optimizers.Adam(0.05), run_eagerly=EAGERLY)
+    images = RNG.normal(size=(8, 6, 6, 3)).astype("float32")
+    learner.fit(images, np.arange(8) % 4, epochs=3, verbose=0)
+    assert {v.path: v for v in network.variables}.keys() > before.keys()
+    for variable in network.variables:  # nothing but the matrices has moved
+        if variable.path in before:
+            np.testing.assert_array_equal(plain(variable), before[variable.path])
+    expected = plain(network(images)).astype("float32")
+
+    best = SaveBest(tmp_path / "best.keras")
+    best.set_model(learner)
+    best.save()
+    loaded = keras.models.load_model(best.path, compile=False).embedder
+    assert [v.path.split("/")[-2:] for v in loaded.variables] == [v.split("/")[-2:] for v in before]
+    assert all(layer.get_config().get("lora_rank") is None for layer in loaded.layers)
+    found = plain(loaded(images)).astype("float32")
+    np.testing.assert_allclose(found, expected, atol=1e-5 if precision == "float32" else 0.05)
+    pairs = zip(before.items(), loaded.variables, strict=True)
+    moved = [path for (path, value), v in pairs if not np.array_equal(value, plain(v))]
+    assert [path.split("/")[0] for path in moved] == ABLE
+    # Saving has changed nothing of the model that trains.
+    np.testing.assert_array_equal(plain(network(images)).astype("float32"), expected)
+    learner.fit(images, np.arange(8) % 4, verbose=0)
+
+
+def test_an_embedding_layer_is_merged():
+    layer = keras.layers.Embedding(4, 3, name="words")
+    inputs = keras.Input((2,), dtype="int32")
+    model = keras.Model(inputs, layer(inputs))
+    add_lora(model, rank=1)
+    layer.lora_embeddings_b.assign(np.ones((1, 3)))
+    expected = plain(model(np.array([[0, 3]])))
+    with merged_lora(model):
+        np.testing.assert_allclose(plain(layer.embeddings)[[0, 3]][None], expected, rtol=1e-6)
+        assert layer.embeddings is layer.variables[0]
+
+
+def test_patterns_choose_the_layers():
+    network = every_kind()
+    assert add_lora(network, rank=1, layers=["^conv", "dense"]) == ["convolution", "dense"]
+    names = {v.path.split("/")[0] for v in network.trainable_variables}
+    assert names == {"convolution", "dense"}
+    assert network.get_layer("dense").lora_alpha == 1
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        (["dense", "attention"], r"patterns \['attention'\] match none of the layers of network"),
+        (["depthwise"], r"\['depthwise'\] match none of .*take low-rank matrices: \['convolution'"),
+        (["("], "regular expression, received '\\('"),
+    ],
+)
+def test_patterns_without_a_layer_are_refused(layers, message):
+    with pytest.raises(ValueError, match=message):
+        add_lora(every_kind(), rank=1, layers=layers)
+
+
+def test_a_network_without_such_layers_is_refused():
+    inputs = keras.Input((6, 6, 3))
+    network = keras.Model(inputs, keras.layers.DepthwiseConv2D(3)(inputs))
+    with pytest.raises(ValueError, match="There are none among the layers"):
+        add_lora(network, rank=1)

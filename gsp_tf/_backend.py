@@ -199,6 +199,16 @@ def assign_rows(variable: keras.Variable, indices: Tensor, rows: Tensor) -> None
         variable.assign(ops.scatter_update(variable, indices[:, None], rows))
 
 
+def rows_of(variable: keras.Variable, indices: Tensor) -> Tensor:
+    """Rows of a variable, whose gradient on TensorFlow holds these rows alone."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # A tensor of the variable would be a copy of it, once an optimizer has changed its rows.
+        return tf.gather(variable.value, indices)
+    return ops.take(variable, indices, axis=0)
+
+
 def rematerialized_scan(
     function: Callable, weights: list[Tensor], state: list[Tensor], steps: Tensor
 ) -> tuple[list[Tensor], list]:

@@ -145,6 +145,7 @@ NAMES = {
         "label_smoothing": "gsp_tf.losses:LabelSmoothing",
         "matryoshka": "gsp_tf.losses:MatryoshkaLoss",
         "multi_level_distance_regularization": "gsp_tf.losses:MultiLevelDistanceRegularization",
+        "partial_fc": "gsp_tf.losses:PartialFC",
         "proxy_synthesis": "gsp_tf.losses:ProxySynthesis",
         "self_supervised": "gsp_tf.losses:SelfSupervisedLoss",
         "similarity_mixup": "gsp_tf.losses:SimilarityMixup",

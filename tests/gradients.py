@@ -83,9 +83,8 @@ def _by_tensorflow(function, points, weights, upstream):
         tape.watch(points)
         outputs = function(*points)
     sources = [*points, *(weight.value for weight in weights)]
-    return outputs, tape.gradient(
-        outputs, sources, output_gradients=upstream, unconnected_gradients="zero"
-    )
+    found = tape.gradient(outputs, sources, output_gradients=upstream, unconnected_gradients="zero")
+    return outputs, [tf.convert_to_tensor(gradient) for gradient in found]  # not sparse ones
 
 
 def _by_jax(function, points, weights, states, upstream):

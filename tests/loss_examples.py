@@ -29,6 +29,7 @@ LAYERS = {
     "p2s_grad": lambda **k: losses.P2SGradLoss(4, **k),
     "sphere_face": lambda **k: losses.SphereFaceLoss(4, **k),
     "proxy_synthesis": lambda **k: losses.ProxySynthesis(losses.ProxyNCALoss(4, **k), seed=3, **k),
+    "partial_fc": lambda **k: losses.PartialFC(losses.ArcFaceLoss(4, **k), 0.5, seed=3, **k),
     "virtual_class": lambda **k: losses.VirtualClass(losses.NormalizedSoftmaxLoss(4, **k), **k),
     "memory": lambda **k: losses.CrossBatchMemory(losses.CosineContrastiveLoss(0.2), 40, **k),
     "levels": lambda **k: losses.MultiLevelDistanceRegularization(

@@ -57,6 +57,7 @@ from gsp_tf.losses.nca import NCALoss
 from gsp_tf.losses.normalized_softmax import NormalizedSoftmaxLoss
 from gsp_tf.losses.nt_xent import NTXentLoss
 from gsp_tf.losses.p2s_grad import P2SGradLoss
+from gsp_tf.losses.partial_fc import PartialFC
 from gsp_tf.losses.pn import PNLoss
 from gsp_tf.losses.pnp import PNPLoss
 from gsp_tf.losses.potential_field import PotentialFieldLoss
@@ -148,6 +149,7 @@ __all__ = [
     "PairLoss",
     "PairMarginMiner",
     "Pairs",
+    "PartialFC",
     "PotentialFieldLoss",
     "ProxyAnchorLoss",
     "ProxyLoss",

@@ -222,3 +222,17 @@ class ProxyWrapper(LossLayer):
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
         """Scalar loss of labels `(B,)` and embeddings `(B, D)` in training, not regularised."""
         raise NotImplementedError
+
+
+class SoftmaxWrapper(ProxyWrapper):
+    """Base of the wrappers of the losses that are a cross-entropy of logits."""
+
+    takes_distance = True
+
+    def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
+        super().__init__(proxy_loss, **kwargs)
+        if not isinstance(proxy_loss, SoftmaxProxyLoss):
+            raise ValueError(
+                f"{type(self).__name__} takes a loss that is a cross-entropy of logits, such as "
+                f"ArcFaceLoss(num_classes), received {proxy_loss!r}."
+            )

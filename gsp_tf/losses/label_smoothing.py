@@ -8,11 +8,11 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper, SoftmaxProxyLoss, cross_entropies
+from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper, cross_entropies
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class LabelSmoothing(ProxyWrapper):
+class LabelSmoothing(SoftmaxWrapper):
     """Cross-entropy with a share of the target spread over the classes of the own super-class.
 
     The target of class c is `(1 - ε) [c = y] + ε [c in S_y] / |S_y|`, with S_y the classes of the
@@ -41,8 +41,6 @@ class LabelSmoothing(ProxyWrapper):
         0.608
     """
 
-    takes_distance = True
-
     def __init__(
         self,
         proxy_loss: ProxyLoss,
@@ -51,11 +49,6 @@ class LabelSmoothing(ProxyWrapper):
         **kwargs: Any,
     ) -> None:
         super().__init__(proxy_loss, **kwargs)
-        if not isinstance(proxy_loss, SoftmaxProxyLoss):
-            raise ValueError(
-                "LabelSmoothing takes a loss that is a cross-entropy of logits, such as "
-                f"ArcFaceLoss(num_classes), received {proxy_loss!r}."
-            )
         if not 0 <= smoothing <= 1:
             raise ValueError(f"smoothing must lie in 0 to 1, received {smoothing}.")
         if super_classes is not None and len(super_classes) != proxy_loss.num_classes:

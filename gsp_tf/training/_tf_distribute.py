@@ -113,6 +113,8 @@ def _clip_sum_of_replicas(optimizer):
 
     def clip_sum(gradients, clip):
         context = tf.distribute.get_replica_context()
+        # A sum of sparse gradients would keep the rows of each replica apart, and so their norms.
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         total = clip(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
         # Keras does not clip again, but sums over the replicas: hence the division.
         return [gradient / context.num_replicas_in_sync for gradient in total]

@@ -9,11 +9,18 @@ from keras import ops, tree
 
 from gsp_tf._backend import compiled, value_and_gradient
 from gsp_tf.evaluation import embedding_spread
-from gsp_tf.losses import CrossBatchMemory, ProxyPairsLoss, SemiSupervisedLoss, is_pair_loss
+from gsp_tf.losses import (
+    CrossBatchMemory,
+    PartialFC,
+    ProxyPairsLoss,
+    SemiSupervisedLoss,
+    is_pair_loss,
+)
 from gsp_tf.training._kept_batch import keep_batches, release_batches
 from gsp_tf.training.metric_learner import first_output, loss_value
 
 _ROWS, _ROWS_OF_CLASS = 128, 8
+_CLASSES = 10_000  # about so many have their proxies looked at
 _CHECKS = 2  # a finding is reported when as many checks in a row see it
 
 ADVICE = {
@@ -196,10 +203,12 @@ class HealthCheck(keras.callbacks.Callback):
     def _measured_updates(self):
         """The update of a step over the norm of the weights, by part, and the embedder's growth."""
         measures = {}
-        for name, weights in _weights_of(self.model).items():
-            norm = _norm(self._before[name])
+        for name, variables in _parts(self.model).items():
+            before = self._before[name]
+            norm = _norm(before)
             if norm:
-                change = [x - y for x, y in zip(weights, self._before[name], strict=True)]
+                pairs = zip(variables, before, strict=True)
+                change = (ops.convert_to_numpy(variable) - old for variable, old in pairs)
                 measures[f"{name}_update"] = _norm(change) / norm
         if self._norm_at_start:
             norm = _norm(self._before["embedder"])
@@ -216,10 +225,11 @@ class HealthCheck(keras.callbacks.Callback):
         if not np.isfinite(vectors).all():
             return {}
         loss = _loss_of_classes(self.model)
+        training = isinstance(loss, PartialFC)  # all its classes may need too much memory
 
         def loss_of(x):
-            with keras.StatelessScope():  # a miner draws without a change of its seed
-                return ops.cast(loss_value(loss, labels, x, training=False), "float32")
+            with keras.StatelessScope():  # a loss draws without a change of its seed
+                return ops.cast(loss_value(loss, labels, x, training=training), "float32")
 
         value, gradient = value_and_gradient(loss_of, points)
         centre = ops.ones_like(points) * ops.mean(points, axis=0, keepdims=True)
@@ -237,15 +247,13 @@ class HealthCheck(keras.callbacks.Callback):
 
     def _measured_proxies(self, loss, vectors, labels):
         """Norm of the proxies, their similarity to samples of their class, and how they turned."""
-        proxies = ops.convert_to_numpy(loss.proxies).astype("float64")
-        norms = np.linalg.norm(proxies, axis=1, keepdims=True)
-        unit = proxies / np.maximum(norms, 1e-12)
-        samples = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        of_class = unit.reshape(loss.num_classes, -1, unit.shape[1])[labels]
-        own = np.einsum("bkd,bd->bk", of_class, samples).max(axis=1)
+        proxies = ops.convert_to_numpy(loss.proxies)
+        proxies = proxies.reshape(loss.num_classes, -1, proxies.shape[1])
+        unit, norms = _unit(proxies[:: max(1, loss.num_classes // _CLASSES)])
+        own = np.einsum("bkd,bd->bk", _unit(proxies[labels])[0], _unit(vectors)[0]).max(axis=1)
         measures = {"proxy_norm": float(norms.mean()), "own_proxy_similarity": float(own.mean())}
         if self._proxies is not None and self._proxies.shape == unit.shape:
-            cosines = np.clip(np.sum(self._proxies * unit, axis=1), -1.0, 1.0)
+            cosines = np.clip(np.sum(self._proxies * unit, axis=-1), -1.0, 1.0)
             measures["proxy_turn"] = float(np.arccos(cosines).mean())
         self._proxies = unit
         return measures
@@ -338,6 +346,13 @@ def _weights_of(model):
         name: [ops.convert_to_numpy(variable).copy() for variable in variables]
         for name, variables in _parts(model).items()
     }
+
+
+def _unit(vectors):
+    """Vectors of length 1 in float64, and the lengths that they had."""
+    vectors = vectors.astype("float64")
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.maximum(norms, 1e-12), norms
 
 
 def _norm(arrays):

@@ -105,6 +105,7 @@ def test_a_miner_goes_into_a_pair_loss(miner):
         ("nt_xent", "self_supervised", {"symmetric": False}),
         ("recall_at_k", "similarity_mixup", {"num_mixed": 2}),
         ("arc_face", "label_smoothing", {"super_classes": [0, 0, 1, 1]}),
+        ("arc_face", "partial_fc", {"sample_rate": 0.25, "seed": 3}),
         ("proxy_anchor", "anti_collapse", {"weight": 0.5}),
         ("soft_triple", "matryoshka", {"dims": [8, 64], "weights": [2.0, 1.0]}),
         ("triplet", "matryoshka", {"dims": [64]}),

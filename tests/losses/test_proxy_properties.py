@@ -167,7 +167,7 @@ def test_steep_losses_equal_themselves_in_float64(make_loss, sign):
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16"])
-@pytest.mark.parametrize("name", ["proxy_anchor", "class_margin", "memory"])
+@pytest.mark.parametrize("name", ["proxy_anchor", "partial_fc", "class_margin", "memory"])
 def test_float32_under_every_global_policy(name, policy):
     labels, embeddings = batch(columns=64)
     half = keras.ops.convert_to_tensor(embeddings, policy.removeprefix("mixed_"))

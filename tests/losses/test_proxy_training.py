@@ -21,6 +21,7 @@ def embedder(columns, units=4):
         ("class_margin", {"betas": (4,)}, {}),
         ("hybrid", {"proxies": (4, 6)}, {}),
         ("proxy_synthesis", {"proxies": (4, 6)}, {}),
+        ("partial_fc", {"proxies": (4, 6)}, {}),
         ("virtual_class", {"proxies": (4, 6)}, {}),
         (
             "memory",
@@ -73,7 +74,7 @@ def test_saved_losses_continue_in_a_fresh_process(tmp_path):
     plain.compile("adam", ContrastiveLoss(0.1, 1.5, miner=HardNegativeMiner()), run_eagerly=EAGERLY)
     learners = {"plain": plain}
     # A loss within a loss, a random one, and those that keep a state.
-    for name in ("hybrid", "proxy_synthesis", "memory", "levels"):
+    for name in ("hybrid", "partial_fc", "proxy_synthesis", "memory", "levels"):
         learners[name] = MetricLearner(embedder(5), LAYERS[name]())
         learners[name].compile(keras.optimizers.Adam(0.01), run_eagerly=EAGERLY)
     for name, learner in learners.items():

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gsp_tf._keras import check_image_layer
 from gsp_tf._names import NAMES, NOT_AUGMENTATIONS, named, similar
 from gsp_tf.recipe._data import DataRecipe
 
@@ -70,6 +69,8 @@ def _layer(field, part):
         received = ", ".join(f"{key}={value}" for key, value in given.items())
         reason = " ".join(str(error).split())
         raise ValueError(f"{field}: {name} does not accept {received}. Keras: {reason}") from error
+    from gsp_tf._keras import check_image_layer  # the command line reads recipes without Keras
+
     try:
         check_image_layer(layer)
     except ValueError as error:

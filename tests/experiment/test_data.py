@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -165,11 +167,13 @@ def test_only_published_sets_are_downloaded(name):
 
 @pytest.mark.parametrize("name", [name for name in NAMES["data"] if name != "glyphs"])
 def test_every_data_set_needs_a_folder(name, tmp_path):
-    protocol = ProtocolRecipe("fractions" if name == "cifar_collage" else "ablation")
+    divided = name in ("cifar_collage", "unlabelled")
+    protocol = ProtocolRecipe("fractions" if divided else "ablation")
+    data = DataRecipe(name, views=2 if name == "unlabelled" else 1)
     with pytest.raises(ValueError, match=f"data.path is needed for data.name={name}"):
-        load_splits(Recipe(data=DataRecipe(name), protocol=protocol))
+        load_splits(Recipe(data=data, protocol=protocol))
     with pytest.raises((FileNotFoundError, ValueError), match=str(tmp_path)):
-        load_splits(Recipe(data=DataRecipe(name, str(tmp_path)), protocol=protocol))
+        load_splits(Recipe(data=replace(data, path=str(tmp_path)), protocol=protocol))
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def test_answers_without_tensorflow(tmp_path):
     assert f"gsp-tf {__version__}" in out
     for line in (
         "A command is missing; gsp-tf --help lists them.",
-        "'trian' is not a command; did you mean train? The commands are train, check,",
+        "'trian' is not a command; did you mean train? The commands are train, adapt,",
         "--trainin.epochs is not an option; did you mean --training.epochs?",
         "training.epochs must be an integer of 0 or more, received many.",
         "Missing: --format.",

@@ -169,7 +169,8 @@ def test_only_published_sets_are_downloaded(name):
 def test_every_data_set_needs_a_folder(name, tmp_path):
     divided = name in ("cifar_collage", "unlabelled")
     protocol = ProtocolRecipe("fractions" if divided else "ablation")
-    data = DataRecipe(name, views=2 if name == "unlabelled" else 1)
+    pairs = {"views": 2, "classes_per_batch": 0, "unlabelled_per_batch": 8}
+    data = DataRecipe(name, **(pairs if name == "unlabelled" else {}))
     with pytest.raises(ValueError, match=f"data.path is needed for data.name={name}"):
         load_splits(Recipe(data=data, protocol=protocol))
     with pytest.raises((FileNotFoundError, ValueError), match=str(tmp_path)):

@@ -380,7 +380,9 @@ def test_long_embeddings_give_finite_numbers_or_are_refused(make):
     for scale in (1e-40, 1e-20, 1.0, longest):
         loss = make()
         value, gradient = value_and_gradient(loss, LABELS, (scale * unit).astype("float32"))
-        assert np.isfinite(float(value)) and np.isfinite(keras.ops.convert_to_numpy(gradient)).all(), scale
+        assert (
+            np.isfinite(float(value)) and np.isfinite(keras.ops.convert_to_numpy(gradient)).all()
+        ), scale
     too_long = (2 * largest_norm("float32") * unit).astype("float32")
     if not isinstance(loss, losses.GroupedLoss):
         with pytest.raises(

@@ -1,15 +1,15 @@
 #!/bin/sh
-# All numbers of docs/studies/evidence.md: experiments/evidence.sh [TABLE...], of collage causes cars
-# ccp dose tuning zero_shot plane. What experiments/results/evidence has is not trained again: remove
-# a file there to measure its table again. Stopped runs continue. JOBS=2 trains two models at a time.
-# Pictures with photographs stay in runs/evidence. It needs data/cifar100, data/cars196_half and
-# pip install ".[pretrained]".
+# All numbers of docs/studies/evidence.md and the table of docs/losses.md: experiments/evidence.sh
+# [TABLE...], of collage causes cars ccp dose tuning losses zero_shot plane. What
+# experiments/results/evidence has is not trained again: remove a file there to measure its table
+# again. Stopped runs continue. JOBS=2 trains two models at a time. Pictures with photographs stay in
+# runs/evidence. It needs data/cifar100, data/cars196_half and pip install ".[pretrained]".
 set -e
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-1}
 studies=experiments/studies
 
-for table in ${*:-collage causes cars ccp dose tuning zero_shot plane}; do
+for table in ${*:-collage causes cars ccp dose tuning losses zero_shot plane}; do
   case $table in
     zero_shot) python $studies/zero_shot_prototypes.py --jobs "$jobs" --runs runs/evidence \
       --recipe '[experiments/evidence/zero_shot.yaml]' \
@@ -17,9 +17,9 @@ for table in ${*:-collage causes cars ccp dose tuning zero_shot plane}; do
       --figure runs/evidence/zero_shot.png ;;
     plane) python $studies/average_pooling_plane.py --backbone resnet20 \
       --results experiments/results/evidence --figures runs/evidence ;;
-    collage|causes|cars|ccp|dose|tuning)
+    collage|causes|cars|ccp|dose|tuning|losses)
       python $studies/evidence.py --jobs "$jobs" --tables "[$table]" ;;
-    *) echo "unknown table $table: collage, causes, cars, ccp, dose, tuning, zero_shot or plane" >&2
+    *) echo "unknown table $table; the first lines of $0 name them" >&2
       exit 2 ;;
   esac
   python $studies/evidence_page.py

@@ -1,6 +1,6 @@
-"""Makes the tables and the figure of docs/studies/evidence.md from the numbers of evidence.py.
+"""Makes the tables and the figure of docs/studies/evidence.md, and the table of docs/losses.md.
 
-python experiments/studies/evidence_page.py [--results FOLDER] [--page FILE.md] [--figure FILE.png]
+python experiments/studies/evidence_page.py [--results FOLDER] [--figure FILE.png]
 
 Each row has mean ± standard deviation over its seeds, and the mean of its paired differences (the
 same seed, so the same batches, with and without the method) with the 95% interval of Student's t.
@@ -157,6 +157,24 @@ def markdown(table, values):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def losses_markdown(values):
+    """Markdown table of the losses: their numbers on Cars196 and Cifar Collage side by side.
+
+    Args:
+        values: as `records.read` returns, of the table losses.
+    """
+    header = ["`loss.name`", "Cars196 P@1", f"Cars196 {MAP}", "Collage P@1", f"Collage {MAP}"]
+    lines = [header, ["---"] * len(header)]
+    names = dict.fromkeys(variant.partition("-")[2] for variant in values)
+    for name in sorted(
+        names, key=lambda name: -statistics.mean(values[f"losses_cars-{name}"][MAP].values())
+    ):
+        rows = (values.get(f"losses_{data}-{name}", {}) for data in ("cars", "collage"))
+        cells = [percent(row[q].values()) if row else "" for row in rows for q in ("P@1", MAP)]
+        lines.append([f"`{name}`", *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def gains(values, method, rival, places):
     """Differences of MAP@R between GSP and a rival at each share or size.
 
@@ -242,13 +260,19 @@ def page(text, results):
             shown = records.table(path) if is_plain else markdown(table, records.read(path))
             figure = f"{FIGURE}\n\n" if table == "dose" else ""
             parts.append(f"### {title}\n\n{figure}{shown}\n")
-    written = f"{BEGIN}\n" + "\n".join([*parts, END])
-    return re.sub(f"{BEGIN}.*{END}", lambda _: written, text, flags=re.DOTALL)
+    return between_marks(text, "\n".join(parts))
+
+
+def between_marks(text, written):
+    """A page with another text between its two marks."""
+    marked = f"{BEGIN}\n{written}\n{END}"
+    return re.sub(f"{BEGIN}.*{END}", lambda _: marked, text, flags=re.DOTALL)
 
 
 def main(
     results: str = "experiments/results/evidence",
     page_file: str = "docs/studies/evidence.md",
+    losses_file: str = "docs/losses.md",
     figure: str = "docs/figures/evidence_dose.png",
 ):
     """Writes the tables into the page, and the figure.
@@ -256,9 +280,14 @@ def main(
     Args:
         results: folder of the CSV files.
         page_file: Markdown file to change.
+        losses_file: Markdown file that takes the table of losses.
         figure: PNG file to write.
     """
     replace_text(page_file, page(Path(page_file).read_text("utf-8"), results))
+    losses = Path(results, "losses.csv")
+    if losses.exists():
+        text = Path(losses_file).read_text("utf-8")
+        replace_text(losses_file, between_marks(text, losses_markdown(records.read(losses)) + "\n"))
     dose = Path(results, "dose.csv")
     if dose.exists():
         save(picture(records.read(dose)), figure)

@@ -6,6 +6,9 @@ table. Numbers are those of the papers where the files cite them.
 
 from pathlib import Path
 
+from gsp_tf._names import NAMES
+from gsp_tf.recipe import ClassRecipe, parameters
+
 HERE = Path(__file__).parents[1]
 METHODS, OWN = HERE / "methods", HERE / "evidence"
 WHOLE = (OWN / "cars.yaml",)
@@ -204,6 +207,33 @@ def tuning_rows():
 
 def _without_warm_up():
     return ["--training.warmup_epochs=0", "--training.warmup_steps=0"]
+
+
+def loss_rows(table):
+    """Table 8: every loss that takes classes, with the library's numbers; proxies learn at 1e-2.
+
+    Args:
+        table: "cars", or "collage", with a fourth of the steps of its other rows.
+    """
+    of_table = {
+        "cars": ["--training.learning_rate_multipliers={proxies|betas: 100}"],
+        "collage": ["--training.learning_rate_multipliers={proxies|betas: 10}"],
+    }[table]
+    budget = ["--training.epochs=1", "--training.steps_per_epoch=100"] if table == "collage" else []
+    rows = {}
+    for name in class_losses():
+        counts = {"num_classes", "num_proxies"} & set(parameters("loss", ClassRecipe(name)))
+        proxies = of_table if counts else []
+        rows[f"losses_{table}-{name}"] = [f"--loss.name={name}", *proxies, *budget]
+    return rows
+
+
+def class_losses():
+    """Names of the losses that train alone from classes: without lengths, views, or a second loss."""
+    of_lengths = {"ada_face", "large_margin_softmax", "sphere_face"}
+    of_views = {"barlow_twins", "sim_siam", "vicreg"}
+    others = of_lengths | of_views | {"hier", "hybrid", "weighted_sum"}
+    return [name for name in sorted(NAMES["loss"]) if name not in others]
 
 
 def gsp_grid():

@@ -23,6 +23,8 @@ def tables(plan):
         (plan.CARS, plan.cars_pooling_rows(plan.POOLINGS)),
         (plan.WHOLE, plan.whole_rows()),
         (plan.WHOLE, plan.tuning_rows()),
+        (plan.CARS, plan.loss_rows("cars")),
+        (plan.COLLAGE, plan.loss_rows("collage")),
         *((plan.CANVAS, plan.dose_rows(*place)) for place in dose),
     ]
 
@@ -40,7 +42,7 @@ def test_every_row_is_a_recipe_of_its_own(script, plan):
         assert data.classes_per_batch * data.images_per_class == batch
         assert (data.canvas.name == "cifar100") == group.startswith("dose")
         assert recipe.embedding.dim == 128
-        is_whole = group.startswith(("collage", "causes", "whole", "tuning"))
+        is_whole = group.startswith(("collage", "losses_collage", "causes", "whole", "tuning"))
         assert (recipe.backbone.frozen_to is None) == (is_whole and not name.endswith("-head"))
 
 

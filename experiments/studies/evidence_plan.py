@@ -229,7 +229,7 @@ def loss_rows(table):
 
 
 def class_losses():
-    """Names of the losses that train alone from classes: without lengths, views, or a second loss."""
+    """Names of the losses that train alone from classes, without lengths and views."""
     of_lengths = {"ada_face", "large_margin_softmax", "sphere_face"}
     of_views = {"barlow_twins", "sim_siam", "vicreg"}
     others = of_lengths | of_views | {"hier", "hybrid", "weighted_sum"}

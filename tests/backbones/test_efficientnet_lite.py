@@ -58,7 +58,8 @@ def test_maps_are_those_of_the_packages_own_network(tool, lite0, size):
     check(tool, lite0, 0, size)
 
 
-@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.evidence), 2])
+@pytest.mark.evidence
+@pytest.mark.parametrize("number", [1, 2])
 def test_larger_networks_too(tool, cache, number):
     model = backbones.create(f"efficientnet_lite{number}", weights="imagenet")
     check(tool, model, number, tool.SIZES[number][0])

@@ -45,7 +45,7 @@ def train(run, method="train"):
         disable_op_determinism()
 
 
-@pytest.fixture(scope="module", params=["fit", "ccp"])
+@pytest.fixture(scope="module", params=["fit", pytest.param("ccp", marks=pytest.mark.evidence)])
 def tuned(request, write_recipe, tmp_path_factory):
     """A finished run with every way of fine-tuning at once."""
     recipe = load_recipe(write_recipe(ALL.format(trainer=request.param)))

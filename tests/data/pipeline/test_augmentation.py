@@ -1,9 +1,6 @@
 """Augmentation by image layers of Keras: what an image gets depends on its seed alone."""
 
 import itertools
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -128,42 +125,3 @@ def test_colours_keep_their_mean_saturation():
         ranges = [np.ptp(view.of_array(IMAGES, 0, (0, n)), axis=2).mean() for n in range(20)]
         plain = np.ptp(TrainingView(16).of_array(IMAGES, 0, (0, 0)), axis=2).mean()
         assert min(ranges) < plain < max(ranges) and min(ranges) > 0.5 * plain
-
-
-SCRIPT = """
-import itertools
-from importlib.machinery import PathFinder
-
-find = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *rest: None if name == "tensorflow" else find(name, *rest)
-
-import keras
-import numpy as np
-from gsp_tf.data import ArrayImages, training_dataset
-
-pixels = np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3), np.uint8)
-images = ArrayImages(pixels, np.arange(8) % 2, ["a", "b"])
-
-def batches(count, first_batch=0):
-    layers = [keras.layers.RandomHue(0.2), keras.layers.RandomRotation(0.1)]
-    dataset = training_dataset(
-        images, 16, 2, 2, 0, first_batch=first_batch, augmentation=layers, views=2
-    )
-    return [dataset[number] for number in range(count)]
-
-whole, rest = batches(3), batches(1, first_batch=2)
-assert whole[0][0].dtype == np.float32 and whole[0][1].shape == (8, 2)
-np.testing.assert_array_equal(rest[0][0], whole[2][0])
-assert len({image.tobytes() for images, _ in whole for image in images}) == 24
-print("fixed by the seed")
-"""
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_without_tensorflow(backend):
-    environment = os.environ | {"KERAS_BACKEND": backend}
-    ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True
-    )
-    assert ran.stdout == "fixed by the seed\n", ran.stderr[-2000:]

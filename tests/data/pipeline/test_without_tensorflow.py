@@ -223,6 +223,21 @@ def fit(model, batches, epochs):
     return model.fit(batches, epochs=epochs, **options).history
 
 
+
+
+def augmented(count, first_batch=0):
+    layers = [keras.layers.RandomHue(0.2), keras.layers.RandomRotation(0.1)]
+    dataset = training_dataset(
+        images, 16, 2, 2, 0, first_batch=first_batch, augmentation=layers, views=2
+    )
+    return [dataset[number] for number in range(count)]
+
+
+changed, later = augmented(3), augmented(1, first_batch=2)
+assert changed[0][0].dtype == np.float32 and changed[0][1].shape == (8, 2)
+np.testing.assert_array_equal(later[0][0], changed[2][0])
+assert len({image.tobytes() for images, _ in changed for image in images}) == 24
+
 whole, parts = learner(), learner()
 history = fit(whole, training, 2)
 fit(parts, training, 1)

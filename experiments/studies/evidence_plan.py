@@ -29,7 +29,7 @@ SIZES = (96, 160, 224)
 SHARE_OF_SIZES = 0.4
 DEFAULT, BEST = "gsp", "gsp-best"
 RIVALS = ("gap", "max", "generalized_mean", "delf")
-TUNED = ("head", "lora", "full", "full-all")  # rows of fine-tuning with three seeds
+TUNED = ("head", "lora", "full")  # rows of fine-tuning with three seeds
 PATIENT = 10_000  # epochs: a patience that never ends a problem
 MEMORY = 73 * 8  # embeddings: as many as 8 proxies of each training class (section 3.3.2.1)
 

@@ -20,10 +20,7 @@ PUBLIC = {
         "callbacks", "training_metrics", "retrieval_metrics", "classification_metrics",
         "matchers", "evaluators", "indexer", "search", "stores", "schedules", "visualization",
     ],
-    # The losses that compare samples; the others have nothing to do with embeddings.
-    "tensorflow_addons": [
-        "losses.contrastive", "losses.lifted", "losses.npairs", "losses.triplet",
-    ],
+    "tensorflow_addons": ["losses"],
 }  # fmt: skip
 
 # Arguments that pytorch-metric-learning's losses, miners and reducers hand to their base classes.

@@ -15,6 +15,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TABLE = yaml.safe_load((HERE / "table.yaml").read_text("utf-8"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/migration").glob("*.md"))]
+# Classes that a few lines replace, and not argument by argument: their parameters are left out.
+WHOLE = re.compile(
+    r"(testers|trainers|datasets|indexer|visualization)\.|"
+    r"utils\.(logging_presets\.HookContainer|inference\.InferenceModel)"
+)
 MARKED = re.compile(
     r"(<!-- table: (\w+), ([\w ]+?)(, names)? -->\n).*?(<!-- end of table -->)", re.S
 )
@@ -39,7 +44,7 @@ def table(library, section, with_differences):
     lines = [columns, ["---"] * len(columns)]
     for row in TABLE[library][section]:
         theirs = entries(row, "theirs")
-        if "ours" in row:
+        if "ours" in row and not WHOLE.match(theirs[0]):
             theirs[0] = known.get(theirs[0], theirs[0])
         cells = [_code(theirs), _code(entries(row, "ours")) or "none", row["difference"]]
         lines.append(cells[: len(columns)])

@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from pml_batches import BATCHES
 
 import gsp_tf
 from gsp_tf import data, evaluation, losses
@@ -20,6 +21,14 @@ ROWS = [
     for library, sections in PAGES["TABLE"].items()
     for rows in sections.values()
     for row in rows
+]
+# Losses of a batch, whose oracle has the library's default arguments.
+AT_DEFAULTS = [
+    param
+    for param in ROWS
+    if param.values[1].get("oracle", "").startswith("losses_field/")
+    and param.values[1] in PAGES["TABLE"]["pytorch_metric_learning"]["losses over pairs"]
+    and not param.id.endswith(("SelfSupervisedLoss", "VICRegLoss", "MultipleLosses"))
 ]
 SUBPACKAGES = ("backbones", "data", "evaluation", "layers", "serving", "training", "visual")
 
@@ -82,6 +91,17 @@ def test_a_row_runs_and_names_every_parameter(library, row, values):
         introduction = page.split("<!-- table")[0]
         told = " ".join([*ours, *re.findall(r"`([^`]+)`", row["difference"] + introduction)])
         assert {*parameters} <= {*re.findall(r"\w+", told), *arguments}
+
+
+@pytest.mark.parametrize(("library", "row"), AT_DEFAULTS)
+def test_ours_has_the_value_of_theirs_with_its_defaults(library, row, values, oracle):
+    (theirs,), (ours,) = (PAGES["entries"](row, key) for key in ("theirs", "ours"))
+    name, _, arguments = call(theirs)
+    loss = eval(ours, values | call(SIGNATURES[library][name])[2] | arguments)
+    file, key = row["oracle"].split("/")
+    case, batch = oracle(file), "square" if "Instance" not in name else "no_positives"
+    found = float(loss(case[f"{batch}/labels"], case[f"{batch}/embeddings"]))
+    assert found == pytest.approx(case[f"{key}/values"][BATCHES.index(batch)], rel=1e-3)
 
 
 @pytest.mark.parametrize("library", SIGNATURES)

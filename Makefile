@@ -5,6 +5,7 @@
 # `make reference-pml` writes what pytorch-metric-learning computes, in .venv-pml, for the tests,
 # `make reference-programs` what programs of papers compute, there too, and
 # `make reference-similarity` what TensorFlow Similarity computes, in .venv-similarity.
+# `make reference-signatures` lists the public classes of the libraries that people come from.
 # `make package` builds the wheel and the sdist in dist/, checks both, and tries the wheel alone.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
@@ -28,13 +29,14 @@ PROGRAMS := yash0307/RecallatK_surrogate@ed052029d258555df2f94dd82d6f7df60ef7cc6
 	tjddus9597/HIER-CVPR23@3986a744a1a54fd357e307d1cb3f2e81910b9ffc
 PACKAGE := .venv-package
 WHEEL := .venv-wheel
+LIBRARIES := pytorch-metric-learning==2.9.0 tensorflow-similarity==0.17.1 tensorflow-addons==0.23.0
 
 # A worker has one core. Python keeps what it compiles, and pytest the tests that it rewrites.
 test test-torch test-jax: export OMP_NUM_THREADS ?= 1
 test test-torch test-jax: export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test test-torch test-jax bench docs package check-addons clean \
-	reference-pml reference-programs reference-similarity
+	reference-pml reference-programs reference-similarity reference-signatures
 
 demo: $(INSTALLED)
 	$(VENV)/bin/gsp-tf demo
@@ -93,6 +95,17 @@ $(PML)/programs:
 reference-similarity: export TF_USE_LEGACY_KERAS = 1
 reference-similarity: $(SIMILARITY)/.installed
 	$(SIMILARITY)/bin/python tools/pml/similarity.py tests/oracles/losses_similarity.npz
+
+reference-signatures: $(INSTALLED)
+	rm -rf build/libraries
+	$(VENV)/bin/python -m pip download --no-deps --only-binary :all: --python-version 3.11 \
+		--platform manylinux2014_x86_64 --dest build/libraries $(LIBRARIES)
+	for wheel in build/libraries/*.whl; do \
+		library=$$(basename $${wheel%%-*}); \
+		$(VENV)/bin/python -m zipfile -e $$wheel build/libraries && \
+		$(VENV)/bin/python tools/migration/signatures.py build/libraries/$$library \
+			>tools/migration/$$library.txt || exit 1; \
+	done
 
 $(SIMILARITY)/.installed:
 	$(PYTHON) -m venv $(SIMILARITY)

@@ -73,6 +73,18 @@ OF_VIEWS = {
     ),
 }
 
+IN_MEMORY = {
+    "angular": losses.AngularLoss,
+    "circle": partial(losses.CircleLoss, 0.3, 8.0),
+    "contrastive": partial(losses.ContrastiveLoss, 0.1, 1.3),
+    "margin": partial(losses.MarginLoss, 0.3, 1.1),
+    "multi_similarity": partial(losses.MultiSimilarityLoss, 2.0, 20.0, 0.4),
+    "mined": lambda: losses.MultiSimilarityLoss(
+        2.0, 20.0, 0.4, miner=losses.MultiSimilarityMiner()
+    ),
+    "supervised_contrastive": partial(losses.SupervisedContrastiveLoss, 0.5),
+    "triplet": partial(losses.TripletLoss, 0.3),
+}
 
 # Batches whose numbers differ because pytorch-metric-learning does not compute what the paper has;
 # the tests below hold both. It stops or gives NaN or infinity in others.
@@ -162,6 +174,22 @@ def test_views_equal_pytorch_metric_learning(oracle, key):
     for wrong in (labels // 2, np.arange(24), labels[:23]):
         with pytest.raises(ValueError, match="two views of each image, that is every label twice"):
             loss(wrong, embeddings[: len(wrong)])
+
+
+@pytest.mark.parametrize("key", IN_MEMORY)
+def test_a_memory_equals_that_of_pytorch_metric_learning(oracle, key):
+    case, start = oracle("losses_field"), 0
+    loss = losses.CrossBatchMemory(IN_MEMORY[key](), 20, dtype="float64")
+    for index, name in enumerate(("random", "square", "singles")):
+        if (key, name) == ("mined", "singles"):
+            continue  # Their miner takes the copy of a sample in the memory for a positive of it.
+        labels, x = unit(case, name)
+        value, gradient = value_and_gradients(loss, labels, x)
+        same(value, case[f"memory_{key}/values"][index], 1e-5)
+        expected = case[f"memory_{key}/gradients"][start : (start := start + len(labels))]
+        # AngularLoss there does not normalise negatives, so that their gradient has a radial part.
+        expected = expected - np.sum(expected * x, axis=1, keepdims=True) * x
+        same(gradient, expected, 1e-4)
 
 
 @pytest.mark.parametrize("swap", [False, True])

@@ -25,6 +25,8 @@ MINERS = {
     "batch_hard": losses.BatchHardMiner,
     "hdc": losses.HDCMiner,
     "hdc_0.15": partial(losses.HDCMiner, 0.15),
+    "multi_similarity": losses.MultiSimilarityMiner,
+    "multi_similarity_0.7": partial(losses.MultiSimilarityMiner, 0.7),
     "pair_margin": losses.PairMarginMiner,
     "pair_margin_1.7_2.1": partial(losses.PairMarginMiner, 1.7, 2.1),
     "triplet_margin": losses.TripletMarginMiner,

@@ -15,10 +15,11 @@ import sys
 import numpy as np
 import torch
 from pytorch_metric_learning import losses, miners
-from pytorch_metric_learning.distances import LpDistance
+from pytorch_metric_learning.distances import DotProductSimilarity, LpDistance
 from reference import batches, value_and_gradients
 
 DRAWS = 300
+RAW = DotProductSimilarity(normalize_embeddings=False)
 OF_PAIRS = {
     "batch_easy_hard": lambda **k: miners.BatchEasyHardMiner(**k),
     "batch_easy_hard_all_hard": lambda **k: miners.BatchEasyHardMiner("all", "hard", **k),
@@ -32,6 +33,8 @@ OF_PAIRS = {
     "batch_hard": lambda **k: miners.BatchHardMiner(**k),
     "hdc": lambda **k: miners.HDCMiner(**k),
     "hdc_0.15": lambda **k: miners.HDCMiner(0.15, **k),
+    "multi_similarity": lambda **k: miners.MultiSimilarityMiner(distance=RAW),
+    "multi_similarity_0.7": lambda **k: miners.MultiSimilarityMiner(0.7, distance=RAW),
     "pair_margin": lambda **k: miners.PairMarginMiner(**k),
     "pair_margin_1.7_2.1": lambda **k: miners.PairMarginMiner(1.7, 2.1, **k),
     "uniform_histogram": lambda **k: miners.UniformHistogramMiner(**k),

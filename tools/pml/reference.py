@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 import torch
-from pytorch_metric_learning import losses
+from pytorch_metric_learning import losses, miners
 
 COLUMNS, CLASSES = 5, 12
 
@@ -122,6 +122,16 @@ OF_VIEWS = {
         losses.NTXentLoss(0.3), symmetric=False
     ),
 }
+IN_MEMORY = {
+    "angular": lambda: losses.AngularLoss(),
+    "circle": lambda: losses.CircleLoss(0.3, 8),
+    "contrastive": lambda: losses.ContrastiveLoss(0.1, 1.3),
+    "margin": lambda: losses.MarginLoss(0.3, beta=1.1),
+    "multi_similarity": lambda: losses.MultiSimilarityLoss(2, 20, 0.4),
+    "mined": lambda: losses.MultiSimilarityLoss(2, 20, 0.4),
+    "supervised_contrastive": lambda: losses.SupConLoss(0.5),
+    "triplet": lambda: losses.TripletMarginLoss(0.3),
+}
 OF_REFERENCES = [
     name
     for name in PAIRS
@@ -195,6 +205,15 @@ def main(path):
     loss = FixedHistogram()
     put("two_batches", [of_pairs(lambda: loss, *cases[name]) for name in ("random", "square")])
     arrays["two_batches/histogram"] = loss.hist_.numpy()
+    # Batches of several sizes of one loss, with a memory that overflows in the second.
+    for key, make in IN_MEMORY.items():
+        miner = miners.MultiSimilarityMiner() if key == "mined" else None
+        loss = losses.CrossBatchMemory(make(), COLUMNS, 20, miner)
+        results = []
+        for labels, embeddings in (cases[name] for name in ("random", "square", "singles")):
+            unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+            results.append(of_pairs(lambda loss=loss: loss, labels, unit))
+        put(f"memory_{key}", results)
     np.savez_compressed(path, **arrays)
 
 

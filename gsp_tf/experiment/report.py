@@ -121,9 +121,10 @@ def _summarize(run, images):
 
 
 def _baselines(recipe, metrics):
-    """Metrics and intervals of what a run is compared with, by its name."""
+    """Metrics and intervals of what a run is compared with on the same queries, by its name."""
+    counts = {key: count for key, count in metrics["test"].items() if key.startswith("num_")}
     return {
-        name: (metrics[key], metrics[f"{key}_intervals"])
+        name: (metrics[key] | counts, metrics[f"{key}_intervals"])
         for key, name in baseline_names(recipe).items()
         if key in metrics
     }

@@ -145,17 +145,12 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
     run.evaluate()
     assert run.folder.metrics() == before
     monkeypatch.setattr(Run, "report", lambda run: "report.html")
-    for epoch, text in (
-        (1, "Report: report.html"),
-        (None, "No epoch was better than the untrained"),
-    ):
-        monkeypatch.setattr(
-            run.folder, "metrics", lambda epoch=epoch: before | {"best_epoch": epoch}
-        )
+    for epoch, text in ((1, "Report: report.html"), (None, "No epoch was better than the ")):
+        run.folder.update_metrics(best_epoch=epoch)
         run.show()
         *_, note, last = capsys.readouterr().out.splitlines()
         assert text in note and "frozen network" in last
-    monkeypatch.delattr(run.folder, "metrics")
+    run.folder.update_metrics(best_epoch=before["best_epoch"])
     paths = run.folder.frozen_path, run.folder.head_path
     kept = [dict(np.load(path)) for path in paths]
     try:

@@ -182,12 +182,12 @@ NAMES["view_loss"] = NAMES["loss"]
 
 _MIXES = "it mixes images of different classes, and a loss takes one class for each image"
 NOT_AUGMENTATIONS = {
-    "aug_mix": "no seed fixes what it draws; take rand_augment, keras.layers.RandAugment",
+    "augmix": "no seed fixes what it draws; take rand_augment, keras.layers.RandAugment",
     "crop": "it changes the size; data.min_crop_area, min_crop_area, crops and resizes",
-    "cut_mix": _MIXES,
-    "mix_up": f"{_MIXES}; loss_wrapper.name=similarity_mixup, SimilarityMixup, mixes embeddings",
+    "cutmix": _MIXES,
+    "mixup": f"{_MIXES}; loss_wrapper.name=similarity_mixup, SimilarityMixup, mixes embeddings",
 }
-"""Image layers of Keras that are no augmentations here, and why."""
+"""Why some image layers of Keras cannot be taken, by their names without underscores."""
 
 Convertible: TypeAlias = Literal[
     "bn_inception", "googlenet", "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2"

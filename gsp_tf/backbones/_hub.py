@@ -129,15 +129,15 @@ def _backbone(name, network, pixels, input_shape, tokens):
     x = keras.tree.flatten(x)
     if is_map:
         return keras.Model(images, x[0], name=name)
-    x[0] = keras.layers.Identity(name="network")(x[0])  # so that a recipe can freeze all up to it
+    if pooled is not None and tokens != "patch":  # it takes the place of the first token
+        x[-1] = keras.layers.Reshape((1, -1))(x[-1])
+        x = [keras.layers.Concatenate(axis=1)(x[::-1])] if tokens == "both" else x
+    x = keras.layers.Identity(name="network")(x[0])  # so that a recipe can freeze all up to it
     outputs = []
-    if tokens != "patch" and pooled is None:  # registers, or the token of distillation, follow it
-        others = (0, local.shape[1] - 1)
-        outputs.append(keras.layers.Cropping1D(others, name="class_token")(x[0]))
-    elif tokens != "patch":
-        outputs.append(keras.layers.Reshape((1, -1), name="class_token")(x[-1]))
+    if tokens != "patch":  # registers, or the token of distillation, follow it
+        outputs.append(keras.layers.Cropping1D((0, x.shape[1] - 1), name="class_token")(x))
     if tokens != "class":
-        outputs.append(PatchTokens(math.prod(grid), name="patch_tokens")(x[0]))
+        outputs.append(PatchTokens(math.prod(grid), name="patch_tokens")(x))
     return keras.Model(images, outputs if tokens == "both" else outputs[0], name=name)
 
 

@@ -291,10 +291,10 @@ def _build_pretrained(name, build, input_shape, weights):
         raise
     except Exception as error:  # Keras raises a plain Exception if a download fails
         place = weights_path(name, input_shape[0])
-        start = "Start" if place is None else f"Put the file at {place}, or start"
+        advice = "" if place is None else f"Put the file at {place}. "
         raise OSError(
-            f"The weights {weights!r} of backbone {name!r} cannot be downloaded ({error}). "
-            f"{start} from random weights: --backbone.weights null."
+            f"The weights {weights!r} of backbone {name!r} cannot be downloaded ({error}). {advice}"
+            "Training can also start from random weights: --backbone.weights null."
         ) from error
 
 

@@ -137,12 +137,7 @@ def model_facts(recipe, weights=None):
         frozen += f", frozen in {' '.join(backbone.freeze)}"
     if backbone.lora.rank:
         frozen += f", low-rank adaptation of rank {backbone.lora.rank}"
-    network = backbone.name if backbone.preset is None else f"{backbone.name} {backbone.preset}"
-    if backbone.tokens != "patch":
-        network += f", tokens {backbone.tokens}"
-    facts = {
-        "backbone": f"{network}, {weights}{frozen}",
-    }
+    facts = {"backbone": f"{network_name(backbone)}, {weights}{frozen}"}
     if recipe.trainer == "classification":
         return facts | {"head": "global average pooling, softmax classifier"}
     facts |= {**_head_facts(recipe), "loss": _call(loss.name, loss.arguments)}
@@ -203,6 +198,13 @@ def dimensions(recipe):
     """The dimension of the embeddings of a recipe."""
     dim = recipe.embedding.dim
     return "the dimensions of the features" if dim is None else f"{dim} dimensions"
+
+
+def network_name(backbone):
+    """The name of a network, with its preset and tokens if it has some."""
+    preset = "" if backbone.preset is None else f" {backbone.preset}"
+    tokens = "" if backbone.tokens == "patch" else f", tokens {backbone.tokens}"
+    return f"{backbone.name}{preset}{tokens}"
 
 
 def frozen_part(backbone):

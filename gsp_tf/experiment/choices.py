@@ -11,7 +11,7 @@ from gsp_tf import backbones
 from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, image_size, split_classes
-from gsp_tf.experiment._facts import dimensions, frozen_part
+from gsp_tf.experiment._facts import dimensions, frozen_part, network_name
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.images import load_images
 from gsp_tf.recipe import (
@@ -274,7 +274,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         "photographs": f"{len(images):,} of {len(counts):,} classes ({each} each) in {data.path}, "
         f"shorter side {side} pixels",
         "classes": classes,
-        "network": f"{recipe.backbone.name} {why}",
+        "network": f"{network_name(recipe.backbone)} {why}",
         "images": f"{data.image_size} x {data.image_size} pixels{decoded}",
         "crops": f"{cropped}, {'mirrored' if data.horizontal_flip else 'not mirrored'} at random",
         "batches": f"{data.classes_per_batch} classes x {data.images_per_class} images",

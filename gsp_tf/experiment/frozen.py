@@ -238,5 +238,5 @@ def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
 
 def _points(gain):
     """A difference in percentage points, with its interval."""
-    ends = f" [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]" if np.isfinite(gain.low) else ""
-    return f"{100 * gain.value:+.1f}{ends} points"
+    ends = f" [{100 * gain.low:+z.1f}, {100 * gain.high:+z.1f}]" if np.isfinite(gain.low) else ""
+    return f"{100 * gain.value:+z.1f}{ends} points"

@@ -110,6 +110,9 @@ def _recipe_of(network):
         recipe = load_recipe(network)
         if recipe.backbone.weights is None and recipe.initial_run is None:
             recipe.backbone.refuse("weights", f"those of a pretrained network in {network}")
+        if recipe.backbone.tokens == "both":
+            accepted = f"patch or class in {network}: training joins the two"
+            recipe.backbone.refuse("tokens", accepted)
         return replace(recipe, data=replace(recipe.data, name="folder", path=None))
     name, _, preset = network.partition(":")
     known = backbones.names()

@@ -121,9 +121,10 @@ def _summarize(run, images):
 
 
 def _baselines(recipe, metrics):
-    """Metrics and intervals of what a run is compared with, by its name."""
+    """Metrics and intervals of what a run is compared with on the same queries, by its name."""
+    counts = {key: count for key, count in metrics["test"].items() if key.startswith("num_")}
     return {
-        name: (metrics[key], metrics[f"{key}_intervals"])
+        name: (metrics[key] | counts, metrics[f"{key}_intervals"])
         for key, name in baseline_names(recipe).items()
         if key in metrics
     }
@@ -186,8 +187,14 @@ def _notes_on_training(metrics):
             f"Training diverged: the loss was not finite in epoch {epoch + 1}, step {step + 1}. "
             "This is the best model until then."
         )
+    untrained = untrained_note(metrics)
+    return notes if untrained is None else [*notes, untrained]
+
+
+def untrained_note(metrics):
+    """Why the model of a run is the untrained one, or `None`."""
     if (metrics.get("status"), metrics.get("epochs")) == ("finished", 0):
-        notes.append("It was not trained.")
-    elif metrics.get("best_epoch", 0) is None:
-        notes.append("No epoch was better than the untrained model, which is shown here.")
-    return notes
+        return "It was not trained."
+    if metrics.get("best_epoch", 0) is None:
+        return "No epoch was better than the untrained model, which is shown here."
+    return None

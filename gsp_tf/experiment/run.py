@@ -27,7 +27,7 @@ from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.frozen import gain_entries, gain_text, kept_baselines
-from gsp_tf.experiment.report import report_runs
+from gsp_tf.experiment.report import report_runs, untrained_note
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.training import MetricLearner
@@ -287,11 +287,12 @@ class Run:
     def show(self):
         """Print the results of the run and write its page."""
         print_results([self])
-        _print_weights(self.folder.metrics().get("pooling_weights"))
+        metrics = self.folder.metrics()
+        _print_weights(metrics.get("pooling_weights"))
         print(f"Report: {self.report()}")
-        judged = gain_text(self.recipe, self.folder.metrics())
-        if judged is not None:
-            print(judged)
+        for said in (untrained_note(metrics), gain_text(self.recipe, metrics)):
+            if said is not None:
+                print(said)
 
 
 def _with_changes(recipe, changes, folder):

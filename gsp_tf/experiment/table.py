@@ -35,10 +35,11 @@ def print_results(runs: "Sequence[Run]"):
     first = results[0]["test"]
     recalls = [name for name in first if name.startswith("recall_at_") and name != "recall_at_1"]
     counts = results[0]["num_classes"]
-    images = counted(first["num_queries"], "image")
-    kind = "class" if "accuracy" in first else "unseen class"
-    classes = counted(counts["test"], kind)
-    table = Table(title=f"{images} of {classes}, in percent")
+    kinds = "image", "class" if "accuracy" in first else "unseen class"
+    if runs[0].recipe.data.name == "unlabelled":
+        kinds = "view", "unseen image"
+    queries, classes = map(counted, (first["num_queries"], counts["test"]), kinds)
+    table = Table(title=f"{queries} of {classes}, in percent")
     table.add_column("run")
     columns = [
         *(name for name in _OF_CLASSIFIERS if name in first),

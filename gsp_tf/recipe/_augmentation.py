@@ -48,8 +48,9 @@ def _layer(field, part):
     name = given.pop("name", None)
     if name is None:
         raise ValueError(f"{field}.name is missing; there are {', '.join(NAMES[_SECTION])}.")
-    if name in NOT_AUGMENTATIONS:
-        raise ValueError(f"{field}.name={name} is not accepted: {NOT_AUGMENTATIONS[name]}.")
+    reason = NOT_AUGMENTATIONS.get(str(name).replace("_", ""))
+    if reason is not None:
+        raise ValueError(f"{field}.name={name} is not accepted: {reason}.")
     of_class = named(_SECTION, name)
     options = _options(of_class)
     for option in given:

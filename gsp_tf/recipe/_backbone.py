@@ -87,6 +87,8 @@ class BackboneRecipe(Section, path="backbone"):
             self.refuse(
                 "preset", "a preset with backbone.name=hub; gsp-tf backbones hub lists them"
             )
+        if self.lora.rank and self.frozen_to == "network":
+            self.lora.refuse("rank", "0 with backbone.frozen_to=network, which freezes all layers")
         if self.freeze and self.lora.rank:
             accepted = "empty with backbone.lora.rank above 0, which freezes the backbone"
             self.refuse("freeze", accepted)

@@ -26,6 +26,7 @@ _DECIDE_THE_IMAGES = (
     "protocol",
     "trainer",
 )
+_DECIDE_THE_VIEWS = ("data.horizontal_flip", "data.min_crop_area", "data.augmentation")
 _SYNTAX = (
     "expected a list of choices, such as [triplet, contrastive], or a range, such as "
     "{low: 1e-5, high: 1e-2, log: true} or {low: 16, high: 128, step: 16}"
@@ -100,7 +101,7 @@ def _label(value):
 class SearchSpace:
     """The fields of a recipe to search, each with a range or a list of choices.
 
-    A range is a mapping with `low` and `high`, which are both tried, and either `log: true` or a
+    A range is a mapping with `low` and `high`, which are both included, and either `log: true` or a
     `step`. It gives integers if `low` and `high` are integers. A choice may be any value of the
     field, or a mapping for a whole section, such as `{name: triplet, margin: 0.2}`.
 
@@ -126,7 +127,11 @@ class SearchSpace:
             others = [other for other in self.fields if other != name and _overlap(name, other)]
             if others:
                 raise ValueError(f"{name} and {others[0]} overlap: search one of them.")
-            if any(_overlap(name, fixed) for fixed in _DECIDE_THE_IMAGES):
+        self._refuse(_DECIDE_THE_IMAGES)
+
+    def _refuse(self, deciding):
+        for name in self.fields:
+            if any(_overlap(name, fixed) for fixed in deciding):
                 raise ValueError(
                     f"{name} cannot be searched: it decides on which images trials are judged."
                 )
@@ -194,8 +199,11 @@ class SearchSpace:
 
         Raises:
             ValueError: if the recipe does not take an end of a range, or a choice; each is tried
-                with the first value of the other fields.
+                with the first value of the other fields. Also if the recipe has no classes, and a
+                field decides on the views that trials are judged on.
         """
+        if base.data.name == "unlabelled":  # whose views are what trials have to find
+            self._refuse(_DECIDE_THE_VIEWS)
         present, fields = flattened(recipe_values(base)), dict(self.fields)
         for name, part in self._parts.items():
             if isinstance(part, _Range) and isinstance(present.get(name), float):

@@ -20,7 +20,14 @@ from gsp_tf.visual import TrialResult, value_text
 
 _TRIALS_BEFORE_PRUNING = 5
 _MOST_FAILURES = 3  # before any trial has succeeded
-_OF_BATCHES = ("classes_per_batch", "images_per_class", "horizontal_flip", "min_crop_area")
+_OF_BATCHES = (
+    "classes_per_batch",
+    "images_per_class",
+    "unlabelled_per_batch",
+    "horizontal_flip",
+    "min_crop_area",
+    "augmentation",
+)
 _OUT_OF_MEMORY = ("ResourceExhaustedError", "OutOfMemoryError", "MemoryError")
 
 

@@ -144,7 +144,8 @@ def _metrics_table(runs):
     keys = dict.fromkeys(key for run in runs for key in run.metrics)
     shares = [key for key in keys if is_share(key)]
     others = [key for key in keys if key not in shares and key not in _COUNTS]
-    columns = [*shares, *others, *(key for key in _COUNTS if key in keys)]
+    counts = [key for key in _COUNTS if any(run.metrics.get(key) for run in runs)]
+    columns = [*shares, *others, *counts]
     measured = _baselines(runs) + [(run.name, run.metrics, run.intervals) for run in runs]
     rows = []
     for name, metrics, intervals in measured:
@@ -162,7 +163,7 @@ def _metrics_table(runs):
         "rows": rows,
         "clusters": "nmi" in keys,
         "intervals": any(run.intervals for run in runs),
-        "skipped": any(run.metrics.get("num_skipped") for run in runs),
+        "skipped": "num_skipped" in counts,
     }
 
 

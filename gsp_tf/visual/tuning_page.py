@@ -156,15 +156,17 @@ def value_text(value: Any) -> str:
     """A value of a field in short form.
 
     Args:
-        value: number, text, or a mapping for a section.
+        value: number, text, a list, or a mapping for a section.
 
     Example:
-        >>> value_text({"name": "triplet", "margin": 0.2})
-        '{name: triplet, margin: 0.2}'
+        >>> value_text([{"name": "triplet", "margin": 0.2}])
+        '[{name: triplet, margin: 0.2}]'
     """
     if isinstance(value, Mapping):
         parts = (f"{key}: {value_text(part)}" for key, part in value.items())
         return f"{{{', '.join(parts)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(value_text, value))}]"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -164,3 +164,4 @@ def test_a_download_that_fails_is_one_error(side, monkeypatch):
         backbones.create("mobilenet_v2", (side, side, 3), "imagenet")
     path = backbones.weights_path("mobilenet_v2", side)
     assert f"asked for {path.name}." in str(error.value) and str(path) in str(error.value)
+    assert "Training can also start from random weights" in str(error.value)  # embed cannot

@@ -84,6 +84,7 @@ def test_a_run_that_lost_to_the_frozen_network_says_so_in_the_end(hurt):
     assert places == sorted(places)
     for found in (theirs, head, ours):
         assert f"{100 * found['map_at_r']:.2f}<br><small>" in page
+    assert page.count("<td>60</td>") == 3 and ">Skipped</th>" not in page
 
 
 def test_the_frozen_network_gives_its_averaged_features(hurt, pretrained):
@@ -144,8 +145,12 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
     run.evaluate()
     assert run.folder.metrics() == before
     monkeypatch.setattr(Run, "report", lambda run: "report.html")
-    run.show()
-    assert "frozen network" in capsys.readouterr().out.splitlines()[-1]
+    for epoch, text in ((1, "Report: report.html"), (None, "No epoch was better than the ")):
+        run.folder.update_metrics(best_epoch=epoch)
+        run.show()
+        *_, note, last = capsys.readouterr().out.splitlines()
+        assert text in note and "frozen network" in last
+    run.folder.update_metrics(best_epoch=before["best_epoch"])
     paths = run.folder.frozen_path, run.folder.head_path
     kept = [dict(np.load(path)) for path in paths]
     try:
@@ -220,6 +225,7 @@ def entries(gains, labels, over_head=None):
         ([-0.1, -0.2, -0.3], [0, 1, 2], "Training made retrieval worse. MAP@R is 50.0 %"),
         ([0.1, 0.3], [0, 0], "a difference of +20.0 points over the same 2 queries."),
         ([0.0, 0.0], [0, 0], "Training is not shown to make retrieval better."),
+        ([0.0, -2e-4], [0, 0], "a difference of +0.0 points over the same 2 queries."),
     ],
 )
 def test_the_verdict_follows_from_the_interval(gains, labels, text):

@@ -6,7 +6,8 @@ import pytest
 from presets import write_preset
 from runs import eagerly, run_command
 
-from gsp_tf.experiment import Run, build_embedder, check_recipe, choose_recipe
+from gsp_tf.data import load_folder
+from gsp_tf.experiment import Run, build_embedder, check_recipe, choices_text, choose_recipe
 from gsp_tf.recipe import BackboneRecipe, load_recipe
 
 SECTIONS = """
@@ -82,6 +83,10 @@ def test_fields_that_contradict_each_other(write_recipe):
     sections = [
         ("{name: hub}", "backbone.preset must be a preset with backbone.name=hub"),
         ("{name: conv4, preset: dinov2_small}", "preset must be null with backbone.name=conv4"),
+        (
+            "{name: conv4, frozen_to: network, lora: {rank: 4}}",
+            "backbone.lora.rank must be 0 with backbone.frozen_to=network",
+        ),
     ]
     for backbone, message in sections:
         with pytest.raises(ValueError, match=message):
@@ -97,3 +102,4 @@ def test_a_folder_of_photographs_with_a_preset(digits):
     chosen = choose_recipe(digits, backbone="hub", preset="dinov2_small")
     expected = BackboneRecipe("hub", "pretrained", True, preset="dinov2_small")
     assert chosen.backbone == expected and chosen.data.image_size == 224
+    assert "hub dinov2_small with the weights" in choices_text(chosen, load_folder(digits))

@@ -75,7 +75,7 @@ def test_images_without_a_class_train_and_are_found_by_their_views(
     with Image.open(picture) as drawn:
         assert np.ptp(np.asarray(drawn.convert("L"))) > 200
     assert run_command("train", recipe, "--run", tmp_path / "run") == 0
-    capsys.readouterr()
+    assert "24 views of 12 unseen images, in percent" in capsys.readouterr().out
     run = Run(tmp_path / "run")
     metrics = run.folder.metrics()
     assert metrics["test"]["num_queries"] == 24 and metrics["num_train_images"] == 36
@@ -273,6 +273,10 @@ def test_a_folder_may_hold_both(digits, tmp_path, write_recipe):
             "data: {augmentation: [{name: mix_up}]}",
             r"data.augmentation\[0\].name=mix_up is not accepted: it mixes images of different .*"
             "similarity_mixup",
+        ),
+        (
+            "data: {augmentation: [{name: cutmix}]}",
+            r"data.augmentation\[0\].name=cutmix is not accepted: it mixes images of different",
         ),
         (
             "data: {augmentation: [{name: rotation, factors: 1}]}",

@@ -3,7 +3,7 @@ import re
 import optuna
 import pytest
 
-from gsp_tf.recipe import ClassRecipe, Recipe, resolved
+from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, resolved
 from gsp_tf.tuning import SearchSpace
 
 BASE = resolved(Recipe(loss=ClassRecipe("contrastive", {"negative_margin": 1.0})))
@@ -102,3 +102,19 @@ def test_refused_searches(source, message):
 def test_values_that_the_recipe_does_not_take(fields, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         SearchSpace(fields).fitted(BASE)
+
+
+@pytest.mark.parametrize(
+    "field", ["data.augmentation", "data.horizontal_flip", "data.min_crop_area"]
+)
+def test_views_that_judge_a_trial_cannot_be_searched(field):
+    views = {"views": 2, "classes_per_batch": 0, "unlabelled_per_batch": 8}
+    choices = SearchSpace({field: [getattr(DataRecipe(), field.removeprefix("data."))]})
+    for name in ("unlabelled", "folder"):
+        data = DataRecipe(name, "photos", min_crop_area=0.2, **views)
+        base = resolved(Recipe(data=data, loss=ClassRecipe("nt_xent")))
+        if name == "folder":
+            assert choices.fitted(base).names == [field]
+            continue
+        with pytest.raises(ValueError, match=f"{field} cannot be searched: it decides on which"):
+            choices.fitted(base)

@@ -267,6 +267,16 @@ def test_refused_folders_and_metrics(training, tmp_path, monkeypatch, capsys):
     assert re.search(r'needs optuna: pip install "\.\[tune\]"', capsys.readouterr().err)
 
 
+def test_trials_share_images_unless_they_prepare_them_otherwise(tmp_path):
+    hue = [{"name": "hue", "factor": 0.1}]
+    search = {"data.augmentation": [[], hue], "data.resize": [None, 64]}
+    tuned = Tuning(tmp_path / "tuned", Recipe(), search)
+    for resize in (None, 64):
+        values = {"data.augmentation": hue, "data.resize": resize}
+        recipe = tuned.space.recipe(tuned.recipe, values)
+        assert tuned._has_the_images_of(recipe) == (resize is None)
+
+
 def test_importance_of_fields(training, tmp_path):
     fields = {"training.learning_rate": {"low": 0.01, "high": 1.0}, **DIM}
     search = Tuning(tmp_path / "tuned", Recipe(), fields, sampler="random", pruning=False)

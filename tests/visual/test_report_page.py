@@ -49,7 +49,7 @@ def two(tmp_path_factory):
     """The page of two runs with different metrics."""
     gap, gsp = make_run("GAP"), make_run("GSP", seed=1)
     gap.metrics.update(map_at_r=0.25, num_queries=1234)
-    gsp.metrics.update(map_at_r=0.75, nmi=0.5, other=0.12345)
+    gsp.metrics.update(map_at_r=0.75, nmi=0.5, other=0.12345, num_skipped=7)
     return write(tmp_path_factory.mktemp("two"), gap, gsp)
 
 
@@ -80,6 +80,8 @@ def test_two_runs_share_images_and_the_best_is_bold(one, two):
     assert "<td>1,234</td>" in table and "<td>–</td>" in table and "<td>0.1235</td>" in table
     assert '<td class="best">50.00</td>' in table and "k-means" in table
     assert "k-means" not in section(one, "metrics")
+    assert "Skipped</th>" in table and "<td>7</td>" in table and "<td>0</td>" in table
+    assert "Skipped" not in section(one, "metrics")
     overlays = re.findall(r'src="([^"]*)"', section(two, "overlays"))
     assert len(overlays) == 3 * 8 and len(set(overlays)) == 3 * 8
     assert section(two, "gallery").count('class="query"') == 8

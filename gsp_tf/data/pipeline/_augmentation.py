@@ -1,7 +1,6 @@
 """Random changes of training images, by the image layers of Keras."""
 
 import contextlib
-import re
 import threading
 from collections.abc import Sequence
 
@@ -24,9 +23,9 @@ class Augmentation:
     def __init__(self, layers: Sequence[keras.layers.Layer]):
         for layer in layers:
             name = type(layer).__name__
-            snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name.removeprefix("Random")).lower()
-            if snake in NOT_AUGMENTATIONS:
-                raise ValueError(f"keras.layers.{name}: {NOT_AUGMENTATIONS[snake]}.")
+            reason = NOT_AUGMENTATIONS.get(name.removeprefix("Random").lower())
+            if reason is not None:
+                raise ValueError(f"keras.layers.{name}: {reason}.")
             check_image_layer(layer)
             draw_seeds_from(_SEEDS, layer)
         self._layers = tuple(layers)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gsp_tf._console import counted
 from gsp_tf.evaluation import ExactSearch
 from gsp_tf.serving.tiles import image_tile
 from gsp_tf.visual import GallerySection, Picture, write_gallery_page
@@ -60,8 +61,8 @@ def write_duplicates_page(found, sizes):
     write_gallery_page(
         found.page,
         "Duplicates",
-        f"{of}{len(order):,} groups among {len(found.names):,} images. {near}Groups that sets "
-        "share come first, then the largest. The representative has most pixels.",
+        f"{of}{counted(len(order), 'group')} among {len(found.names):,} images. {near}Groups that "
+        "sets share come first, then the largest. The representative has most pixels.",
         sections,
         image_tile,
         min(len(order), _MOST_GROUPS),

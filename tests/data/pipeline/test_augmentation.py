@@ -105,10 +105,10 @@ def test_colours_of_grey_images_are_refused(name):
 @pytest.mark.parametrize("name", NOT_AUGMENTATIONS)
 def test_layers_that_mix_images_are_refused(name):
     layer = {
-        "aug_mix": keras.layers.AugMix,
+        "augmix": keras.layers.AugMix,
         "crop": lambda: keras.layers.RandomCrop(8, 8),
-        "cut_mix": keras.layers.CutMix,
-        "mix_up": keras.layers.MixUp,
+        "cutmix": keras.layers.CutMix,
+        "mixup": keras.layers.MixUp,
     }[name]()
     with pytest.raises(ValueError, match=rf"keras.layers.{type(layer).__name__}: (it|no seed) "):
         TrainingView(16, augmentation=[layer])

@@ -8,7 +8,7 @@ from keras import ops
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
-from gsp_tf.losses.histogram import triangular_histogram
+from gsp_tf.losses.histogram import triangular_histograms
 from gsp_tf.ops import l2_normalize
 
 
@@ -79,7 +79,8 @@ class DynamicSoftMarginLoss(LossLayer):
             return places, ops.where(is_active, negatives, 0.0)
 
         def add(columns, is_active, is_positive, counts):
-            return (counts + triangular_histogram(*compared(columns, is_active), self.num_bins),)
+            histograms = triangular_histograms(*compared(columns, is_active), self.num_bins)
+            return (counts + ops.sum(histograms, axis=0),)
 
         (counts,) = fold_marked(
             positives > 0, add, (ops.zeros_like(ops.convert_to_tensor(self.histogram)),)

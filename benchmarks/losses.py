@@ -48,14 +48,18 @@ PAIR_FLOORS = {
 }
 FLOORS = {NORMALIZED, SOFTMAX, *PAIR_FLOORS}
 PAIRS_NOTE = (
-    "Triplet losses compare each positive of an anchor with all its negatives: B² comparisons for "
-    "each of the positives of an anchor (here 3 on average, and as many steps as the largest class "
-    "has samples). The angular loss sums over the negatives of each positive by a second product, "
-    "of B x B matrices, in float64: 2 B³ operations of twice the width, beside 2 B² D. Below the "
-    "distance matrix stand, as floors, the elementwise work that no loss of a kind can leave out: "
-    "BinomialDevianceLoss has the softplus; CircleLoss, MarginLoss, SupervisedContrastiveLoss and "
-    "others a sum over rows; LiftedStructureLoss rows, columns and pairs; FastAPLoss the shares of "
-    "its histogram."
+    "Why some miss: AngularLoss, the triplet losses, SmoothAPLoss, RecallAtKLoss and PNPLoss "
+    "compare each positive of an anchor with its whole row. That takes B² comparisons for each of "
+    "the positives of an anchor (here 3 on average, and as many steps as the largest class has "
+    "samples). All but the triplet losses need an exponential in each comparison, and compute it "
+    "again in the gradient. FastAPLoss sums the positives and the negatives of each of its 11 bins "
+    "over rows, which XLA does not fuse. RankedListLoss has four exponentials for each pair, "
+    "LiftedStructureLoss an exponential and a logarithm for each pair besides those of its sums. "
+    "PNLoss searches three times for the place of an extreme, which XLA does not vectorise. "
+    "Below the distance matrix stand, as floors, the elementwise work that no loss of a kind can "
+    "leave out: BinomialDevianceLoss has the softplus; CircleLoss, MarginLoss, "
+    "SupervisedContrastiveLoss and others a sum over rows; LiftedStructureLoss rows, columns and "
+    "pairs; FastAPLoss the shares of its histogram."
 )
 
 

@@ -276,8 +276,7 @@ class TripletMiner(Miner):
         pairs = copy.copy(pairs)
         pairs.is_triplet = self.chosen(pairs)
 
-        def count(columns, is_positive, as_positive, as_negative):
-            is_active = ops.any(is_positive, axis=1, keepdims=True)
+        def count(columns, is_active, is_positive, as_positive, as_negative):
             weights = ops.where(is_active, pairs.triplets(columns), 0.0)
             num_triplets = ops.sum(weights, axis=1, keepdims=True)
             return ops.where(is_positive, num_triplets, as_positive), as_negative + weights

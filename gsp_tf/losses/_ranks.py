@@ -26,7 +26,7 @@ def soft_counts_above(
     def counts(scores, marked, *weights):
         is_marked = marked > 0
 
-        def count(columns, is_mark, *sums):
+        def count(columns, is_active, is_mark, *sums):
             above = compared(scores, columns)
             return tuple(
                 ops.where(is_mark, ops.sum(w * above, axis=1, keepdims=True), s)
@@ -34,13 +34,12 @@ def soft_counts_above(
             )
 
         def gradient(*upstreams):
-            def pull(columns, is_mark, total):
+            def pull(columns, is_active, is_mark, total):
                 above = compared(scores, columns)
                 pulls = sum(
                     w * ops.take_along_axis(u, columns, axis=1)
                     for w, u in zip(weights, upstreams, strict=True)
                 )
-                is_active = ops.any(is_mark, axis=1, keepdims=True)
                 slopes = ops.where(is_active, above * (1.0 - above) * pulls / temperature, 0.0)
                 own = ops.sum(slopes, axis=1, keepdims=True)
                 return (total + slopes - ops.where(is_mark, own, 0.0),)

@@ -42,7 +42,8 @@ def weight_at(values, candidates, targets, weights):
 
 
 def fold_marked(marked, step, state):
-    """Update a state by `step(columns, is_mark, *state)`, one mark per row at a time."""
+    """Update a state by `step(columns, is_active, is_mark, *state)`, one mark per row at a time."""
+    # Columns and whether they hold a mark are (A, 1); the matrix is_mark is True at the marks.
     num_columns = ops.shape(marked)[1]
     positions = ops.arange(num_columns, dtype="int32")[None, :]
 
@@ -53,8 +54,8 @@ def fold_marked(marked, step, state):
         )
 
     def body(columns, *state):
-        is_mark = positions == columns
-        state = step(ops.minimum(columns, num_columns - 1), is_mark, *state)
+        own, is_active = ops.minimum(columns, num_columns - 1), columns < num_columns
+        state = step(own, is_active, positions == columns, *state)
         return next_after(columns), *map(ops.stop_gradient, state)
 
     first = next_after(ops.full((ops.shape(marked)[0], 1), -1, dtype="int32"))

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from typing import Unpack
 
 import keras
-import numpy as np
 from keras import ops
 
-from gsp_tf._backend import available, matmul
+from gsp_tf._backend import custom_gradient
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._reductions import log_sum_exp
+from gsp_tf.losses._rows import fold_marked
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -23,10 +24,8 @@ class AngularLoss(PairLoss):
     Angular Loss" (ICCV 2017), eq. 8. All embeddings are normalised, including the negatives;
     pytorch-metric-learning does not normalise those.
 
-    The sum over n is one product of two B x B matrices of exponentials, so B^3 terms are never
-    held. With R references it needs their R x R similarities. The sum is computed in float64, which
-    is accurate as long as the norm of the embeddings times tan α is below 9 (3 where JAX has no
-    float64); beyond that the loss is too large.
+    One positive of each anchor is compared with all negatives at a time, so the B^3 terms are never
+    held. With R references it needs their R x R similarities.
 
     Args:
         angle: α, in degrees, above 0 and at most 83.
@@ -57,33 +56,48 @@ class AngularLoss(PairLoss):
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         square_tangent = math.tan(math.radians(self.angle)) ** 2
         scale = 4.0 * square_tangent
-        counted = pairs.negatives > 0
-        wide = available("float64")
-        # A product of two exponentials can underflow when the exponential of the sum would not.
-        similarities, reference_similarities, negatives = (
-            ops.cast(x, wide)
-            for x in (pairs.similarities, pairs.reference_similarities, pairs.negatives)
+        similarities = pairs.similarities
+        has_negative = ops.any(pairs.negatives > 0, axis=1, keepdims=True)
+        log_sums = _log_sums(
+            scale * similarities,
+            scale * pairs.reference_similarities,
+            ops.logical_and(pairs.positives > 0, has_negative),
+            pairs.negatives,
         )
-        of_anchor, anchor_shift = _exponentials(scale * similarities, counted)
-        of_positive, positive_shift = _exponentials(
-            scale * reference_similarities, ops.ones_like(counted[:1])
-        )
-        total = matmul(negatives * of_anchor, ops.transpose(of_positive))
-        smallest = ops.full_like(total, float(np.finfo(wide).tiny))
-        exponents = (
-            ops.log(ops.where(total < smallest, smallest, total))
-            + anchor_shift
-            + ops.transpose(positive_shift)
-            - 2.0 * (1.0 + square_tangent) * similarities
-        )
-        has_negative = ops.any(counted, axis=1, keepdims=True)
-        terms = ops.where(has_negative, ops.softplus(exponents), 0.0)
-        yield ops.cast(terms, pairs.positives.dtype), pairs.positives
+        exponents = log_sums - 2.0 * (1.0 + square_tangent) * similarities
+        yield ops.where(has_negative, ops.softplus(exponents), 0.0), pairs.positives
 
 
-def _exponentials(exponents, counted):
-    """`exp(e - m)` of the exponents that count, and m, the largest of them in each row."""
-    lowest = ops.min(exponents, axis=1, keepdims=True)
-    shift = ops.max(ops.where(counted, exponents, lowest), axis=1, keepdims=True)
-    shift = ops.stop_gradient(shift)
-    return ops.exp(ops.where(counted, exponents - shift, 0.0)), shift
+def _log_sums(of_anchors, of_references, marked, weights):
+    """For each marked `(a, p)`: `log Σ_n w_an exp(x_an + y_pn)`; 0 elsewhere."""
+    # The gradient computes the exponentials of one mark per row again, and so keeps no B^3 terms.
+
+    def exponents(of_anchors, of_references, columns):
+        return of_anchors + ops.take(of_references, columns[:, 0], axis=0)
+
+    @custom_gradient
+    def log_sums(of_anchors, of_references, marked, weights):
+        is_marked = marked > 0
+
+        def add_up(columns, is_active, is_mark, sums):
+            toward = exponents(of_anchors, of_references, columns)
+            return (ops.where(is_mark, log_sum_exp(toward, weights)[:, None], sums),)
+
+        (sums,) = fold_marked(is_marked, add_up, (ops.zeros_like(of_anchors),))
+
+        def gradient(upstream):
+            def pull(columns, is_active, is_mark, as_anchor, as_reference):
+                own, factor = (ops.take_along_axis(x, columns, axis=1) for x in (sums, upstream))
+                toward = exponents(of_anchors, of_references, columns)
+                is_used = ops.logical_and(is_active, weights > 0)
+                slopes = ops.where(is_used, factor * weights * ops.exp(toward - own), 0.0)
+                to_references = ops.segment_sum(slopes, columns[:, 0], ops.shape(of_references)[0])
+                return as_anchor + slopes, as_reference + to_references
+
+            state = ops.zeros_like(of_anchors), ops.zeros_like(of_references)
+            of_both = fold_marked(is_marked, pull, state)
+            return *of_both, ops.zeros_like(marked), ops.zeros_like(weights)
+
+        return (sums,), gradient
+
+    return log_sums(of_anchors, of_references, ops.cast(marked, of_anchors.dtype), weights)[0]

@@ -8,7 +8,7 @@ from keras import ops
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
-from gsp_tf.losses.histogram import triangular_histogram
+from gsp_tf.losses.histogram import triangular_histograms
 from gsp_tf.ops import l2_normalize
 
 
@@ -72,15 +72,15 @@ class DynamicSoftMarginLoss(LossLayer):
         distances, positives, negatives = pairs.distances, pairs.positives, pairs.negatives
         fixed = ops.stop_gradient(distances)
 
-        def compared(columns, is_positive):
+        def compared(columns, is_active):
             """Place of each triplet among the nodes, and whether it is one."""
             own = ops.take_along_axis(fixed, columns, axis=1)
             places = (own - fixed - self.min_value) * (self.num_bins / (-2.0 * self.min_value))
-            is_active = ops.any(is_positive, axis=1, keepdims=True)
             return places, ops.where(is_active, negatives, 0.0)
 
-        def add(columns, is_positive, counts):
-            return (counts + triangular_histogram(*compared(columns, is_positive), self.num_bins),)
+        def add(columns, is_active, is_positive, counts):
+            histograms = triangular_histograms(*compared(columns, is_active), self.num_bins)
+            return (counts + ops.sum(histograms, axis=0),)
 
         (counts,) = fold_marked(
             positives > 0, add, (ops.zeros_like(ops.convert_to_tensor(self.histogram)),)
@@ -88,8 +88,8 @@ class DynamicSoftMarginLoss(LossLayer):
         histogram = self._updated(counts, training)
         cumulated = ops.cumsum(histogram)
 
-        def weigh(columns, is_positive, as_positive, as_negative):
-            places, weights = compared(columns, is_positive)
+        def weigh(columns, is_active, is_positive, as_positive, as_negative):
+            places, weights = compared(columns, is_active)
             nodes = ops.cast(ops.clip(ops.floor(places), 0, self.num_bins - 1), "int32")
             weights = weights * ops.take(cumulated, nodes)
             pulls = ops.sum(weights, axis=1, keepdims=True)

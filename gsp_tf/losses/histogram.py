@@ -52,19 +52,24 @@ class HistogramLoss(PairLoss):
 
         def histogram(weights):
             total = ops.sum(ops.sum(weights, axis=1))
-            counts = triangular_histogram(places, weights, self.num_bins + 1)
-            return counts / ops.where(total > 0, total, 1.0)
+            counts = triangular_histograms(places, weights, self.num_bins + 1)
+            return ops.sum(counts, axis=0) / ops.where(total > 0, total, 1.0)
 
         return ops.sum(histogram(pairs.negatives) * ops.cumsum(histogram(pairs.positives)))
 
 
-def triangular_histogram(places: Tensor, weights: Tensor, num_nodes: int) -> Tensor:
-    """Sums `(num_nodes,)` of weights, shared by the nodes on both sides of their places."""
+def triangular_histograms(places: Tensor, weights: Tensor, num_nodes: int) -> Tensor:
+    """Sums `(A, num_nodes)` of the weights of each row, shared by the nodes around their places."""
     # Node i is at place i. Places beyond the first or the last node count as there.
-    places, weights = (ops.reshape(x, (-1,)) for x in (places, weights))
+    num_rows = ops.shape(places)[0]
     places = ops.clip(places, 0.0, num_nodes - 1.0)
     first = ops.minimum(ops.floor(ops.stop_gradient(places)), num_nodes - 2.0)
-    share, first = places - first, ops.cast(first, "int32")
-    return ops.segment_sum(weights * (1.0 - share), first, num_nodes) + ops.segment_sum(
-        weights * share, first + 1, num_nodes
-    )
+    share = places - first
+    first = ops.cast(first, "int32") + num_nodes * ops.arange(num_rows, dtype="int32")[:, None]
+
+    def summed(values, nodes):
+        values, nodes = (ops.reshape(x, (-1,)) for x in (values, nodes))
+        return ops.segment_sum(values, nodes, num_rows * num_nodes)
+
+    sums = summed(weights * (1.0 - share), first) + summed(weights * share, first + 1)
+    return ops.reshape(sums, (num_rows, num_nodes))

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
+from gsp_tf._backend import argmax
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._distances import Distance, distances_named
 from gsp_tf.losses._inputs import check_choice
@@ -67,22 +68,26 @@ class PNLoss(PairLoss):
         distances = pairs.distances
         is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
         fixed = ops.stop_gradient(distances)
-        farthest = ops.argmax(ops.where(is_positive, fixed, -float("inf")), axis=1)[:, None]
+        farthest = argmax(ops.where(is_positive, fixed, -float("inf")))[:, None]
         positive = farthest
         if self.positive == "easy":
-            positive = ops.argmin(ops.where(is_positive, fixed, float("inf")), axis=1)[:, None]
+            positive = argmax(ops.where(is_positive, -fixed, -float("inf")))[:, None]
         candidates = is_negative
-        negative = ops.argmax(ops.where(is_negative, fixed, -float("inf")), axis=1)[:, None]
+        negative = argmax(ops.where(is_negative, fixed, -float("inf")))[:, None]
         if self.negative != "easy":
             if self.negative == "semi_hard":
                 beyond = fixed > ops.take_along_axis(fixed, farthest, axis=1)
                 candidates = ops.logical_and(is_negative, beyond)
-            nearest = ops.argmin(ops.where(candidates, fixed, float("inf")), axis=1)[:, None]
+            nearest = argmax(ops.where(candidates, -fixed, -float("inf")))[:, None]
             some = ops.any(candidates, axis=1, keepdims=True)
             negative = ops.where(some, nearest, negative)
         near, far = (ops.take_along_axis(distances, x, axis=1)[:, 0] for x in (positive, negative))
-        chosen = (ops.take(pairs.references, x[:, 0], axis=0) for x in (positive, negative))
-        between = ops.diagonal(distances_named(self.distance, self.p, self.power, *chosen))
+        if pairs.references is pairs.anchors:
+            of_positive = ops.take(distances, positive[:, 0], axis=0)
+            between = ops.take_along_axis(of_positive, negative, axis=1)[:, 0]
+        else:
+            chosen = (ops.take(pairs.references, x[:, 0], axis=0) for x in (positive, negative))
+            between = ops.diagonal(distances_named(self.distance, self.p, self.power, *chosen))
         complete = ops.logical_and(ops.any(is_positive, axis=1), ops.any(is_negative, axis=1))
         violation = ops.where(complete, near - ops.minimum(far, between), 0.0)
         terms = ops.softplus(violation) if self.soft else ops.relu(self.margin + violation)

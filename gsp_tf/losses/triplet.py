@@ -129,9 +129,10 @@ class TripletLoss(PairLoss):
         if self.class_weights is not None:
             factors = self.class_factors(pairs.anchor_labels, distances.dtype)[:, None]
 
-        def add(columns, is_positive, total, count, as_positive, as_negative, *as_between):
+        def add(
+            columns, is_active, is_positive, total, count, as_positive, as_negative, *as_between
+        ):
             own = ops.take_along_axis(fixed, columns, axis=1)
-            is_active = ops.any(is_positive, axis=1, keepdims=True)
             weight = ops.where(is_active, pairs.triplets(columns), 0.0)
             far, share = fixed, 1.0
             if self.swap:

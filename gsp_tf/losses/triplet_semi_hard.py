@@ -59,13 +59,13 @@ class TripletSemiHardLoss(PairLoss):
         fixed = ops.stop_gradient(distances)
         farthest = ops.max(ops.where(is_negative, fixed, -float("inf")), axis=1, keepdims=True)
 
-        def choose(columns, is_positive, count, as_positive, as_negative):
+        def choose(columns, is_active, is_positive, count, as_positive, as_negative):
             own, weight = (ops.take_along_axis(x, columns, axis=1) for x in (fixed, positives))
             lies_beyond = ops.logical_and(is_negative, fixed > own)
             beyond = ops.where(lies_beyond, fixed, float("inf"))
             chosen = ops.min(beyond, axis=1, keepdims=True)
             chosen = ops.where(chosen < float("inf"), chosen, farthest)
-            weight = ops.where(ops.any(is_positive, axis=1, keepdims=True), weight, 0.0)
+            weight = ops.where(is_active, weight, 0.0)
             costs = ops.relu(self.margin + own - chosen)
             weight = self.counted(costs, weight)
             count = count + weight

@@ -105,8 +105,8 @@ def visits(marked):
     """When each entry is visited, from 1, and the columns of all steps."""
     marked = keras.ops.convert_to_tensor(marked)
 
-    def visit(columns, is_mark, number, when, total):
-        when = keras.ops.where(is_mark, number + 1, when)
+    def visit(columns, is_active, is_mark, number, when, total):
+        when = keras.ops.where(keras.ops.logical_and(is_active, is_mark), number + 1, when)
         return number + 1, when, total + columns[0, 0]
 
     return fold_marked(marked, visit, (0, keras.ops.zeros_like(marked, "int32"), 0))
@@ -135,7 +135,8 @@ def test_compiled_with_and_without_known_sizes(jit_compile):
 def test_no_gradient_flows():
     values = np.array([[1.0, 2.0]])
     (total,), (gradient,) = gradients(
-        lambda x: fold_marked(x > 0, lambda c, m, total: (total * x,), (x,)), values
+        lambda x: fold_marked(x > 0, lambda columns, is_active, is_mark, total: (total * x,), (x,)),
+        values,
     )
     np.testing.assert_array_equal(total, [[1, 8]])
     assert not np.asarray(gradient).any()

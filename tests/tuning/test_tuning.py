@@ -55,6 +55,8 @@ def training(monkeypatch):
     monkeypatch.setattr(Run, "fit", fit)
     monkeypatch.setattr(Tuning, "splits", None)
     monkeypatch.setattr("gsp_tf.tuning._results.write_tuning_page", lambda *page: None)
+    monkeypatch.setattr("gsp_tf.tuning._results.importance", lambda *given: None)
+    monkeypatch.setattr("keras.backend.clear_session", lambda: None)  # nothing was built
     return given
 
 

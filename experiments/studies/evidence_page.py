@@ -38,7 +38,7 @@ TITLES = {
 PLAIN = ("zero_shot", "average_pooling_plane")  # tables with quantities of their own
 COLUMNS = {
     "ccp": ("best step",),
-    "tuning": ("gain", "gain from", "gain to", "over a linear head", "best step"),
+    "tuning": ("gain", "over a linear head", "best step"),
     "dose": ("μ", "ε", "weight on the object", "deviation of weights"),
 }
 NAMES = {
@@ -106,6 +106,21 @@ def percent(values):
     return f"{statistics.mean(values):.2f}{deviation}"
 
 
+def quantity(row, name):
+    """Mean and deviation over the seeds of one of `COLUMNS`; a gain with its interval.
+
+    Args:
+        row: dict from quantity to a dict from seed to value.
+        name: name of the quantity.
+    """
+    if name not in row:
+        return ""
+    if name != "gain":
+        return records.mean_and_deviation(row[name].values())
+    gain, low, high = (statistics.mean(row[name + end].values()) for end in ("", " from", " to"))
+    return f"{gain:+.2f} [{low:.2f}, {high:.2f}]"
+
+
 def baseline_of(table, variant):
     """The variant that a variant is compared with: the same group with the plain method.
 
@@ -148,9 +163,7 @@ def markdown(table, values):
         other = values.get(baseline_of(table, variant), {})
         is_itself = baseline_of(table, variant) == variant or variant.endswith("frozen")
         difference = None if is_itself or MAP not in other else interval(row[MAP], other[MAP])
-        cells = [
-            records.mean_and_deviation(row[name].values()) if name in row else "" for name in more
-        ]
+        cells = [quantity(row, name) for name in more]
         measured = percent(row["P@1"].values()), percent(row[MAP].values())
         seeds = "" if variant.endswith("frozen") else records.shown_seeds(sorted(row[MAP]))
         lines.append([*label(variant), *measured, shown_interval(difference), *cells, seeds])

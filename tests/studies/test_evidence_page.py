@@ -34,6 +34,13 @@ def test_rows_are_compared_with_the_plain_method_of_their_group(script):
     assert script.baseline_of("dose", "dose_40_160-gsp-best") == "dose_40_160-gap"
 
 
+def test_a_gain_has_its_interval(script):
+    row = {"gain": {0: 1.0, 1: 2.0}, "gain from": {0: 0.5, 1: 0.7}, "gain to": {0: 2.0, 1: 3.0}}
+    assert script.quantity(row, "gain") == "+1.50 [0.60, 2.50]"
+    assert script.quantity({"best step": {0: 350.0}}, "best step") == "350"
+    assert script.quantity(row, "best step") == ""
+
+
 def test_tables_hold_means_deviations_and_differences(script, tmp_path):
     import records
 

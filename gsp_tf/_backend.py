@@ -133,6 +133,14 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     return x @ y if keras.backend.backend() == "torch" else ops.matmul(x, y)
 
 
+def segment_sum(data: Tensor, segments: Tensor, num_segments: int) -> Tensor:
+    """Sums of the rows of each segment, in the type of the rows; Keras sums float32 on PyTorch."""
+    if keras.backend.backend() == "torch":
+        segments = segments.clamp(0, num_segments - 1)  # those of NaN are anywhere
+        return data.new_zeros((num_segments, *data.shape[1:])).index_add(0, segments, data)
+    return ops.segment_sum(data, segments, num_segments)
+
+
 def argmax(x: Tensor) -> Tensor:
     """int32 index of the largest entry along the last axis, the first of equal ones."""
     if keras.backend.backend() == "tensorflow":

@@ -7,7 +7,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from gsp_tf._backend import custom_gradient
+from gsp_tf._backend import custom_gradient, segment_sum
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
@@ -91,7 +91,7 @@ def _log_sums(of_anchors, of_references, marked, weights):
                 toward = exponents(of_anchors, of_references, columns)
                 is_used = ops.logical_and(is_active, weights > 0)
                 slopes = ops.where(is_used, factor * weights * ops.exp(toward - own), 0.0)
-                to_references = ops.segment_sum(slopes, columns[:, 0], ops.shape(of_references)[0])
+                to_references = segment_sum(slopes, columns[:, 0], ops.shape(of_references)[0])
                 return as_anchor + slopes, as_reference + to_references
 
             state = ops.zeros_like(of_anchors), ops.zeros_like(of_references)

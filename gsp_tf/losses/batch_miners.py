@@ -7,7 +7,7 @@ from typing import Literal
 import keras
 from keras import ops
 
-from gsp_tf._backend import available
+from gsp_tf._backend import available, segment_sum
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pairs import Miner, Pairs
@@ -251,7 +251,7 @@ class UniformHistogramMiner(Miner):
         # Equal distances all lie in one bin, whichever it is.
         bins = ops.clip(ops.reshape(ops.cast(places, "int32"), (-1,)), 0, self.num_bins - 1)
         ones = ops.cast(counted, weights.dtype)
-        sizes = ops.segment_sum(ops.reshape(ones, (-1,)), bins, self.num_bins)
+        sizes = segment_sum(ops.reshape(ones, (-1,)), bins, self.num_bins)
         of_pairs = ops.reshape(ops.take(sizes, bins), ops.shape(distances))
         return per_bin * ones / ops.maximum(of_pairs, 1.0)
 

@@ -5,6 +5,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
+from gsp_tf._backend import segment_sum
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
@@ -69,7 +70,7 @@ def triangular_histograms(places: Tensor, weights: Tensor, num_nodes: int) -> Te
 
     def summed(values, nodes):
         values, nodes = (ops.reshape(x, (-1,)) for x in (values, nodes))
-        return ops.segment_sum(values, nodes, num_rows * num_nodes)
+        return segment_sum(values, nodes, num_rows * num_nodes)
 
     sums = summed(weights * (1.0 - share), first) + summed(weights * share, first + 1)
     return ops.reshape(sums, (num_rows, num_nodes))

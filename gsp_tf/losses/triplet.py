@@ -5,6 +5,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
+from gsp_tf._backend import segment_sum
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs, TripletMiner
@@ -153,7 +154,7 @@ class TripletLoss(PairLoss):
             as_positive = ops.where(is_positive, pulls, as_positive)
             if self.swap:
                 pushes = (1.0 - share) * slopes
-                pushes = ops.segment_sum(pushes, columns[:, 0], num_references)
+                pushes = segment_sum(pushes, columns[:, 0], num_references)
                 as_between = (as_between[0] + pushes,)
             return total, count, as_positive, as_negative + share * slopes, *as_between
 

@@ -101,7 +101,9 @@ def test_hier_relates_mutual_neighbors_in_batches_of_any_size(num_neighbors):
     expected = [
         [i != j and i in nearest[j] and j in nearest[i] for j in range(9)] for i in range(9)
     ]
-    related, unrelated = map(keras.ops.convert_to_numpy, relations(likeness))
+    related, unrelated = map(
+        keras.ops.convert_to_numpy, relations(keras.ops.convert_to_tensor(likeness))
+    )
     np.testing.assert_array_equal(related, expected)
     np.testing.assert_array_equal(unrelated, ~related & ~np.eye(9, dtype=bool))
 

@@ -169,7 +169,8 @@ def cross_entropies(labels: Tensor, logits: Tensor, is_class: Tensor | None = No
     if is_class is not None:
         logits = ops.where(is_class, logits, -1e9)
     logits = rounded(logits)
-    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    return ops.cast(losses, logits.dtype)  # Keras makes float64 of float32 where JAX has it
 
 
 def own_class_mask(labels: Tensor, num_classes: int) -> Tensor:

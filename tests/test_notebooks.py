@@ -15,7 +15,7 @@ A_MACHINES_PATH = re.compile(r"(?<![\w.])/(home|mnt|opt|private|root|tmp|usr|Use
 # Notebooks with a layer, gradients or steps of their own; the others do without tracing.
 TRACED = ("01_new_pooling", "14_backward_cost", "15_sensitivity")
 # What they show is tested with their studies.
-LONGEST = ("15_sensitivity", "17_ccp")
+LONGEST = ("14_backward_cost", "15_sensitivity", "17_ccp")
 RUN = """
 import json
 import os

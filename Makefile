@@ -33,6 +33,7 @@ LIBRARIES := pytorch-metric-learning==2.9.0 tensorflow-similarity==0.17.1 tensor
 
 # A worker has one core. Python keeps what it compiles, and pytest the tests that it rewrites.
 test test-torch test-jax: export OMP_NUM_THREADS ?= 1
+test test-torch test-jax: export TF_NUM_INTRAOP_THREADS ?= 1
 test test-torch test-jax: export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test test-torch test-jax bench docs package check-addons clean \

@@ -261,11 +261,12 @@ def gain_rows(variant, seed, folder):
 
 def losses(table):
     """Table 8: every loss under one budget, three seeds of those with the best validation."""
-    for files, name in ((plan.CARS, "cars"), (plan.COLLAGE, "collage")):
-        table.train(files, plan.loss_rows(name), plan.SEEDS[:1])
-    for files, name in ((plan.CARS, "cars"), (plan.COLLAGE, "collage")):
-        chosen = table.best(plan.class_losses(), 6)
-        table.train(files, ending(plan.loss_rows(name), chosen), plan.SEEDS[1:])
+    tables = (plan.CARS, plan.loss_rows("cars")), (plan.COLLAGE, plan.loss_rows("collage"))
+    for files, rows in tables:
+        table.train(files, rows, plan.SEEDS[:1])
+    chosen = table.best(plan.class_losses(), 6)
+    for files, rows in tables:
+        table.train(files, ending(rows, chosen), plan.SEEDS[1:])
 
 
 TABLES = {

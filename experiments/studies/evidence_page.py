@@ -277,9 +277,12 @@ def page(text, results):
 
 
 def between_marks(text, written):
-    """A page with another text between its two marks."""
+    """A page with another text between its two marks; one without them is refused."""
     marked = f"{BEGIN}\n{written}\n{END}"
-    return re.sub(f"{BEGIN}.*{END}", lambda _: marked, text, flags=re.DOTALL)
+    page, found = re.subn(f"{BEGIN}.*{END}", lambda _: marked, text, flags=re.DOTALL)
+    if not found:
+        raise ValueError(f"The page lacks the marks {BEGIN.strip()} and {END.strip()}.")
+    return page
 
 
 def main(

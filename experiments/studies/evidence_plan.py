@@ -216,16 +216,16 @@ def loss_rows(table):
     Args:
         table: "cars", or "collage", with a fourth of the steps of its other rows.
     """
-    of_table = {
-        "cars": ["--training.learning_rate_multipliers={proxies|betas: 100}"],
-        "collage": ["--training.learning_rate_multipliers={proxies|betas: 10}"],
+    factor, budget = {
+        "cars": (100, []),
+        "collage": (10, ["--training.epochs=1", "--training.steps_per_epoch=100"]),
     }[table]
-    budget = ["--training.epochs=1", "--training.steps_per_epoch=100"] if table == "collage" else []
+    rates = f"--training.learning_rate_multipliers={{proxies|betas: {factor}}}"
     rows = {}
     for name in class_losses():
         counts = {"num_classes", "num_proxies"} & set(parameters("loss", ClassRecipe(name)))
-        proxies = of_table if counts else []
-        rows[f"losses_{table}-{name}"] = [f"--loss.name={name}", *proxies, *budget]
+        weights = [rates] if counts else []
+        rows[f"losses_{table}-{name}"] = [f"--loss.name={name}", *weights, *budget]
     return rows
 
 

@@ -79,6 +79,13 @@ def test_losses_stand_in_the_order_of_their_map_at_r(script):
     ]
 
 
+def test_a_page_without_the_marks_is_refused(script):
+    with pytest.raises(ValueError, match="lacks the marks <!-- evidence_page.py writes from here"):
+        script.between_marks("no marks\n", "a table")
+    text = (ROOT / "docs/losses.md").read_text("utf-8")
+    assert "| a |" in script.between_marks(text, "| a |")
+
+
 def test_the_figure_shows_the_gains(script):
     values = {
         f"{prefix}-{name}": {"MAP@R": {0: base + shift, 1: base + 2 * shift}}

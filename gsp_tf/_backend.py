@@ -106,25 +106,68 @@ def available(dtype: str) -> str:
     return dtype
 
 
-def value_and_gradient(function: Callable, point: Tensor) -> tuple[Tensor, Tensor]:
-    """The scalar value of a function of a tensor, and its gradient, as NumPy arrays."""
+def value_and_gradients(
+    function: Callable, points: list[Tensor]
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The scalar value of a function of a list of tensors, and its gradient, as NumPy arrays."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
-            tape.watch(point)
-            value = function(point)
-        gradient = tape.gradient(value, point, unconnected_gradients="zero")
+            tape.watch(points)
+            value = function(points)
+        gradients = tape.gradient(value, points, unconnected_gradients="zero")
     elif keras.backend.backend() == "jax":
         import jax
 
-        value, gradient = jax.jit(jax.value_and_grad(function))(point)
+        value, gradients = jax.jit(jax.value_and_grad(function))(points)
     else:
-        point = point.detach().requires_grad_()
-        value = function(point)
-        value.backward(inputs=[point])
-        gradient = ops.zeros_like(point) if point.grad is None else point.grad
-    return ops.convert_to_numpy(value), ops.convert_to_numpy(gradient)
+        points = [point.detach().requires_grad_() for point in points]
+        value = function(points)
+        gradients = _torch_gradients(value, points, None)
+    return ops.convert_to_numpy(value), [ops.convert_to_numpy(gradient) for gradient in gradients]
+
+
+def pull_back(function: Callable) -> Callable:
+    """`g(weights, *inputs, upstream)`: gradients of `f(weights, *inputs)` by a list of weights."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        def gradients(weights, *inputs, upstream):
+            with tf.GradientTape() as tape:
+                tape.watch(weights)
+                outputs = function(weights, *inputs)
+            return tape.gradient(outputs, weights, upstream, unconnected_gradients="zero")
+
+        return gradients
+    if keras.backend.backend() == "jax":
+        import jax
+
+        @jax.jit
+        def gradients(weights, *inputs, upstream):
+            _, pulled = jax.vjp(lambda weights: function(weights, *inputs), weights)
+            return pulled(upstream)[0]
+
+        return gradients
+
+    def gradients(weights, *inputs, upstream):
+        weights = [weight.detach().requires_grad_() for weight in weights]
+        return _torch_gradients(function(weights, *inputs), weights, upstream)
+
+    return gradients
+
+
+def _torch_gradients(outputs, points, upstream):
+    """Gradients on PyTorch, 0 by points that the outputs do not depend on."""
+    import torch
+
+    if not outputs.requires_grad:
+        return [ops.zeros_like(point) for point in points]
+    found = torch.autograd.grad(outputs, points, upstream, allow_unused=True)
+    return [
+        ops.zeros_like(point) if gradient is None else gradient
+        for point, gradient in zip(points, found, strict=True)
+    ]
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:
@@ -215,102 +258,3 @@ def rows_of(variable: keras.Variable, indices: Tensor) -> Tensor:
         # A tensor of the variable would be a copy of it, once an optimizer has changed its rows.
         return tf.gather(variable.value, indices)
     return ops.take(variable, indices, axis=0)
-
-
-def rematerialized_scan(
-    function: Callable, weights: list[Tensor], state: list[Tensor], steps: Tensor
-) -> tuple[list[Tensor], list]:
-    """The last state and stacked outputs of `function(weights, state, step) -> state, outputs`."""
-    # The gradient of the weights runs each step again; no step keeps its intermediate values.
-    if keras.backend.backend() == "tensorflow":
-        return _scan_of_tensorflow(function, weights, state, steps)
-    if keras.backend.backend() == "jax":
-        return _scan_of_jax(function, weights, state, steps)
-    return ops.scan(keras.remat(lambda *step: function(weights, *step)), state, steps)
-
-
-def _scan_of_jax(function, weights, state, steps):
-    """`rematerialized_scan` on JAX."""
-    # jax.checkpoint would lose what a custom gradient within the function has captured.
-    import jax
-
-    def run(weights):
-        def body(state, step):
-            after, outputs = function(weights, state, step)
-            return after, (outputs, state)
-
-        last, (outputs, kept) = jax.lax.scan(body, state, steps)
-        return (last, outputs), (weights, kept)
-
-    def gradient(residuals, upstreams):
-        weights, kept = residuals
-
-        def body(totals, values):
-            step, state, upstream = values
-            _, pull_back = jax.vjp(lambda weights: function(weights, state, step)[1], weights)
-            return [x + y for x, y in zip(totals, *pull_back(upstream), strict=True)], None
-
-        zeros = [ops.zeros_like(weight) for weight in weights]
-        return (jax.lax.scan(body, zeros, (steps, kept, upstreams[1]))[0],)
-
-    scan = jax.custom_vjp(lambda weights: run(weights)[0])
-    scan.defvjp(run, gradient)
-    return scan(weights)
-
-
-def _scan_of_tensorflow(function, weights, state, steps):
-    """`rematerialized_scan` on TensorFlow."""
-    # The gradient of a loop of TensorFlow keeps every step's intermediate values, and a loop that
-    # may run ten steps at once, its default, needs the memory of ten.
-    import tensorflow as tf
-
-    count, found = tf.shape(steps)[0], {}
-
-    def array_of(first):
-        array = tf.TensorArray(
-            first.dtype, count, element_shape=first.shape, clear_after_read=False
-        )
-        return array.write(0, first)
-
-    def loop_over_steps(body, values):
-        return tf.while_loop(lambda step, *_: step < count, body, values, parallel_iterations=1)
-
-    @tf.custom_gradient
-    def outputs_of(*weights):
-        def run(step, state):
-            state, outputs = function(weights, state, steps[step])
-            return state, keras.tree.flatten(outputs), outputs
-
-        def body(step, state, kept, arrays):
-            kept = [array.write(step, x) for array, x in zip(kept, state, strict=True)]
-            state, outputs, _ = run(step, state)
-            arrays = [array.write(step, x) for array, x in zip(arrays, outputs, strict=True)]
-            return step + 1, state, kept, arrays
-
-        second, flat, found["structure"] = run(0, state)  # tells how many outputs there are
-        kept, arrays = ([array_of(x) for x in tensors] for tensors in (state, flat))
-        loop = (tf.constant(1), second, kept, arrays)
-        _, found["state"], kept, arrays = loop_over_steps(body, loop)
-
-        def gradient(*upstreams):
-            def body(step, totals):
-                with tf.GradientTape(watch_accessed_variables=False) as tape:
-                    local = [tf.identity(weight) for weight in weights]
-                    tape.watch(local)
-                    _, outputs = function(local, [array.read(step) for array in kept], steps[step])
-                gradients = tape.gradient(
-                    keras.tree.flatten(outputs),
-                    local,
-                    [upstream[step] for upstream in upstreams],
-                    unconnected_gradients="zero",
-                )
-                return step + 1, [x + y for x, y in zip(totals, gradients, strict=True)]
-
-            zeros = [tf.zeros_like(weight) for weight in weights]
-            loop = (tf.constant(0), zeros)
-            return loop_over_steps(body, loop)[1]
-
-        return [array.stack() for array in arrays], gradient
-
-    outputs = outputs_of(*weights)
-    return found["state"], keras.tree.pack_sequence_as(found["structure"], outputs)

@@ -12,10 +12,10 @@ up to n - 1 rows of the one before, whose second outputs are not used.
 import keras
 from keras import ops, tree
 
-from gsp_tf._backend import rematerialized_scan
 from gsp_tf._keras import layers_within, state_of
 from gsp_tf._typing import Tensor
 from gsp_tf.layers import collected_batch_losses
+from gsp_tf.training._scan import rematerialized_scan
 from gsp_tf.training.distribute import strategy_of
 
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops, tree
 
-from gsp_tf._backend import compiled, value_and_gradient
+from gsp_tf._backend import compiled, pull_back, value_and_gradients
 from gsp_tf.evaluation import embedding_spread
 from gsp_tf.losses import (
     PartialFC,
@@ -45,11 +45,12 @@ class HealthCheck(keras.callbacks.Callback):
         measures: dict of the last check: `similarity`, `effective_rank`, `alignment` and
             `uniformity` of `embedding_spread`; `loss` and `collapsed_loss`, its value if all
             embeddings were equal; `active_share`, the share of samples with a gradient, and
-            `gradient`, the norm of the gradient of the loss by the embeddings; `embedder_update`
-            and `losses_update`, the norm of a step's update over the norm of the weights;
-            `embedder_growth`, the norm of the embedder's weights over that when `fit` began;
-            `proxy_norm`, `own_proxy_similarity` and `proxy_turn` (mean angle since the last check)
-            for losses with proxies of classes; `loss_scale` of a `LossScaleOptimizer`.
+            `gradient`, the norm of the gradient of the loss by the embeddings; `gradient_NAME`,
+            by the weights of the embedder's layer NAME, and `gradient_losses`, by those of the
+            loss; `embedder_update` and `losses_update`, the norm of a step's update over the norm
+            of the weights; `embedder_growth`, the norm of the embedder's weights over that when
+            `fit` began; `proxy_norm`, `own_proxy_similarity` and `proxy_turn` (mean angle since the
+            last check) for losses with proxies of classes; `loss_scale` of a `LossScaleOptimizer`.
         findings: list of dict with `name`, `step` (from 1) and `text`.
 
     Example:
@@ -80,7 +81,7 @@ class HealthCheck(keras.callbacks.Callback):
         self._seen: dict[str, int] = {}
         self._proxies = None
         self._norm_at_start = 0.0
-        self._kept = self._before = self._forward = None
+        self._kept = self._before = self._embedder = None
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         if self.every and not hasattr(self.model, "named_losses"):
@@ -95,12 +96,12 @@ class HealthCheck(keras.callbacks.Callback):
             )
         self._kept = keep_batches(self.model) if self.every else None
         if self._kept is not None:
-            self._forward = _forward_of(self.model.embedder)
+            self._embedder = _Embedder(self.model)
             self._norm_at_start = _norm(_weights_of(self.model)["embedder"])
 
     def on_train_end(self, logs: dict | None = None) -> None:
         release_batches(self.model)
-        self._kept = self._before = self._forward = None
+        self._kept = self._before = self._embedder = None
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         if self._kept is not None and (self._step + 1) % self.every == 0:
@@ -173,28 +174,35 @@ class HealthCheck(keras.callbacks.Callback):
         """Measures of the embeddings of a part of the batch, empty if they are not finite."""
         rows = _rows_of_classes(labels)
         labels = labels[rows]
-        outputs = first_output(self._forward(_taken(images, rows)))
-        points = ops.cast(ops.stop_gradient(outputs), "float32")
+        images = _taken(images, rows)
+        points = self._embedder.outputs(images)
         vectors = ops.convert_to_numpy(points).reshape(len(rows), -1)
         if not np.isfinite(vectors).all():
             return {}
         loss = _loss_of_classes(self.model)
-        training = isinstance(loss, PartialFC)  # all its classes may need too much memory
+        is_partial = isinstance(loss, PartialFC)  # all its classes may need too much memory
+        has_weights = isinstance(loss, keras.layers.Layer) and not is_partial
+        variables = loss.trainable_variables if has_weights else []
 
-        def loss_of(x):
-            with keras.StatelessScope():  # a loss draws without a change of its seed
-                return ops.cast(loss_value(loss, labels, x, training=training), "float32")
+        def loss_of(points):
+            x, *weights = points
+            mapping = zip(variables, weights, strict=False)
+            with keras.StatelessScope(mapping):  # a loss draws without a change of its seed
+                return ops.cast(loss_value(loss, labels, x, training=is_partial), "float32")
 
-        value, gradient = value_and_gradient(loss_of, points)
+        value, (gradient, *of_loss) = value_and_gradients(loss_of, [points, *_copies(variables)])
         centre = ops.ones_like(points) * ops.mean(points, axis=0, keepdims=True)
-        norms = np.linalg.norm(ops.convert_to_numpy(gradient).reshape(len(rows), -1), axis=1)
+        norms = np.linalg.norm(gradient.reshape(len(rows), -1), axis=1)
         measures = {
             **embedding_spread(vectors, labels),
             "loss": float(value),
-            "collapsed_loss": float(ops.convert_to_numpy(loss_of(centre))),
+            "collapsed_loss": float(ops.convert_to_numpy(loss_of([centre]))),
             "active_share": float(np.mean(norms > 0)),
             "gradient": float(np.linalg.norm(norms)),
+            **self._embedder.gradient_norms(images, gradient),
         }
+        if of_loss:
+            measures["gradient_losses"] = _norm(of_loss)
         if hasattr(loss, "proxies") and getattr(loss, "num_classes", None):
             measures |= self._measured_proxies(loss, vectors, labels)
         return measures
@@ -233,23 +241,53 @@ def _rows_of_classes(labels):
     return np.sort(order[rank < _ROWS_OF_CLASS][:_ROWS]).astype("int32")
 
 
-def _forward_of(embedder):
-    """Outputs of an embedder in training mode, which leave its variables as they are."""
+class _Embedder:
+    """Outputs of a learner's embedder in training mode, and gradients; its variables stay."""
 
-    def forward(weights, state, images, training):
-        return embedder.stateless_call(weights, state, images, training=training)[0]
+    def __init__(self, learner):
+        self._model, self._chunk_size = learner.embedder, learner.chunk_size or _ROWS
 
-    if keras.backend.backend() == "jax":  # else it would compile each operation by itself
-        forward = compiled(forward)
+        def forward(weights, state, images, training=True):
+            outputs, _ = self._model.stateless_call(weights, state, images, training=training)
+            return ops.cast(first_output(outputs), "float32")
 
-    def of_images(images):
-        weights, state = (
-            [ops.copy(ops.convert_to_tensor(variable)) for variable in variables]
-            for variables in (embedder.trainable_variables, embedder.non_trainable_variables)
-        )
-        return forward(weights, state, images, True)
+        # JAX would compile each operation by itself.
+        self._forward = compiled(forward) if keras.backend.backend() == "jax" else forward
+        self._pull_back = pull_back(forward)
 
-    return of_images
+    def outputs(self, images):
+        """The first output `(B, ...)`, without a gradient."""
+        return ops.stop_gradient(self._forward(*self._values(), images, True))
+
+    def gradient_norms(self, images, upstream):
+        """Norms of the gradient by the weights of each layer, by the names of measures."""
+        weights, state = self._values()
+        if not weights:
+            return {}
+        totals = [0.0] * len(weights)
+        for start in range(0, len(upstream), self._chunk_size):
+            rows = np.arange(len(upstream))[start : start + self._chunk_size]
+            chunk = ops.convert_to_tensor(upstream[rows])
+            found = self._pull_back(weights, state, _taken(images, rows), upstream=chunk)
+            totals = [x + ops.convert_to_numpy(y) for x, y in zip(totals, found, strict=True)]
+        layers = {
+            id(variable): layer.name
+            for layer in self._model.layers
+            for variable in layer.trainable_variables
+        }
+        parts = {}
+        for variable, total in zip(self._model.trainable_variables, totals, strict=True):
+            parts.setdefault(layers.get(id(variable), "other"), []).append(total)
+        return {f"gradient_{name}": _norm(part) for name, part in parts.items()}
+
+    def _values(self):
+        """Copies of the trainable weights and of the other variables."""
+        model = self._model
+        return _copies(model.trainable_variables), _copies(model.non_trainable_variables)
+
+
+def _copies(variables):
+    return [ops.copy(ops.convert_to_tensor(variable)) for variable in variables]
 
 
 def _bring_back_variables(model):

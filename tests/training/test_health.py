@@ -20,6 +20,7 @@ from gsp_tf.training import (
     ProxyPool,
     RetrievalEvaluation,
 )
+from gsp_tf.training.health import _Embedder
 
 CLASSES = 4
 LABELS = np.arange(16) // 2 % CLASSES
@@ -128,10 +129,14 @@ def test_measures_every_loss_with_variables(name):
     loss.build((None,), (None, 8))
     health = HealthCheck()
     health.set_model(SimpleNamespace(embedding_loss=loss))
-    health._forward = ops.convert_to_tensor
+    inputs = keras.Input((8,))
+    dense = keras.layers.Dense(8, kernel_initializer="identity", name="dense")
+    learner = SimpleNamespace(embedder=keras.Model(inputs, dense(inputs)), chunk_size=None)
+    health._embedder = _Embedder(learner)
     labels = np.arange(8) // 2  # every label twice, for the losses of two views
     measures = health._measured(POINTS[:8], labels)
     assert np.isfinite(measures["loss"])
+    assert (measures["gradient_dense"] > 0) == (measures["gradient"] > 0)
     assert ("proxy_norm" in measures) == (hasattr(loss, "proxies") and loss.num_classes == CLASSES)
 
 
@@ -167,6 +172,33 @@ def test_a_check_changes_nothing_and_measures_the_batch():
     assert checked["effective_rank"][-1] == measures["effective_rank"] > 1.5
     assert 0 < measures["active_share"] <= 1 and 0 < measures["embedder_update"] < 0.3
     assert measures["loss"] > 0 and measures["collapsed_loss"] == pytest.approx(0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 6])
+def test_gradients_by_part_are_those_of_the_next_step(chunk_size):
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((8,))
+    x = keras.layers.Dense(8, "tanh", name="first")(inputs)
+    embedder = keras.Model(inputs, keras.layers.Dense(4, name="second")(x))
+    loss = losses.ProxyAnchorLoss(CLASSES)
+    learner = MetricLearner(embedder, loss, chunk_size=chunk_size)
+    learner.compile("sgd", run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    parts = {name: embedder.get_layer(name).weights for name in ("first", "second")}
+    parts["losses"] = loss.weights
+
+    def values():
+        return {
+            name: np.concatenate([ops.convert_to_numpy(weight).ravel() for weight in weights])
+            for name, weights in parts.items()
+        }
+
+    health = HealthCheck(1)
+    learner.fit(POINTS, LABELS, batch_size=16, callbacks=[health], verbose=0)
+    before = values()
+    learner.fit(POINTS, LABELS, batch_size=16, shuffle=False, verbose=0)
+    for name, after in values().items():
+        expected = np.linalg.norm(before[name] - after) / 0.01  # Keras' rate of SGD
+        assert health.measures[f"gradient_{name}"] == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_resumed_run_continues_the_checks(tmp_path):

@@ -7,6 +7,7 @@
 set -e
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-1}
+export TF_ENABLE_ONEDNN_OPTS=1  # docs/performance.md
 studies=experiments/studies
 
 for table in ${*:-collage causes cars ccp dose tuning losses zero_shot plane}; do

@@ -190,9 +190,10 @@ def ccp(table):
 
 
 def dose(table):
-    """Table 6: shares of the picture, then sizes of the picture."""
+    """Table 6: shares of the picture, with more of the network training, then other sizes."""
     for share in plan.SHARES:
         _dose(table, share, 160, plan.RIVALS)
+    table.train(plan.CANVAS, plan.upper_rows(), plan.SEEDS, [weight_rows])
     for size in plan.SIZES:
         if size != 160:
             _dose(table, plan.SHARE_OF_SIZES, size, plan.RIVALS[:1])

@@ -136,9 +136,10 @@ def label(variant):
     """The group and the method of a variant, in the words of the page."""
     group, _, method = variant.partition("-")
     kind, *parts = group.split("_")
-    if kind == "dose":
-        share, size = parts
-        return f"{share}%, {size} pixels", NAMES.get(method, method)
+    if kind in ("dose", "upper"):
+        *_, share, size = parts
+        trained = ", upper half trains" if kind == "upper" else ""
+        return f"{share}%, {size} pixels{trained}", NAMES.get(method, method)
     (group,) = parts or [""]
     if kind == "whole":
         return f"{NAMES[group]}, whole network", NAMES[method]
@@ -220,7 +221,7 @@ def picture(values):
     """
     figure = transparent_figure(10, 6.2)
     figure.set_layout_engine("constrained")
-    shares = [(100 * share, dose_name(share)) for share in SHARES]
+    shares = [(100 * share, dose_name(share)) for share in sorted(SHARES)]
     sizes = [(size, dose_name(SHARE_OF_SIZES, size)) for size in SIZES]
     panels = figure.subplots(2, 2, sharey=True)
     views = (

@@ -24,11 +24,12 @@ POOLINGS = (
 )  # fmt: skip
 """The 13 poolings that the thesis compares with GAP and GSP (section 5.3.5)."""
 
-SHARES = (1.0, 0.7, 0.4, 0.2)
+SHARES = (0.4, 1.0, 0.2, 0.7)  # in the order in which they train
 SIZES = (96, 160, 224)
 SHARE_OF_SIZES = 0.4
 DEFAULT, BEST = "gsp", "gsp-best"
 RIVALS = ("gap", "max", "generalized_mean", "delf")
+UPPER = ("gap", "gsp-0.3-20")  # rows of cars on canvases that train more of the network, too
 TUNED = ("head", "lora", "full")  # rows of fine-tuning with three seeds
 PATIENT = 10_000  # epochs: a patience that never ends a problem
 MEMORY = 73 * 8  # embeddings: as many as 8 proxies of each training class (section 3.3.2.1)
@@ -259,6 +260,15 @@ def dose_rows(share, size=160):
     return {
         f"{dose_name(share, size)}-{name}": [*files, *options, *view]
         for name, options in rows.items()
+    }
+
+
+def upper_rows():
+    """Table 6: GAP and GSP with half of the network training, and cars of `SHARE_OF_SIZES`."""
+    name, rows = dose_name(SHARE_OF_SIZES), dose_rows(SHARE_OF_SIZES)
+    return {
+        f"upper_{name}-{method}": [*rows[f"{name}-{method}"], "--backbone.frozen_to=block5c_add"]
+        for method in UPPER
     }
 
 

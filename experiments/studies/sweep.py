@@ -1,12 +1,15 @@
 """Variants of a recipe, trained with several seeds, and their results."""
 
 import multiprocessing
+import shutil
+import zlib
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
 from joblib import cpu_count  # of the cores that the process may use
 
+from gsp_tf._files import replacing
 from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.recipe import load_recipe
 
@@ -119,7 +122,25 @@ def _train(recipe, folder, threads):
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    if folder.recipe_path.exists():
-        Run(folder.path).resume()
-    else:
-        Run(folder.path, recipe).train()
+    run = Run(folder.path, None if folder.recipe_path.exists() else recipe).fit()
+    if run.status == "interrupted":
+        raise KeyboardInterrupt
+    kept = _baselines(recipe, folder.path.with_name("baselines"))
+    pairs = [(folder.frozen_path, kept / "frozen.npz"), (folder.head_path, kept / "head.npz")]
+    for own, shared in pairs:
+        if shared.exists():
+            shutil.copy(shared, own)
+    run.evaluate()
+    kept.mkdir(parents=True, exist_ok=True)
+    for own, shared in pairs:
+        if own.exists() and not shared.exists():
+            with replacing(shared) as temporary:
+                shutil.copy(own, temporary)
+
+
+def _baselines(recipe, folder):
+    """Where runs of the same images and network keep what they are compared with."""
+    images, backbone = recipe.data, recipe.backbone
+    network = backbone.name, backbone.preset, backbone.weights, backbone.tokens, recipe.initial_run
+    settings = images, network, recipe.protocol, recipe.evaluation
+    return folder / f"{zlib.crc32(repr(settings).encode()):08x}"

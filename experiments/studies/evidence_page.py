@@ -52,7 +52,8 @@ NAMES = {
     "gsp-0.5-10": "GSP, μ 0.5, ε 10", "gsp-0.2-2": "GSP, μ 0.2, ε 2",
     "gsp-0.2-50": "GSP, μ 0.2, ε 50", "gsp-16-prototypes": "GSP, 16 prototypes",
     "gsp-after": "GSP before the linear map", "fast": "heads at ten times the rate",
-    "head": "head alone", "lora": "LoRA, rank 8", "full": "whole network",
+    "head": "head alone", "wide-head": "head alone, 1,280 dimensions",
+    "lora": "LoRA, rank 8", "full": "whole network",
     "full-warm-up": "whole network, warm-up", "full-decay": "whole network, layer-wise rates",
     "full-averages": "whole network, averages", "full-all": "whole network, all three",
 }  # fmt: skip

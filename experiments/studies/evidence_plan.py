@@ -30,7 +30,7 @@ SHARE_OF_SIZES = 0.4
 DEFAULT, BEST = "gsp", "gsp-best"
 RIVALS = ("gap", "max", "generalized_mean", "delf")
 UPPER = ("gap", "gsp-0.3-20")  # rows of cars on canvases that train more of the network, too
-TUNED = ("head", "lora", "full")  # rows of fine-tuning with three seeds
+TUNED = ("head", "wide-head", "lora", "full")  # rows of fine-tuning with three seeds
 PATIENT = 10_000  # epochs: a patience that never ends a problem
 MEMORY = 73 * 8  # embeddings: as many as 8 proxies of each training class (section 3.3.2.1)
 
@@ -195,8 +195,10 @@ def ccp_rows():
 def tuning_rows():
     """Table 7: how much of the network trains, and what holds all of it near its start, with C2."""
     full = str(OWN / "full.yaml")
+    head = str(OWN / "head.yaml")
     options = {
-        "head": [str(OWN / "head.yaml")],
+        "head": [head],
+        "wide-head": [head, *_of_all_features()],
         "lora": [str(OWN / "lora.yaml")],
         "full": [],
         "full-warm-up": [full, "--training.lowest_layer_multiplier=1", "--training.ema_momentum=0"],
@@ -207,6 +209,12 @@ def tuning_rows():
     return crossed("tuning", {"c2": cars_losses()["c2"]}, options)
 
 
+def _of_all_features():
+    """A linear map that keeps the dimension of the features and begins as the identity."""
+    rate = "--training.learning_rate=3e-4"  # that of gsp-tf adapt
+    return ["--embedding.dim=null", "--embedding.position=after_pooling", rate]
+
+
 def _without_warm_up():
     return ["--training.warmup_epochs=0", "--training.warmup_steps=0"]
 
@@ -215,11 +223,19 @@ def loss_rows(table):
     """Table 8: every loss that takes classes, with the library's numbers; proxies learn at 1e-2.
 
     Args:
-        table: "cars", or "collage", with a fourth of the steps of its other rows.
+        table: "cars", or "collage"; half and a fourth of the steps of its other rows, and less of
+            the network trains.
     """
     factor, budget = {
-        "cars": (100, []),
-        "collage": (10, ["--training.epochs=1", "--training.steps_per_epoch=100"]),
+        "cars": (100, ["--training.epochs=4", "--backbone.frozen_to=block6d_add"]),
+        "collage": (
+            10,
+            [
+                "--training.epochs=1",
+                "--training.steps_per_epoch=100",
+                "--backbone.frozen_to=stage_2",
+            ],
+        ),
     }[table]
     rates = f"--training.learning_rate_multipliers={{proxies|betas: {factor}}}"
     rows = {}

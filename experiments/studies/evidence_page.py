@@ -56,6 +56,8 @@ NAMES = {
     "lora": "LoRA, rank 8", "full": "whole network",
     "full-warm-up": "whole network, warm-up", "full-decay": "whole network, layer-wise rates",
     "full-averages": "whole network, averages", "full-all": "whole network, all three",
+    "gsp-0.15-20": "GSP, μ 0.15, ε 20", "gsp-0.3-20": "GSP, μ 0.3, ε 20",
+    "gsp-0.7-20": "GSP, μ 0.7, ε 20",
 }  # fmt: skip
 BASELINES = {"ccp": "plain", "tuning": "full"}
 OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap", "cars_agrouping-fast": "cars_pnca-gap"}
@@ -211,6 +213,11 @@ def gains(values, method, rival, places):
     return found
 
 
+def is_shown(values):
+    """Whether the table dose has a gain of GSP as printed, so that the figure is not empty."""
+    return any(gains(values, DEFAULT, "gap", [(share, dose_name(share))]) for share in SHARES)
+
+
 def picture(values):
     """What GSP gains over each rival against the share of the object and the size of the picture.
 
@@ -271,9 +278,9 @@ def page(text, results):
     for table, title in TITLES.items():
         path = Path(results, f"{table}.csv")
         if path.exists():
-            is_plain = table in PLAIN
-            shown = records.table(path) if is_plain else markdown(table, records.read(path))
-            figure = f"{FIGURE}\n\n" if table == "dose" else ""
+            values = records.read(path)
+            shown = records.table(path) if table in PLAIN else markdown(table, values)
+            figure = f"{FIGURE}\n\n" if table == "dose" and is_shown(values) else ""
             parts.append(f"### {title}\n\n{figure}{shown}\n")
     return between_marks(text, "\n".join(parts))
 
@@ -307,7 +314,7 @@ def main(
         text = Path(losses_file).read_text("utf-8")
         replace_text(losses_file, between_marks(text, losses_markdown(records.read(losses)) + "\n"))
     dose = Path(results, "dose.csv")
-    if dose.exists():
+    if dose.exists() and is_shown(records.read(dose)):
         save(picture(records.read(dose)), figure)
 
 

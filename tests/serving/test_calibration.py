@@ -180,7 +180,10 @@ def test_classes_that_trained_the_model_are_refused(calibrated, tmp_path):
     with pytest.raises(ValueError, match="training classes are not those"):
         calibrate(run.path, 0.05)
     recipe = run.recipe_path.read_text("utf-8")
-    assert recipe.count("name: fractions") == 1
+    assert recipe.count("name: fractions") == recipe.count("trainer: fit") == 1
+    run.recipe_path.write_text(recipe.replace("trainer: fit", "trainer: classification"), "utf-8")
+    with pytest.raises(ValueError, match="no validation classes but its training classes"):
+        calibrate(run.path, 0.05)
     run.recipe_path.write_text(recipe.replace("name: fractions", "name: conventional"), "utf-8")
     with pytest.raises(ValueError, match="no validation classes but its test classes"):
         calibrate(run.path, 0.05)

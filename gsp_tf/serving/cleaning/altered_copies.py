@@ -53,7 +53,7 @@ class DuplicateDistance(Metadata):
     Args:
         model: the model of the embeddings.
         distance: two images up to this Euclidean distance are near duplicates.
-        false_share: the promised share of images without a duplicate that are near another image.
+        false_share: the accepted share of images without a duplicate that are near another image.
         images: number of images that it was measured on.
         found: the share of altered copies up to that distance from their original, by alteration.
 

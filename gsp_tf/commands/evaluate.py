@@ -94,6 +94,11 @@ def command(
             source, None if is_run and not gallery else images, rerank, tokens, at, sources, out
         )
         return
+    if metric == "euclidean" and images.metric == "cosine" and images.references is not None:
+        raise ValueError(
+            "An index with cosine distances holds vectors of length 1, which have no Euclidean "
+            "distances to others; leave --metric out, or give cosine."
+        )
     metric = metric or images.metric or "euclidean"
     if dims:
         record = _rank_prefixes(images, dims, at, metric, sources)

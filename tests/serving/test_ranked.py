@@ -110,6 +110,36 @@ def test_galleries_and_ways_to_re_rank(clusters, sources, tmp_path, capsys):
     assert_written(record["k_reciprocal"], found["k_reciprocal"].metrics)
 
 
+def test_a_gallery_with_cosine_distances_is_compared_by_them(clusters, sources, tmp_path, capsys):
+    embeddings, classes, _ = clusters
+    labels = [f"class {c}" for c in classes]
+    queries = write_embeddings(tmp_path / "queries", 5 * embeddings[:30], labels=labels[:30])
+    gallery = build_index(sources[0][0], tmp_path / "cosine", metric="cosine").path
+    record = evaluated(tmp_path, queries, "--gallery", gallery)
+    assert "note: An index has cosine distances" in capsys.readouterr().out
+    found = ranking_metrics(embeddings[:30], classes[:30], embeddings, classes, metric="cosine")
+    assert_written(record["all"], found)
+    assert run_command("evaluate", queries, "--gallery", gallery, "--metric", "euclidean") == 1
+    assert "leave --metric out" in capsys.readouterr().err
+    assert run_command("evaluate", queries, "--gallery", gallery, "--rerank", "whitening") == 1
+    assert "cosine distances" in capsys.readouterr().err
+
+
+def test_images_of_an_unknown_camera_ignore_none(clusters, tmp_path):
+    embeddings, classes, cameras = clusters
+    labels = [f"class {c}" for c in classes]
+    names = np.where(cameras == 1, "", cameras.astype(str))
+    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=labels, camera=names)
+    own = np.where(cameras == 1, 100 + np.arange(90), cameras)
+    record = evaluated(tmp_path, tmp_path / "a.npz", "--exclude-same", "camera")
+    assert_written(record["all"], ranking_metrics(embeddings, classes, query_sources=own))
+    both = tmp_path / "a.npz", "--gallery", tmp_path / "a.npz", "--exclude-same", "camera"
+    record = evaluated(tmp_path, *both)
+    sources = {"query_sources": own, "reference_sources": np.where(cameras == 1, -1, cameras)}
+    found = ranking_metrics(embeddings, classes, embeddings, classes, **sources)
+    assert_written(record["all"], found)
+
+
 def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
     (folder, index, arrays, parquet), table = sources
     pairs = tmp_path / "twice.csv"

@@ -7,6 +7,7 @@ from typing import Literal
 from gsp_tf.commands._recipes import run_folder
 
 _NUMBERS = {"rank", "cost", "distance"}
+_MISSING = ""
 
 
 def command(
@@ -46,7 +47,7 @@ def command(
         rerank: transport compares the local features of the query with those of its first 100
             results, which embed --tokens keeps, and orders the results by it.
         exclude_same: Column, such as camera or sequence; an image does not find images with its own
-            value.
+            value, and one without a value finds all.
         table: CSV or Parquet file with the columns path and that of --exclude-same, for the images
             in the index and the given ones; null takes the column that the index keeps, for given
             images that are in it.
@@ -71,27 +72,27 @@ def command(
     if dim is not None:
         opened = serving.PrefixIndex.of(opened, dim)
     model = serving.RunModel(run)
-    thresholds = serving.find_thresholds(thresholds, model.info, run, opened)
+    decided = serving.find_thresholds(thresholds, model.info, run, opened)
     excluded = None if exclude_same is None else _excluded_by(exclude_same, table, opened)
     if out is not None or any(map(_holds_many, images)):
         if html is not False:
             raise ValueError("--html is a page for image files; --out has the results of many.")
         out = Path(run) / "neighbours.csv" if out is None else out
         searched = model, images, out, opened, k, thresholds, rerank, where
-        _report(serving.search_many(*searched, excluded=excluded), thresholds)
+        _report(serving.search_many(*searched, excluded=excluded), decided)
         return
     ids = None if excluded is None else excluded(images)
-    found = serving.search(model, images, opened, k, thresholds, rerank, ids, where)
+    found = serving.search(model, images, opened, k, decided, rerank, ids, where)
     if k > len(opened):
         print(f"The index holds {counted(len(opened), 'image')}, fewer than --k {k:,}.")
     for image, neighbours in zip(images, found, strict=True):
         _show(neighbours, image)
-    if thresholds is not None:
-        print(thresholds.summary())
+    if decided is not None:
+        print(decided.summary())
     if html is not False:
         page = html or Path(run) / "search.html"
         pairs = functools.partial(serving.explain_neighbours, model) if why else None
-        print(f"Page: {serving.write_neighbours(page, images, found, opened, pairs, thresholds)}")
+        print(f"Page: {serving.write_neighbours(page, images, found, opened, pairs, decided)}")
 
 
 def _holds_many(source):
@@ -108,15 +109,19 @@ def _excluded_by(column, table, index):
     from gsp_tf.serving import ImageTable
 
     paths = index.paths(index.ids)
+
+    def same_as(values):
+        return [index.ids[(groups == own) & (own != _MISSING)] for own in values]
+
     if table is not None:
         found = ImageTable(table, [column])
         groups = found.values(paths)[column]
-        return lambda images: [index.ids[groups == own] for own in found.values(images)[column]]
+        return lambda images: same_as(found.values(images)[column])
     how = f"Name a table with the columns path and {column} (--table FILE)."
     if column not in index.columns:
         raise ValueError(f"The index {index.path} has no column {column}. {how}")
-    values, numbers = index.column(column, index.ids).to_pylist(), {}
-    groups = np.array([numbers.setdefault(value, len(numbers)) for value in values])
+    values = index.column(column, index.ids).to_pylist()
+    groups = np.array([_MISSING if v is None or v != v else str(v) for v in values])
     group_of = dict(zip(paths, groups, strict=True))
 
     def excluded(images):
@@ -124,7 +129,7 @@ def _excluded_by(column, table, index):
         missing = [image for image in images if image not in group_of]
         if missing:
             raise ValueError(f"The index {index.path} does not hold {listed(missing, 3)}. {how}")
-        return [index.ids[groups == group_of[image]] for image in images]
+        return same_as(group_of[image] for image in images)
 
     return excluded
 
@@ -134,12 +139,14 @@ def _report(searches, thresholds):
     from gsp_tf._console import counted
 
     found = f"{searches.path}: neighbours of {counted(searches.queries, 'query', 'queries')}"
-    if searches.unreadable:
-        found += f", {searches.unreadable:,} of them unreadable (column problem)"
+    if searches.problems:
+        found += f"; {searches.problems:,} of them have none (column problem)"
     print(found)
-    if thresholds is not None:
+    if searches.decisions:
         shares = [f"{count:,} {decision}" for decision, count in sorted(searches.decisions.items())]
-        print(f"Nearest images: {', '.join(shares)}. {thresholds.summary()}")
+        print(f"First images: {', '.join(shares)}. {thresholds.summary()}")
+    elif thresholds is not None and searches.problems < searches.queries:
+        print("note: The embeddings do not say which model made them, so nothing is decided.")
 
 
 def _show(neighbours, image):
@@ -149,9 +156,10 @@ def _show(neighbours, image):
     from gsp_tf._console import printable
 
     folder = os.path.commonpath([os.path.dirname(found.path) for found in neighbours])
-    decision = neighbours[0].decision
-    said = "" if decision is None else f" ({decision})"
-    print(f"Nearest to {printable(image)}{said}, in {printable(folder)}:")
+    first = neighbours[0]
+    order = "Nearest to" if first.cost is None else "First by transport for"
+    said = "" if first.decision is None else f" ({first.decision})"
+    print(f"{order} {printable(image)}{said}, in {printable(folder)}:")
     columns = {"rank": [], "cost": [], "distance": [], "decision": [], "label": [], "path": []}
     for found in neighbours:
         columns["rank"].append(str(found.rank))

@@ -221,7 +221,7 @@ def test_command(calibrated, images, command, tmp_path):
     assert output.splitlines()[1].split() == ["rank", "distance", "decision", "label", "path"]
     assert "A match is at most" in output
     of_query = page.read_text("utf-8").split("Nearest neighbours</h2>")[0]
-    assert 'nearest image <span class="decision match">match</span>' in of_query
+    assert 'first image <span class="decision match">match</span>' in of_query
     assert page.read_text("utf-8").count('<span class="decision match">match</span>') > 1
     code, _, errors = command("calibrate", calibrated, "--false-match-rate", "0.001")
     assert code == 1 and "needs at least 3,000 pairs" in errors and "Traceback" not in errors

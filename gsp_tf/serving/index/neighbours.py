@@ -105,6 +105,9 @@ def search(
         if problem:
             raise UnreadableImageError(file, problem)
     neighbours = searched.neighbours(images, embeddings, sets, excluded)
+    without = [file for file, found in zip(images, neighbours, strict=True) if not found]
+    if without:
+        raise ValueError(f"All {searched.num_images:,} images are excluded for {listed(without)}.")
     return neighbours if several else neighbours[0]
 
 
@@ -145,6 +148,11 @@ class _Searched(NamedTuple):
     rerank: Literal["transport"] | None
     matching: np.ndarray | None
 
+    @property
+    def num_images(self) -> int:
+        """The number of images that are searched."""
+        return len(self.index) if self.matching is None else len(self.matching)
+
     def embed(self, images: Sequence[str], description: str):
         """Embeddings, problems and token sets of images; the sets are `None` without `rerank`."""
         if self.rerank and len(self.index):
@@ -160,16 +168,15 @@ class _Searched(NamedTuple):
         sets: TokenSets | None = None,
         excluded: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Neighbour]]:
-        """The neighbours of each embedding `(Q, D)`."""
+        """The neighbours of each embedding `(Q, D)`; none where all images are excluded."""
         depth = self.k if sets is None else _DEPTH
         neighbours = []
         for rows, ids in self._blocks(names, excluded):
-            available = self._available(ids)
-            if not available and len(self.index):
-                raise ValueError(
-                    f"All {len(self.index)} images are excluded for {listed(names[rows])}."
-                )
-            k = min(depth, available)
+            lost = ids if self.matching is None else ids[np.isin(ids, self.matching)]
+            k = min(depth, self.num_images - len(lost))
+            if not k and len(self.index):
+                neighbours += [[] for _ in names[rows]]
+                continue
             found = self.index.search(embeddings[rows], k, ids, self.matching)
             if sets is None:
                 found = *found, None
@@ -187,12 +194,6 @@ class _Searched(NamedTuple):
                 f"excluded must hold ids for each of {len(names)} images; received {len(excluded)}."
             )
         return [(slice(row, row + 1), np.unique(ids)) for row, ids in enumerate(excluded)]
-
-    def _available(self, excluded):
-        """The number of images that can be found."""
-        if self.matching is None:
-            return len(self.index) - len(excluded)
-        return len(self.matching) - np.count_nonzero(np.isin(excluded, self.matching))
 
 
 def _reranked(index, sets, ids, distances, k):

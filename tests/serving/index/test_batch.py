@@ -39,7 +39,7 @@ def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_pat
     sources = [images / "<b>7", tmp_path / "text.png"]
     code, output, errors = command("search", run, *sources, "--k", "3", "--out", out)
     assert code == 0, errors
-    assert "neighbours of 9 queries, 1 of them unreadable" in output
+    assert "neighbours of 9 queries; 1 of them have none (column problem)" in output
     found = rows(out)
     assert found[-1]["query"] == str(tmp_path / "text.png")
     assert "not an image" in found[-1]["problem"] and found[-1]["rank"] is None
@@ -81,7 +81,7 @@ def test_embeddings_are_searched_without_their_images(run, images, tmp_path, mon
     ids = {}
     for name, source in (("folder", queries.path), ("file", tmp_path / "q.parquet")):
         done = search_many(run, [source], tmp_path / f"{name}.csv", k=2)
-        assert done.queries == 8 and not done.unreadable and not done.decisions
+        assert done.queries == 8 and not done.problems and not done.decisions
         found = rows(done.path)
         ids[name] = [row["id"] for row in found]
         assert [row["rank"] for row in found] == [1, 2] * 8
@@ -111,6 +111,51 @@ def test_conditions_prefixes_and_exclusions_hold_for_every_query(run, images, tm
         assert cameras[row["path"]] in {0, 1} - {cameras[row["query"]]}
     code, output, errors = command("search", run, names[0], *options[:6])
     assert code == 0 and output.count("\n") == 12, errors
+
+
+def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(run, images, tmp_path, command):
+    names = sorted(map(str, images.rglob("*.png")))
+    table = tmp_path / "cameras.csv"
+    cameras = {name: ("", "left", "right")[row % 3] for row, name in enumerate(names)}
+    lines = [f"{name},{camera}" for name, camera in cameras.items()]
+    table.write_text("\n".join(["path,camera", *lines]), "utf-8")
+    index = tmp_path / "index"
+    assert command("index", run / "embeddings", "--table", table, "--out", index)[0] == 0
+    options = ["--index", index, "--where", "camera == 'left'", "--exclude-same", "camera"]
+    options += ["--k", 1, "--out", tmp_path / "found.csv"]
+    for more in ([], ["--table", table]):
+        code, output, errors = command("search", run, images, *options, *more)
+        found = {row["query"]: row for row in rows(tmp_path / "found.csv")}
+        without = sum(camera == "left" for camera in cameras.values())
+        assert code == 0 and f"80 queries; {without} of them have none" in output, errors
+        for name, camera in cameras.items():
+            problem = f"All {without} images are excluded." if camera == "left" else ""
+            assert found[name]["problem"] == problem and (found[name]["id"] is None) == bool(
+                problem
+            )
+    # An image without a camera finds all images, itself first.
+    one = next(name for name, camera in cameras.items() if not camera)
+    options = ["--index", index, "--exclude-same", "camera", "--k", 80]
+    for more in ([], ["--table", table]):
+        code, output, errors = command("search", run, one, *options, *more)
+        assert code == 0 and output.count("\n") == 82, errors
+    left = next(name for name, camera in cameras.items() if camera == "left")
+    excluded = ["--where", "camera == 'left'", *options[:-2]]
+    code, _, errors = command("search", run, left, *excluded)
+    assert code == 1 and f"All {without} images are excluded for" in errors.replace("\n", " ")
+
+
+def test_nothing_is_decided_about_embeddings_of_an_unknown_model(run, images, tmp_path, command):
+    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
+    file, out = tmp_path / "q.parquet", tmp_path / "found.csv"
+    pq.write_table(pq.read_table(queries.shard_path(0), columns=["embedding"]), file)
+    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    assert search_many(run, [queries.path], out, k=2).decisions
+    assert not search_many(run, [file], out, k=2).decisions
+    code, output, _ = command("search", run, file, "--out", out)
+    assert code == 0 and "note: The embeddings do not say which model made them" in output
+    with pytest.raises(ValueError, match="does not say which model made its embeddings"):
+        search_many(run, [file], out, k=2, thresholds=thresholds)
 
 
 def test_a_killed_search_leaves_the_old_results(run, images, kill_command, command, tmp_path):

@@ -19,7 +19,10 @@ def command(
     html: str | bool = False,
     mapped: bool | None = None,
     thresholds: str | None = None,
-    rerank: Literal["transport"] | None = None,
+    rerank: Literal[
+        "transport", "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
+    ]
+    | None = None,
     why: bool = False,
     exclude_same: str | None = None,
     table: str | None = None,
@@ -45,7 +48,8 @@ def command(
             there is one.
         mapped: Leave the vectors on disk; null does so if they exceed the available memory.
         rerank: transport compares the local features of the query with those of its first 100
-            results, which embed --tokens keeps, and orders the results by it.
+            results, which embed --tokens keeps, and orders the results by it. The others order all
+            images by the vectors of the index, as in evaluate.
         exclude_same: Column, such as camera or sequence; an image does not find images with its own
             value, and one without a value finds all.
         table: CSV or Parquet file with the columns path and that of --exclude-same, for the images
@@ -86,7 +90,7 @@ def command(
     if k > len(opened):
         print(f"The index holds {counted(len(opened), 'image')}, fewer than --k {k:,}.")
     for image, neighbours in zip(images, found, strict=True):
-        _show(neighbours, image)
+        _show(neighbours, image, rerank)
     if decided is not None:
         print(decided.summary())
     if html is not False:
@@ -149,16 +153,16 @@ def _report(searches, thresholds):
         print("note: The embeddings do not say which model made them, so nothing is decided.")
 
 
-def _show(neighbours, image):
+def _show(neighbours, image, rerank):
     """Print the neighbours, one per line, under the folder that contains them all."""
     from rich.cells import cell_len, set_cell_size
 
     from gsp_tf._console import printable
 
     folder = os.path.commonpath([os.path.dirname(found.path) for found in neighbours])
-    first = neighbours[0]
-    order = "Nearest to" if first.cost is None else "First by transport for"
-    said = "" if first.decision is None else f" ({first.decision})"
+    order = "Nearest to" if rerank is None else f"First by {rerank} for"
+    decision = neighbours[0].decision
+    said = "" if decision is None else f" ({decision})"
     print(f"{order} {printable(image)}{said}, in {printable(folder)}:")
     columns = {"rank": [], "cost": [], "distance": [], "decision": [], "label": [], "path": []}
     for found in neighbours:

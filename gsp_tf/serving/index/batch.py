@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from gsp_tf.serving._tables import as_text, writing_table
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.embedding._listing import list_images
 from gsp_tf.serving.index.image_index import Index
-from gsp_tf.serving.index.neighbours import open_searched
+from gsp_tf.serving.index.neighbours import Rerank, open_searched
 from gsp_tf.serving.thresholds import Thresholds
 from gsp_tf.serving.vector_sources import holds_embeddings, vector_source
 
@@ -61,7 +61,7 @@ def search_many(
     index: Index | PathLike | None = None,
     k: int = 10,
     thresholds: Thresholds | PathLike | None = None,
-    rerank: Literal["transport"] | None = None,
+    rerank: Rerank | None = None,
     where: str | None = None,
     dim: int | None = None,
     excluded: Callable[[Sequence[str]], Sequence[Sequence[int]]] | None = None,
@@ -80,7 +80,7 @@ def search_many(
         queries: Image files, folders and CSV files, as for `embed_images`; or one source of
             `vector_source`, such as a folder of `embed_images` or a Parquet file.
         out: CSV or Parquet file to write.
-        index, k, thresholds, rerank, where, dim: As in `search`; embeddings have no `rerank`.
+        index, k, thresholds, rerank, where, dim: As in `search`; embeddings have no transport.
         excluded: Function from the names of some queries to the ids that each must not find.
 
     Returns:
@@ -135,7 +135,7 @@ def _searches(searched, queries, excluded, thresholds):
 
 
 def _of_embeddings(searched, source, excluded):
-    if searched.rerank:
+    if searched.rerank == "transport":
         raise ValueError("Transport needs the images of the queries; received embeddings.")
     if source.model is not None:
         both = f"{source.name} and the index {searched.index.path}"

@@ -1,5 +1,6 @@
 """Many queries at once: files of results, of images, folders and embeddings."""
 
+import json
 import os
 import re
 import shutil
@@ -8,12 +9,20 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from embedded import save_run, write_embeddings
+from embedded import edit_json, save_run, write_embeddings
 
+from gsp_tf.evaluation import (
+    KReciprocalSearch,
+    PCAWhitening,
+    augment_database,
+    expand_queries,
+    nearest_neighbours,
+)
 from gsp_tf.serving import (
     Index,
     PrefixIndex,
     RunModel,
+    build_index,
     calibrate,
     embed_images,
     search,
@@ -156,6 +165,68 @@ def test_nothing_is_decided_about_embeddings_of_an_unknown_model(run, images, tm
     assert code == 0 and "note: The embeddings do not say which model made them" in output
     with pytest.raises(ValueError, match="does not say which model made its embeddings"):
         search_many(run, [file], out, k=2, thresholds=thresholds)
+
+
+def ranked(method, queries, vectors, k):
+    """Rows and costs of the first k by a way to re-rank, from its own functions."""
+    if method == "k_reciprocal":
+        return KReciprocalSearch(queries, vectors)(np.arange(len(queries)), k)
+    if method == "query_expansion":
+        queries = expand_queries(queries, vectors)
+    elif method == "database_augmentation":
+        vectors = augment_database(vectors)
+    else:
+        whiten = PCAWhitening(vectors)
+        queries, vectors = whiten(queries), whiten(vectors)
+    return nearest_neighbours(queries, vectors, k, "cosine")
+
+
+@pytest.mark.parametrize(
+    "method", ["k_reciprocal", "query_expansion", "database_augmentation", "whitening"]
+)
+def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path, command, method):
+    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    index = Index(run / "index")
+    ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
+    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
+    embeddings = next(queries.shards()).embeddings
+    out = tmp_path / "found.csv"
+    code, output, errors = command(
+        *("search", run, queries.path, "--rerank", method, "--k", 5, "--out", out)
+    )
+    assert code == 0 and "First images: " in output, errors
+    places, costs = ranked(method, embeddings, vectors, 5)
+    distances = np.linalg.norm(embeddings[:, None] - vectors[places], axis=-1)
+    for number, row in enumerate(rows(out)):
+        place = divmod(number, 5)
+        assert row["id"] == ids[places[place]]
+        assert row["cost"] == pytest.approx(costs[place], abs=1e-5)
+        assert row["distance"] == pytest.approx(distances[place], abs=1e-5)
+        assert row["decision"] == thresholds.decide(row["distance"])
+    # What is excluded belongs to the neighbourhoods; what the condition leaves out does not.
+    files = sorted(map(str, (images / "<b>3").iterdir()))[:2]
+    condition = "label in ('<b>3', '<b>5', '<b>7')"
+    kept = np.isin(ids, index.matching(condition))
+    found = search(run, files, index, 4, None, method, [ids[kept][:3], []], condition)
+    some, _ = RunModel(run).embed_images(files)
+    places, _ = ranked(method, some, vectors[kept], 16)
+    for of_query, order, without in zip(found, places, (3, 0), strict=True):
+        left = [id for id in ids[kept][order] if id not in ids[kept][:without]][:4]
+        assert [one.id for one in of_query] == left
+    code, output, errors = command("search", run, files[0], "--rerank", method, "--html")
+    assert code == 0 and f"First by {method} for" in output, errors
+
+
+def test_an_index_without_vectors_is_not_re_ranked_by_them(run, tmp_path, command):
+    folder = write_embeddings(tmp_path / "many", np.random.default_rng(0).normal(size=(300, 8)))
+    edit_json(
+        folder / "embeddings.json",
+        model=json.loads((run / "index" / "index.json").read_text("utf-8"))["model"],
+    )
+    index = build_index(folder, tmp_path / "codes", "sq8").path
+    arguments = "search", run, run / "embeddings", "--index", index, "--rerank", "whitening"
+    code, _, errors = command(*arguments)
+    assert code == 1 and "has none; build it with --rescore vectors" in errors.replace("\n", " ")
 
 
 def test_a_killed_search_leaves_the_old_results(run, images, kill_command, command, tmp_path):

@@ -52,9 +52,9 @@ def command(
         tokens: Local features of an image that transport compares; null is 16.
         dims: Compare searches by the first dimensions of the embeddings, normalised again, such as
             16 32 64 (MatryoshkaLoss).
-        verification: Also ask whether two images are of the same class: AUC, EER, and TAR at these
-            false match rates, such as 1e-3 1e-2, of all pairs of the images; with --gallery, DIR of
-            open-set identification at these false alarm rates instead.
+        verification: Instead ask of all pairs whether both are of one class: AUC, EER, and TAR at
+            these false match rates, such as 1e-3 1e-2; with --gallery, open-set identification:
+            DIR at these false alarm rates.
         out: JSON file for all metrics; null is ranking.json in a run, reranking.json with --rerank,
             or verification.json with --verification, and none for other sources.
     """
@@ -63,6 +63,8 @@ def command(
         require_run(source)
     if tokens is not None and not {"transport", "all"} & set(rerank):
         raise ValueError("--tokens is for --rerank transport; give that too.")
+    if exclude_same == "class":
+        raise ValueError("--exclude-same takes a column such as camera; class leaves no positive.")
     columns = [column for column in (by, exclude_same) if column not in (None, "class")]
     if table is not None and not columns:
         raise ValueError("--table has the columns of --by and --exclude-same; name one of them.")

@@ -168,12 +168,17 @@ def test_images_of_an_unknown_camera_ignore_none(clusters, tmp_path):
     assert_written(record["all"], found)
 
 
-def test_groups_of_classes_are_not_those_of_a_gallery(sources, monkeypatch, capsys):
+def test_a_run_with_a_gallery_of_its_own(clusters, sources, tmp_path, monkeypatch, capsys):
     arrays = sources[0][2]
     read = ranked_images(arrays, [sources[0][1]])
     monkeypatch.setattr("gsp_tf.serving.ranked_images", lambda *_: read)
     assert run_command("evaluate", arrays, "--classes-per-group", 2) == 1
     assert "compares the queries with each other, and" in capsys.readouterr().err
+    record = evaluated(tmp_path, arrays, "--verification", 0.1)
+    embeddings, classes, _ = clusters
+    pairs = PairDistances(np.tile(embeddings, (2, 1)), np.tile(classes, 2))
+    assert record["auc"] == pytest.approx(pairs.auc(), abs=1e-4)
+    assert record["num_positive"] == pairs.num_positive
 
 
 def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
@@ -198,6 +203,7 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         ((folder, "--table", table, "--by", "class"), "--table has the columns of"),
         ((arrays, "--verification", 0.1, "--by", "class"), "no other options but --gallery"),
         ((arrays, "--verification", 1e-9), "received 1e-09"),
+        ((arrays, "--exclude-same", "class"), "class leaves no positive"),
         ((arrays, "--verification", 0.1, "--gallery", folder), "and of other classes are needed"),
         ((arrays, "--by", "class", "--gallery", folder, index), "one --gallery at most"),
         ((arrays, "--gallery", arrays, arrays), "A gallery is named twice"),

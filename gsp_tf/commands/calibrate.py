@@ -1,4 +1,4 @@
-"""`gsp-tf calibrate`: thresholds for a promised false match rate."""
+"""`gsp-tf calibrate`: thresholds for a chosen false match rate."""
 
 from typing import Literal
 
@@ -19,9 +19,9 @@ def command(
 ):
     """Find the distance up to which two images match.
 
-    Writes thresholds that keep a false match rate, with intervals. search, explore and export then
-    use them: near images are a match, far ones unknown, others unsure. A run is calibrated on its
-    validation classes, never on its test classes.
+    Writes thresholds at a false match rate; the interval of the rate is for other classes. search,
+    explore and export then use them: near images are a match, far ones unknown, others unsure. A
+    run is calibrated on its validation classes, never on its test classes.
 
     Args:
         source: Run folder, index, folder that embed wrote, Parquet files with the columns label and

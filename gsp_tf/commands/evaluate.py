@@ -7,6 +7,7 @@ from typing import Literal
 from gsp_tf.commands._recipes import require_run
 
 _AT = (1, 5, 10)
+_TOKENS = 16
 _MOST_CLASSES = 20
 _UNITS = ", in percent with 95 % intervals"
 
@@ -22,8 +23,9 @@ def command(
     table: str | None = None,
     metric: Literal["euclidean", "cosine"] | None = None,
     rerank: list[str] = (),
-    tokens: int = 16,
+    tokens: int | None = None,
     dims: list[int] = (),
+    verification: list[float] = (),
     out: str | None = None,
 ):
     """Evaluate a run again, or rank embeddings.
@@ -47,17 +49,30 @@ def command(
         metric: Distance; null is that of the source, or euclidean.
         rerank: Ways to re-rank: k_reciprocal, query_expansion, database_augmentation, whitening,
             transport, or all.
-        tokens: Local features of an image that transport compares.
+        tokens: Local features of an image that transport compares; null is 16.
         dims: Compare searches by the first dimensions of the embeddings, normalised again, such as
             16 32 64 (MatryoshkaLoss).
-        out: JSON file for all metrics; null is ranking.json in a run, or reranking.json with
-            --rerank, and none for other sources.
+        verification: Instead ask of all pairs whether both are of one class: AUC, EER, and TAR at
+            these false match rates, such as 1e-3 1e-2; with --gallery, open-set identification:
+            DIR at these false alarm rates.
+        out: JSON file for all metrics; null is ranking.json in a run, reranking.json with --rerank,
+            or verification.json with --verification, and none for other sources.
     """
     is_run = (Path(source) / "recipe.yaml").is_file()
     if is_run or not Path(source).exists():
         require_run(source)
-    options = at, by, exclude_same, gallery, classes_per_group, table, metric, rerank, dims, out
-    if is_run and not any(options):
+    if tokens is not None and not {"transport", "all"} & set(rerank):
+        raise ValueError("--tokens is for --rerank transport; give that too.")
+    if exclude_same == "class":
+        raise ValueError("--exclude-same takes a column such as camera; class leaves no positive.")
+    columns = [column for column in (by, exclude_same) if column not in (None, "class")]
+    if table is not None and not columns:
+        raise ValueError("--table has the columns of --by and --exclude-same; name one of them.")
+    tokens = _TOKENS if tokens is None else tokens
+    other = at or by or exclude_same or classes_per_group or rerank or dims
+    if verification and other:
+        raise ValueError("--verification takes no other options but --gallery, --metric and --out.")
+    if is_run and not (other or gallery or metric or verification or out):
         from gsp_tf.experiment import open_run
 
         opened = open_run(source)
@@ -84,7 +99,6 @@ def command(
         return
     from gsp_tf.serving import ranked_images
 
-    columns = [column for column in (by, exclude_same) if column not in (None, "class")]
     images = ranked_images(source, gallery, list(dict.fromkeys(columns)), table)
     for note in images.notes:
         print(f"note: {note}")
@@ -94,13 +108,24 @@ def command(
             source, None if is_run and not gallery else images, rerank, tokens, at, sources, out
         )
         return
+    if metric == "euclidean" and images.metric == "cosine" and images.references is not None:
+        raise ValueError(
+            "An index with cosine distances holds vectors of length 1, which have no Euclidean "
+            "distances to others; leave --metric out, or give cosine."
+        )
+    if classes_per_group and images.references is not None:
+        raise ValueError(
+            f"--classes-per-group compares the queries with each other, and {source} has a gallery."
+        )
     metric = metric or images.metric or "euclidean"
-    if dims:
+    if verification:
+        record = _verify(images, verification, metric, bool(gallery))
+    elif dims:
         record = _rank_prefixes(images, dims, at, metric, sources)
     else:
         record = _rank(images, at, by, classes_per_group, metric, sources)
     if out is None and is_run:
-        out = Path(source) / "ranking.json"
+        out = Path(source) / ("verification.json" if verification else "ranking.json")
     _write(record, out)
 
 
@@ -157,6 +182,46 @@ def _rank_prefixes(images, dims, at, metric, sources):
     return {"dims": {str(dim): ranking_record(metrics) for dim, metrics in found.items()}}
 
 
+def _verify(images, rates, metric, has_gallery):
+    """Print metrics of verification, or of identification in a gallery; what to write."""
+    import numpy as np
+
+    from gsp_tf._console import counted
+    from gsp_tf.evaluation import (
+        PairDistances,
+        open_set_identification,
+        opis,
+        verification_metrics,
+    )
+
+    searched = images.queries, images.query_labels, images.references, images.reference_labels
+    if has_gallery:
+        found = open_set_identification(*searched, rates, metric)
+        known = np.isin(images.query_labels, images.reference_labels)
+        what = f"{known.sum():,} queries of classes in the gallery and {(~known).sum():,} of others"
+        record = {"num_known": int(known.sum()), "num_unknown": int((~known).sum())}
+    else:
+        parts = slice(None, None, 2), slice(1, None, 2)
+        if images.references is None:
+            searched = searched[:2]
+        pairs = PairDistances(*(np.concatenate(searched[part]) for part in parts), metric)
+        found = verification_metrics(pairs, rates)
+        what = (
+            f"{counted(pairs.num_positive, 'pair')} of the same class and {pairs.num_negative:,} "
+            "of different classes"
+        )
+        record = {"num_positive": pairs.num_positive, "num_negative": pairs.num_negative}
+        record["opis"] = opis(pairs).opis
+    print(f"{what[0].upper()}{what[1:]}, with 95 % intervals from resampled classes:")
+    width = max(map(len, found))
+    for name, estimate in found.items():
+        print(f"  {name:<{width}}  {estimate}")
+    if "opis" in record:
+        print(f"  {'opis':<{width}}  {record['opis']:.4g}")
+    intervals = {name: list(of[1:]) for name, of in found.items() if np.isfinite(of.low)}
+    return {name: of.value for name, of in found.items()} | record | {"intervals": intervals}
+
+
 def _rerank(source, images, methods, tokens, at, sources, out):
     """Print and write the metrics of ways to re-rank images, or those of a run for `None`."""
     from gsp_tf.evaluation import RERANKINGS, reranking_metrics
@@ -174,8 +239,8 @@ def _rerank(source, images, methods, tokens, at, sources, out):
         raise ValueError("transport reads the images of a run; --rerank transport takes no others.")
     if images.metric == "cosine":
         raise ValueError(
-            f"--rerank compares Euclidean distances; the embeddings of {source} are for cosine "
-            "distances."
+            f"--rerank compares Euclidean distances; the embeddings of {source} or of its gallery "
+            "are for cosine distances."
         )
     results = reranking_metrics(
         images.queries,

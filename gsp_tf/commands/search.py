@@ -7,6 +7,7 @@ from typing import Literal
 from gsp_tf.commands._recipes import run_folder
 
 _NUMBERS = {"rank", "cost", "distance"}
+_MISSING = ""
 
 
 def command(
@@ -18,7 +19,10 @@ def command(
     html: str | bool = False,
     mapped: bool | None = None,
     thresholds: str | None = None,
-    rerank: Literal["transport"] | None = None,
+    rerank: Literal[
+        "transport", "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
+    ]
+    | None = None,
     why: bool = False,
     exclude_same: str | None = None,
     table: str | None = None,
@@ -44,9 +48,10 @@ def command(
             there is one.
         mapped: Leave the vectors on disk; null does so if they exceed the available memory.
         rerank: transport compares the local features of the query with those of its first 100
-            results, which embed --tokens keeps, and orders the results by it.
+            results, which embed --tokens keeps, and orders the results by it. The others order all
+            images by the vectors of the index, as in evaluate.
         exclude_same: Column, such as camera or sequence; an image does not find images with its own
-            value.
+            value, and one without a value finds all.
         table: CSV or Parquet file with the columns path and that of --exclude-same, for the images
             in the index and the given ones; null takes the column that the index keeps, for given
             images that are in it.
@@ -71,27 +76,27 @@ def command(
     if dim is not None:
         opened = serving.PrefixIndex.of(opened, dim)
     model = serving.RunModel(run)
-    thresholds = serving.find_thresholds(thresholds, model.info, run, opened)
+    decided = serving.find_thresholds(thresholds, model.info, run, opened)
     excluded = None if exclude_same is None else _excluded_by(exclude_same, table, opened)
     if out is not None or any(map(_holds_many, images)):
         if html is not False:
             raise ValueError("--html is a page for image files; --out has the results of many.")
         out = Path(run) / "neighbours.csv" if out is None else out
         searched = model, images, out, opened, k, thresholds, rerank, where
-        _report(serving.search_many(*searched, excluded=excluded), thresholds)
+        _report(serving.search_many(*searched, excluded=excluded), decided)
         return
     ids = None if excluded is None else excluded(images)
-    found = serving.search(model, images, opened, k, thresholds, rerank, ids, where)
+    found = serving.search(model, images, opened, k, decided, rerank, ids, where)
     if k > len(opened):
         print(f"The index holds {counted(len(opened), 'image')}, fewer than --k {k:,}.")
     for image, neighbours in zip(images, found, strict=True):
-        _show(neighbours, image)
-    if thresholds is not None:
-        print(thresholds.summary())
+        _show(neighbours, image, rerank)
+    if decided is not None:
+        print(decided.summary())
     if html is not False:
         page = html or Path(run) / "search.html"
         pairs = functools.partial(serving.explain_neighbours, model) if why else None
-        print(f"Page: {serving.write_neighbours(page, images, found, opened, pairs, thresholds)}")
+        print(f"Page: {serving.write_neighbours(page, images, found, opened, pairs, decided)}")
 
 
 def _holds_many(source):
@@ -108,15 +113,19 @@ def _excluded_by(column, table, index):
     from gsp_tf.serving import ImageTable
 
     paths = index.paths(index.ids)
+
+    def same_as(values):
+        return [index.ids[(groups == own) & (own != _MISSING)] for own in values]
+
     if table is not None:
         found = ImageTable(table, [column])
         groups = found.values(paths)[column]
-        return lambda images: [index.ids[groups == own] for own in found.values(images)[column]]
+        return lambda images: same_as(found.values(images)[column])
     how = f"Name a table with the columns path and {column} (--table FILE)."
     if column not in index.columns:
         raise ValueError(f"The index {index.path} has no column {column}. {how}")
-    values, numbers = index.column(column, index.ids).to_pylist(), {}
-    groups = np.array([numbers.setdefault(value, len(numbers)) for value in values])
+    values = index.column(column, index.ids).to_pylist()
+    groups = np.array([_MISSING if v is None or v != v else str(v) for v in values])
     group_of = dict(zip(paths, groups, strict=True))
 
     def excluded(images):
@@ -124,7 +133,7 @@ def _excluded_by(column, table, index):
         missing = [image for image in images if image not in group_of]
         if missing:
             raise ValueError(f"The index {index.path} does not hold {listed(missing, 3)}. {how}")
-        return [index.ids[groups == group_of[image]] for image in images]
+        return same_as(group_of[image] for image in images)
 
     return excluded
 
@@ -134,24 +143,27 @@ def _report(searches, thresholds):
     from gsp_tf._console import counted
 
     found = f"{searches.path}: neighbours of {counted(searches.queries, 'query', 'queries')}"
-    if searches.unreadable:
-        found += f", {searches.unreadable:,} of them unreadable (column problem)"
+    if searches.problems:
+        found += f"; {searches.problems:,} of them have none (column problem)"
     print(found)
-    if thresholds is not None:
+    if searches.decisions:
         shares = [f"{count:,} {decision}" for decision, count in sorted(searches.decisions.items())]
-        print(f"Nearest images: {', '.join(shares)}. {thresholds.summary()}")
+        print(f"First images: {', '.join(shares)}. {thresholds.summary()}")
+    elif thresholds is not None and searches.problems < searches.queries:
+        print("note: The embeddings do not say which model made them, so nothing is decided.")
 
 
-def _show(neighbours, image):
+def _show(neighbours, image, rerank):
     """Print the neighbours, one per line, under the folder that contains them all."""
     from rich.cells import cell_len, set_cell_size
 
     from gsp_tf._console import printable
 
     folder = os.path.commonpath([os.path.dirname(found.path) for found in neighbours])
+    order = "Nearest to" if rerank is None else f"First by {rerank} for"
     decision = neighbours[0].decision
     said = "" if decision is None else f" ({decision})"
-    print(f"Nearest to {printable(image)}{said}, in {printable(folder)}:")
+    print(f"{order} {printable(image)}{said}, in {printable(folder)}:")
     columns = {"rank": [], "cost": [], "distance": [], "decision": [], "label": [], "path": []}
     for found in neighbours:
         columns["rank"].append(str(found.rank))

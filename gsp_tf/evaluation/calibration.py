@@ -1,4 +1,4 @@
-"""Thresholds for a promised false match rate."""
+"""Thresholds for a chosen false match rate."""
 
 import math
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Calibration:
         class_rates: floats `(C,)`, the share of false matches of each class at `match`, in the
             order of `PairDistances.classes`.
         is_over: bools `(C,)`, the classes whose own false match rate is significantly higher than
-            the promised one.
+            the chosen one.
         precision: the share of true matches among matches at the base rate; `None` without one.
 
     Example:
@@ -71,17 +71,19 @@ def calibrate_thresholds(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Calibration:
-    """Thresholds that keep a false match rate, measured on all pairs of classes like those to come.
+    """Thresholds at a false match rate, which hold for the pairs that they are measured on.
 
     Two images *match* up to the largest distance at which at most `false_match_rate` of the pairs
     of different classes match. An image is *unknown* beyond the distance that only
     `missed_match_rate` of the pairs of the same class exceed, if that is larger. In between, it is
     *unsure*.
 
-    A rate f is refused with fewer than 3 / f pairs of different classes. By the rule of three
-    (Hanley, Lippman-Hand, "If Nothing Goes Wrong, Is Everything All Right?", JAMA 1983), not even a
-    count of zero false matches among fewer pairs would keep the rate below f with 95 % confidence.
-    The intervals resample classes, as in `verification_metrics`.
+    On other classes of the same kind the rate is about as often above the chosen one as below, and
+    the interval of `match.false_match_rate` says how far. The intervals resample classes, as in
+    `verification_metrics`. A rate f is refused with fewer than 3 / f pairs of different classes. By
+    the rule of three (Hanley, Lippman-Hand, "If Nothing Goes Wrong, Is Everything All Right?", JAMA
+    1983), not even a count of zero false matches among fewer pairs would show, with 95 %
+    confidence, that the rate is below f.
 
     A class is over the rate if its own rate is significantly higher, at 5 % over all classes (Holm,
     "A Simple Sequentially Rejective Multiple Test Procedure", 1979). The pairs of an image depend
@@ -93,7 +95,7 @@ def calibrate_thresholds(
 
     Args:
         pairs: distances of all pairs, of classes that the model was not trained on.
-        false_match_rate: promised share of false matches, in (0, 1).
+        false_match_rate: share of the pairs of different classes that may match, in (0, 1).
         missed_match_rate: share of the pairs of the same class that are unknown, in (0, 1).
         base_rate: π, the share of pairs of the same class among those to come, in (0, 1).
         num_resamples: number of samples of the classes.

@@ -59,8 +59,8 @@ class PairDistances:
     """The distances of all pairs of embeddings, with pairs of the same class told apart.
 
     The pairs are counted block by block: memory grows with the number of embeddings, not of pairs.
-    Distances are rounded up to a scale with 2^20 steps of equal size, for the Euclidean distance
-    in its square. The counts at a step are exact.
+    Distances are rounded up to one of 2^20 steps, which are wider for larger distances. The counts
+    at a step are exact.
 
     Args:
         embeddings: floats `(N, D)`.

@@ -24,16 +24,21 @@ def test_metrics(ranking, embedded, evaluation):
         means["class_wise_map_at_r"] = ranking.class_means().means()["map_at_r"]
         metrics["class_wise_map_at_r"] = means["class_wise_map_at_r"].value
         metrics |= clustering_metrics(embeddings, labels)
-    intervals = {name: [estimate.low, estimate.high] for name, estimate in means.items()}
-    return (
-        {name: np.asarray(value).item() for name, value in metrics.items()},
-        {name: ends for name, ends in intervals.items() if np.isfinite(ends).all()},
-    )
+    return {name: np.asarray(value).item() for name, value in metrics.items()}, _intervals(means)
+
+
+def _intervals(means):
+    """The ends of the intervals of estimates that have one, by name."""
+    return {
+        name: [found.low, found.high] for name, found in means.items() if np.isfinite(found.low)
+    }
 
 
 def metrics_by_dim(embedded, dims, evaluation):
-    """Metrics of retrieval by prefixes of the embeddings, by their dimension as text."""
+    """Metrics of retrieval and their intervals by prefixes, by their dimension as text."""
     found = prefix_metrics(dims, *embedded[:4], at=evaluation.recall_at)
     names = ["map_at_r", *(f"recall_at_{depth}" for depth in evaluation.recall_at)]
     means = {str(dim): metrics.means() for dim, metrics in found.items()}
-    return {dim: {name: float(of[name].value) for name in names} for dim, of in means.items()}
+    means = {dim: {name: of[name] for name in names} for dim, of in means.items()}
+    values = {dim: {name: found.value for name, found in of.items()} for dim, of in means.items()}
+    return values, {dim: _intervals(of) for dim, of in means.items()}

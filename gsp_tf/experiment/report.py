@@ -116,8 +116,15 @@ def _summarize(run, images):
         projections=metrics.get("projections", []),
         notes=_notes(run.recipe, metrics, images.images),
         baselines=_baselines(run.recipe, metrics),
-        by_dim={int(dim): found for dim, found in metrics.get("test_by_dim", {}).items()},
+        by_dim=_by_dim(metrics),
     )
+
+
+def _by_dim(metrics):
+    """Metrics and intervals of prefixes, by their dimension."""
+    ends = metrics.get("test_by_dim_intervals", {})
+    found = metrics.get("test_by_dim", {})
+    return {int(dim): (values, ends.get(dim, {})) for dim, values in found.items()}
 
 
 def _baselines(recipe, metrics):

@@ -207,7 +207,8 @@ class Run:
         the 95 % intervals of the metrics of retrieval, from resampled classes. After training from
         pretrained weights, it has those of `frozen_metrics` under `frozen`, those with a linear
         head under `head`, and what training added under `gain` and `gain_over_head`. If the loss
-        was `MatryoshkaLoss`, it has the metrics of each prefix under `test_by_dim`.
+        was `MatryoshkaLoss`, it has the metrics of each prefix under `test_by_dim`, and their
+        intervals under `test_by_dim_intervals`.
 
         Returns:
             dict of `retrieval_metrics`. With evaluation.clustering in the recipe also
@@ -237,7 +238,8 @@ class Run:
             wrapper = self.recipe.loss_wrapper
             if wrapper is not None and wrapper.name == "matryoshka":
                 dims = wrapper.arguments["dims"]
-                entries["test_by_dim"] = metrics_by_dim(embedded, dims, self.recipe.evaluation)
+                by_dim = metrics_by_dim(embedded, dims, self.recipe.evaluation)
+                entries["test_by_dim"], entries["test_by_dim_intervals"] = by_dim
             if embedded.weights is not None:
                 entries["pooling_weights"] = weight_spread(embedded.weights)
             # Embeddings are valid only with metrics: both files are written, then the embeddings

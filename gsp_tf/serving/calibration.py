@@ -32,7 +32,7 @@ def calibrate(
     Args:
         source: `LabelledEmbeddings`, or a path for `labelled_embeddings`. Classes that the model
             was trained on give thresholds that are too strict for all others.
-        false_match_rate: promised share of false matches.
+        false_match_rate: share of the pairs of different classes that may match.
         base_rate: share of true matches among the pairs that will be compared.
         out: file to write; `None` means `thresholds.json` in the folder of the source.
         metric: the distance; `None` means that of the source, else "euclidean".

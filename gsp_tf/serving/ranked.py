@@ -28,7 +28,8 @@ class RankedImages(NamedTuple):
         query_columns: texts `(Q,)` by name.
         reference_columns: texts `(N,)` by name.
         galleries: texts `(N,)`, the gallery of each reference; `None` if there is only one.
-        metric: the distance that the embeddings are made for, `None` if it is unknown.
+        metric: the distance that the embeddings are made for, "cosine" if it is that of any source;
+            `None` if it is unknown.
         notes: sentences about what was left out.
 
     Example:
@@ -55,22 +56,28 @@ class RankedImages(NamedTuple):
         return self.query_columns[column]
 
     def sources(self, column: str) -> dict[str, np.ndarray]:
-        """The arguments `query_sources` and `reference_sources` of metrics, from a column."""
+        """The arguments `query_sources` and `reference_sources` of metrics, from a column.
+
+        An image with a missing value, an empty text, is a source of its own.
+        """
         parts = [self.query_columns[column]]
         parts += [] if self.references is None else [self.reference_columns[column]]
-        _, numbers = np.unique(np.concatenate(parts), return_inverse=True)
-        numbers = np.split(numbers.ravel(), [len(self.queries)])
+        values = np.concatenate(parts)
+        _, numbers = np.unique(values, return_inverse=True)
+        numbers = np.where(values == "", -1 - np.arange(len(values)), numbers.ravel())
+        numbers = np.split(numbers, [len(self.queries)])
         names = ("query_sources", "reference_sources")[: len(parts)]
         return dict(zip(names, numbers, strict=False))
 
 
 class _Part(NamedTuple):
-    """Embeddings, the names of their classes, their columns, and the model."""
+    """Embeddings, the names of their classes, their columns, the model and the metric."""
 
     embeddings: np.ndarray
     classes: np.ndarray
     columns: dict[str, np.ndarray]
     model: ModelInfo | None
+    metric: str | None
 
 
 def ranked_images(
@@ -113,22 +120,25 @@ def ranked_images(
     if len(set(names)) < len(names):
         raise ValueError(f"A gallery is named twice: {listed(names)}.")
     notes: list[str] = []
-    references, metric, of_each = None, "euclidean", None
+    references, of_each, metrics = None, None, []
     if (Path(source) / "recipe.yaml").is_file():
         queries, references = _of_run(source, columns, table, with_gallery=not names)
     else:
-        queries, metric = _read(source, columns, table, most_images, seed, notes)
+        queries = _read(source, columns, table, most_images, seed, notes)
     if names:
-        parts = [_read(name, columns, table, None, seed, notes)[0] for name in names]
+        parts = [_read(name, columns, table, None, seed, notes) for name in names]
         for name, part in zip(names, parts, strict=True):
             _check_fits(source, queries, name, part)
-        references = _joined(parts)
+        references, metrics = _joined(parts), [part.metric for part in parts]
         of_each = np.repeat(names, [len(part.classes) for part in parts])
     both = [queries.classes] if references is None else [queries.classes, references.classes]
     class_names, labels = np.unique(np.concatenate(both), return_inverse=True)
     query_labels, reference_labels = np.split(labels.ravel(), [len(queries.classes)])
     if references is None:
-        references, reference_labels = _Part(None, None, {}, None), None
+        references, reference_labels = _Part(None, None, {}, None, None), None
+    metric = "cosine" if "cosine" in metrics else queries.metric
+    if {"euclidean", "cosine"} <= {queries.metric, *metrics}:
+        notes.append("An index has cosine distances, so all are compared by them.")
     return RankedImages(
         queries.embeddings,
         query_labels,
@@ -144,11 +154,11 @@ def ranked_images(
 
 
 def _read(source, columns, table, most_images, seed, notes):
-    """The images of a source that is no run, and their metric."""
+    """The images of a source that is no run."""
     read = labelled_embeddings(source, most_images, seed, columns, table)
     notes += read.notes
     classes = np.array(read.class_names)[read.labels]
-    return _Part(read.embeddings, classes, read.columns, read.model), read.metric
+    return _Part(read.embeddings, classes, read.columns, read.model, read.metric)
 
 
 def _of_run(path, columns, table, with_gallery):
@@ -179,7 +189,7 @@ def _of_run(path, columns, table, with_gallery):
             raise ValueError(f"The images of {path} are no files to look up in {table}.")
         values = {} if looked_up is None else looked_up.values(paths)
         classes = np.array(images.class_names)[images.labels]
-        parts.append(_Part(embeddings, classes, values, model.info))
+        parts.append(_Part(embeddings, classes, values, model.info, "euclidean"))
     return parts
 
 
@@ -202,5 +212,6 @@ def _joined(parts):
         np.concatenate([part.embeddings for part in parts]),
         np.concatenate([part.classes for part in parts]),
         columns,
+        None,
         None,
     )

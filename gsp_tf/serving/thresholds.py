@@ -38,7 +38,7 @@ class Threshold:
 
 @dataclasses.dataclass(frozen=True)
 class ClassOver:
-    """A class whose false match rate is significantly higher than the promised one."""
+    """A class whose false match rate is significantly higher than the chosen one."""
 
     label: str
     false_match_rate: float
@@ -64,13 +64,13 @@ class Thresholds(Metadata):
         model: the model of the embeddings, `None` if it is unknown.
         metric: "euclidean" or "cosine", the distance.
         dim: dimension of the embeddings.
-        false_match_rate: the promised share of false matches.
+        false_match_rate: the chosen share of false matches.
         missed_match_rate: share of the pairs of the same class that may be unknown.
         confidence: share of resampled values in each interval.
         seed: seed of the samples.
         match: pairs up to this threshold match.
         unknown: pairs beyond this threshold are unknown.
-        classes_over: classes for which the promised rate does not hold.
+        classes_over: classes for which the chosen rate does not hold.
         base_rate: share of true matches among the pairs to come, `None` if it was not given.
         precision: expected share of true matches among matches, at the base rate.
         coverage: probability that a retrieval set holds an image of the query's class, `None` if it

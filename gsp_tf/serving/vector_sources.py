@@ -160,10 +160,16 @@ def validation_source(path: PathLike) -> VectorSource:
 
     model = RunModel(path)
     recipe = model.recipe
+    others = "Embed images of other classes with gsp-tf embed, and calibrate these."
+    if recipe.trainer == "classification":
+        raise ValueError(
+            f"The run {path} of trainer=classification has no validation classes but its training "
+            f"classes. {others}"
+        )
     if recipe.protocol.name in ("conventional", "tuning"):
         raise ValueError(
             f"The run {path} of protocol {recipe.protocol.name} has no validation classes but its "
-            "test classes. Embed images of other classes with gsp-tf embed, and calibrate these."
+            f"test classes. {others}"
         )
     data = dataclasses.replace(recipe.data, download=False)
     splits = load_splits(dataclasses.replace(recipe, data=data))

@@ -154,9 +154,7 @@ def _metrics_table(runs):
             best = max(other.get(key, -np.inf) for _, other, _ in measured)
             text = _shown(key, metrics.get(key))
             is_best = len(measured) > 1 and key in shares and text == _shown(key, best)
-            ends = intervals.get(key)
-            interval = "" if ends is None else "–".join(_shown(key, end) for end in ends)
-            cells.append((text, is_best, interval))
+            cells.append((text, is_best, _interval(key, intervals)))
         rows.append((name, cells))
     return {
         "columns": [_COUNTS.get(key, display_name(key)) for key in columns],
@@ -186,6 +184,11 @@ def _shown(key, value):
     return f"{value:,}" if key in _COUNTS else f"{value:.4g}"
 
 
+def _interval(key, intervals):
+    """The interval of a metric as text; empty without one."""
+    return "–".join(_shown(key, end) for end in intervals.get(key, ()))
+
+
 def _projections(runs):
     """Name, metric and one row of texts per problem, for each run that trained by CCP."""
     shown = []
@@ -198,12 +201,13 @@ def _projections(runs):
 
 
 def _prefixes(runs):
-    """Names of metrics, and rows of a run, a dimension and texts, for runs with prefixes."""
+    """Names of metrics, and rows of a run, a dimension and cells, for runs with prefixes."""
     rows, names = [], []
     for run in runs:
-        for dim, metrics in run.by_dim.items():
+        for dim, (metrics, ends) in run.by_dim.items():
             names = names or [key for key in metrics if is_share(key)]
-            rows.append((run.name, f"{dim:,}", [_shown(key, metrics.get(key)) for key in names]))
+            cells = [(_shown(key, metrics.get(key)), _interval(key, ends)) for key in names]
+            rows.append((run.name, f"{dim:,}", cells))
     return {"columns": [display_name(key) for key in names], "rows": rows} if rows else None
 
 

@@ -7,6 +7,8 @@ import numpy as np
 
 from gsp_tf.evaluation import checked_embeddings, checked_labels
 
+_Measured = tuple[Mapping[str, float], Mapping[str, Sequence[float]]]
+
 
 @dataclass
 class RunSummary:
@@ -31,7 +33,8 @@ class RunSummary:
             other training.
         notes: warnings for readers of the results, such as an interruption.
         intervals: ends of the intervals of metrics, by name.
-        by_dim: metrics of prefixes of the embeddings, by their dimension.
+        by_dim: metrics of prefixes of the embeddings, and ends of their intervals, by their
+            dimension.
         baselines: metrics, and ends of their intervals, of what the run is compared with on the
             same images, such as the network before training, by name.
 
@@ -59,10 +62,8 @@ class RunSummary:
     projections: list[dict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    by_dim: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-    baselines: Mapping[str, tuple[Mapping[str, float], Mapping[str, Sequence[float]]]] = field(
-        default_factory=dict
-    )
+    by_dim: Mapping[int, _Measured] = field(default_factory=dict)
+    baselines: Mapping[str, _Measured] = field(default_factory=dict)
 
     def __post_init__(self):
         count = len(self.images)

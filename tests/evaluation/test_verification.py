@@ -47,6 +47,27 @@ def test_equals_scikit_learn(seed, metric):
     np.testing.assert_allclose(roc.true_match_rates, true[at], atol=2 / same.sum())
 
 
+@pytest.mark.parametrize("factor", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_long_vector_does_not_coarsen_the_distances_of_the_others(factor, metric):
+    embeddings, labels, same = clusters(0, count=200)
+    embeddings[7] *= factor
+    distances = pdist(embeddings.astype(float), metric)
+    pairs = PairDistances(embeddings, labels, metric)
+    assert pairs.auc() == pytest.approx(roc_auc_score(same, -distances), abs=1e-4)
+    for rate in (1e-3, 0.1):
+        point = pairs.at_false_match_rate(rate)
+        false, true = ((distances <= point.threshold)[of].mean() for of in (~same, same))
+        assert (point.false_match_rate, point.true_match_rate) == (false, true)
+        assert 0.9 * rate < false <= rate
+
+
+def test_all_pairs_match_at_the_largest_distance():
+    pairs = PairDistances([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], [0, 0, 1], "cosine")
+    for threshold in (2.0, 3.0, pairs.at_false_match_rate(1).threshold):
+        assert pairs.at_threshold(threshold).false_match_rate == 1
+
+
 def test_equals_the_formula_of_open_metric_learning():
     # FNMR@FMR: the threshold is the quantile of the negative distances, and positive distances
     # that are not below it are false non-matches.

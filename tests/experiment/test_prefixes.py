@@ -49,8 +49,13 @@ def test_a_run_reports_its_prefixes(sections, write_recipe, tmp_path, without_tr
             cut, kept.query_labels, recall_at=run.recipe.evaluation.recall_at
         )
         assert found == pytest.approx({name: expected[name] for name in found}, abs=1e-6)
+        ends = metrics["test_by_dim_intervals"][dim]
+        assert ends.keys() == found.keys()
+        assert all(low <= found[name] <= high for name, (low, high) in ends.items())
     page = run.report().read_text("utf-8")
     assert '<section id="prefixes">' in page and '<th scope="row">2</th>' in page
+    low, high = metrics["test_by_dim_intervals"]["2"]["map_at_r"]
+    assert f"<small>{100 * low:.2f}–{100 * high:.2f}</small>" in page.split('id="prefixes"')[1]
 
 
 def test_any_embeddings_are_evaluated_by_their_prefixes(tmp_path, capsys):

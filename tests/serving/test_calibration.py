@@ -180,7 +180,10 @@ def test_classes_that_trained_the_model_are_refused(calibrated, tmp_path):
     with pytest.raises(ValueError, match="training classes are not those"):
         calibrate(run.path, 0.05)
     recipe = run.recipe_path.read_text("utf-8")
-    assert recipe.count("name: fractions") == 1
+    assert recipe.count("name: fractions") == recipe.count("trainer: fit") == 1
+    run.recipe_path.write_text(recipe.replace("trainer: fit", "trainer: classification"), "utf-8")
+    with pytest.raises(ValueError, match="no validation classes but its training classes"):
+        calibrate(run.path, 0.05)
     run.recipe_path.write_text(recipe.replace("name: fractions", "name: conventional"), "utf-8")
     with pytest.raises(ValueError, match="no validation classes but its test classes"):
         calibrate(run.path, 0.05)
@@ -218,7 +221,7 @@ def test_command(calibrated, images, command, tmp_path):
     assert output.splitlines()[1].split() == ["rank", "distance", "decision", "label", "path"]
     assert "A match is at most" in output
     of_query = page.read_text("utf-8").split("Nearest neighbours</h2>")[0]
-    assert 'nearest image <span class="decision match">match</span>' in of_query
+    assert 'first image <span class="decision match">match</span>' in of_query
     assert page.read_text("utf-8").count('<span class="decision match">match</span>') > 1
     code, _, errors = command("calibrate", calibrated, "--false-match-rate", "0.001")
     assert code == 1 and "needs at least 3,000 pairs" in errors and "Traceback" not in errors

@@ -10,10 +10,14 @@ from embedded import write_embeddings
 from runs import run_command
 
 from gsp_tf.evaluation import (
+    PairDistances,
     gallery_metrics,
     grouped_recall,
+    open_set_identification,
+    opis,
     ranking_metrics,
     reranking_metrics,
+    verification_metrics,
 )
 from gsp_tf.serving import ImageTable, build_index, ranked_images
 
@@ -110,6 +114,73 @@ def test_galleries_and_ways_to_re_rank(clusters, sources, tmp_path, capsys):
     assert_written(record["k_reciprocal"], found["k_reciprocal"].metrics)
 
 
+def test_verification_and_identification_of_any_source(clusters, sources, tmp_path, capsys):
+    embeddings, classes, _ = clusters
+    pairs = PairDistances(embeddings, classes)
+    expected = verification_metrics(pairs, [0.01, 0.1])
+    for source in sources[0]:
+        record = evaluated(tmp_path, source, "--verification", 0.01, 0.1)
+        assert record["opis"] == pytest.approx(opis(pairs).opis, rel=1e-3)
+        for name in ("auc", "eer", "tar_at_far_0.01", "tar_at_far_0.1"):
+            assert record[name] == pytest.approx(expected[name].value, abs=1e-4)
+            assert record["intervals"][name] == pytest.approx(expected[name][1:], abs=0.05)
+    printed = capsys.readouterr().out
+    assert f"{pairs.num_positive:,} pairs of the same class" in printed and "opis" in printed
+    known = classes < 4
+    labels = np.array([f"class {c}" for c in classes])
+    np.savez(tmp_path / "known.npz", embeddings=embeddings[known][:40], labels=labels[known][:40])
+    arguments = sources[0][2], "--gallery", tmp_path / "known.npz", "--verification", 0.1
+    record = evaluated(tmp_path, *arguments, "--metric", "cosine")
+    references = embeddings[known][:40], classes[known][:40]
+    found = open_set_identification(embeddings, classes, *references, [0.1], "cosine")
+    assert record["dir_at_far_0.1"] == pytest.approx(found["dir_at_far_0.1"].value)
+    assert (record["num_known"], record["num_unknown"]) == (60, 30)
+    assert "60 queries of classes in the gallery and 30 of others" in capsys.readouterr().out
+
+
+def test_a_gallery_with_cosine_distances_is_compared_by_them(clusters, sources, tmp_path, capsys):
+    embeddings, classes, _ = clusters
+    labels = [f"class {c}" for c in classes]
+    queries = write_embeddings(tmp_path / "queries", 5 * embeddings[:30], labels=labels[:30])
+    gallery = build_index(sources[0][0], tmp_path / "cosine", metric="cosine").path
+    record = evaluated(tmp_path, queries, "--gallery", gallery)
+    assert "note: An index has cosine distances" in capsys.readouterr().out
+    found = ranking_metrics(embeddings[:30], classes[:30], embeddings, classes, metric="cosine")
+    assert_written(record["all"], found)
+    assert run_command("evaluate", queries, "--gallery", gallery, "--metric", "euclidean") == 1
+    assert "leave --metric out" in capsys.readouterr().err
+    assert run_command("evaluate", queries, "--gallery", gallery, "--rerank", "whitening") == 1
+    assert "cosine distances" in capsys.readouterr().err
+
+
+def test_images_of_an_unknown_camera_ignore_none(clusters, tmp_path):
+    embeddings, classes, cameras = clusters
+    labels = [f"class {c}" for c in classes]
+    names = np.where(cameras == 1, "", cameras.astype(str))
+    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=labels, camera=names)
+    own = np.where(cameras == 1, 100 + np.arange(90), cameras)
+    record = evaluated(tmp_path, tmp_path / "a.npz", "--exclude-same", "camera")
+    assert_written(record["all"], ranking_metrics(embeddings, classes, query_sources=own))
+    both = tmp_path / "a.npz", "--gallery", tmp_path / "a.npz", "--exclude-same", "camera"
+    record = evaluated(tmp_path, *both)
+    sources = {"query_sources": own, "reference_sources": np.where(cameras == 1, -1, cameras)}
+    found = ranking_metrics(embeddings, classes, embeddings, classes, **sources)
+    assert_written(record["all"], found)
+
+
+def test_a_run_with_a_gallery_of_its_own(clusters, sources, tmp_path, monkeypatch, capsys):
+    arrays = sources[0][2]
+    read = ranked_images(arrays, [sources[0][1]])
+    monkeypatch.setattr("gsp_tf.serving.ranked_images", lambda *_: read)
+    assert run_command("evaluate", arrays, "--classes-per-group", 2) == 1
+    assert "compares the queries with each other, and" in capsys.readouterr().err
+    record = evaluated(tmp_path, arrays, "--verification", 0.1)
+    embeddings, classes, _ = clusters
+    pairs = PairDistances(np.tile(embeddings, (2, 1)), np.tile(classes, 2))
+    assert record["auc"] == pytest.approx(pairs.auc(), abs=1e-4)
+    assert record["num_positive"] == pairs.num_positive
+
+
 def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
     (folder, index, arrays, parquet), table = sources
     pairs = tmp_path / "twice.csv"
@@ -127,6 +198,13 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         ((arrays, "--rerank", "transport"), "transport reads the images of a run"),
         ((arrays, "--rerank", "all", "--by", "class"), "it takes no --by"),
         ((arrays, "--classes-per-group", 2, "--exclude-same", "camera"), "no --exclude-same"),
+        ((arrays, "--tokens", 4), "--tokens is for --rerank transport"),
+        ((folder, "--table", table), "--table has the columns of --by and --exclude-same"),
+        ((folder, "--table", table, "--by", "class"), "--table has the columns of"),
+        ((arrays, "--verification", 0.1, "--by", "class"), "no other options but --gallery"),
+        ((arrays, "--verification", 1e-9), "received 1e-09"),
+        ((arrays, "--exclude-same", "class"), "class leaves no positive"),
+        ((arrays, "--verification", 0.1, "--gallery", folder), "and of other classes are needed"),
         ((arrays, "--by", "class", "--gallery", folder, index), "one --gallery at most"),
         ((arrays, "--gallery", arrays, arrays), "A gallery is named twice"),
         ((arrays, "--gallery", tmp_path / "dim.npz"), "the dimensions are (6, 3)"),

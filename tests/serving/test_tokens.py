@@ -85,6 +85,10 @@ def test_search_orders_the_first_results_by_transport(searched, tmp_path, capsys
     page = (tmp_path / "page.html").read_text("utf-8")
     assert f"{found[0].cost:.4f} · {found[0].distance:.4f}" in page and "gives the order" in page
     assert found[0].path.rsplit("/")[-1] in capsys.readouterr().out
+    given = "--thresholds", tmp_path / "thresholds.json"
+    assert run_command(*arguments, *given) == 0
+    said = f"First by transport for {files[1]} ({found[0].decision}), in"
+    assert said in capsys.readouterr().out.replace("\n", " ")
     assert run_command(*arguments, "--k", 101) == 1
     assert "Transport orders the first 100 results; received k=101" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from gsp_tf._console import show_progress
 from gsp_tf._typing import PathLike
 from gsp_tf.data import UnreadableImageError, read_image
-from gsp_tf.evaluation import ExactSearch
+from gsp_tf.evaluation import ExactSearch, truncated
 from gsp_tf.serving._metadata import Metadata, ModelInfo
 from gsp_tf.serving.embedding import RunModel
 
@@ -52,8 +52,9 @@ class DuplicateDistance(Metadata):
 
     Args:
         model: the model of the embeddings.
+        dim: dimension of the embeddings, that of the model or of prefixes.
         distance: two images up to this Euclidean distance are near duplicates.
-        false_share: the promised share of images without a duplicate that are near another image.
+        false_share: the accepted share of images without a duplicate that are near another image.
         images: number of images that it was measured on.
         found: the share of altered copies up to that distance from their original, by alteration.
 
@@ -65,8 +66,9 @@ class DuplicateDistance(Metadata):
     """
 
     format: ClassVar[str] = "gsp_tf duplicate distance"
-    format_version: ClassVar[int] = 1
+    format_version: ClassVar[int] = 2
     model: ModelInfo
+    dim: int
     distance: float
     false_share: float
     images: int
@@ -94,7 +96,8 @@ def calibrate_on_copies(
     Args:
         run: run folder of the model, or its `RunModel`.
         images: N image files, the collection.
-        embeddings: floats `(N, D)` of the collection, by the same model.
+        embeddings: floats `(N, D)` of the collection, by the same model; fewer dimensions than its
+            own are those of prefixes, which are normalised (`truncated`).
         false_share: accepted share of images that are near another one but no duplicate of it.
         most_images: size of the sample.
         seed: seed of the sample.
@@ -103,8 +106,8 @@ def calibrate_on_copies(
         `DuplicateDistance`.
 
     Raises:
-        ValueError: if fewer than 20 images of the sample have no duplicate, or false_share is not
-            in [0, 1).
+        ValueError: if fewer than 20 images of the sample have no duplicate, false_share is not in
+            [0, 1), or there are more dimensions than the model has.
 
     Example:
         >>> calibrate_on_copies("no/such/run", ["a.jpg"], np.ones((1, 8)))
@@ -118,15 +121,21 @@ def calibrate_on_copies(
     rows = np.random.default_rng(seed).permutation(len(images))[:most_images]
     rows, versions = _embedded_copies(model, images, rows)
     _check_enough(len(rows), "can be read")
+    embeddings = np.asarray(embeddings)
+    dim = embeddings.shape[1]
+    if dim != model.dim:
+        cut = truncated(versions.reshape(-1, model.dim), dim)
+        versions = cut.reshape(*versions.shape[:2], dim)
     to_copies = np.linalg.norm(versions[:, 1:] - versions[:, :1], axis=-1)
     search = ExactSearch(embeddings)
-    nearest = search(np.asarray(embeddings)[rows], 1, rows)[1][:, 0]
+    nearest = search(embeddings[rows], 1, rows)[1][:, 0]
     alone = np.sort(nearest[nearest > to_copies[:, 0]])
     _check_enough(len(alone), "are nearer to their own JPEG copy than to another image")
     distance = alone[int(false_share * len(alone))] * (1 - _BELOW)
     found = (to_copies <= distance).mean(axis=0)
     return DuplicateDistance(
         model.info,
+        dim,
         float(distance),
         false_share,
         len(rows),

@@ -1,5 +1,6 @@
 """Duplicates among images, and those that training and test share."""
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -207,6 +208,12 @@ def _distance(images, distance, thresholds, out, seed):
     if kept.is_file():
         measured = DuplicateDistance.read(kept)
         check_same_model(images.run.info, measured.model, f"{images.run.folder.path} and {kept}")
+        dim = images.embeddings.shape[1]
+        if dim != measured.dim:
+            raise ValueError(
+                f"{kept} is the distance of embeddings of dimension {measured.dim}; these have "
+                f"{dim}. Choose another folder (--out NEW)."
+            )
         return measured.distance, measured, kept
     rows = images.readable
     files = images.names[rows].tolist()
@@ -288,5 +295,6 @@ def _columns(found, sizes):
                 others[row].add(other)
             for row in in_other:
                 others[row].add(one)
-        columns["shared_with"] = [" ".join(sorted(others[row])) for row in rows]
+        lists = [json.dumps(sorted(of), ensure_ascii=False) if of else None for of in others]
+        columns["shared_with"] = [lists[row] for row in rows]
     return columns

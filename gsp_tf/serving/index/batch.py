@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from gsp_tf.serving._tables import as_text, writing_table
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.embedding._listing import list_images
 from gsp_tf.serving.index.image_index import Index
-from gsp_tf.serving.index.neighbours import open_searched
+from gsp_tf.serving.index.neighbours import Rerank, open_searched
 from gsp_tf.serving.thresholds import Thresholds
 from gsp_tf.serving.vector_sources import holds_embeddings, vector_source
 
@@ -39,8 +39,8 @@ class Searches(NamedTuple):
     Attributes:
         path: The file.
         queries: Number of queries.
-        unreadable: Number of queries that could not be read.
-        decisions: Number of queries by the decision about their nearest image; empty without
+        problems: Number of queries with a problem in the place of neighbours.
+        decisions: Number of queries by the decision about the first image found; empty without
             thresholds.
 
     Example:
@@ -50,7 +50,7 @@ class Searches(NamedTuple):
 
     path: Path
     queries: int
-    unreadable: int
+    problems: int
     decisions: dict[str, int]
 
 
@@ -61,7 +61,7 @@ def search_many(
     index: Index | PathLike | None = None,
     k: int = 10,
     thresholds: Thresholds | PathLike | None = None,
-    rerank: Literal["transport"] | None = None,
+    rerank: Rerank | None = None,
     where: str | None = None,
     dim: int | None = None,
     excluded: Callable[[Sequence[str]], Sequence[Sequence[int]]] | None = None,
@@ -69,17 +69,18 @@ def search_many(
     """Finds the nearest images of many queries, and writes them as a table.
 
     The table has a row for each neighbour, with the columns query, rank, distance, decision, label,
-    path, id and cost, which are those of `Neighbour`. A query that cannot be read has one row, with
-    its problem. The file appears when it is complete, so a killed search is repeated. To divide the
-    work, embed the queries first: `embed_images` continues where it was stopped, and searching in
-    its folder is fast.
+    path, id and cost, which are those of `Neighbour`. A query that cannot be read, or for which all
+    images are excluded, has one row, with its problem. Nothing is decided about embeddings that do
+    not say which model made them. The file appears when it is complete, so a killed search is
+    repeated. To divide the work, embed the queries first: `embed_images` continues where it was
+    stopped, and searching in its folder is fast.
 
     Args:
         run: As in `search`.
         queries: Image files, folders and CSV files, as for `embed_images`; or one source of
             `vector_source`, such as a folder of `embed_images` or a Parquet file.
         out: CSV or Parquet file to write.
-        index, k, thresholds, rerank, where, dim: As in `search`; embeddings have no `rerank`.
+        index, k, thresholds, rerank, where, dim: As in `search`; embeddings have no transport.
         excluded: Function from the names of some queries to the ids that each must not find.
 
     Returns:
@@ -87,7 +88,8 @@ def search_many(
 
     Raises:
         FileNotFoundError: If a query or a folder does not exist.
-        ValueError: As in `search`, or if `out` is not a CSV or Parquet file.
+        ValueError: As in `search`, if `out` is not a CSV or Parquet file, or if thresholds are
+            given for embeddings that do not say which model made them.
 
     Example:
         >>> search_many("no/such/run", ["photos"], "neighbours.csv")
@@ -100,13 +102,16 @@ def search_many(
         raise ValueError(f"Results are written as .csv or .parquet; received {out}.")
     model = run if isinstance(run, RunModel) else RunModel(run)
     searched = open_searched(model, index, k, thresholds, rerank, where, dim)
-    counts = {"queries": 0, "unreadable": 0}
+    counts = {"queries": 0, "problems": 0}
+    all_excluded = f"All {searched.num_images:,} images are excluded."
     decisions: dict[str, int] = {}
     with writing_table(out, _SCHEMA) as write:
-        for names, problems, found in _searches(searched, queries, excluded):
+        for names, problems, found in _searches(searched, queries, excluded, thresholds):
+            both = zip(problems, found, strict=True)
+            problems = [problem or ("" if of else all_excluded) for problem, of in both]
             write(_table(names, problems, found))
             counts["queries"] += len(names)
-            counts["unreadable"] += sum(map(bool, problems))
+            counts["problems"] += sum(map(bool, problems))
             for of_query in found:
                 decision = of_query[0].decision if of_query else None
                 if decision is not None:
@@ -114,16 +119,23 @@ def search_many(
     return Searches(out, decisions=decisions, **counts)
 
 
-def _searches(searched, queries, excluded):
+def _searches(searched, queries, excluded, thresholds):
     """Yields names, problems and neighbours of queries, in blocks."""
     if len(queries) == 1 and holds_embeddings(Path(queries[0])):
-        yield from _of_embeddings(searched, vector_source(queries[0]), excluded)
+        source = vector_source(queries[0])
+        if source.model is None and searched.thresholds is not None:
+            if thresholds is not None:
+                of_index = searched.index.metadata.metric, source.dim, source.name
+                path = "given" if isinstance(thresholds, Thresholds) else thresholds
+                searched.thresholds.check(None, *of_index, path)
+            searched = searched._replace(thresholds=None)
+        yield from _of_embeddings(searched, source, excluded)
     else:
         yield from _of_images(searched, list_images(queries), excluded)
 
 
 def _of_embeddings(searched, source, excluded):
-    if searched.rerank:
+    if searched.rerank == "transport":
         raise ValueError("Transport needs the images of the queries; received embeddings.")
     if source.model is not None:
         both = f"{source.name} and the index {searched.index.path}"

@@ -11,6 +11,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.data import UnreadableImageError
 from gsp_tf.evaluation import TokenSets, rerank_by_transport
 from gsp_tf.serving.embedding import EmbeddingsFolder, RunModel
+from gsp_tf.serving.index._vector_reranking import METHODS, VectorReranking
 from gsp_tf.serving.index.build import build_index
 from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.prefix_index import PrefixIndex
@@ -19,6 +20,9 @@ from gsp_tf.serving.thresholds import Decision, Thresholds, find_thresholds
 from gsp_tf.serving.tiles import image_tile
 from gsp_tf.visual import write_search_page
 
+Rerank = Literal[
+    "transport", "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
+]
 _DEPTH = 100
 
 
@@ -33,7 +37,7 @@ class Neighbour(NamedTuple):
         id: Id in the index.
         decision: "match", "unsure" or "unknown" by calibrated thresholds of the distance, `None`
             without any.
-        cost: Cost of the transport between local features, if that gives the order.
+        cost: Cost that gives the order, if the results are re-ranked.
 
     Example:
         >>> Neighbour(rank=1, distance=0.25, label="cat", path="/a.png", id=7).label
@@ -55,7 +59,7 @@ def search(
     index: Index | PathLike | None = None,
     k: int = 10,
     thresholds: Thresholds | PathLike | None = None,
-    rerank: Literal["transport"] | None = None,
+    rerank: Rerank | None = None,
     excluded: Sequence[Sequence[int]] | None = None,
     where: str | None = None,
     dim: int | None = None,
@@ -71,7 +75,9 @@ def search(
             that `calibrate` wrote for the index or the run, if there are any.
         rerank: `"transport"` puts the first 100 in the order of the partial transport between their
             local features and those of the query (`rerank_by_transport`). The index must keep local
-            features. `None` keeps the order.
+            features. The other ways are those of `reranking_metrics`; all images that meet the
+            condition are ranked, and the index must have the vectors, which are read into memory.
+            `None` keeps the order.
         excluded: For each image, ids in the index that it must not find, such as those of the same
             camera or sequence; `None` excludes nothing.
         where: Condition on the columns of the images, such as `camera != 3 and year > 2020`; only
@@ -87,8 +93,9 @@ def search(
     Raises:
         FileNotFoundError: If a folder does not exist.
         ValueError: If an image cannot be read, `k` is below 1, the index or the thresholds were
-            made with another model or preprocessing, the index has no local features and transport
-            needs them, the condition or the dimension cannot be used, or everything is excluded.
+            made with another model or preprocessing, the index lacks the local features or vectors
+            that re-ranking needs, the condition or the dimension cannot be used, or everything is
+            excluded.
 
     Example:
         >>> search("no/such/run", "query.jpg")
@@ -105,6 +112,9 @@ def search(
         if problem:
             raise UnreadableImageError(file, problem)
     neighbours = searched.neighbours(images, embeddings, sets, excluded)
+    without = [file for file, found in zip(images, neighbours, strict=True) if not found]
+    if without:
+        raise ValueError(f"All {searched.num_images:,} images are excluded for {listed(without)}.")
     return neighbours if several else neighbours[0]
 
 
@@ -113,7 +123,7 @@ def open_searched(
     index: Index | PathLike | None,
     k: int,
     thresholds: Thresholds | PathLike | None,
-    rerank: Literal["transport"] | None,
+    rerank: Rerank | None,
     where: str | None,
     dim: int | None,
 ) -> "_Searched":
@@ -125,14 +135,16 @@ def open_searched(
     if dim is not None:
         index = PrefixIndex.of(index, dim)
     thresholds = find_thresholds(thresholds, model.info, model.folder.path, index)
-    if rerank not in (None, "transport"):
-        raise ValueError(f'rerank must be "transport" or None; received {rerank!r}.')
-    if rerank and k > _DEPTH:
+    if rerank not in (None, "transport", *METHODS):
+        known = ", ".join(("transport", *METHODS))
+        raise ValueError(f"rerank must be None or one of {known}; received {rerank!r}.")
+    if rerank == "transport" and k > _DEPTH:
         raise ValueError(f"Transport orders the first {_DEPTH} results; received k={k}.")
     matching = None if where is None else index.matching(where)
     if matching is not None and not len(matching):
         raise ConditionError(f"No image of the index {index.path} meets the condition {where!r}.")
-    return _Searched(model, index, k, thresholds, rerank, matching)
+    order = VectorReranking(index, rerank, matching) if rerank in METHODS else None
+    return _Searched(model, index, k, thresholds, rerank, matching, order)
 
 
 class _Searched(NamedTuple):
@@ -142,12 +154,18 @@ class _Searched(NamedTuple):
     index: Index
     k: int
     thresholds: Thresholds | None
-    rerank: Literal["transport"] | None
+    rerank: Rerank | None
     matching: np.ndarray | None
+    order: VectorReranking | None
+
+    @property
+    def num_images(self) -> int:
+        """The number of images that are searched."""
+        return len(self.index) if self.matching is None else len(self.matching)
 
     def embed(self, images: Sequence[str], description: str):
-        """Embeddings, problems and token sets of images; the sets are `None` without `rerank`."""
-        if self.rerank and len(self.index):
+        """Embeddings, problems and token sets of images; the sets are for transport alone."""
+        if self.rerank == "transport" and len(self.index):
             tokens = self.index.token_sets(self.index.ids[:1]).weights.shape[1]
             found, sets = self.model.embed_with_tokens(images, tokens, description)
             return *found, sets
@@ -160,16 +178,19 @@ class _Searched(NamedTuple):
         sets: TokenSets | None = None,
         excluded: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Neighbour]]:
-        """The neighbours of each embedding `(Q, D)`."""
+        """The neighbours of each embedding `(Q, D)`; none where all images are excluded."""
+        if self.order is not None:
+            _check_excluded(names, excluded)
+            found = self.order(embeddings, self.k, excluded)
+            return _neighbours(self.index, self.thresholds, *found)
         depth = self.k if sets is None else _DEPTH
         neighbours = []
         for rows, ids in self._blocks(names, excluded):
-            available = self._available(ids)
-            if not available and len(self.index):
-                raise ValueError(
-                    f"All {len(self.index)} images are excluded for {listed(names[rows])}."
-                )
-            k = min(depth, available)
+            lost = ids if self.matching is None else ids[np.isin(ids, self.matching)]
+            k = min(depth, self.num_images - len(lost))
+            if not k and len(self.index):
+                neighbours += [[] for _ in names[rows]]
+                continue
             found = self.index.search(embeddings[rows], k, ids, self.matching)
             if sets is None:
                 found = *found, None
@@ -182,17 +203,16 @@ class _Searched(NamedTuple):
         """Rows of queries that are searched at once, and the ids that they must not find."""
         if excluded is None:
             return [(slice(None), np.empty(0, np.int64))]
-        if len(excluded) != len(names):
-            raise ValueError(
-                f"excluded must hold ids for each of {len(names)} images; received {len(excluded)}."
-            )
+        _check_excluded(names, excluded)
         return [(slice(row, row + 1), np.unique(ids)) for row, ids in enumerate(excluded)]
 
-    def _available(self, excluded):
-        """The number of images that can be found."""
-        if self.matching is None:
-            return len(self.index) - len(excluded)
-        return len(self.matching) - np.count_nonzero(np.isin(excluded, self.matching))
+
+def _check_excluded(names, excluded):
+    """Raises `ValueError` unless there are ids to exclude for each query, or none at all."""
+    if excluded is not None and len(excluded) != len(names):
+        raise ValueError(
+            f"excluded must hold ids for each of {len(names)} images; received {len(excluded)}."
+        )
 
 
 def _reranked(index, sets, ids, distances, k):
@@ -295,7 +315,7 @@ def write_neighbours(
     )
     distance = f"{index.distance_name} from the query"
     if any(found.cost is not None for of_query in neighbours for found in of_query):
-        distance = f"cost of the transport, which gives the order, and {distance}"
+        distance = f"cost, which gives the order, and {distance}"
     hint = f"Rank, label and {distance}."
     if thresholds is not None:
         hint += f" {thresholds.summary()}"

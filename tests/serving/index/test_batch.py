@@ -1,5 +1,6 @@
 """Many queries at once: files of results, of images, folders and embeddings."""
 
+import json
 import os
 import re
 import shutil
@@ -8,12 +9,20 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from embedded import save_run, write_embeddings
+from embedded import edit_json, save_run, write_embeddings
 
+from gsp_tf.evaluation import (
+    KReciprocalSearch,
+    PCAWhitening,
+    augment_database,
+    expand_queries,
+    nearest_neighbours,
+)
 from gsp_tf.serving import (
     Index,
     PrefixIndex,
     RunModel,
+    build_index,
     calibrate,
     embed_images,
     search,
@@ -39,7 +48,7 @@ def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_pat
     sources = [images / "<b>7", tmp_path / "text.png"]
     code, output, errors = command("search", run, *sources, "--k", "3", "--out", out)
     assert code == 0, errors
-    assert "neighbours of 9 queries, 1 of them unreadable" in output
+    assert "neighbours of 9 queries; 1 of them have none (column problem)" in output
     found = rows(out)
     assert found[-1]["query"] == str(tmp_path / "text.png")
     assert "not an image" in found[-1]["problem"] and found[-1]["rank"] is None
@@ -81,7 +90,7 @@ def test_embeddings_are_searched_without_their_images(run, images, tmp_path, mon
     ids = {}
     for name, source in (("folder", queries.path), ("file", tmp_path / "q.parquet")):
         done = search_many(run, [source], tmp_path / f"{name}.csv", k=2)
-        assert done.queries == 8 and not done.unreadable and not done.decisions
+        assert done.queries == 8 and not done.problems and not done.decisions
         found = rows(done.path)
         ids[name] = [row["id"] for row in found]
         assert [row["rank"] for row in found] == [1, 2] * 8
@@ -111,6 +120,113 @@ def test_conditions_prefixes_and_exclusions_hold_for_every_query(run, images, tm
         assert cameras[row["path"]] in {0, 1} - {cameras[row["query"]]}
     code, output, errors = command("search", run, names[0], *options[:6])
     assert code == 0 and output.count("\n") == 12, errors
+
+
+def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(run, images, tmp_path, command):
+    names = sorted(map(str, images.rglob("*.png")))
+    table = tmp_path / "cameras.csv"
+    cameras = {name: ("", "left", "right")[row % 3] for row, name in enumerate(names)}
+    lines = [f"{name},{camera}" for name, camera in cameras.items()]
+    table.write_text("\n".join(["path,camera", *lines]), "utf-8")
+    index = tmp_path / "index"
+    assert command("index", run / "embeddings", "--table", table, "--out", index)[0] == 0
+    options = ["--index", index, "--where", "camera == 'left'", "--exclude-same", "camera"]
+    options += ["--k", 1, "--out", tmp_path / "found.csv"]
+    for more in ([], ["--table", table]):
+        code, output, errors = command("search", run, images, *options, *more)
+        found = {row["query"]: row for row in rows(tmp_path / "found.csv")}
+        without = sum(camera == "left" for camera in cameras.values())
+        assert code == 0 and f"80 queries; {without} of them have none" in output, errors
+        for name, camera in cameras.items():
+            problem = f"All {without} images are excluded." if camera == "left" else ""
+            assert found[name]["problem"] == problem and (found[name]["id"] is None) == bool(
+                problem
+            )
+    # An image without a camera finds all images, itself first.
+    one = next(name for name, camera in cameras.items() if not camera)
+    options = ["--index", index, "--exclude-same", "camera", "--k", 80]
+    for more in ([], ["--table", table]):
+        code, output, errors = command("search", run, one, *options, *more)
+        assert code == 0 and output.count("\n") == 82, errors
+    left = next(name for name, camera in cameras.items() if camera == "left")
+    excluded = ["--where", "camera == 'left'", *options[:-2]]
+    code, _, errors = command("search", run, left, *excluded)
+    assert code == 1 and f"All {without} images are excluded for" in errors.replace("\n", " ")
+
+
+def test_nothing_is_decided_about_embeddings_of_an_unknown_model(run, images, tmp_path, command):
+    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
+    file, out = tmp_path / "q.parquet", tmp_path / "found.csv"
+    pq.write_table(pq.read_table(queries.shard_path(0), columns=["embedding"]), file)
+    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    assert search_many(run, [queries.path], out, k=2).decisions
+    assert not search_many(run, [file], out, k=2).decisions
+    code, output, _ = command("search", run, file, "--out", out)
+    assert code == 0 and "note: The embeddings do not say which model made them" in output
+    with pytest.raises(ValueError, match="does not say which model made its embeddings"):
+        search_many(run, [file], out, k=2, thresholds=thresholds)
+
+
+def ranked(method, queries, vectors, k):
+    """Rows and costs of the first k by a way to re-rank, from its own functions."""
+    if method == "k_reciprocal":
+        return KReciprocalSearch(queries, vectors)(np.arange(len(queries)), k)
+    if method == "query_expansion":
+        queries = expand_queries(queries, vectors)
+    elif method == "database_augmentation":
+        vectors = augment_database(vectors)
+    else:
+        whiten = PCAWhitening(vectors)
+        queries, vectors = whiten(queries), whiten(vectors)
+    return nearest_neighbours(queries, vectors, k, "cosine")
+
+
+@pytest.mark.parametrize(
+    "method", ["k_reciprocal", "query_expansion", "database_augmentation", "whitening"]
+)
+def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path, command, method):
+    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    index = Index(run / "index")
+    ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
+    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
+    embeddings = next(queries.shards()).embeddings
+    out = tmp_path / "found.csv"
+    code, output, errors = command(
+        *("search", run, queries.path, "--rerank", method, "--k", 5, "--out", out)
+    )
+    assert code == 0 and "First images: " in output, errors
+    places, costs = ranked(method, embeddings, vectors, 5)
+    distances = np.linalg.norm(embeddings[:, None] - vectors[places], axis=-1)
+    for number, row in enumerate(rows(out)):
+        place = divmod(number, 5)
+        assert row["id"] == ids[places[place]]
+        assert row["cost"] == pytest.approx(costs[place], abs=1e-5)
+        assert row["distance"] == pytest.approx(distances[place], abs=1e-5)
+        assert row["decision"] == thresholds.decide(row["distance"])
+    # What is excluded belongs to the neighbourhoods; what the condition leaves out does not.
+    files = sorted(map(str, (images / "<b>3").iterdir()))[:2]
+    condition = "label in ('<b>3', '<b>5', '<b>7')"
+    kept = np.isin(ids, index.matching(condition))
+    found = search(run, files, index, 4, None, method, [ids[kept][:3], []], condition)
+    some, _ = RunModel(run).embed_images(files)
+    places, _ = ranked(method, some, vectors[kept], 16)
+    for of_query, order, without in zip(found, places, (3, 0), strict=True):
+        left = [id for id in ids[kept][order] if id not in ids[kept][:without]][:4]
+        assert [one.id for one in of_query] == left
+    code, output, errors = command("search", run, files[0], "--rerank", method, "--html")
+    assert code == 0 and f"First by {method} for" in output, errors
+
+
+def test_an_index_without_vectors_is_not_re_ranked_by_them(run, tmp_path, command):
+    folder = write_embeddings(tmp_path / "many", np.random.default_rng(0).normal(size=(300, 8)))
+    edit_json(
+        folder / "embeddings.json",
+        model=json.loads((run / "index" / "index.json").read_text("utf-8"))["model"],
+    )
+    index = build_index(folder, tmp_path / "codes", "sq8").path
+    arguments = "search", run, run / "embeddings", "--index", index, "--rerank", "whitening"
+    code, _, errors = command(*arguments)
+    assert code == 1 and "has none; build it with --rescore vectors" in errors.replace("\n", " ")
 
 
 def test_a_killed_search_leaves_the_old_results(run, images, kill_command, command, tmp_path):

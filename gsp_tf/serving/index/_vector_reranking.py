@@ -1,0 +1,69 @@
+"""Ways to re-rank a search by the vectors of its index."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gsp_tf.evaluation import (
+    ExactSearch,
+    KReciprocalSearch,
+    PCAWhitening,
+    augment_database,
+    distances_of_pairs,
+    expand_queries,
+)
+from gsp_tf.serving.index.image_index import Index
+
+METHODS = ("k_reciprocal", "query_expansion", "database_augmentation", "whitening")
+_K1, _K2, _NEIGHBOURS = 20, 6, 10
+
+
+class VectorReranking:
+    """Searches the images of an index, or those with some ids, in the order of a method."""
+
+    def __init__(self, index: Index, method: str, matching: np.ndarray | None):
+        index.check_k(1)
+        if not index.keeps_vectors:
+            raise ValueError(
+                f"Re-ranking by {method} reads the vectors of the index, and {index.path} "
+                f"({index.metadata.kind}) has none; build it with --rescore vectors."
+            )
+        ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
+        if matching is not None:
+            kept = np.isin(ids, matching)
+            ids, vectors = ids[kept], vectors[kept]
+        self._ids, self._vectors, self._metric = ids, vectors, index.metadata.metric
+        self._method, searched = method, vectors
+        if method == "whitening":
+            self._whitening = PCAWhitening(vectors)
+            searched = self._whitening(vectors)
+        elif method == "database_augmentation" and len(ids) > 1:
+            searched = augment_database(vectors, min(_NEIGHBOURS, len(ids) - 1))
+        self._search = ExactSearch(searched, "cosine")
+
+    def __call__(self, queries: np.ndarray, k: int, excluded: Sequence[Sequence[int]] | None):
+        """Ids, distances of the embeddings and costs, which give the order, of each query."""
+        without = [()] * len(queries) if excluded is None else excluded
+        most = max(map(len, without), default=0)
+        rows, costs = self._ranked(queries, min(k + most, len(self._ids)))
+        found = []
+        for query, places, costs_of, ids in zip(queries, rows, costs, without, strict=True):
+            kept = np.flatnonzero(~np.isin(self._ids[places], ids))[:k]
+            places, costs_of = places[kept], costs_of[kept]
+            both = np.concatenate([query[None], self._vectors[places]])
+            ends = np.zeros(len(places), int), np.arange(1, 1 + len(places))
+            distances = distances_of_pairs(both, *ends, self._metric)
+            found.append((self._ids[places], distances, costs_of))
+        return tuple(zip(*found, strict=True))
+
+    def _ranked(self, queries, k):
+        """Rows of the k first images for each query, and their costs."""
+        if self._method == "k_reciprocal":
+            k1 = min(_K1, len(self._ids))
+            search = KReciprocalSearch(queries, self._vectors, k1, min(_K2, k1))
+            return search(np.arange(len(queries)), k)
+        if self._method == "query_expansion":
+            queries = expand_queries(queries, self._vectors, min(_NEIGHBOURS, len(self._ids)))
+        elif self._method == "whitening":
+            queries = self._whitening(queries)
+        return self._search(queries, k)

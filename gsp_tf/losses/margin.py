@@ -59,11 +59,12 @@ class MarginLoss(PairLoss):
             yield from kinds
 
     def costs(self, pairs: Pairs, beta: float | Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Costs and weights `(A, R)` of the positive pairs, and of the negative pairs.
+        """Costs and weights `(A, R)` of positive and of negative pairs, or of both together.
 
         `beta` is a number, or one per anchor `(A, 1)`.
         """
-        both = (pairs.positives, pairs.negatives) if self.mean_over_pairs else pairs.triplet_counts
         attraction = ops.relu(self.margin + pairs.distances - beta)
         repulsion = ops.relu(self.margin + beta - pairs.distances)
-        return list(zip((attraction, repulsion), both, strict=True))
+        if self.mean_over_pairs:
+            return [(pairs.mixed(attraction, repulsion), pairs.positives + pairs.negatives)]
+        return list(zip((attraction, repulsion), pairs.triplet_counts, strict=True))

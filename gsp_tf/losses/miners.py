@@ -14,10 +14,10 @@ class DistanceWeightedMiner(Miner):
 
     A negative of an anchor is drawn with probability proportional to `1 / q(max(d, cutoff))`. Here
     `q(d) ∝ d^(D-2) (1 - d²/4)^((D-3)/2)` is the density of the distance d between points spread
-    evenly on the unit sphere of D dimensions. Negatives beyond `nonzero_loss_cutoff` are drawn only
-    if the anchor has no others; then all are equally likely. The weight of a negative is the number
-    of times it was drawn. All positives stay. "Sampling Matters in Deep Embedding Learning" (ICCV
-    2017), section 4.
+    evenly on the unit sphere of D dimensions, so d is Euclidean whatever distance the loss has.
+    Negatives beyond `nonzero_loss_cutoff` are drawn only if the anchor has no others; then all are
+    equally likely. The weight of a negative is the number of times it was drawn. All positives
+    stay. "Sampling Matters in Deep Embedding Learning" (ICCV 2017), section 4.
 
     Args:
         cutoff: smaller distances are replaced by this one.

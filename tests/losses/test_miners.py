@@ -136,6 +136,15 @@ def test_all_pairs_of_a_kind_are_those_of_its_range(kind, limits):
     assert 0 < inside.sum() < inside.size
 
 
+@pytest.mark.parametrize("distance", ["cosine", "lp"])
+def test_distance_weighted_draws_by_euclidean_distances(distance):
+    pairs = batch(12, 3, 3, 0)
+    miner = losses.DistanceWeightedMiner()
+    np.testing.assert_array_equal(
+        miner.probabilities(pairs.measured(distance)), miner.probabilities(pairs)
+    )
+
+
 def sampling_probabilities(distances, dim, cutoff, nonzero_loss_cutoff):
     """1 / q(d) of the paper, over the negatives of one anchor; logs keep the powers finite."""
     clipped = np.maximum(distances, cutoff)

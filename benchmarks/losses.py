@@ -179,8 +179,8 @@ def proxy_functions(make, num_classes, num_proxies, jit_compile):
 def compared(title, functions, arguments, num_rounds, at_most=None, note=""):
     """Table of milliseconds and ratios to the first function, without and with XLA.
 
-    `functions` is a function from `jit_compile` to a dict of functions of `arguments`. `at_most` is
-    the target of the ratios.
+    `functions` is a function from `jit_compile` to a dict of functions of `arguments`, which are
+    those of `medians`. `at_most` is the target of the ratios.
     """
     plain, compiled = (
         medians(functions(jit_compile), arguments, num_rounds) for jit_compile in (False, True)
@@ -262,7 +262,8 @@ def run(quick=False):
                 lambda jit_compile, size=size: memory_functions(
                     of_memory[:1] if quick else of_memory, size, capacity, jit_compile
                 ),
-                batch(size, SOP_CLASSES),
+                # The memory holds the batches of earlier rounds, so each round has a new one.
+                lambda number, size=size: batch(size, SOP_CLASSES, seed=2 + number),
                 num_rounds,
             )
         )

@@ -163,3 +163,16 @@ def test_sim_siam_is_that_of_tensorflow_similarity(oracle):
     value = float(loss.views(*views))
     first, second = (np.asarray(loss.predictor(view, training=True)) for view in views)
     assert value == pytest.approx(half(views[1], first) + half(views[0], second), rel=1e-6)
+
+
+def test_sim_siam_has_the_gradient_of_tensorflow_similarity(oracle):
+    class WithoutPredictor(losses.SimSiamLoss):
+        def build(self, *shapes):
+            self.predictor = keras.layers.Identity(dtype="float64")
+
+    case = oracle("losses_similarity")
+    loss, views = WithoutPredictor(dtype="float64"), (case["embeddings"], case["other"])
+    # There one view is the prediction and both have a gradient; here each is one in turn.
+    value, gradients = differentiated(loss.views, *(view.astype("float64") for view in views))
+    same(float(value) / 2, case["sim_siam/value"], 1e-5)
+    same(np.concatenate(gradients), case["sim_siam/gradient"], 1e-4)

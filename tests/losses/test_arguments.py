@@ -3,6 +3,7 @@ from functools import partial
 import pytest
 
 from gsp_tf.losses import (
+    AdaFaceLoss,
     AngularLoss,
     ArcFaceLoss,
     ClassMarginLoss,
@@ -10,6 +11,7 @@ from gsp_tf.losses import (
     CosFaceLoss,
     CrossBatchMemory,
     DistanceWeightedMiner,
+    DynamicSoftMarginLoss,
     FastAPLoss,
     GroupDiversityLoss,
     GroupedLoss,
@@ -77,6 +79,12 @@ EUCLIDEAN = ProxyNCALoss(2, distance="euclidean")
         (partial(GroupedLoss, NO_NUMBER, 3), "takes a loss that gives one number"),
         (partial(VirtualClass, REGULARIZED), "Give embedding_regularizer to VirtualClass, and not"),
         (partial(VirtualClass, EUCLIDEAN), "mixes unit vectors, and takes a proxy loss of cosine"),
+        (partial(AdaFaceLoss, 3, class_weights=[1]), "of the 3 classes, received 1"),
+        (partial(AdaFaceLoss, 3, distance="lp"), "AdaFaceLoss takes no distance, received dis"),
+        (partial(ClassMarginLoss, 3, class_weights=[1]), "of the 3 classes, received 1"),
+        (partial(ClassMarginLoss, 3, nu=0.1, reduction="none"), "takes nu=0, received nu=0.1"),
+        (partial(DynamicSoftMarginLoss, reduction="sum"), "takes no reduction, .*'sum'"),
+        (partial(CrossBatchMemory, PAIR_LOSS, 9, miner="hard"), "takes no miner, .*'hard'"),
         (partial(LpRegularizer, -1.0), "weight must not be negative, received -1.0"),
         (
             partial(LpRegularizer, p=0.5),

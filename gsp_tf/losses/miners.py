@@ -94,9 +94,11 @@ class DistanceWeightedMiner(Miner):
 class HardNegativeMiner(Miner):
     """Keeps, for each anchor, as many of its nearest negatives as it has positives.
 
-    At least one negative is kept, and equally near ones are kept together. All positives stay. The
-    authors' program keeps for every anchor as many as the anchor with the most positives has. The
-    loss is the same if all classes in a batch have equally many images, and differs otherwise.
+    At least one negative is kept, and equally near ones are kept together. All positives stay.
+    "Novel Optimization Models to Generalize Deep Metric Learning" (Gürbüz, thesis, METU 2022),
+    chapter 3. The author's program keeps for every anchor as many as the anchor with the most
+    positives has. The loss is the same if all classes in a batch have equally many images, and
+    differs otherwise.
 
     Args:
         common_count: keep as many negatives per anchor as the anchor with the most positives has.

@@ -5,6 +5,7 @@ import pytest
 from gsp_tf.losses import (
     AdaFaceLoss,
     AngularLoss,
+    AntiCollapseLoss,
     ArcFaceLoss,
     ClassMarginLoss,
     ContrastiveLoss,
@@ -16,16 +17,23 @@ from gsp_tf.losses import (
     GroupDiversityLoss,
     GroupedLoss,
     HybridLoss,
+    LabelSmoothing,
+    LargeMarginSoftmaxLoss,
     LpRegularizer,
+    ManifoldLoss,
+    MatryoshkaLoss,
     MultiLevelDistanceRegularization,
     MultiSimilarityLoss,
     NormalizedSoftmaxLoss,
+    PartialFC,
+    PotentialFieldLoss,
     ProxyAnchorLoss,
     ProxyNCALoss,
     ProxyPairsLoss,
     ProxySynthesis,
     SoftTripleLoss,
     SparseCentersRegularizer,
+    SphereFaceLoss,
     SupervisedContrastiveLoss,
     TripletHardLoss,
     TripletSemiHardLoss,
@@ -38,6 +46,31 @@ PAIR_LOSS, PROXY_LOSS = ContrastiveLoss(), ProxyNCALoss(2)
 NO_NUMBER = ContrastiveLoss(reduction="none")
 REGULARIZED = ProxyNCALoss(2, embedding_regularizer=LpRegularizer())
 EUCLIDEAN = ProxyNCALoss(2, distance="euclidean")
+
+NO_SIMILARITIES_ALONE = [
+    AdaFaceLoss(2),
+    LargeMarginSoftmaxLoss(2),
+    ManifoldLoss(2),
+    PotentialFieldLoss(2),
+    SphereFaceLoss(2),
+]
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        AntiCollapseLoss,
+        LabelSmoothing,
+        partial(MatryoshkaLoss, dims=[2]),
+        PartialFC,
+        ProxySynthesis,
+        VirtualClass,
+    ],
+)
+@pytest.mark.parametrize("loss", NO_SIMILARITIES_ALONE, ids=lambda loss: type(loss).__name__)
+def test_wrappers_refuse_losses_that_are_no_function_of_similarities(wrapper, loss):
+    with pytest.raises(ValueError, match=f"takes a .* received .*{type(loss).__name__}"):
+        wrapper(loss)
 
 
 @pytest.mark.parametrize(

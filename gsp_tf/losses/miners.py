@@ -1,5 +1,7 @@
 """Miners: which pairs a loss counts, and how often."""
 
+from collections.abc import Sequence
+
 import keras
 from keras import ops
 
@@ -163,6 +165,63 @@ class MultiSimilarityMiner(Miner):
             ops.where(hard_positive, pairs.positives, 0.0),
             ops.where(hard_negative, pairs.negatives, 0.0),
         )
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class NHardMiner(Miner):
+    """Keeps, for each anchor, its farthest positives and its nearest negatives, by their ranks.
+
+    Ranks count from 1, the hardest. A range of ranks that begins later leaves out the very hardest
+    pairs, which wrong labels make. With a loss over triplets this is `NHardTripletsMiner` of
+    OpenMetricLearning. Anchors that keep no positive or no negative keep none. Samples that are
+    equally far share the weights of their ranks.
+
+    Args:
+        positive_ranks: n for the n farthest positives, or the first and last of their ranks.
+        negative_ranks: the same for the nearest negatives.
+
+    Raises:
+        ValueError: if these are not a number of at least 1, or two that do not decrease.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import Pairs
+        >>> x, labels = np.array([[0.0], [1.0], [2.0], [5.0]]), np.array([0, 0, 1, 2])
+        >>> pairs = Pairs(x, x, labels, labels, exclude_self=True)
+        >>> NHardMiner(1, (2, 2))(pairs)[1].numpy()[0].tolist()
+        [0.0, 0.0, 0.0, 1.0]
+    """
+
+    def __init__(
+        self, positive_ranks: int | Sequence[int] = 1, negative_ranks: int | Sequence[int] = 1
+    ) -> None:
+        ranges = {"positive_ranks": positive_ranks, "negative_ranks": negative_ranks}
+        for name, ranks in ranges.items():
+            first, *last = (1, ranks) if isinstance(ranks, int) else ranks
+            if len(last) != 1 or not 1 <= first <= last[0]:
+                raise ValueError(
+                    f"{name} must be a number of at least 1, or a first and a last rank, received "
+                    f"{ranks!r}."
+                )
+            setattr(self, name, ranks if isinstance(ranks, int) else (first, *last))
+
+    def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        positives = _ranked(-pairs.distances, pairs.positives, self.positive_ranks)
+        negatives = _ranked(pairs.distances, pairs.negatives, self.negative_ranks)
+        complete = ops.logical_and(
+            *(ops.any(weights > 0, axis=1, keepdims=True) for weights in (positives, negatives))
+        )
+        return ops.where(complete, positives, 0.0), ops.where(complete, negatives, 0.0)
+
+
+def _ranked(values, weights, ranks):
+    """Weights `(A, R)` of the pairs whose values have these ranks in their rows, smallest first."""
+    first, last = (1, ranks) if isinstance(ranks, int) else ranks
+    counted = ops.cast(weights > 0, weights.dtype)
+    before = weight_below(values, counted, values)
+    until = ops.sum(counted, axis=1, keepdims=True) - weight_below(-values, counted, -values)
+    kept = ops.minimum(until, last) - ops.maximum(before, first - 1)
+    return counted * ops.relu(kept) / ops.maximum(until - before, 1.0)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

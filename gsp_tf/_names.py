@@ -140,6 +140,13 @@ NAMES = {
         "triplet_margin": "gsp_tf.losses:TripletMarginMiner",
         "uniform_histogram": "gsp_tf.losses:UniformHistogramMiner",
     },
+    "regularizer": {
+        "center_invariant": "gsp_tf.losses:CenterInvariantRegularizer",
+        "lp": "gsp_tf.losses:LpRegularizer",
+        "regular_face": "gsp_tf.losses:RegularFaceRegularizer",
+        "sparse_centers": "gsp_tf.losses:SparseCentersRegularizer",
+        "zero_mean": "gsp_tf.losses:ZeroMeanRegularizer",
+    },
     "loss_wrapper": {
         "anti_collapse": "gsp_tf.losses:AntiCollapseLoss",
         "cross_batch_memory": "gsp_tf.losses:CrossBatchMemory",

@@ -6,6 +6,8 @@ memory of 44,800 embeddings are compared with the product of batch and memory, a
 proxies of 11,318 classes with the product of batch and proxies.
 """
 
+from functools import partial
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -26,11 +28,16 @@ MEMORY_BATCHES = (64, 128)
 SOP_CLASSES = 11_318
 PROXIES_PER_CLASS = 8
 PROXY_BATCHES = (32, 128)
+WITH_WEIGHTS = {
+    "ClassMarginLoss": partial(losses.ClassMarginLoss, NUM_CLASSES),
+    "DynamicSoftMarginLoss": losses.DynamicSoftMarginLoss,
+    "HIERLoss": losses.HIERLoss,
+}
 PAIR_LOSSES = [
     name
     for name in losses.__all__
     if isinstance(getattr(losses, name), type)
-    and issubclass(getattr(losses, name), losses.PairLoss)
+    and (issubclass(getattr(losses, name), losses.PairLoss) or name in WITH_WEIGHTS)
     and name != "PairLoss"
 ]
 QUICK_LOSSES = ["ContrastiveLoss", "TripletLoss"]
@@ -97,11 +104,20 @@ def _shares(distances):
     return tf.stack([tf.square(tf.reduce_sum(share, axis=1)) for share in shares])
 
 
+def pair_loss(name):
+    """A loss over pairs with its default arguments, built if it has weights."""
+    if name not in WITH_WEIGHTS:
+        return getattr(losses, name)()
+    loss = WITH_WEIGHTS[name]()
+    loss.build((None,), (None, DIM))
+    return loss
+
+
 def pair_functions(names, jit_compile):
     sides = {DISTANCES: sum_of_distances}
     for name, floor in PAIR_FLOORS.items():
         sides[name] = lambda labels, embeddings, floor=floor: tf.reduce_sum(floor(embeddings))
-    sides |= {name: getattr(losses, name)() for name in names}
+    sides |= {name: pair_loss(name) for name in names}
     return {name: value_and_gradient(side, jit_compile) for name, side in sides.items()}
 
 
@@ -179,8 +195,8 @@ def proxy_functions(make, num_classes, num_proxies, jit_compile):
 def compared(title, functions, arguments, num_rounds, at_most=None, note=""):
     """Table of milliseconds and ratios to the first function, without and with XLA.
 
-    `functions` is a function from `jit_compile` to a dict of functions of `arguments`. `at_most` is
-    the target of the ratios.
+    `functions` is a function from `jit_compile` to a dict of functions of `arguments`, which are
+    those of `medians`. `at_most` is the target of the ratios.
     """
     plain, compiled = (
         medians(functions(jit_compile), arguments, num_rounds) for jit_compile in (False, True)
@@ -262,7 +278,8 @@ def run(quick=False):
                 lambda jit_compile, size=size: memory_functions(
                     of_memory[:1] if quick else of_memory, size, capacity, jit_compile
                 ),
-                batch(size, SOP_CLASSES),
+                # The memory holds the batches of earlier rounds, so each round has a new one.
+                lambda number, size=size: batch(size, SOP_CLASSES, seed=2 + number),
                 num_rounds,
             )
         )

@@ -21,12 +21,14 @@ def medians(functions, arguments, rounds, warm_up=WARM_UP):
     """Milliseconds of each function; every round runs all of them in turn.
 
     A function returns an array or a nest of arrays; the timer waits for the first array.
+    `arguments` may be a function of the number of the round.
     """
     times = {name: [] for name in functions}
     for round_number in range(warm_up + rounds):
+        given = arguments(round_number) if callable(arguments) else arguments
         for name, function in functions.items():
             started = time.perf_counter()
-            np.asarray(tf.nest.flatten(function(*arguments))[0])
+            np.asarray(tf.nest.flatten(function(*given))[0])
             if round_number >= warm_up:
                 times[name].append(time.perf_counter() - started)
     return {name: 1e3 * statistics.median(taken) for name, taken in times.items()}

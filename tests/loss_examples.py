@@ -63,6 +63,7 @@ PAIR_LOSSES = {
     "smooth_ap": partial(losses.SmoothAPLoss, 0.2),
     "soft_nearest_neighbor": partial(losses.SoftNearestNeighborLoss, 0.3, "angular"),
     "supervised_contrastive": partial(losses.SupervisedContrastiveLoss, 0.2),
+    "surrogate_precision": partial(losses.SurrogatePrecisionLoss, 3, 0.2, 0.5),
     "threshold_consistent_margin": partial(losses.ThresholdConsistentMarginLoss, 0.8, 0.2),
     "triplet": partial(losses.TripletLoss, 0.5),
     "triplet_hard": partial(losses.TripletHardLoss, 0.6, "angular"),

@@ -6,6 +6,7 @@ from gsp_tf._names import named
 from gsp_tf.losses import SemiSupervisedLoss, ZeroShotLoss
 from gsp_tf.recipe import (
     BRANCHES,
+    REGULARIZERS,
     VIEWS,
     ClassRecipe,
     Recipe,
@@ -53,11 +54,12 @@ def _class_loss(recipe, num_classes):
     if wrapper is None:
         return loss
     filled_in = {} if groups is None else {"num_groups": groups}
-    return named("loss_wrapper", wrapper.name)(loss, **filled_in, **wrapper.arguments)
+    arguments = _with_regularizers(wrapper.arguments)
+    return named("loss_wrapper", wrapper.name)(loss, **filled_in, **arguments)
 
 
 def _made(chosen, num_classes, **filled_in):
-    takes, arguments = parameters("loss", chosen), dict(chosen.arguments)
+    takes, arguments = parameters("loss", chosen), _with_regularizers(chosen.arguments)
     if "num_classes" in takes:
         filled_in["num_classes"] = num_classes
     if "terms" in takes:
@@ -66,3 +68,12 @@ def _made(chosen, num_classes, **filled_in):
             _made(ClassRecipe(term.pop("name"), term), num_classes) for term in terms
         ]
     return named("loss", chosen.name)(**arguments, **filled_in)
+
+
+def _with_regularizers(arguments):
+    """The arguments of a loss, with the regularisers that some of them name."""
+    made = dict(arguments)
+    for key in {*REGULARIZERS} & made.keys():
+        given = dict(made[key])
+        made[key] = named("regularizer", given.pop("name"))(**given)
+    return made

@@ -48,6 +48,7 @@ from gsp_tf.losses.miners import (
     DistanceWeightedMiner,
     HardNegativeMiner,
     MultiSimilarityMiner,
+    NHardMiner,
     SemiHardNegativeMiner,
 )
 from gsp_tf.losses.multi_level_distance_regularization import MultiLevelDistanceRegularization
@@ -86,6 +87,7 @@ from gsp_tf.losses.soft_triple import SoftTripleLoss
 from gsp_tf.losses.sphere_face import SphereFaceLoss
 from gsp_tf.losses.sub_center_arc_face import SubCenterArcFaceLoss
 from gsp_tf.losses.supervised_contrastive import SupervisedContrastiveLoss
+from gsp_tf.losses.surrogate_precision import SurrogatePrecisionLoss
 from gsp_tf.losses.threshold_consistent_margin import ThresholdConsistentMarginLoss
 from gsp_tf.losses.triplet import TripletLoss
 from gsp_tf.losses.triplet_hard import TripletHardLoss
@@ -140,6 +142,7 @@ __all__ = [
     "MultiSimilarityLoss",
     "MultiSimilarityMiner",
     "NCALoss",
+    "NHardMiner",
     "NPairsLoss",
     "NTXentLoss",
     "NormalizedSoftmaxLoss",
@@ -173,6 +176,7 @@ __all__ = [
     "SphereFaceLoss",
     "SubCenterArcFaceLoss",
     "SupervisedContrastiveLoss",
+    "SurrogatePrecisionLoss",
     "ThresholdConsistentMarginLoss",
     "TripletHardLoss",
     "TripletLoss",

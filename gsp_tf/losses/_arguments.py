@@ -50,6 +50,15 @@ def refuse_fixed(loss: Any, base: type, given: dict[str, Any]) -> None:
                 )
 
 
+def refuse_unknown(loss: Any, given: dict[str, Any]) -> None:
+    """Raise ValueError if a loss is given an argument that only other losses have."""
+    for name in ("miner", *covered(_COVERED)):
+        if name in given:
+            raise ValueError(
+                f"{type(loss).__name__} takes no {name}, received {name}={given[name]!r}."
+            )
+
+
 def refuse_inner(wrapper: Any, loss: Any, calls_it: bool = False) -> None:
     """Raise ValueError for a loss whose arguments would be lost within a wrapper."""
     name = type(wrapper).__name__

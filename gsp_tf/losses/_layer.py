@@ -7,7 +7,7 @@ from keras import ops
 
 from gsp_tf._config import constructor_config, deserialized
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._arguments import spell_out
+from gsp_tf.losses._arguments import refuse_unknown, spell_out
 from gsp_tf.losses._inputs import check_inputs, nan_unless
 
 _NOT_GIVEN = object()
@@ -49,6 +49,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         proxies_regularizer: keras.regularizers.Regularizer | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_unknown(self, kwargs)
         inner_dtype = inner.dtype_policy if isinstance(inner, LossLayer) else None
         kwargs.setdefault("dtype", inner_dtype or "float32")
         super().__init__(**kwargs)

@@ -52,7 +52,8 @@ class PairLoss(keras.losses.Loss, Reduced):
     Args:
         normalize: L2-normalise the embeddings first.
         miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all. It
-            sees the distances of the loss.
+            sees the distances of the loss, except for `AngularMiner` and `DistanceWeightedMiner`,
+            whose formulas hold for Euclidean ones.
         distance: what takes the place of the distances d of the formula, squares included:
             "euclidean", "squared_euclidean", "cosine" or "angular" (1 minus the cosine similarity),
             "dot_product" (1 minus it), "lp", or "signal_to_noise" (the variance of the difference

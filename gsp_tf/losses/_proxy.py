@@ -31,7 +31,32 @@ class ProxyLayer(LossLayer):
         return ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(proxies)))
 
 
-class ProxyLoss(ProxyLayer, Reduced):
+class SampleProxyLayer(ProxyLayer, Reduced):
+    """Base of the losses with proxies that have one term for each sample."""
+
+    fixed: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        spell_out(cls, SampleProxyLayer, without=covered(cls.fixed))
+        super().__init_subclass__(**kwargs)
+
+    def __init__(
+        self,
+        num_classes: int,
+        reduction: Reduction | None = None,
+        class_weights: Sequence[float] | None = None,
+        thresholds: Sequence[float | None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_classes, **kwargs)
+        self.set_reduction(reduction, class_weights, thresholds, num_classes)
+
+    def reduced_samples(self, labels: Tensor, losses: Tensor) -> Tensor:
+        """The losses `(B,)` of samples with labels `(B,)` as the reduction says."""
+        return self.reduced([(losses, ops.ones_like(losses))], labels)
+
+
+class ProxyLoss(SampleProxyLayer):
     """Base of the losses on cosine similarities between samples and learned class proxies.
 
     A subclass implements `sample_losses(labels, similarities, is_class=None) -> (B,)`, or
@@ -59,6 +84,9 @@ class ProxyLoss(ProxyLayer, Reduced):
     Attributes:
         fixed: as in `PairLoss`, "distance" or "reduction".
 
+    Raises:
+        ValueError: if an argument is none of these, or is fixed by the formula.
+
     Example:
         >>> class MeanOwnDistance(ProxyLoss):
         ...     def similarity_loss(self, labels, similarities, is_class=None):
@@ -70,8 +98,6 @@ class ProxyLoss(ProxyLayer, Reduced):
         >>> float(loss(np.array([1]), np.array([[0.6, 0.8]], "float32")))
         0.2
     """
-
-    fixed: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         if cls.sample_losses is ProxyLoss.sample_losses:
@@ -90,18 +116,12 @@ class ProxyLoss(ProxyLayer, Reduced):
         thresholds: Sequence[float | None] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, **kwargs)
         refuse_fixed(self, ProxyLoss, locals())
+        super().__init__(num_classes, reduction, class_weights, thresholds, **kwargs)
         check_distance(distance, p, power)
         self.distance = distance
         self.p = p
         self.power = power
-        self.set_reduction(reduction, class_weights, thresholds)
-        if self.class_weights is not None and len(self.class_weights) != num_classes:
-            raise ValueError(
-                f"class_weights needs one number for each of the {num_classes} classes, received "
-                f"{len(self.class_weights)}."
-            )
 
     def call(self, labels, embeddings):
         return self.proxies_loss(labels, embeddings, self.proxies)
@@ -135,10 +155,6 @@ class ProxyLoss(ProxyLayer, Reduced):
             is_class: boolean tensor `(C,)`, False for classes to leave out; `None` keeps all.
         """
         return self.reduced_samples(labels, self.sample_losses(labels, similarities, is_class))
-
-    def reduced_samples(self, labels: Tensor, losses: Tensor) -> Tensor:
-        """The losses `(B,)` of samples with labels `(B,)` as the reduction says."""
-        return self.reduced([(losses, ops.ones_like(losses))], labels)
 
     def sample_losses(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None

@@ -22,6 +22,7 @@ class Reduced:
         reduction: Reduction | None,
         class_weights: Sequence[float] | None,
         thresholds: Sequence[float | None] | None,
+        num_classes: int | None = None,
     ) -> None:
         """Check and keep the arguments of the constructor."""
         if reduction is not None and reduction not in self.reductions:
@@ -35,6 +36,12 @@ class Reduced:
             raise ValueError(
                 "class_weights must be one number for each class, and not negative; received "
                 f"{tuple(class_weights)}."
+            )
+        has_both = class_weights is not None and num_classes is not None
+        if has_both and len(class_weights) != num_classes:
+            raise ValueError(
+                f"class_weights needs one number for each of the {num_classes} classes, received "
+                f"{len(class_weights)}."
             )
         if thresholds is not None and (
             len(thresholds) != 2 or (None not in thresholds and not thresholds[0] < thresholds[1])

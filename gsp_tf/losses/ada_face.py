@@ -6,13 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
+from gsp_tf.losses._proxy import SampleProxyLayer, cross_entropies, own_class_mask
 
 _NEAR = 1e-3
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class AdaFaceLoss(ProxyLayer):
+class AdaFaceLoss(SampleProxyLayer):
     """Normalised softmax with a margin that depends on the norm of the embedding.
 
     Cross-entropy of `s cos θ_c`, with `s (cos(θ_y - m ẑ) - m ẑ - m)` for the own class: an angular
@@ -31,6 +31,8 @@ class AdaFaceLoss(ProxyLayer):
         scale: s > 0.
         momentum: share of the batch in μ and σ, in 0 to 1; the rest is the last value. 0.01 is the
             default of the authors' program.
+        kwargs: `reduction`, `class_weights`, `thresholds` and the others of `ProxyLoss`, without a
+            distance.
 
     Weights: `proxies (num_classes, D)`, one per class; not trained, the scalars `norm_mean` and
     `norm_deviation`, μ and σ, which start at 20 and 100.
@@ -85,7 +87,7 @@ class AdaFaceLoss(ProxyLayer):
         angles = ops.arccos(cosines) - ops.where(own, quality, 0.0)
         moved = ops.cos(ops.clip(angles, _NEAR, math.pi - _NEAR))
         logits = self.scale * ops.where(own, moved - self.margin - quality, moved)
-        return ops.mean(cross_entropies(labels, logits))
+        return self.reduced_samples(labels, cross_entropies(labels, logits))
 
     def _quality(self, embeddings, training):
         def running(weight, of_batch):

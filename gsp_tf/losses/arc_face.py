@@ -24,6 +24,12 @@ class ArcFaceLoss(SoftmaxProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
+        kwargs: arguments of `ProxyLoss`, such as `reduction` and `proxies_regularizer`.
+
+    Weight: `proxies (num_classes, D)`, one per class.
+
+    Raises:
+        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np

@@ -27,7 +27,7 @@ class BatchEasyHardMiner(Miner):
     Equally near samples share the weight of one.
 
     Args:
-        positive: "hard", "semi_hard", "easy", or "all", which keeps every positive.
+        positive: "hard", "semi_hard", "easy", or "all", which keeps every positive of its range.
         negative: the same for negatives.
         positive_range: smallest and largest distance of a positive; `None` allows any.
         negative_range: smallest and largest distance of a negative; `None` allows any.
@@ -85,9 +85,9 @@ class BatchEasyHardMiner(Miner):
                 beyond = ops.logical_and(far, distances > _distance_of(distances, positives))
             negatives = _chosen(distances, beyond, self.negative == "easy")
         if self.positive == "all":
-            positives = pairs.positives
+            positives = ops.where(near, pairs.positives, 0.0)
         if self.negative == "all":
-            negatives = pairs.negatives
+            negatives = ops.where(far, pairs.negatives, 0.0)
         if "all" in (self.positive, self.negative):
             return positives, negatives
         complete = ops.logical_and(

@@ -20,6 +20,12 @@ class CosFaceLoss(SoftmaxProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a cosine.
         scale: s > 0.
+        kwargs: arguments of `ProxyLoss`, such as `reduction` and `proxies_regularizer`.
+
+    Weight: `proxies (num_classes, D)`, one per class.
+
+    Raises:
+        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np

@@ -32,6 +32,9 @@ class HybridLoss(LossLayer):
 
     Weight: `proxies (num_classes, D)`, one per class.
 
+    Raises:
+        ValueError: if an argument is out of range.
+
     Example:
         >>> import numpy as np
         >>> loss = HybridLoss(num_classes=2)

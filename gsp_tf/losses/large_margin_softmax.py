@@ -6,12 +6,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
+from gsp_tf.losses._proxy import SampleProxyLayer, cross_entropies, own_class_mask
 from gsp_tf.ops import safe_sqrt
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class LargeMarginSoftmaxLoss(ProxyLayer):
+class LargeMarginSoftmaxLoss(SampleProxyLayer):
     """Softmax in which the angle to the own class counts m times (L-Softmax).
 
     Cross-entropy of the logits `s ||w_c|| ||x|| cos θ_c`, with `ψ(θ) = (-1)^k cos(m θ) - 2k`, `k =
@@ -22,6 +22,8 @@ class LargeMarginSoftmaxLoss(ProxyLayer):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a whole number of at least 1.
         scale: s > 0.
+        kwargs: `reduction`, `class_weights`, `thresholds` and the others of `ProxyLoss`, without a
+            distance.
 
     Weight: `proxies (num_classes, D)`, the w, one per class.
 
@@ -58,7 +60,7 @@ class LargeMarginSoftmaxLoss(ProxyLayer):
         logits = self.scale * ops.where(own, self._psi(cosines), cosines) * _norms(embeddings)
         if self.uses_proxy_norms:
             logits = logits * ops.transpose(_norms(proxies))
-        return ops.mean(cross_entropies(labels, logits))
+        return self.reduced_samples(labels, cross_entropies(labels, logits))
 
     def _psi(self, cosines):
         previous, current = ops.ones_like(cosines), cosines  # cos(0 θ) and cos(θ)

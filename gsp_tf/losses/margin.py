@@ -52,18 +52,18 @@ class MarginLoss(PairLoss):
         self.default_reduction = "mean" if mean_over_pairs else "nonzero_mean"
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
-        kinds = self.costs(pairs, self.beta)
-        if self.reduction is None:
-            yield tuple(ops.concatenate(x, axis=1) for x in zip(*kinds, strict=True))
-        else:
-            yield from kinds
+        yield from self.costs(pairs, self.beta)
 
     def costs(self, pairs: Pairs, beta: float | Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Costs and weights `(A, R)` of the positive pairs, and of the negative pairs.
+        """Costs of each kind that is reduced by itself, and their weights, as in `terms`.
 
         `beta` is a number, or one per anchor `(A, 1)`.
         """
-        both = (pairs.positives, pairs.negatives) if self.mean_over_pairs else pairs.triplet_counts
         attraction = ops.relu(self.margin + pairs.distances - beta)
         repulsion = ops.relu(self.margin + beta - pairs.distances)
-        return list(zip((attraction, repulsion), both, strict=True))
+        if self.mean_over_pairs:
+            return [(pairs.mixed(attraction, repulsion), pairs.positives + pairs.negatives)]
+        kinds = list(zip((attraction, repulsion), pairs.triplet_counts, strict=True))
+        if self.reduction is None:
+            return [tuple(ops.concatenate(x, axis=1) for x in zip(*kinds, strict=True))]
+        return kinds

@@ -1,5 +1,7 @@
 """Miners: which pairs a loss counts, and how often."""
 
+from collections.abc import Sequence
+
 import keras
 from keras import ops
 
@@ -14,10 +16,10 @@ class DistanceWeightedMiner(Miner):
 
     A negative of an anchor is drawn with probability proportional to `1 / q(max(d, cutoff))`. Here
     `q(d) ∝ d^(D-2) (1 - d²/4)^((D-3)/2)` is the density of the distance d between points spread
-    evenly on the unit sphere of D dimensions. Negatives beyond `nonzero_loss_cutoff` are drawn only
-    if the anchor has no others; then all are equally likely. The weight of a negative is the number
-    of times it was drawn. All positives stay. "Sampling Matters in Deep Embedding Learning" (ICCV
-    2017), section 4.
+    evenly on the unit sphere of D dimensions, so d is Euclidean whatever distance the loss has.
+    Negatives beyond `nonzero_loss_cutoff` are drawn only if the anchor has no others; then all are
+    equally likely. The weight of a negative is the number of times it was drawn. All positives
+    stay. "Sampling Matters in Deep Embedding Learning" (ICCV 2017), section 4.
 
     Args:
         cutoff: smaller distances are replaced by this one.
@@ -94,9 +96,11 @@ class DistanceWeightedMiner(Miner):
 class HardNegativeMiner(Miner):
     """Keeps, for each anchor, as many of its nearest negatives as it has positives.
 
-    At least one negative is kept, and equally near ones are kept together. All positives stay. The
-    authors' program keeps for every anchor as many as the anchor with the most positives has. The
-    loss is the same if all classes in a batch have equally many images, and differs otherwise.
+    At least one negative is kept, and equally near ones are kept together. All positives stay.
+    "Novel Optimization Models to Generalize Deep Metric Learning" (Gürbüz, thesis, METU 2022),
+    chapter 3. The author's program keeps for every anchor as many as the anchor with the most
+    positives has. The loss is the same if all classes in a batch have equally many images, and
+    differs otherwise.
 
     Args:
         common_count: keep as many negatives per anchor as the anchor with the most positives has.
@@ -161,6 +165,63 @@ class MultiSimilarityMiner(Miner):
             ops.where(hard_positive, pairs.positives, 0.0),
             ops.where(hard_negative, pairs.negatives, 0.0),
         )
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class NHardMiner(Miner):
+    """Keeps, for each anchor, its farthest positives and its nearest negatives, by their ranks.
+
+    Ranks count from 1, the hardest. A range of ranks that begins later leaves out the very hardest
+    pairs, which wrong labels make. With a loss over triplets this is `NHardTripletsMiner` of
+    OpenMetricLearning. Anchors that keep no positive or no negative keep none. Samples that are
+    equally far share the weights of their ranks.
+
+    Args:
+        positive_ranks: n for the n farthest positives, or the first and last of their ranks.
+        negative_ranks: the same for the nearest negatives.
+
+    Raises:
+        ValueError: if these are not a number of at least 1, or two that do not decrease.
+
+    Example:
+        >>> import numpy as np
+        >>> from gsp_tf.losses import Pairs
+        >>> x, labels = np.array([[0.0], [1.0], [2.0], [5.0]]), np.array([0, 0, 1, 2])
+        >>> pairs = Pairs(x, x, labels, labels, exclude_self=True)
+        >>> NHardMiner(1, (2, 2))(pairs)[1].numpy()[0].tolist()
+        [0.0, 0.0, 0.0, 1.0]
+    """
+
+    def __init__(
+        self, positive_ranks: int | Sequence[int] = 1, negative_ranks: int | Sequence[int] = 1
+    ) -> None:
+        ranges = {"positive_ranks": positive_ranks, "negative_ranks": negative_ranks}
+        for name, ranks in ranges.items():
+            first, *last = (1, ranks) if isinstance(ranks, int) else ranks
+            if len(last) != 1 or not 1 <= first <= last[0]:
+                raise ValueError(
+                    f"{name} must be a number of at least 1, or a first and a last rank, received "
+                    f"{ranks!r}."
+                )
+            setattr(self, name, ranks if isinstance(ranks, int) else (first, *last))
+
+    def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        positives = _ranked(-pairs.distances, pairs.positives, self.positive_ranks)
+        negatives = _ranked(pairs.distances, pairs.negatives, self.negative_ranks)
+        complete = ops.logical_and(
+            *(ops.any(weights > 0, axis=1, keepdims=True) for weights in (positives, negatives))
+        )
+        return ops.where(complete, positives, 0.0), ops.where(complete, negatives, 0.0)
+
+
+def _ranked(values, weights, ranks):
+    """Weights `(A, R)` of the pairs whose values have these ranks in their rows, smallest first."""
+    first, last = (1, ranks) if isinstance(ranks, int) else ranks
+    counted = ops.cast(weights > 0, weights.dtype)
+    before = weight_below(values, counted, values)
+    until = ops.sum(counted, axis=1, keepdims=True) - weight_below(-values, counted, -values)
+    kept = ops.minimum(until, last) - ops.maximum(before, first - 1)
+    return counted * ops.relu(kept) / ops.maximum(until - before, 1.0)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

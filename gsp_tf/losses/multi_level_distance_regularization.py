@@ -34,6 +34,9 @@ class MultiLevelDistanceRegularization(PairWrapper):
     Call: `loss(labels, embeddings, training=True)`. Only training updates the running mean and
     deviation.
 
+    Raises:
+        ValueError: if the loss is no pair loss, the weight is negative, or there is no level.
+
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss

@@ -20,6 +20,7 @@ class P2SGradLoss(ProxyLoss):
 
     Args:
         num_classes: C, number of classes; labels are 0 to num_classes - 1.
+        kwargs: arguments of `ProxyLoss`, such as `reduction` and `proxies_regularizer`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 

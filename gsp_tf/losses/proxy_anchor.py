@@ -22,6 +22,12 @@ class ProxyAnchorLoss(ProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: δ, a similarity.
         alpha: α > 0, scale of the similarities.
+        kwargs: arguments of `ProxyLoss`, such as `distance` and `proxies_regularizer`.
+
+    Weight: `proxies (num_classes, D)`, one per class.
+
+    Raises:
+        ValueError: if α is not positive.
 
     Example:
         >>> import numpy as np

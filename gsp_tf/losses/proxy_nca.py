@@ -20,6 +20,12 @@ class ProxyNCALoss(SoftmaxProxyLoss):
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
+        kwargs: arguments of `ProxyLoss`, such as `distance` and `reduction`.
+
+    Weight: `proxies (num_classes, D)`, one per class.
+
+    Raises:
+        ValueError: if the temperature is not positive.
 
     Example:
         >>> import numpy as np

@@ -26,6 +26,9 @@ class ProxyPairsLoss(ProxyLayer, PairWrapper):
 
     Weight: `proxies (num_classes * k, D)`, class by class.
 
+    Raises:
+        ValueError: if the loss is no pair loss, or if an argument is out of range.
+
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss

@@ -34,6 +34,9 @@ class ProxySynthesis(ProxyWrapper):
 
     Call: `loss(labels, embeddings, training=True)`.
 
+    Raises:
+        ValueError: if the loss is no proxy loss, or if an argument is out of range.
+
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import ProxyNCALoss

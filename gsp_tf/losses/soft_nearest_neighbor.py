@@ -24,11 +24,11 @@ class SoftNearestNeighborLoss(PairLoss):
 
     Args:
         temperature: T > 0, in units of the distance.
-        distance: "euclidean", "squared_euclidean", or "angular", 1 minus the cosine similarity.
+        distance: one of `PairLoss`; `None` is "squared_euclidean".
         kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
-        ValueError: if the temperature is not positive, or the distance is none of these.
+        ValueError: if the temperature is not positive, or `PairLoss` has no such distance.
 
     Example:
         >>> import numpy as np
@@ -42,7 +42,7 @@ class SoftNearestNeighborLoss(PairLoss):
     def __init__(
         self,
         temperature: float = 1.0,
-        distance: Distance = "squared_euclidean",
+        distance: Distance | None = "squared_euclidean",
         **kwargs: Any,
     ) -> None:
         super().__init__(distance=distance, **kwargs)
@@ -51,7 +51,7 @@ class SoftNearestNeighborLoss(PairLoss):
         self.temperature = temperature
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
-        yield neighbor_terms(-pairs.distances / self.temperature, pairs)
+        yield neighbor_terms(-pairs.squared_distances / self.temperature, pairs)
 
 
 def neighbor_terms(logits: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:

@@ -28,8 +28,12 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         gamma: γ > 0, temperature among the centres of a class.
         tau: τ >= 0, weight of the distances between the centres of a class.
         margin: δ, a similarity.
+        kwargs: arguments of `ProxyLoss`, such as `distance` and `reduction`.
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
+
+    Raises:
+        ValueError: if an argument is out of range.
 
     Example:
         >>> import numpy as np

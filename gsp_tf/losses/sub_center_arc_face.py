@@ -23,6 +23,7 @@ class SubCenterArcFaceLoss(ArcFaceLoss):
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
         centers_per_class: k, number of centres per class.
+        kwargs: arguments of `ProxyLoss`, such as `reduction` and `proxies_regularizer`.
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
 

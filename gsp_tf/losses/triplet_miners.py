@@ -63,7 +63,8 @@ class TripletMarginMiner(TripletMiner):
     """Keeps the triplets that violate a margin, or do not.
 
     With `v = d_an - d_ap`: "all" triplets that violate the margin m have `v <= m`. The "hard" ones
-    of them have `v <= 0`, the "semi_hard" ones `v > 0`. The "easy" triplets have `v > m`.
+    of them have `v <= 0`, the "semi_hard" ones `v > 0`. The "easy" triplets have `v > m`. "FaceNet"
+    (Schroff, Kalenichenko, Philbin, CVPR 2015), section 3.2, names them.
 
     Args:
         margin: m, a distance.

@@ -24,6 +24,9 @@ class VirtualClass(ProxyWrapper):
 
     Call: `loss(labels, embeddings, training=True)`.
 
+    Raises:
+        ValueError: if the loss is no proxy loss.
+
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import NormalizedSoftmaxLoss

@@ -2,7 +2,14 @@
 
 from gsp_tf.recipe._augmentation import augmentation_layers
 from gsp_tf.recipe._backbone import BackboneRecipe, LoRARecipe
-from gsp_tf.recipe._classes import BRANCHES, VIEWS, has_branches, num_groups, parameters
+from gsp_tf.recipe._classes import (
+    BRANCHES,
+    REGULARIZERS,
+    VIEWS,
+    has_branches,
+    num_groups,
+    parameters,
+)
 from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe
 from gsp_tf.recipe._data import DataRecipe
 from gsp_tf.recipe._files import (
@@ -32,6 +39,7 @@ from gsp_tf.recipe._values import VALUES, load_values
 
 __all__ = [
     "BRANCHES",
+    "REGULARIZERS",
     "VALUES",
     "VIEWS",
     "BackboneRecipe",

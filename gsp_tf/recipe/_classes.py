@@ -19,11 +19,14 @@ BRANCHES = ("first", "second")
 """Names of the two branches of a head, as in `loss_weights`."""
 VIEWS = "views"
 """Name of the loss of views in `loss_weights`."""
+REGULARIZERS = ("embedding_regularizer", "proxies_regularizer")
+"""Arguments of a loss that are a class with a name and arguments."""
 _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
     "loss": {"num_classes", "relation_threshold"},
     "miner": set(),
+    "regularizer": set(),
     "loss_wrapper": {"num_groups", "num_labels"},
     "view_loss": {"num_classes", "relation_threshold"},
     "callbacks": {"append", "log_dir", "restore_best_weights"},
@@ -129,6 +132,15 @@ def _complete_plain(section, chosen, place=None):
     """A class with every argument; messages name a field of `place`, by default the section."""
     place = place or section
     parser, hints, defaults = _arguments(section, chosen.name, place)
+    rest = dict(chosen.arguments)
+    takes = [key for key in REGULARIZERS if key in parameters(section, chosen)]
+    given = {key: rest.pop(key) for key in takes if key in rest}
+    regularizers = {
+        key: _complete_regularizer(value, f"{place}.{key}")
+        for key, value in given.items()
+        if value is not None
+    }
+    chosen = ClassRecipe(chosen.name, rest)
     for argument, value in chosen.arguments.items():
         field = f"{place}.{argument}"
         if argument not in hints:
@@ -153,7 +165,19 @@ def _complete_plain(section, chosen, place=None):
     except ArgumentError as error:
         raise ValueError(readable(str(error), parser)) from error
     values = {name: values.get(f"{place}.{name}", defaults.get(name)) for name in hints}
-    return ClassRecipe(chosen.name, values)
+    return ClassRecipe(chosen.name, values | regularizers)
+
+
+def _complete_regularizer(given, field):
+    """The name and every argument of a regulariser."""
+    if not (isinstance(given, Mapping) and isinstance(given.get("name"), str)):
+        raise ValueError(
+            f"{field} must be a regulariser, such as {{name: lp, weight: 0.01}}, received "
+            f"{given!r:.80}."
+        )
+    arguments = {name: value for name, value in given.items() if name != "name"}
+    complete = _complete_plain("regularizer", ClassRecipe(given["name"], arguments), field)
+    return {"name": complete.name, **complete.arguments}
 
 
 @cache

@@ -6,6 +6,7 @@ import pytest
 from gsp_tf import losses
 from gsp_tf._names import NAMES, named
 from gsp_tf.experiment._losses import build_loss
+from gsp_tf.losses import ArcFaceLoss, LpRegularizer, RegularFaceRegularizer
 from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, load_recipe, recipe_text, resolved
 
 TWO_VIEWS = DataRecipe(images_per_class=2)
@@ -87,6 +88,51 @@ def test_a_recipe_sums_losses(tmp_path):
             resolved(
                 Recipe(loss=ClassRecipe("weighted_sum", {} if terms is None else {"terms": terms}))
             )
+
+
+@pytest.mark.parametrize("place", ["loss", "term", "wrapper"])
+def test_a_recipe_regularizes_proxies_and_embeddings(place, tmp_path):
+    given = (
+        "proxies_regularizer: {name: regular_face, weight: 0.5}, "
+        "embedding_regularizer: {name: lp, p: 1}"
+    )
+    text = {
+        "loss": f"loss: {{name: arc_face, scale: 8, {given}}}",
+        "term": f"loss: {{name: weighted_sum, terms: [{{name: arc_face, scale: 8, {given}}}]}}",
+        "wrapper": "loss: {name: arc_face, scale: 8}\n"
+        f"loss_wrapper: {{name: partial_fc, sample_rate: 1.0, {given}}}",
+    }[place]
+    (tmp_path / "recipe.yaml").write_text(text)
+    recipe = load_recipe(tmp_path / "recipe.yaml")
+    (tmp_path / "complete.yaml").write_text(recipe_text(recipe))
+    assert load_recipe(tmp_path / "complete.yaml") == recipe
+    loss, plain = build_loss(recipe, 4), ArcFaceLoss(4, scale=8.0)
+    labels, embeddings = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))
+    value = float(loss(labels, embeddings))
+    plain.build((None,), (None, 5))
+    plain.proxies.assign(next(w for w in loss.weights if "proxies" in w.name))
+    proxies, x = plain.proxies.numpy(), embeddings.astype("float32")
+    terms = plain(labels, x), RegularFaceRegularizer(0.5)(proxies), LpRegularizer(p=1.0)(x)
+    assert value == pytest.approx(sum(map(float, terms)), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("lp", "loss.proxies_regularizer must be a regulariser, such as .* received 'lp'"),
+        ({"weight": 1.0}, "must be a regulariser, such as .* received {'weight': 1.0}"),
+        ({"name": "l2"}, "regularizer.name must be one of .*, received l2"),
+        ({"name": "lp", "weights": 1}, "loss.proxies_regularizer.weights is not an argument of lp"),
+        ({"name": "lp", "weight": "much"}, "loss.proxies_regularizer.weight.* much"),
+    ],
+)
+def test_wrong_regularizers_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        resolved(Recipe(loss=ClassRecipe("arc_face", {"proxies_regularizer": given})))
+    assert resolved(Recipe(loss=ClassRecipe("arc_face", {"proxies_regularizer": None})))
+    chosen = ClassRecipe("triplet", {"proxies_regularizer": {"name": "lp"}})
+    with pytest.raises(ValueError, match="proxies_regularizer is not an argument of triplet"):
+        resolved(Recipe(loss=chosen))
 
 
 @pytest.mark.parametrize("miner", NAMES["miner"])

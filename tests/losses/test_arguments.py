@@ -3,28 +3,40 @@ from functools import partial
 import pytest
 
 from gsp_tf.losses import (
+    AdaFaceLoss,
     AngularLoss,
+    AntiCollapseLoss,
     ArcFaceLoss,
     ClassMarginLoss,
     ContrastiveLoss,
     CosFaceLoss,
     CrossBatchMemory,
     DistanceWeightedMiner,
+    DynamicSoftMarginLoss,
     FastAPLoss,
     GroupDiversityLoss,
     GroupedLoss,
     HybridLoss,
+    LabelSmoothing,
+    LargeMarginSoftmaxLoss,
     LpRegularizer,
+    ManifoldLoss,
+    MatryoshkaLoss,
     MultiLevelDistanceRegularization,
     MultiSimilarityLoss,
+    NHardMiner,
     NormalizedSoftmaxLoss,
+    PartialFC,
+    PotentialFieldLoss,
     ProxyAnchorLoss,
     ProxyNCALoss,
     ProxyPairsLoss,
     ProxySynthesis,
     SoftTripleLoss,
     SparseCentersRegularizer,
+    SphereFaceLoss,
     SupervisedContrastiveLoss,
+    SurrogatePrecisionLoss,
     TripletHardLoss,
     TripletSemiHardLoss,
     VirtualClass,
@@ -36,6 +48,31 @@ PAIR_LOSS, PROXY_LOSS = ContrastiveLoss(), ProxyNCALoss(2)
 NO_NUMBER = ContrastiveLoss(reduction="none")
 REGULARIZED = ProxyNCALoss(2, embedding_regularizer=LpRegularizer())
 EUCLIDEAN = ProxyNCALoss(2, distance="euclidean")
+
+NO_SIMILARITIES_ALONE = [
+    AdaFaceLoss(2),
+    LargeMarginSoftmaxLoss(2),
+    ManifoldLoss(2),
+    PotentialFieldLoss(2),
+    SphereFaceLoss(2),
+]
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        AntiCollapseLoss,
+        LabelSmoothing,
+        partial(MatryoshkaLoss, dims=[2]),
+        PartialFC,
+        ProxySynthesis,
+        VirtualClass,
+    ],
+)
+@pytest.mark.parametrize("loss", NO_SIMILARITIES_ALONE, ids=lambda loss: type(loss).__name__)
+def test_wrappers_refuse_losses_that_are_no_function_of_similarities(wrapper, loss):
+    with pytest.raises(ValueError, match=f"takes a .* received .*{type(loss).__name__}"):
+        wrapper(loss)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +114,16 @@ EUCLIDEAN = ProxyNCALoss(2, distance="euclidean")
         (partial(GroupedLoss, NO_NUMBER, 3), "takes a loss that gives one number"),
         (partial(VirtualClass, REGULARIZED), "Give embedding_regularizer to VirtualClass, and not"),
         (partial(VirtualClass, EUCLIDEAN), "mixes unit vectors, and takes a proxy loss of cosine"),
+        (partial(AdaFaceLoss, 3, class_weights=[1]), "of the 3 classes, received 1"),
+        (partial(AdaFaceLoss, 3, distance="lp"), "AdaFaceLoss takes no distance, received dis"),
+        (partial(ClassMarginLoss, 3, class_weights=[1]), "of the 3 classes, received 1"),
+        (partial(ClassMarginLoss, 3, nu=0.1, reduction="none"), "takes nu=0, received nu=0.1"),
+        (partial(DynamicSoftMarginLoss, reduction="sum"), "takes no reduction, .*'sum'"),
+        (partial(CrossBatchMemory, PAIR_LOSS, 9, miner="hard"), "takes no miner, .*'hard'"),
+        (partial(SurrogatePrecisionLoss, 0), "k must be at least 1, received 0"),
+        (partial(SurrogatePrecisionLoss, 4, 0.0), "must be positive, received 0.0 and 1.0"),
+        (partial(NHardMiner, 0), "positive_ranks must be a number of at least 1, .* received 0"),
+        (partial(NHardMiner, 1, (3, 2)), r"negative_ranks must be .* received \(3, 2\)"),
         (partial(LpRegularizer, -1.0), "weight must not be negative, received -1.0"),
         (
             partial(LpRegularizer, p=0.5),

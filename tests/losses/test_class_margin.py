@@ -84,6 +84,37 @@ def test_starts_as_the_margin_loss(miner):
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("mean_over_pairs", [False, True])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"reduction": "mean"},
+        {"reduction": "none"},
+        {"reduction": "mean_per_anchor", "class_weights": (1.0, 3.0, 0.5)},
+        {"thresholds": (0.1, 0.6), "distance": "cosine"},
+        {"distance": "lp", "p": 1.0, "normalize": False},
+    ],
+)
+def test_takes_the_arguments_of_the_margin_loss(arguments, mean_over_pairs):
+    labels, embeddings = batch()
+    arguments = arguments | {"mean_over_pairs": mean_over_pairs}
+    loss = ClassMarginLoss(3, 0.4, 0.875, dtype="float64", **arguments)
+    loss = ClassMarginLoss.from_config(loss.get_config())
+    expected = np.asarray(MarginLoss(0.4, 0.875, **arguments)(labels, embeddings))
+    np.testing.assert_allclose(np.asarray(loss(labels, embeddings)), expected, rtol=1e-9)
+    assert expected.any()
+
+
+def test_boundaries_are_reduced_as_the_hinges_are():
+    labels, embeddings = batch()
+    values = [
+        float(ClassMarginLoss(3, nu=nu, reduction="sum", dtype="float64")(labels, embeddings))
+        for nu in (0.0, 0.3)
+    ]
+    num_triplets = 9 * 2 * 6
+    assert values[1] - values[0] == pytest.approx(0.3 * 1.2 * num_triplets, rel=1e-6)
+
+
 def test_equals_pytorch_metric_learning(oracle):
     case = oracle("losses_pml")
     labels, name = case["labels"], "margin_0.2_beta1.2"

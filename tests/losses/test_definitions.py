@@ -106,6 +106,18 @@ def multi_similarity(case):
     return total / len(case.s)
 
 
+def surrogate_precision(case):
+    terms = []
+    for d, p, n in zip(case.d, case.positives, case.negatives, strict=True):
+        found = 0.0
+        for j in np.flatnonzero(p):
+            shares = (p + n) / (1 + np.exp((d - d[j]) / 0.2))
+            found += p[j] / (1 + np.exp((np.sum(np.delete(shares, j)) - 2.5) / 0.5))
+        if p.any():
+            terms.append((1 - found / min(3, p.sum()), 1))
+    return mean(terms)
+
+
 def margin(case):
     terms = []
     for a, p, n, w in triplets(case):
@@ -223,7 +235,8 @@ DEFINITIONS = {
     for f in (
         angular, binomial_deviance, binomial_deviance_over_pairs, circle, contrastive,
         contrastive_over_pairs, cosine_contrastive, fast_ap, lifted_structure, margin,
-        margin_over_pairs, multi_similarity, n_pairs, supervised_contrastive, triplet,
+        margin_over_pairs, multi_similarity, n_pairs, supervised_contrastive,
+        surrogate_precision, triplet,
         triplet_hard, triplet_hard_soft, triplet_semi_hard,
     )
 }  # fmt: skip

@@ -16,6 +16,7 @@ MINERS = {
     "hard": losses.HardNegativeMiner,
     "hdc": lambda: losses.HDCMiner(0.3),
     "multi_similarity": lambda: losses.MultiSimilarityMiner(0.2),
+    "n_hard": lambda: losses.NHardMiner(2, (2, 4)),
     "pair_margin": lambda: losses.PairMarginMiner(0.9, 1.1),
     "semi_hard": losses.SemiHardNegativeMiner,
     "triplet_margin": losses.TripletMarginMiner,
@@ -82,6 +83,32 @@ def test_hard_negatives_are_the_nearest_as_many_as_positives(rows, columns, clas
     np.testing.assert_array_equal(positives, pairs.positives)
 
 
+@settings(max_examples=examples(10))
+@given(
+    rows=st.integers(2, 12),
+    ranks=st.sampled_from([(1, 1), (3, 2), ((2, 3), (1, 4)), ((1, 2), (2, 9))]),
+    seed=st.integers(0, 1000),
+)
+def test_hard_pairs_are_those_of_the_ranks(rows, ranks, seed):
+    pairs = batch(rows, 3, 3, seed)
+    distances, expected = np.asarray(pairs.distances), np.zeros((2, rows, rows))
+    slices = [slice(0, r) if isinstance(r, int) else slice(r[0] - 1, r[1]) for r in ranks]
+    for i, (own, others) in enumerate(positives_and_negatives(pairs)):
+        far = sorted(own, key=lambda j, i=i: -distances[i, j])[slices[0]]
+        near = sorted(others, key=lambda j, i=i: distances[i, j])[slices[1]]
+        if far and near:
+            expected[0, i, far] = expected[1, i, near] = 1
+    np.testing.assert_array_equal(mined(losses.NHardMiner(*ranks), pairs), expected)
+
+
+def test_equally_hard_pairs_share_the_weights_of_their_ranks():
+    x, labels = np.array([[0.0], [1], [-2], [2], [3]]), np.array([0, 0, 1, 2, 3])
+    _, negatives = mined(losses.NHardMiner(1, (2, 3)), pairs_of(x, labels))
+    np.testing.assert_array_equal(negatives[0], [0, 0, 0.5, 0.5, 1])
+    both = mined(losses.NHardMiner(), batch(9, 3, 3, 0))
+    np.testing.assert_array_equal(both, mined(losses.BatchHardMiner(), batch(9, 3, 3, 0)))
+
+
 def test_equally_hard_negatives_are_kept_together():
     x, labels = np.array([[0.0], [1], [-2], [2], [3]]), np.array([0, 0, 1, 2, 3])
     _, negatives = mined(losses.HardNegativeMiner(), pairs_of(x, labels))
@@ -120,6 +147,29 @@ def test_multi_similarity_equals_equations_11_and_12(rows, columns, classes, see
                 expected[1][i, n] = similarities[n] > similarities[own].min() - 0.2
     np.testing.assert_array_equal(positives, expected[0])
     np.testing.assert_array_equal(negatives, expected[1])
+
+
+@pytest.mark.parametrize("kind", ["positive", "negative"])
+@pytest.mark.parametrize("limits", [(0.0, 0.5), (0.4, 1.2), (1.5, 9.0)])
+def test_all_pairs_of_a_kind_are_those_of_its_range(kind, limits):
+    pairs = batch(12, 3, 3, 0)
+    strategies = {"positive": "hard", "negative": "hard"} | {kind: "all"}
+    miner = losses.BatchEasyHardMiner(**strategies, **{f"{kind}_range": limits})
+    index = ("positive", "negative").index(kind)
+    weights = mined(miner, pairs)[index]
+    distances, every = np.asarray(pairs.distances), np.asarray((pairs.positives, pairs.negatives))
+    inside = (distances >= limits[0]) & (distances <= limits[1])
+    np.testing.assert_array_equal(weights, every[index] * inside)
+    assert 0 < inside.sum() < inside.size
+
+
+@pytest.mark.parametrize("distance", ["cosine", "lp"])
+def test_distance_weighted_draws_by_euclidean_distances(distance):
+    pairs = batch(12, 3, 3, 0)
+    miner = losses.DistanceWeightedMiner()
+    np.testing.assert_array_equal(
+        miner.probabilities(pairs.measured(distance)), miner.probabilities(pairs)
+    )
 
 
 def sampling_probabilities(distances, dim, cutoff, nonzero_loss_cutoff):

@@ -36,6 +36,20 @@ def test_recall_at_k(oracle, key, arguments):
     assert losses.RecallAtKLoss(**arguments)(IN_ORDER, case["embeddings"]) < value - 0.05
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_surrogate_precision_is_that_of_open_metric_learning(k):
+    """Its formula: the anchor is a positive of its own, and k is raised by 1."""
+    embeddings = np.random.default_rng(0).normal(size=(12, 5))
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    distances = np.linalg.norm(embeddings[:, None] - embeddings, axis=2)
+    ranks = np.sum(1 / (1 + np.exp((distances[:, None] - distances[..., None]) / 0.1)), axis=2)
+    same_class = IN_ORDER[:, None] == IN_ORDER
+    found = np.sum(same_class / (1 + np.exp((ranks - k - 1) / 0.7)), axis=1)
+    expected = 1 - np.mean(found / np.minimum(same_class.sum(axis=1), k + 1))
+    loss = losses.SurrogatePrecisionLoss(k, 0.1, 0.7, counts_query=True)
+    assert float(loss(IN_ORDER, embeddings)) == pytest.approx(expected, rel=1e-6)
+
+
 def test_ada_face(oracle):
     case = oracle("losses_programs")
     loss = losses.AdaFaceLoss(6, scale=16.0, momentum=0.9, dtype="float64")
@@ -163,3 +177,16 @@ def test_sim_siam_is_that_of_tensorflow_similarity(oracle):
     value = float(loss.views(*views))
     first, second = (np.asarray(loss.predictor(view, training=True)) for view in views)
     assert value == pytest.approx(half(views[1], first) + half(views[0], second), rel=1e-6)
+
+
+def test_sim_siam_has_the_gradient_of_tensorflow_similarity(oracle):
+    class WithoutPredictor(losses.SimSiamLoss):
+        def build(self, *shapes):
+            self.predictor = keras.layers.Identity(dtype="float64")
+
+    case = oracle("losses_similarity")
+    loss, views = WithoutPredictor(dtype="float64"), (case["embeddings"], case["other"])
+    # There one view is the prediction and both have a gradient; here each is one in turn.
+    value, gradients = differentiated(loss.views, *(view.astype("float64") for view in views))
+    same(float(value) / 2, case["sim_siam/value"], 1e-5)
+    same(np.concatenate(gradients), case["sim_siam/gradient"], 1e-4)

@@ -186,6 +186,14 @@ def test_half_precision(name, dtype, largest):
     assert np.abs(gradient - exact_gradient).max() < 0.02 * np.abs(exact_gradient).max()
 
 
+def test_soft_neighbors_have_squared_distances_unless_told():
+    values = [
+        float(losses.SoftNearestNeighborLoss(distance=distance)(PAIRS, RANDOM))
+        for distance in (None, "squared_euclidean", "euclidean")
+    ]
+    assert values[0] == values[1] != values[2]
+
+
 @pytest.mark.parametrize("make", OVER_PAIRS.values())
 def test_a_mean_over_pairs_is_kept_and_is_zero_without_pairs(make):
     loss = make()
@@ -193,3 +201,18 @@ def test_a_mean_over_pairs_is_kept_and_is_zero_without_pairs(make):
     assert twin.get_config() == loss.get_config() and twin.mean_over_pairs
     assert float(loss(np.array([0]), RANDOM[:1])) == 0.0
     assert float(twin(PAIRS, RANDOM)) == float(loss(PAIRS, RANDOM)) > 0.0
+
+
+@pytest.mark.parametrize("make", OVER_PAIRS.values())
+def test_a_reduction_is_of_all_pairs_together_with_a_mean_over_pairs(make):
+    costs = np.asarray(make(reduction="none")(PAIRS, RANDOM))
+    size = len(PAIRS)
+    assert costs.shape == (size, size)
+    for reduction, expected in (
+        ("mean", costs.sum() / (size * (size - 1))),
+        ("nonzero_mean", costs.sum() / np.count_nonzero(costs)),
+        ("sum", costs.sum()),
+    ):
+        value = float(make(reduction=reduction)(PAIRS, RANDOM))
+        assert value == pytest.approx(expected, rel=1e-5)
+    assert float(make(reduction="mean")(PAIRS, RANDOM)) == float(make()(PAIRS, RANDOM))

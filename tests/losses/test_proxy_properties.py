@@ -37,6 +37,28 @@ def test_length_of_the_vectors_does_not_matter(name):
         np.testing.assert_allclose(length * moved, gradient, rtol=1e-7, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["arc_face", *LENGTHS_COUNT])
+def test_reductions_of_the_losses_of_samples(name):
+    labels, embeddings = batch()
+
+    def value(**arguments):
+        loss = with_weights(LAYERS[name](dtype="float64", **arguments), columns=5)
+        twin = type(loss).from_config(loss.get_config())
+        assert twin.get_config() == loss.get_config()
+        return keras.ops.convert_to_numpy(loss(labels, embeddings))
+
+    terms, factors = value(reduction="none"), np.array([1.0, 0.0, 2.0, 0.5])
+    low, high = np.quantile(terms, [0.2, 0.8])
+    assert terms.shape == (10,)
+    for expected, arguments in (
+        (terms.mean(), {}),
+        (terms.sum(), {"reduction": "sum"}),
+        ((factors[labels] * terms).mean(), {"class_weights": factors}),
+        (terms[(terms > low) & (terms < high)].mean(), {"thresholds": (low, high)}),
+    ):
+        assert value(**arguments) == pytest.approx(expected, rel=1e-9)
+
+
 # The norms in the margins of AdaFace are not differentiated.
 @pytest.mark.parametrize("name", [name for name in WITH_PROXIES if name != "ada_face"])
 def test_gradients_equal_differences(name):

@@ -1,0 +1,80 @@
+"""Surrogate of the precision among the first k neighbours (OpenMetricLearning)."""
+
+from collections.abc import Iterable
+from typing import Unpack
+
+import keras
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._ranks import soft_counts_above
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class SurrogatePrecisionLoss(PairLoss):
+    """One minus the precision among the first k of each anchor's ranking, made smooth.
+
+    `1 - mean_i Σ_{j in P_i} sigmoid((k + 1/2 - r_ij) / τ_1) / min(k, |P_i|)` over the anchors that
+    have a positive, with the soft rank `r_ij = 1 + Σ_{l≠j} sigmoid((d_ij - d_il) / τ_2)` and
+    Euclidean distances d. This is `SurrogatePrecision` of OpenMetricLearning, after "Recall@k
+    Surrogate Loss with Large Batches and Similarity Mixup" (CVPR 2022). `RecallAtKLoss` differs in
+    the half, in cosine similarities, in the bound k of the sum, and in its mean over several k.
+
+    In OpenMetricLearning the anchor takes part in its own ranking, as a positive, and k is raised
+    by 1. `counts_query=True` does the same within a batch. There, anchors without a positive count
+    too.
+
+    The loss compares each positive of an anchor with all samples: B^2 sigmoids for each of the
+    positives of an anchor, and never B^3 terms at once.
+
+    Args:
+        k: k, number of neighbours.
+        rank_temperature: τ_2 > 0, a distance.
+        precision_temperature: τ_1 > 0, a rank.
+        counts_query: rank the anchor itself among the samples of its batch.
+        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
+
+    Raises:
+        ValueError: if k is below 1, or a temperature is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> round(float(SurrogatePrecisionLoss(1)(np.array([0, 0, 1]), embeddings)), 3)
+        0.622
+    """
+
+    def __init__(
+        self,
+        k: int = 4,
+        rank_temperature: float = 0.01,
+        precision_temperature: float = 1.0,
+        counts_query: bool = False,
+        **kwargs: Unpack[PairArguments],
+    ) -> None:
+        super().__init__(**kwargs)
+        if k < 1:
+            raise ValueError(f"k must be at least 1, received {k}.")
+        if not (rank_temperature > 0 and precision_temperature > 0):
+            raise ValueError(
+                "The temperatures must be positive, "
+                f"received {rank_temperature} and {precision_temperature}."
+            )
+        self.k = k
+        self.rank_temperature = rank_temperature
+        self.precision_temperature = precision_temperature
+        self.counts_query = counts_query
+
+    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+        own, k = pairs.positives, self.k
+        if self.counts_query and pairs.references is pairs.anchors:
+            own, k = pairs.with_itself, self.k + 1
+        (before,) = soft_counts_above(
+            -pairs.distances, own > 0, (own + pairs.negatives,), self.rank_temperature
+        )
+        within = ops.sigmoid((k - 0.5 - before) / self.precision_temperature)
+        found = ops.sum(own * within, axis=1)
+        precision = found / ops.clip(ops.sum(own, axis=1), 1e-9, k)
+        yield 1.0 - precision, ops.any(pairs.positives > 0, axis=1)

@@ -16,9 +16,10 @@ def _clip(models):
     return models.CLIPBackbone(models.CLIPVisionEncoder(**_MLP), text, projection_dim=16)
 
 
-def _siglip(models):
+def _siglip(models, side=32):
     text = models.SigLIPTextEncoder(max_sequence_length=4, **_TEXT)
-    return models.SigLIPBackbone(models.SigLIPVisionEncoder(**_MLP), text)
+    of_images = {**_MLP, "image_shape": (side, side, 3)}
+    return models.SigLIPBackbone(models.SigLIPVisionEncoder(**of_images), text)
 
 
 NETWORKS = {
@@ -38,10 +39,10 @@ NETWORKS = {
 }
 
 
-def write_preset(kind, folder):
+def write_preset(kind, folder, **options):
     """Write the preset of a kind of network; its weights are those of a fixed seed."""
     keras.utils.set_random_seed(0)
-    network = NETWORKS[kind](keras_hub.models)
+    network = NETWORKS[kind](keras_hub.models, **options)
     rng = np.random.default_rng(0)
     for weight in network.trainable_weights:  # that no fresh zero hides a mistake
         weight.assign(weight + rng.normal(0, 0.1, weight.shape))

@@ -114,6 +114,7 @@ def choose_recipe(
     per_batch, per_class = _batch(np.bincount(train.labels))
     passes = len(train) / (per_batch * per_class)
     pretrained = weights is not None
+    freezes = pretrained and not _is_closed(preset)
     recipe = Recipe(
         name=Path(path).resolve().name.lstrip(".") or "run",
         data=DataRecipe(
@@ -129,7 +130,7 @@ def choose_recipe(
             min_crop_area=0.25,
         ),
         backbone=BackboneRecipe(
-            network, weights, freeze_batch_normalization=pretrained, preset=preset
+            network, weights, freeze_batch_normalization=freezes, preset=preset
         ),
         loss=ClassRecipe("proxy_anchor"),
         training=TrainingRecipe(
@@ -268,6 +269,8 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         why = f"with the weights {weights}"
     if recipe.backbone.frozen_to is not None:
         why += f", {frozen_part(recipe.backbone)}"
+    elif weights is not None and _is_closed(recipe.backbone.preset):
+        why += ", whose batch normalisation trains too: it is inside layers of keras-hub"
     patience = training.patience
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
     lines = {
@@ -285,6 +288,11 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     }
     width = max(map(len, lines))
     return "\n".join(f"{name:{width}}  {line}" for name, line in lines.items())
+
+
+def _is_closed(preset):
+    """Whether a network has batch normalisation that cannot be frozen."""
+    return preset is not None and not backbones.can_freeze_batch_normalization(preset)
 
 
 def _median_side(images):

@@ -7,7 +7,14 @@ from presets import write_preset
 from runs import eagerly, run_command
 
 from gsp_tf.data import load_folder
-from gsp_tf.experiment import Run, build_embedder, check_recipe, choices_text, choose_recipe
+from gsp_tf.experiment import (
+    Run,
+    build_embedder,
+    build_learner,
+    check_recipe,
+    choices_text,
+    choose_recipe,
+)
 from gsp_tf.recipe import BackboneRecipe, load_recipe
 
 SECTIONS = """
@@ -103,3 +110,12 @@ def test_a_folder_of_photographs_with_a_preset(digits):
     expected = BackboneRecipe("hub", "pretrained", True, preset="dinov2_small")
     assert chosen.backbone == expected and chosen.data.image_size == 224
     assert "hub dinov2_small with the weights" in choices_text(chosen, load_folder(digits))
+
+
+def test_a_network_whose_batch_normalisation_cannot_be_frozen(digits, tmp_path):
+    preset = str(write_preset("MobileNet", tmp_path / "mobilenet"))
+    chosen = choose_recipe(digits, backbone="hub", preset=preset)
+    assert not chosen.backbone.freeze_batch_normalization
+    assert "whose batch normalisation trains too" in choices_text(chosen, load_folder(digits))
+    learner = build_learner(chosen, num_classes=4, channels=1)
+    assert any(weight.path.endswith("gamma") for weight in learner.trainable_weights)

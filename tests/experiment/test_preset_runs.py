@@ -14,7 +14,9 @@ from gsp_tf.experiment import (
     check_recipe,
     choices_text,
     choose_recipe,
+    load_splits,
 )
+from gsp_tf.experiment._inputs import FeatureInputs
 from gsp_tf.recipe import BackboneRecipe, load_recipe
 
 SECTIONS = """
@@ -84,6 +86,18 @@ def test_all_of_a_transformer_may_be_frozen(recipe, write_recipe, digits, vit):
     frozen = load_recipe(path, ["--backbone.frozen_to", "network", "--backbone.tokens", "patch"])
     names = {weight.path for weight in build_embedder(frozen, channels=1).trainable_weights}
     assert names == {"embedding/kernel", "pooling/prototypes"}
+
+
+def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path):
+    """SigLIP has the same weights for all of them, and gives another number of tokens."""
+    preset = write_preset("SigLIP", tmp_path / "siglip")
+    path = write_recipe(SECTIONS.format(digits=digits, preset=preset))
+    fields = ["--backbone.frozen_to", "network", "--data.feature_cache", str(tmp_path / "cache")]
+    for tokens, number in (("class", 1), ("both", 17), ("patch", 16)):
+        recipe = load_recipe(path, [*fields, "--backbone.tokens", tokens])
+        inputs = FeatureInputs(recipe, build_embedder(recipe, channels=1))
+        ((maps, _), *_) = inputs.evaluation_batches(load_splits(recipe).test)
+        assert maps.shape[1:] == (number, 16)
 
 
 def test_fields_that_contradict_each_other(write_recipe):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from own_model import register_pretrained, write_folder
+from PIL import Image
 from presets import write_preset
 from runs import run_command
 
@@ -158,8 +159,29 @@ def test_an_adaptation_continues_and_another_one_gets_a_folder(
     assert RunFolder("runs/my_images-mlp-0-2").recipe().loss.name == "triplet"
     assert run_command(*command, "--loss.name", "triplet", "--run", folder.path) == 1
     assert (
-        "is a run of another recipe. Choose another folder (--run NEW)" in capsys.readouterr().err
+        "is a run of another recipe or of other photographs. Choose another folder (--run NEW)"
+        in capsys.readouterr().err
     )
+
+
+def test_an_adaptation_is_done_anew_for_other_photographs(networks, capsys, without_tracing):
+    command = ["adapt", "my_images", *NAMED]
+    assert run_command(*command) == 0
+    first = RunFolder("runs/my_images-linear-0")
+    before = first.metrics()
+    photograph = next((networks / "my_images/pattern 0").iterdir())
+    Image.new("RGB", (16, 16)).save(photograph)
+    capsys.readouterr()
+    assert run_command(*command, "--run", first.path) == 1
+    assert "of other photographs. Choose another folder" in capsys.readouterr().err
+    assert run_command(*command) == 0
+    notes = capsys.readouterr().err
+    assert "have changed since runs/my_images-linear-0 was trained" in notes
+    assert "so this run goes to runs/my_images-linear-0-2" in notes
+    second = RunFolder("runs/my_images-linear-0-2").metrics()
+    assert second["status"] == "finished" and second["images"] != before["images"]
+    assert run_command(*command) == 0  # shows the second
+    assert first.metrics() == before and not list(networks.glob("runs/*-3"))
 
 
 def test_what_cannot_be_adapted_is_named(networks, capsys, monkeypatch):

@@ -19,9 +19,9 @@ def command(
 ) -> int:
     """Adapt a pretrained network to a folder of photographs, in minutes without a GPU.
 
-    The network stays frozen: it computes the features of each photograph once, and a small head
-    trains on them. The model of both is compared with the network alone, on classes that did not
-    train it. Run the same command again to continue after a stop. After photographs were added,
+    The network stays frozen: it computes the features of each training photograph once, and a small
+    head trains on them. The model of both is compared with the network alone, on classes that did
+    not train it. Run the same command again to continue after a stop. After photographs were added,
     changed or removed it trains anew, in another folder.
 
     Args:

@@ -164,9 +164,9 @@ def choose_adaptation(
     """A recipe that trains a head on the features of a frozen network: `gsp-tf adapt FOLDER`.
 
     Data and batches are those of `choose_recipe`, with images of 224 x 224 pixels, without crops or
-    mirrored copies, so that the network sees each image once. "linear" and "mlp" start as the mean
-    of the last map, at length 1, and keep its dimension. The best epoch on the validation classes,
-    the start included, is the model.
+    mirrored copies, so that the network sees each training image once. "linear" and "mlp" start as
+    the mean of the last map, at length 1, and keep its dimension. The best epoch on the validation
+    classes, the start included, is the model.
 
     Args:
         path: folder with one folder of photographs per class.
@@ -256,7 +256,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     side = _median_side(images)
     decoded = ""
     if data.feature_cache is not None:
-        decoded = f", each seen once by the network; features in {data.feature_cache}"
+        decoded = f"; features, computed once, in {data.feature_cache}"
     elif side >= 4 * data.image_size and data.cache is None:
         decoded = "; --data.cache FOLDER keeps reduced copies, which are read faster"
     cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"

@@ -5,6 +5,7 @@ import warnings
 import zipfile
 from collections.abc import Mapping
 
+import keras
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import LedoitWolf
@@ -14,6 +15,7 @@ from gsp_tf._files import replacing
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
 from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
+from gsp_tf.experiment._inputs import FeatureInputs
 from gsp_tf.experiment.data import Splits, evaluation_batches, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.model import build_embedder
@@ -100,15 +102,26 @@ class _FrozenNetwork:
 
     def head_metrics(self):
         """The metrics with a linear head that is fitted to the training images."""
-        images = self.splits.train
-        chosen = np.sort(class_by_class(images.labels, seed=0)[:_FITTED])
-        batches = evaluation_batches(self.recipe, images, chosen)
-        description = f"Embedding training images by the {frozen_name(self.recipe)}"
-        head = _linear_head(*embed(self._model, show_progress(batches, description, len(batches))))
+        chosen = np.sort(class_by_class(self.splits.train.labels, seed=0)[:_FITTED])
+        head = _linear_head(*embed(*self._training_batches(chosen)))
         queries, labels, references, reference_labels = self._searched
         references = None if references is None else head(references)
         searched = head(queries), labels, references, reference_labels
         return ranking_metrics(*searched, at=self.recipe.evaluation.recall_at)
+
+    def _training_batches(self, indices):
+        """The model and batches of training images, or its upper part and their kept features."""
+        recipe, images = self.recipe, self.splits.train
+        ours, run = frozen_recipe(recipe), recipe.backbone
+        are_kept = recipe.data.feature_cache is not None and recipe.initial_run is None
+        same = run.frozen_to == ours.backbone.frozen_to and run.tokens == ours.backbone.tokens
+        if not (are_kept and same and recipe.training.precision == ours.training.precision):
+            batches = evaluation_batches(recipe, images, indices)
+            description = f"Embedding training images by the {frozen_name(recipe)}"
+            return self._model, show_progress(batches, description, len(batches))
+        inputs = FeatureInputs(recipe, self._model)
+        upper = keras.Model(inputs.start, self._model.output)
+        return upper, inputs.evaluation_batches(images, indices)
 
 
 def _linear_head(features, labels):

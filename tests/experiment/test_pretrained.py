@@ -1,5 +1,7 @@
 """Pretrained networks without training, and heads that are trained on their features."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from own_model import register_pretrained, write_folder
@@ -16,6 +18,7 @@ from gsp_tf.experiment import (
     _inputs,
     _training,
     evaluation_batches,
+    frozen,
     pretrained_run,
 )
 from gsp_tf.serving import EmbeddingsFolder, Index, RunModel
@@ -108,7 +111,9 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
 
 
 @pytest.mark.parametrize("head", ["linear", "gsp"])
-def test_a_head_is_trained_on_the_features(networks, digits, capsys, head, without_tracing):
+def test_a_head_is_trained_on_the_features(
+    networks, digits, capsys, monkeypatch, head, without_tracing
+):
     assert run_command("adapt", digits, "--head", head, *NAMED, "--name", "digits") == 0
     run = Run("runs/digits-0")
     recipe, metrics = run.recipe, run.folder.metrics()
@@ -127,8 +132,14 @@ def test_a_head_is_trained_on_the_features(networks, digits, capsys, head, witho
     table = printed[printed.index("R-precision") :]
     assert table.index("frozen network") < table.index("with a linear") < table.index("digits")
     assert "test classes are few: intervals of so few are too narrow" in printed.splitlines()[-1]
-    frozen = [w for w in run.learner.embedder.weights if "conv2d" in w.path]
-    assert frozen and not any(weight.trainable for weight in frozen)
+    if head == "linear":  # its features are kept, and from pixels it is the same but for rounding
+        from_pixels = replace(recipe, data=replace(recipe.data, feature_cache=None))
+        expected = frozen._FrozenNetwork(from_pixels, run.splits).head_metrics().means()
+        assert metrics["head"]["map_at_r"] == pytest.approx(expected["map_at_r"].value, abs=0.01)
+        monkeypatch.setattr(frozen, "evaluation_batches", None)
+        assert frozen._FrozenNetwork(recipe, run.splits).head_metrics().num_queries
+    of_network = [w for w in run.learner.embedder.weights if "conv2d" in w.path]
+    assert of_network and not any(weight.trainable for weight in of_network)
     gain = metrics["test"]["map_at_r"] - metrics["frozen"]["map_at_r"]
     assert metrics["gain"]["map_at_r"] == pytest.approx(gain)
     assert run_command("embed", run.folder.path, "my_images") == 0

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from own_model import register_pretrained, write_folder
 from PIL import Image
 from presets import write_preset
+from ray_jobs import ray_without_processes
 from runs import run_command
 
 from gsp_tf import backbones
@@ -21,7 +24,9 @@ from gsp_tf.experiment import (
     frozen,
     pretrained_run,
 )
+from gsp_tf.explore import server
 from gsp_tf.serving import EmbeddingsFolder, Index, RunModel
+from gsp_tf.serving.embedding import workers
 from gsp_tf.training import embed
 
 SMALL = ["--data.image_size", "32", "--training.epochs", "2", "--training.steps_per_epoch", "2"]
@@ -60,6 +65,13 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
     first = capsys.readouterr().out.splitlines()[2]
     assert first.split() == ["1", "0.0000", "pattern", "1", "6.png"]
     assert len(Index("runs/small/index")) == 40
+    assert run_command("index", "small", "--verify") == 0
+    assert run_command("index", "small", "--out", "copy") == 0
+    assert len(Index("copy")) == 40
+    assert run_command("index", "small", "--compare", "--sample", "30") == 0
+    capsys.readouterr()
+    assert run_command("index", "smal") == 1
+    assert "smal holds no embeddings" in capsys.readouterr().err
     assert run_command("search", "other", query, "--index", "runs/small/index") == 1
     assert "do not belong together: the models are of" in capsys.readouterr().err
     assert run_command("dedup", "my_images", "--run", "small", "--distance", "1e-4") == 0
@@ -73,6 +85,23 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
         capsys.readouterr()
         assert run_command(*command, "runs/small") == 1
         assert "a pretrained network has no images of its own" in capsys.readouterr().err
+
+
+def test_a_network_finds_wrong_labels_embeds_a_collection_and_is_explored(
+    networks, monkeypatch, capsys
+):
+    monkeypatch.setattr(workers, "ray_session", ray_without_processes)
+    monkeypatch.setattr(server._Server, "run", lambda self, sockets: None)
+    assert run_command("clean", "my_images", "--run", "small") == 0
+    assert "of 40 images disagree with the label" in capsys.readouterr().out
+    paths = sorted(map(str, networks.glob("my_images/*/*")))
+    pq.write_table(pa.table({"path": paths}), "collection.parquet")
+    assert run_command("embed-collection", "small", "collection.parquet") == 0
+    (shard,) = EmbeddingsFolder.open("runs/small/embeddings").shards()
+    assert sorted(shard.paths) == paths
+    assert run_command("explore", "small") == 0
+    assert len(Index("runs/small/index")) == 40
+    assert RunFolder("runs/small").metrics()["epochs"] == 0
 
 
 def test_other_names_are_refused(networks, capsys):

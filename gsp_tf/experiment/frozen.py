@@ -3,7 +3,7 @@
 import functools
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.covariance import LedoitWolf
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
+from gsp_tf.experiment._baselines import frozen_name
 from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import FeatureInputs
@@ -38,16 +39,6 @@ def _is_pretrained(recipe):
     """Whether a recipe trains embeddings from weights that are not random."""
     weights = recipe.backbone.weights is not None or recipe.initial_run is not None
     return weights and recipe.training.epochs > 0 and recipe.trainer != "classification"
-
-
-def baseline_names(recipe: Recipe) -> dict[str, str]:
-    """The names in tables of what a run is compared with, by their entries of `metrics.json`."""
-    return {"frozen": frozen_name(recipe), "head": "with a linear head"}
-
-
-def frozen_name(recipe: Recipe) -> str:
-    """The name of the metrics of `frozen_metrics` in tables."""
-    return "frozen network" if recipe.initial_run is None else "initial run"
 
 
 def frozen_metrics(recipe: Recipe, splits: Splits | None = None) -> RankingMetrics:
@@ -203,7 +194,7 @@ def gain_entries(
     return entries
 
 
-def gain_of(recipe: Recipe, metrics: Mapping, over: str = "frozen") -> tuple[str, Estimate] | None:
+def _gain_of(recipe: Recipe, metrics: Mapping, over: str = "frozen") -> tuple[str, Estimate] | None:
     """The metric that chooses the model and what training added to it, from `metrics.json`."""
     name = "precision_at_1" if recipe.monitor == "val_recall_at_1" else "map_at_r"
     gain = GAINS[over]
@@ -213,17 +204,17 @@ def gain_of(recipe: Recipe, metrics: Mapping, over: str = "frozen") -> tuple[str
     return name, Estimate(metrics[gain][name], *ends)
 
 
-def helped(gain: Estimate) -> bool:
+def _helped(gain: Estimate) -> bool:
     """Whether a difference, and all of its interval if it has one, is above 0."""
     return min(gain.value, np.nan_to_num(gain.low, nan=gain.value)) > 0
 
 
 def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
     """What training added to the network that it started from, in a few sentences."""
-    found = gain_of(recipe, metrics)
+    found = _gain_of(recipe, metrics)
     if found is None:
         return None
-    (name, gain), of_head = found, gain_of(recipe, metrics, "head")
+    (name, gain), of_head = found, _gain_of(recipe, metrics, "head")
     shown = "Recall@1" if name == "precision_at_1" else display_name(name)
     fact = (
         f"{shown} is {100 * metrics['test'][name]:.1f} %, and that of the {frozen_name(recipe)} is "
@@ -239,14 +230,30 @@ def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
     classes = metrics["num_classes"]["test"]
     if classes < _FEW:
         fact += f" {classes} test classes are few: intervals of so few are too narrow."
-    if not helped(gain):
+    if not _helped(gain):
         is_worse = max(gain.value, np.nan_to_num(gain.high, nan=gain.value)) < 0
         judged = "made retrieval worse" if is_worse else "is not shown to make retrieval better"
-    elif of_head is not None and not helped(of_head[1]):
+    elif of_head is not None and not _helped(of_head[1]):
         judged = "made retrieval better, but not better than a linear head does"
     else:
         return f"Training made retrieval better. {fact}"
     return f"Training {judged}. {fact} {ADVICE}"
+
+
+def gain_texts(recipe: Recipe, models: Sequence[Mapping]) -> list[str]:
+    """What training added to what several models are compared with, from their `metrics.json`."""
+    said, missed, name = [], False, frozen_name(recipe)
+    for over, compared in (("frozen", name), ("head", f"{name} with a linear head")):
+        found = filter(None, (_gain_of(recipe, metrics, over) for metrics in models))
+        gains = sorted(gain for _, gain in found)
+        if gains:
+            better = sum(map(_helped, gains))
+            missed = missed or better < len(gains)
+            said.append(
+                f"{better} of {len(gains)} models are better than the {compared}: the differences "
+                f"are {_points(gains[0])} to {_points(gains[-1])}."
+            )
+    return [*said, ADVICE] if missed else said
 
 
 def _points(gain):

@@ -22,6 +22,11 @@ def _siglip(models, side=32):
     return models.SigLIPBackbone(models.SigLIPVisionEncoder(**of_images), text)
 
 
+def _swin(models, side=64, window_size=4):
+    sizes = {"patch_size": 4, "embed_dim": 8, "depths": (1, 1), "num_heads": (1, 1)}
+    return models.SwinTransformerBackbone((side, side, 3), window_size=window_size, **sizes)
+
+
 def _meta_clip(models):
     sizes = {**_SIZES, "intermediate_dim": 32}
     text = {"vocabulary_size": 9, "embedding_dim": 16, "max_sequence_length": 4, **sizes}
@@ -146,9 +151,7 @@ NETWORKS = {
     "ViT": lambda models: models.ViTBackbone(mlp_dim=32, **_SIZES, **_SQUARE),
     "CLIP": _clip,
     "SigLIP": _siglip,
-    "SwinTransformer": lambda models: models.SwinTransformerBackbone(
-        (64, 64, 3), patch_size=4, embed_dim=8, depths=(1, 1), num_heads=(1, 1), window_size=4
-    ),
+    "SwinTransformer": _swin,
     "ResNet": lambda models: models.ResNetBackbone(
         [64], [7], [64, 64], [1, 1], [1, 2], "basic_block", image_shape=(None, None, 3)
     ),
@@ -177,5 +180,6 @@ def write_preset(kind, folder, **options):
         weight.assign(weight + rng.normal(0, 0.1, weight.shape))
     network.save_to_preset(folder)
     converter = getattr(keras_hub.layers, f"{kind}ImageConverter")
-    converter(image_size=(32, 32), scale=SCALE, offset=OFFSET).save_to_preset(folder)
+    own = (options.get("side", 32),) * 2
+    converter(image_size=own, scale=SCALE, offset=OFFSET).save_to_preset(folder)
     return folder

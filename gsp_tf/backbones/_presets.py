@@ -74,6 +74,31 @@ def can_freeze_batch_normalization(preset: str) -> bool:
     return _kind(preset) not in _CLOSED
 
 
+def preset_side(preset: str, least: int) -> int:
+    """Side of square images for a preset of keras-hub, from a least one on.
+
+    Args:
+        preset: as in `create`.
+        least: side in pixels, a multiple of all patches, such as 224.
+
+    Returns:
+        `least`, or the side of the preset's own images if it is larger and the network a Swin
+        transformer, whose windows may not fit in smaller ones.
+
+    Raises:
+        ImportError: if keras-hub is not installed.
+        OSError: if the description of the preset cannot be downloaded.
+        ValueError: if there is no preset of that name, or it is not one for images.
+
+    Example:
+        >>> preset_side("dinov2_small", 224)
+        224
+    """
+    if _kind(preset) != "SwinTransformerBackbone":
+        return least
+    return max(least, *(_converter(preset).image_size or ()))
+
+
 def preset_source(preset: str) -> WeightsSource:
     """Where the weights of a preset are, or will come from; refuses an unknown name."""
     builtin = _builtin(preset)

@@ -31,8 +31,6 @@ _SMALLEST_MAP = 4
 _SIDES = (32, 48, 64, 96, 128, 160, 192, 224, 256)
 _FROM_SCRATCH = "conv4"
 _FEATURES = "runs/features"
-FROZEN_SIDE = 224
-"""Side of the images of a frozen network; all networks take it."""
 _PRETRAINED = (  # the first of these with weights on this machine is taken
     "resnet50",
     "convnext_tiny",
@@ -44,6 +42,11 @@ _PRETRAINED = (  # the first of these with weights on this machine is taken
     "resnet152",
     "efficientnet_lite0",
 )
+
+
+def frozen_side(preset: str | None) -> int:
+    """Side of the images of a frozen network: 224, or more for a preset that takes no smaller."""
+    return 224 if preset is None else backbones.preset_side(preset, 224)
 
 
 def choose_recipe(
@@ -110,7 +113,7 @@ def choose_recipe(
         backbone, weights = initial.backbone.name, initial.backbone.weights
         preset = initial.backbone.preset
     side = _median_side(images)
-    network, weights, image_size = _network(backbone, weights, side)
+    network, weights, image_size = _network(backbone, weights, side, preset)
     per_batch, per_class = _batch(np.bincount(train.labels))
     passes = len(train) / (per_batch * per_class)
     pretrained = weights is not None
@@ -163,10 +166,10 @@ def choose_adaptation(
 ) -> Recipe:
     """A recipe that trains a head on the features of a frozen network: `gsp-tf adapt FOLDER`.
 
-    Data and batches are those of `choose_recipe`, with images of 224 x 224 pixels, without crops or
-    mirrored copies, so that the network sees each training image once. "linear" and "mlp" start as
-    the mean of the last map, at length 1, and keep its dimension. The best epoch on the validation
-    classes, the start included, is the model.
+    Data and batches are those of `choose_recipe`, with images of 224 x 224 pixels (more for a Swin
+    transformer with larger windows), without crops or mirrored copies, so that the network sees
+    each training image once. "linear" and "mlp" start as the mean of the last map, at length 1, and
+    keep its dimension. The best epoch on the validation classes, the start included, is the model.
 
     Args:
         path: folder with one folder of photographs per class.
@@ -213,7 +216,7 @@ def choose_adaptation(
         name=f"{chosen.name}-{head}",
         data=replace(
             chosen.data,
-            image_size=FROZEN_SIDE,
+            image_size=frozen_side(preset),
             horizontal_flip=False,
             min_crop_area=1.0,
             feature_cache=_FEATURES,
@@ -309,11 +312,11 @@ def _batch(counts):
     return per_batch, max(per_class, min(_BATCH // per_batch, typical))
 
 
-def _network(name, weights, side):
+def _network(name, weights, side, preset):
     """Backbone, weights and image side for photographs with this median shorter side."""
     wanted = 128 if side < 160 else 224
-    if name == "hub":  # all presets take images of 224 x 224
-        return name, weights or backbones.pretrained(name)[0], 224
+    if name == "hub":
+        return name, weights or backbones.pretrained(name)[0], frozen_side(preset)
     if weights is not None:
         name = name or _PRETRAINED[0]
         return name, weights, _side(name, wanted)

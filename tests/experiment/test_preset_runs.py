@@ -9,12 +9,15 @@ from runs import eagerly, run_command
 from gsp_tf.data import load_folder
 from gsp_tf.experiment import (
     Run,
+    RunFolder,
     build_embedder,
     build_learner,
     check_recipe,
     choices_text,
+    choose_adaptation,
     choose_recipe,
     load_splits,
+    pretrained_run,
 )
 from gsp_tf.experiment._inputs import FeatureInputs
 from gsp_tf.recipe import BackboneRecipe, load_recipe
@@ -133,3 +136,13 @@ def test_a_network_whose_batch_normalisation_cannot_be_frozen(digits, tmp_path):
     assert "whose batch normalisation trains too" in choices_text(chosen, load_folder(digits))
     learner = build_learner(chosen, num_classes=4, channels=1)
     assert any(weight.path.endswith("gamma") for weight in learner.trainable_weights)
+
+
+def test_windows_that_need_larger_images_get_them(digits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    swin = write_preset("SwinTransformer", tmp_path / "swin", side=232, window_size=29)
+    preset = {"backbone": "hub", "preset": str(swin)}
+    for chosen in (choose_recipe(digits, **preset), choose_adaptation(digits, **preset)):
+        assert chosen.data.image_size == 232
+    recipe = RunFolder(pretrained_run("hub:swin")).recipe()
+    assert recipe.data.image_size == 232

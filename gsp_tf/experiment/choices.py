@@ -44,9 +44,9 @@ _PRETRAINED = (  # the first of these with weights on this machine is taken
 )
 
 
-def frozen_side(preset: str | None) -> int:
+def frozen_side(network: str, preset: str | None) -> int:
     """Side of the images of a frozen network: 224, or more for a preset that takes no smaller."""
-    return 224 if preset is None else backbones.preset_side(preset, 224)
+    return backbones.preset_side(preset, 224) if network == "hub" and preset else 224
 
 
 def choose_recipe(
@@ -117,7 +117,7 @@ def choose_recipe(
     per_batch, per_class = _batch(np.bincount(train.labels))
     passes = len(train) / (per_batch * per_class)
     pretrained = weights is not None
-    freezes = pretrained and not _is_closed(preset)
+    freezes = pretrained and not _is_closed(network, preset)
     recipe = Recipe(
         name=Path(path).resolve().name.lstrip(".") or "run",
         data=DataRecipe(
@@ -216,7 +216,7 @@ def choose_adaptation(
         name=f"{chosen.name}-{head}",
         data=replace(
             chosen.data,
-            image_size=frozen_side(preset),
+            image_size=frozen_side(chosen.backbone.name, preset),
             horizontal_flip=False,
             min_crop_area=1.0,
             feature_cache=_FEATURES,
@@ -272,7 +272,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         why = f"with the weights {weights}"
     if recipe.backbone.frozen_to is not None:
         why += f", {frozen_part(recipe.backbone)}"
-    elif weights is not None and _is_closed(recipe.backbone.preset):
+    elif weights is not None and _is_closed(recipe.backbone.name, recipe.backbone.preset):
         why += ", whose batch normalisation trains too: it is inside layers of keras-hub"
     patience = training.patience
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
@@ -293,9 +293,10 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     return "\n".join(f"{name:{width}}  {line}" for name, line in lines.items())
 
 
-def _is_closed(preset):
+def _is_closed(network, preset):
     """Whether a network has batch normalisation that cannot be frozen."""
-    return preset is not None and not backbones.can_freeze_batch_normalization(preset)
+    is_preset = network == "hub" and preset is not None
+    return is_preset and not backbones.can_freeze_batch_normalization(preset)
 
 
 def _median_side(images):
@@ -316,7 +317,7 @@ def _network(name, weights, side, preset):
     """Backbone, weights and image side for photographs with this median shorter side."""
     wanted = 128 if side < 160 else 224
     if name == "hub":
-        return name, weights or backbones.pretrained(name)[0], frozen_side(preset)
+        return name, weights or backbones.pretrained(name)[0], frozen_side(name, preset)
     if weights is not None:
         name = name or _PRETRAINED[0]
         return name, weights, _side(name, wanted)

@@ -130,6 +130,6 @@ def _recipe_of(network):
         )
     return Recipe(
         name=network,
-        data=DataRecipe("folder", image_size=frozen_side(preset or None)),
+        data=DataRecipe("folder", image_size=frozen_side(name, preset)),
         backbone=BackboneRecipe(name, weights[0], preset=preset or None),
     )

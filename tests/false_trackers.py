@@ -45,7 +45,7 @@ def _wandb(runs):
             self.id, self.summary = id, runs.wandb[id].results
 
         def finish(self, exit_code=None, quiet=None):
-            _break(runs, "finish")
+            _break(runs, "finish", 1)
             runs.wandb[self.id].status = exit_code
             wandb.run = None
 
@@ -75,6 +75,7 @@ def _wandb(runs):
             assert wandb.run is not None
 
         def on_epoch_end(self, epoch, logs=None):
+            _break(runs, epoch)
             rate = float(self.model.optimizer.learning_rate)
             runs.wandb[wandb.run.id].epochs.append((epoch, {**logs, "rate": rate}))
 
@@ -117,6 +118,6 @@ def _mlflow(runs):
     return {m.__name__: m for m in (mlflow, callbacks)}
 
 
-def _break(runs, where):
-    if runs.broken == where:
+def _break(runs, *places):
+    if runs.broken in places:
         raise RuntimeError("the server\ndoes not answer")

@@ -9,7 +9,7 @@ from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
     _packaged,
     _resnet_cifar,
 )
-from gsp_tf.backbones._presets import image_presets
+from gsp_tf.backbones._presets import can_freeze_batch_normalization, image_presets, preset_side
 from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, keras_cache
 from gsp_tf.backbones.conversion import CONVERTIBLE, Conversion, convert_weights
 from gsp_tf.backbones.freezing import freeze_batch_normalization, freeze_layers
@@ -29,6 +29,7 @@ __all__ = [
     "Conversion",
     "WeightsPackage",
     "WeightsSource",
+    "can_freeze_batch_normalization",
     "convert_weights",
     "create",
     "cut_layers",
@@ -38,6 +39,7 @@ __all__ = [
     "image_presets",
     "keras_cache",
     "names",
+    "preset_side",
     "pretrained",
     "register",
     "split",

@@ -21,12 +21,14 @@ _KINDS = (
     "ResNetBackbone",
     "EfficientNetBackbone",
     "MobileNetBackbone",
+    "MobileNetV5Backbone",
     "DenseNetBackbone",
     "HGNetV2Backbone",
     "CSPNetBackbone",
     "VGGBackbone",
     "XceptionBackbone",
 )
+_CLOSED = ("MobileNetBackbone", "HGNetV2Backbone")  # their layers hold batch normalisation
 _WEIGHTS = ("model.weights.h5", "model.weights.json", "model.safetensors")
 _OTHER_PLACES = (
     "the name of an image preset (gsp-tf backbones hub lists them), an hf://user/model, or a "
@@ -49,6 +51,52 @@ def image_presets() -> dict[str, list[str]]:
     """
     models = import_hub("hub").models
     return {kind: sorted(getattr(models, kind).presets) for kind in _KINDS}
+
+
+def can_freeze_batch_normalization(preset: str) -> bool:
+    """Whether `freeze_batch_normalization` takes the network of a preset of keras-hub.
+
+    Args:
+        preset: as in `create`.
+
+    Returns:
+        False for MobileNet and HGNetV2, whose batch normalisation is inside layers of keras-hub.
+
+    Raises:
+        ImportError: if keras-hub is not installed.
+        OSError: if the description of the preset cannot be downloaded.
+        ValueError: if there is no preset of that name, or it is not one for images.
+
+    Example:
+        >>> can_freeze_batch_normalization("mobilenet_v3_small_100_imagenet")
+        False
+    """
+    return _kind(preset) not in _CLOSED
+
+
+def preset_side(preset: str, least: int) -> int:
+    """Side of square images for a preset of keras-hub, from a least one on.
+
+    Args:
+        preset: as in `create`.
+        least: side in pixels, a multiple of all patches, such as 224.
+
+    Returns:
+        `least`, or the side of the preset's own images if it is larger and the network a Swin
+        transformer, whose windows may not fit in smaller ones.
+
+    Raises:
+        ImportError: if keras-hub is not installed.
+        OSError: if the description of the preset cannot be downloaded.
+        ValueError: if there is no preset of that name, or it is not one for images.
+
+    Example:
+        >>> preset_side("dinov2_small", 224)
+        224
+    """
+    if _kind(preset) != "SwinTransformerBackbone":
+        return least
+    return max(least, *(_converter(preset).image_size or ()))
 
 
 def preset_source(preset: str) -> WeightsSource:

@@ -11,23 +11,26 @@ _SQUARE = ("DINOV3Backbone", "MiTBackbone")  # keras-hub takes the root of their
 
 def patch_grid(network: keras.Model, size: tuple[int, int]) -> tuple[int, int] | None:
     """Rows and columns of tokens for images of a size; `None` for a network of convolutions."""
-    name, patch = type(network).__name__, getattr(network, "patch_size", None)
-    if patch is not None:
-        stages = len(getattr(network, "depths", (1,)))  # each further stage joins 2 x 2 tokens
-        patch = [side * 2 ** (stages - 1) for side in _pair(patch)]
-    elif hasattr(network, "layerwise_strides"):
-        patch = _pair(math.prod(network.layerwise_strides))
-    else:
+    patch = _patch(network)
+    if patch is None:
         return None
-    require_multiples(name, size, patch)
     grid = size[0] // patch[0], size[1] // patch[1]
     window = getattr(network, "window_size", 1)
     if min(grid) < window:
         raise ValueError(
-            f"{name} takes images of {window * max(patch)} pixels or more, in which its windows of "
-            f"{window} x {window} tokens fit; received {size[0]} x {size[1]}."
+            f"{type(network).__name__} takes images of {window * max(patch)} pixels or more, in "
+            f"which its windows of {window} x {window} tokens fit; received {size[0]} x {size[1]}."
         )
     return grid
+
+
+def _patch(network):
+    """Height and width of the patch of a token; `None` for a network of convolutions."""
+    if getattr(network, "patch_size", None) is not None:
+        stages = len(getattr(network, "depths", (1,)))  # each further stage joins 2 x 2 tokens
+        return [side * 2 ** (stages - 1) for side in _pair(network.patch_size)]
+    strides = getattr(network, "layerwise_strides", None)
+    return None if strides is None else _pair(math.prod(strides))
 
 
 def require_multiples(name: str, size: tuple[int | None, int | None], multiples: Sequence[int]):
@@ -63,6 +66,9 @@ def at_size(network: keras.Model, image_shape: tuple[int | None, int | None, int
         raise ValueError(f"{type(network).__name__} takes {images[-1]} channels, not RGB images.")
     if None in images[:2]:
         return network
+    patch, own = _patch(network), getattr(network, "position_embedding_shape", images)
+    if patch is not None and image_shape[:2] != tuple(own[:2]):  # its own may leave out a rest
+        require_multiples(type(network).__name__, image_shape[:2], patch)
     grid = patch_grid(network, image_shape[:2])
     if images == image_shape:
         return network

@@ -43,7 +43,8 @@ def freeze_batch_normalization(model: keras.Model) -> keras.Model:
     if _has_trainable_normalization(copy):
         raise ValueError(
             f"The batch normalisation of {model.name} cannot be frozen: it is inside layers of "
-            "keras-hub."
+            "keras-hub. Take backbone.freeze_batch_normalization=false, with which it trains, or "
+            "freeze whole layers (freeze_layers, backbone.freeze)."
         )
     copy.set_weights(model.get_weights())
     return copy

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
+from gsp_tf.commands._recipes import run_folder
+
 
 def command(
     folder: str,
@@ -23,8 +25,10 @@ def command(
     """Build, change or verify a nearest-neighbour index of embeddings, or compare the kinds.
 
     Args:
-        folder: Folder that embed wrote; with --add, --replace, --delete or --verify the index. With
-            --compare also a run, an index, Parquet files with the column embedding, or .npz.
+        folder: Folder that embed wrote, or a run or a pretrained network, such as
+            efficientnet_lite0, whose images embed has embedded; with --add, --replace, --delete or
+            --verify the index, or its run. With --compare also an index, Parquet files with the
+            column embedding, or .npz.
         out: Folder to write; null is the folder index in the run. With --compare, folder for
             comparison.csv and comparison.png; null only prints.
         kind: exact; sq8, codes of a byte per dimension; hnsw and hnsw_sq8, a graph of vectors or
@@ -57,6 +61,7 @@ def command(
         )
     if comparing and not compare:
         raise ValueError("--recall and --sample are for --compare; give it too.")
+    folder = _folder_of(folder, "index" if verify or changes else "embeddings")
     if verify:
         count = verify_index(folder).count
         print(f"{folder}: {counted(count, 'image')}; the files have their checksums")
@@ -91,6 +96,16 @@ def command(
         f"{sum(file.bytes for file in metadata.files):,} bytes ({vectors:,} of vectors); "
         f"{metadata.recall}"
     )
+
+
+def _folder_of(path, name):
+    """A path, or of a run and of the name of a pretrained network its folder of that name."""
+    if not Path(path).exists() and (":" in path or Path(path).name == path):
+        from gsp_tf import backbones
+
+        if path.partition(":")[0] in backbones.names():
+            path = run_folder(path)
+    return str(Path(path, name)) if Path(path, "recipe.yaml").is_file() else path
 
 
 def _given(*options):

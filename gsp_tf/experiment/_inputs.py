@@ -102,7 +102,5 @@ def _key(recipe, frozen):
         digest.update(f"{weight.shape} {weight.dtype}".encode())
         digest.update(np.ascontiguousarray(weight).tobytes())
     backbone, precision = recipe.backbone, recipe.training.precision
-    text = (
-        f"{gsp_tf.__version__} {backbone.name} {backbone.preset} {backbone.frozen_to} {precision}"
-    )
-    return f"{text} {digest.hexdigest()}"
+    of_network = f"{backbone.name} {backbone.preset} {backbone.tokens} {backbone.frozen_to}"
+    return f"{gsp_tf.__version__} {of_network} {precision} {digest.hexdigest()}"

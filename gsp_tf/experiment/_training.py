@@ -103,6 +103,7 @@ class Training:
             num_train_images=len(self.splits.train),
             unlabelled_images=_fingerprint(self.splits.unlabelled),
             test_classes=fingerprint(self.splits.test),
+            images=None if recipe.data.feature_cache is None else self.splits.digest(),
             num_parameters=int(self.embedder.count_params()),
             versions={
                 "gsp_tf": gsp_tf.__version__,

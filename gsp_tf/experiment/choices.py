@@ -31,8 +31,6 @@ _SMALLEST_MAP = 4
 _SIDES = (32, 48, 64, 96, 128, 160, 192, 224, 256)
 _FROM_SCRATCH = "conv4"
 _FEATURES = "runs/features"
-FROZEN_SIDE = 224
-"""Side of the images of a frozen network; all networks take it."""
 _PRETRAINED = (  # the first of these with weights on this machine is taken
     "resnet50",
     "convnext_tiny",
@@ -44,6 +42,11 @@ _PRETRAINED = (  # the first of these with weights on this machine is taken
     "resnet152",
     "efficientnet_lite0",
 )
+
+
+def frozen_side(network: str, preset: str | None) -> int:
+    """Side of the images of a frozen network: 224, or more for a preset that takes no smaller."""
+    return backbones.preset_side(preset, 224) if network == "hub" and preset else 224
 
 
 def choose_recipe(
@@ -110,10 +113,11 @@ def choose_recipe(
         backbone, weights = initial.backbone.name, initial.backbone.weights
         preset = initial.backbone.preset
     side = _median_side(images)
-    network, weights, image_size = _network(backbone, weights, side)
+    network, weights, image_size = _network(backbone, weights, side, preset)
     per_batch, per_class = _batch(np.bincount(train.labels))
     passes = len(train) / (per_batch * per_class)
     pretrained = weights is not None
+    freezes = pretrained and not _is_closed(network, preset)
     recipe = Recipe(
         name=Path(path).resolve().name.lstrip(".") or "run",
         data=DataRecipe(
@@ -129,7 +133,7 @@ def choose_recipe(
             min_crop_area=0.25,
         ),
         backbone=BackboneRecipe(
-            network, weights, freeze_batch_normalization=pretrained, preset=preset
+            network, weights, freeze_batch_normalization=freezes, preset=preset
         ),
         loss=ClassRecipe("proxy_anchor"),
         training=TrainingRecipe(
@@ -162,10 +166,10 @@ def choose_adaptation(
 ) -> Recipe:
     """A recipe that trains a head on the features of a frozen network: `gsp-tf adapt FOLDER`.
 
-    Data and batches are those of `choose_recipe`, with images of 224 x 224 pixels, without crops or
-    mirrored copies, so that the network sees each image once. "linear" and "mlp" start as the mean
-    of the last map, at length 1, and keep its dimension. The best epoch on the validation classes,
-    the start included, is the model.
+    Data and batches are those of `choose_recipe`, with images of 224 x 224 pixels (more for a Swin
+    transformer with larger windows), without crops or mirrored copies, so that the network sees
+    each training image once. "linear" and "mlp" start as the mean of the last map, at length 1, and
+    keep its dimension. The best epoch on the validation classes, the start included, is the model.
 
     Args:
         path: folder with one folder of photographs per class.
@@ -212,7 +216,7 @@ def choose_adaptation(
         name=f"{chosen.name}-{head}",
         data=replace(
             chosen.data,
-            image_size=FROZEN_SIDE,
+            image_size=frozen_side(chosen.backbone.name, preset),
             horizontal_flip=False,
             min_crop_area=1.0,
             feature_cache=_FEATURES,
@@ -255,7 +259,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     side = _median_side(images)
     decoded = ""
     if data.feature_cache is not None:
-        decoded = f", each seen once by the network; features in {data.feature_cache}"
+        decoded = f"; features, computed once, in {data.feature_cache}"
     elif side >= 4 * data.image_size and data.cache is None:
         decoded = "; --data.cache FOLDER keeps reduced copies, which are read faster"
     cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"
@@ -268,6 +272,8 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         why = f"with the weights {weights}"
     if recipe.backbone.frozen_to is not None:
         why += f", {frozen_part(recipe.backbone)}"
+    elif weights is not None and _is_closed(recipe.backbone.name, recipe.backbone.preset):
+        why += ", whose batch normalisation trains too: it is inside layers of keras-hub"
     patience = training.patience
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
     lines = {
@@ -287,6 +293,12 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     return "\n".join(f"{name:{width}}  {line}" for name, line in lines.items())
 
 
+def _is_closed(network, preset):
+    """Whether a network has batch normalisation that cannot be frozen."""
+    is_preset = network == "hub" and preset is not None
+    return is_preset and not backbones.can_freeze_batch_normalization(preset)
+
+
 def _median_side(images):
     """Median shorter side of photographs in pixels, from a sample of them."""
     chosen = np.linspace(0, len(images) - 1, min(_SAMPLE, len(images))).astype(int)
@@ -301,11 +313,11 @@ def _batch(counts):
     return per_batch, max(per_class, min(_BATCH // per_batch, typical))
 
 
-def _network(name, weights, side):
+def _network(name, weights, side, preset):
     """Backbone, weights and image side for photographs with this median shorter side."""
     wanted = 128 if side < 160 else 224
-    if name == "hub":  # all presets take images of 224 x 224
-        return name, weights or backbones.pretrained(name)[0], 224
+    if name == "hub":
+        return name, weights or backbones.pretrained(name)[0], frozen_side(name, preset)
     if weights is not None:
         name = name or _PRETRAINED[0]
         return name, weights, _side(name, wanted)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gsp_tf._files import replace_text
 from gsp_tf._typing import PathLike
+from gsp_tf.experiment._baselines import baseline_names
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.visual import display_name
 
@@ -44,9 +45,11 @@ class Comparison:
     """The results of runs: one row per method, one column per data set and metric.
 
     A method is the name of a recipe. Runs of one method on one data set have different seeds; their
-    cell shows the mean and the sample standard deviation. A run of protocol mlrc gives two results:
-    the mean of its models, and the concatenation of one model per fold. With repeats, a single such
-    run has its own deviation, over every choice of models. The best Recall@1 of several
+    cell shows the mean and the sample standard deviation. Rows before a method that began with
+    pretrained weights show its network without training and with a linear head, in the columns of
+    the method; those of the models of protocol mlrc are left out. A run of protocol mlrc gives two
+    results: the mean of its models, and the concatenation of one model per fold. With repeats, a
+    single such run has its own deviation, over every choice of models. The best Recall@1 of several
     conventional runs is also shown, because the thesis reports it (Gürbüz 2022, section 5.3.4.1). A
     run with interrupted training counts with its best model so far, and is marked.
 
@@ -83,8 +86,11 @@ class Comparison:
         for run in self._comparable(runs):
             if run.interrupted:
                 self._interrupted[run.method].append(str(run.path))
-            for (dimension, metric), cell in run.results().items():
-                values[run.method][_Column(run.dataset, dimension, metric)].append(cell)
+            for method, cells in run.rows().items():
+                for (dimension, metric), cell in cells.items():
+                    of_runs = values[method][_Column(run.dataset, dimension, metric)]
+                    if method == run.method or cell not in of_runs:  # one network, several seeds
+                        of_runs.append(cell)
         for row in values.values():
             for column in [c for c in row if c.metric == "R@1" and len(row[c]) > 1]:
                 row[column._replace(metric=_BEST)].append(max(row[column]))
@@ -213,6 +219,11 @@ class _Result:
         self._dim = recipe.embedding.dim
         self._num_folds = recipe.protocol.num_folds
         self._is_ensemble = recipe.protocol.is_ensemble
+        self._baselines = {
+            f"{recipe.name}, {name}": metrics[entry]
+            for entry, name in baseline_names(recipe).items()
+            if entry in metrics
+        }
         self._result = metrics.get("ensemble" if self._is_ensemble else "test")
         status = metrics.get("status", "not known")
         self.interrupted = status == "interrupted"
@@ -230,13 +241,23 @@ class _Result:
             shown = {"precision_at_1": "P@1", "map_at_r": "MAP@R"}
         return shown | {n: display_name(n) for n in _OF_CLASSES if n in names}
 
+    def rows(self):
+        """Results by the name of a method: those of what the run is compared with, and its own."""
+        baselines = {name: self._cells(found) for name, found in self._baselines.items()}
+        return {**baselines, self.method: self.results()}
+
+    def _cells(self, result, interrupted=False):
+        """Cells of the metrics of one model that are there."""
+        return {
+            (self._dimension(1), shown): _Cell(100 * result[name], None, interrupted)
+            for name, shown in self.metrics().items()
+            if name in result
+        }
+
     def results(self):
         """dict from dimension and metric to `Cell`."""
         if not self._is_ensemble:
-            return {
-                (self._dimension(1), shown): _Cell(100 * self._result[name], None, self.interrupted)
-                for name, shown in self.metrics().items()
-            }
+            return self._cells(self._result, self.interrupted)
         parts = {"concatenated": self._num_folds, "separated": 1}
         return {
             (self._dimension(models), shown): _Cell(

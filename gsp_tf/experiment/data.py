@@ -1,6 +1,7 @@
 """Divide the images of a recipe into those that train, choose the model and test."""
 
 import dataclasses
+import hashlib
 import inspect
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -60,6 +61,26 @@ class Splits(NamedTuple):
         """The sets of images by name; a set with two names is there once, by the first of them."""
         named = {id(images): (name, images) for name, images in reversed(self._asdict().items())}
         return dict(pair for pair in reversed(named.values()) if pair[1] is not None)
+
+    def digest(self) -> str:
+        """A short text that changes with any image: its path, size or time, or its pixels.
+
+        Returns:
+            16 characters.
+
+        Example:
+            >>> import numpy as np
+            >>> pixels = np.zeros((2, 8, 8, 1), "uint8")
+            >>> black, grey = (data.ArrayImages(pixels + i, [0, 0], ["a"]) for i in (0, 99))
+            >>> Splits(black, black, black).digest() == Splits(black, black, grey).digest()
+            False
+        """
+        found = hashlib.sha256()
+        for name, images in self.sets.items():
+            found.update(f"{name} {len(images)}\n".encode())
+            for index in range(len(images)):
+                found.update(images.identity(index))
+        return found.hexdigest()[:16]
 
 
 def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:

@@ -14,7 +14,7 @@ from gsp_tf.evaluation import ensemble_metrics
 from gsp_tf.experiment.comparison import Comparison
 from gsp_tf.experiment.data import Splits, load_folds
 from gsp_tf.experiment.folder import RunFolder
-from gsp_tf.experiment.frozen import ADVICE, frozen_name, gain_of, helped
+from gsp_tf.experiment.frozen import gain_texts
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.run import Run
 from gsp_tf.experiment.table import print_results
@@ -230,18 +230,6 @@ class Ensemble(Run):
         print_results([model for repeats in self.models for model in repeats])
         print(Comparison([self.folder.path]).markdown())
         print(f"Report: {self.report()}")
-        self._print_gains()
-
-    def _print_gains(self):
-        """Print how many models are not better than the network they started from, if any are."""
-        folders = [folder for repeats in self.model_folders for folder in repeats]
-        found = [gain_of(self.recipe, folder.metrics()) for folder in folders]
-        gains = [gain for _, gain in filter(None, found)]
-        values = [100 * gain.value for gain in gains]
-        count = sum(not helped(gain) for gain in gains)
-        if count:
-            print(
-                f"Training is not shown to make retrieval better in {count} of {len(gains)} "
-                f"models. Their differences to the {frozen_name(self.recipe)} are "
-                f"{min(values):+.1f} to {max(values):+.1f} points. {ADVICE}"
-            )
+        folders = (folder for repeats in self.model_folders for folder in repeats)
+        for said in gain_texts(self.recipe, [folder.metrics() for folder in folders]):
+            print(said)

@@ -3,8 +3,9 @@
 import functools
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import keras
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import LedoitWolf
@@ -12,8 +13,10 @@ from sklearn.covariance import LedoitWolf
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
+from gsp_tf.experiment._baselines import frozen_name
 from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
+from gsp_tf.experiment._inputs import FeatureInputs
 from gsp_tf.experiment.data import Splits, evaluation_batches, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.model import build_embedder
@@ -36,16 +39,6 @@ def _is_pretrained(recipe):
     """Whether a recipe trains embeddings from weights that are not random."""
     weights = recipe.backbone.weights is not None or recipe.initial_run is not None
     return weights and recipe.training.epochs > 0 and recipe.trainer != "classification"
-
-
-def baseline_names(recipe: Recipe) -> dict[str, str]:
-    """The names in tables of what a run is compared with, by their entries of `metrics.json`."""
-    return {"frozen": frozen_name(recipe), "head": "with a linear head"}
-
-
-def frozen_name(recipe: Recipe) -> str:
-    """The name of the metrics of `frozen_metrics` in tables."""
-    return "frozen network" if recipe.initial_run is None else "initial run"
 
 
 def frozen_metrics(recipe: Recipe, splits: Splits | None = None) -> RankingMetrics:
@@ -100,15 +93,26 @@ class _FrozenNetwork:
 
     def head_metrics(self):
         """The metrics with a linear head that is fitted to the training images."""
-        images = self.splits.train
-        chosen = np.sort(class_by_class(images.labels, seed=0)[:_FITTED])
-        batches = evaluation_batches(self.recipe, images, chosen)
-        description = f"Embedding training images by the {frozen_name(self.recipe)}"
-        head = _linear_head(*embed(self._model, show_progress(batches, description, len(batches))))
+        chosen = np.sort(class_by_class(self.splits.train.labels, seed=0)[:_FITTED])
+        head = _linear_head(*embed(*self._training_batches(chosen)))
         queries, labels, references, reference_labels = self._searched
         references = None if references is None else head(references)
         searched = head(queries), labels, references, reference_labels
         return ranking_metrics(*searched, at=self.recipe.evaluation.recall_at)
+
+    def _training_batches(self, indices):
+        """The model and batches of training images, or its upper part and their kept features."""
+        recipe, images = self.recipe, self.splits.train
+        ours, run = frozen_recipe(recipe), recipe.backbone
+        are_kept = recipe.data.feature_cache is not None and recipe.initial_run is None
+        same = run.frozen_to == ours.backbone.frozen_to and run.tokens == ours.backbone.tokens
+        if not (are_kept and same and recipe.training.precision == ours.training.precision):
+            batches = evaluation_batches(recipe, images, indices)
+            description = f"Embedding training images by the {frozen_name(recipe)}"
+            return self._model, show_progress(batches, description, len(batches))
+        inputs = FeatureInputs(recipe, self._model)
+        upper = keras.Model(inputs.start, self._model.output)
+        return upper, inputs.evaluation_batches(images, indices)
 
 
 def _linear_head(features, labels):
@@ -190,7 +194,7 @@ def gain_entries(
     return entries
 
 
-def gain_of(recipe: Recipe, metrics: Mapping, over: str = "frozen") -> tuple[str, Estimate] | None:
+def _gain_of(recipe: Recipe, metrics: Mapping, over: str = "frozen") -> tuple[str, Estimate] | None:
     """The metric that chooses the model and what training added to it, from `metrics.json`."""
     name = "precision_at_1" if recipe.monitor == "val_recall_at_1" else "map_at_r"
     gain = GAINS[over]
@@ -200,17 +204,17 @@ def gain_of(recipe: Recipe, metrics: Mapping, over: str = "frozen") -> tuple[str
     return name, Estimate(metrics[gain][name], *ends)
 
 
-def helped(gain: Estimate) -> bool:
+def _helped(gain: Estimate) -> bool:
     """Whether a difference, and all of its interval if it has one, is above 0."""
     return min(gain.value, np.nan_to_num(gain.low, nan=gain.value)) > 0
 
 
 def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
     """What training added to the network that it started from, in a few sentences."""
-    found = gain_of(recipe, metrics)
+    found = _gain_of(recipe, metrics)
     if found is None:
         return None
-    (name, gain), of_head = found, gain_of(recipe, metrics, "head")
+    (name, gain), of_head = found, _gain_of(recipe, metrics, "head")
     shown = "Recall@1" if name == "precision_at_1" else display_name(name)
     fact = (
         f"{shown} is {100 * metrics['test'][name]:.1f} %, and that of the {frozen_name(recipe)} is "
@@ -226,14 +230,30 @@ def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
     classes = metrics["num_classes"]["test"]
     if classes < _FEW:
         fact += f" {classes} test classes are few: intervals of so few are too narrow."
-    if not helped(gain):
+    if not _helped(gain):
         is_worse = max(gain.value, np.nan_to_num(gain.high, nan=gain.value)) < 0
         judged = "made retrieval worse" if is_worse else "is not shown to make retrieval better"
-    elif of_head is not None and not helped(of_head[1]):
+    elif of_head is not None and not _helped(of_head[1]):
         judged = "made retrieval better, but not better than a linear head does"
     else:
         return f"Training made retrieval better. {fact}"
     return f"Training {judged}. {fact} {ADVICE}"
+
+
+def gain_texts(recipe: Recipe, models: Sequence[Mapping]) -> list[str]:
+    """What training added to what several models are compared with, from their `metrics.json`."""
+    said, missed, name = [], False, frozen_name(recipe)
+    for over, compared in (("frozen", name), ("head", f"{name} with a linear head")):
+        found = filter(None, (_gain_of(recipe, metrics, over) for metrics in models))
+        gains = sorted(gain for _, gain in found)
+        if gains:
+            better = sum(map(_helped, gains))
+            missed = missed or better < len(gains)
+            said.append(
+                f"{better} of {len(gains)} models are better than the {compared}: the differences "
+                f"are {_points(gains[0])} to {_points(gains[-1])}."
+            )
+    return [*said, ADVICE] if missed else said
 
 
 def _points(gain):

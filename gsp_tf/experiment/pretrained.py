@@ -8,7 +8,7 @@ from gsp_tf import backbones
 from gsp_tf._files import new_folder
 from gsp_tf._names import similar
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment.choices import FROZEN_SIDE
+from gsp_tf.experiment.choices import frozen_side
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.model import build_learner
 from gsp_tf.recipe import (
@@ -64,7 +64,8 @@ def pretrained_run(network: str, runs: PathLike = "runs") -> Path:
     """A run folder with a pretrained network as it is, made unless it exists.
 
     It serves like the folder of any run: its model gives the mean of the last map at length 1, of
-    images of 224 x 224 pixels. It has no images of its own.
+    images of 224 x 224 pixels, or more for a Swin transformer with larger windows. It has no images
+    of its own.
 
     Args:
         network: name of a backbone with weights, such as "efficientnet_lite0"; "hub:PRESET", such
@@ -129,6 +130,6 @@ def _recipe_of(network):
         )
     return Recipe(
         name=network,
-        data=DataRecipe("folder", image_size=FROZEN_SIDE),
+        data=DataRecipe("folder", image_size=frozen_side(name, preset)),
         backbone=BackboneRecipe(name, weights[0], preset=preset or None),
     )

@@ -8,7 +8,8 @@ import numpy as np
 
 from gsp_tf._typing import PathLike
 from gsp_tf.data import ViewedImages, evaluation_image
-from gsp_tf.experiment.frozen import baseline_names, gain_text
+from gsp_tf.experiment._baselines import baseline_names
+from gsp_tf.experiment.frozen import gain_text
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
 

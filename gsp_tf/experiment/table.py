@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._console import counted
-from gsp_tf.experiment.frozen import baseline_names
+from gsp_tf.experiment._baselines import baseline_names
 from gsp_tf.visual import display_name
 
 if TYPE_CHECKING:

@@ -51,8 +51,9 @@ _ADVICE = {
 """What is wrong and what to do, by the name of a finding."""
 
 
-def findings(loss, labels, now, every):
-    """What a check sees that is wrong and what to do, by the name of the finding."""
+def findings(loss, labels, now, since, is_early=False):
+    """What a check sees that is wrong and what to do; `since` are steps since the one before."""
+    # Early in training embeddings are alike and proxies far from them, in runs that go well too.
     found = []
     _, counts = np.unique(labels, return_counts=True)
     if len(counts) == 1:
@@ -61,7 +62,8 @@ def findings(loss, labels, now, every):
         found.append("no_positives")
     elif "loss" in now:
         is_at_margin = abs(now["loss"] - now["collapsed_loss"]) <= 0.05 * abs(now["collapsed_loss"])
-        if now["similarity"] > 0.95 and is_at_margin:
+        may_pass = is_early and not (is_pair_loss(loss) and now["effective_rank"] < 2)
+        if now["similarity"] > 0.95 and is_at_margin and not may_pass:
             found.append("collapse")
         # The pairs with a memory are not looked at.
         elif now["active_share"] == 0 and not isinstance(loss, CrossBatchMemory):
@@ -69,7 +71,7 @@ def findings(loss, labels, now, every):
     # CCP chooses other proxies when a problem begins.
     if "proxy_turn" in now and not isinstance(loss, ProxyPairsLoss):
         own, turn = now["own_proxy_similarity"], now["proxy_turn"]
-        if own < 0.2 and turn < 2.5e-4 * every:
+        if own < 0.2 and turn < 2.5e-4 * since and not is_early:
             found.append("slow_proxies")
         if own < 0.5 and turn > 0.75:
             found.append("fast_proxies")

@@ -37,7 +37,9 @@ class HealthCheck(keras.callbacks.Callback):
     `steps_per_execution` above 1, it makes no checks.
 
     Args:
-        every: steps between two checks; 0 makes none.
+        every: steps between two checks; 0 makes none. Two further checks, at a quarter and at half
+            of the first `every` steps, are for short trainings. They name no proxies that are too
+            slow, and a collapse only of pair losses and to nearly one point.
         in_logs: add `mean_similarity` and `effective_rank` of the last check to the logs of each
             epoch, NaN before the first check.
 
@@ -104,7 +106,7 @@ class HealthCheck(keras.callbacks.Callback):
         self._kept = self._before = self._embedder = None
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
-        if self._kept is not None and (self._step + 1) % self.every == 0:
+        if self._kept is not None and _is_due(self._step + 1, self.every):
             _bring_back_variables(self.model)
             self._before = _weights_of(self.model)
 
@@ -149,7 +151,9 @@ class HealthCheck(keras.callbacks.Callback):
         if scale is not None:
             self.measures["loss_scale"] = float(ops.convert_to_numpy(scale))
         loss = _loss_of_classes(self.model)
-        found = findings(loss, labels, self.measures, self.every)
+        since = min(self.every, self._step // 2)  # the steps since the check before
+        is_early = self._step < self.every
+        found = findings(loss, labels, self.measures, since, is_early)
         self._seen = {name: self._seen.get(name, 0) + 1 for name in found}
         for name in (name for name, count in self._seen.items() if count == _CHECKS):
             self.findings.append({"name": name, "step": self._step, "text": found[name]})
@@ -219,6 +223,11 @@ class HealthCheck(keras.callbacks.Callback):
             measures["proxy_turn"] = float(np.arccos(cosines).mean())
         self._proxies = unit
         return measures
+
+
+def _is_due(step, every):
+    """Whether there is a check at a step, which counts from 1."""
+    return step % every == 0 or step in (every // 4, every // 2)
 
 
 def _loss_of_classes(model):

@@ -4,6 +4,7 @@ import abc
 import contextlib
 import importlib
 import importlib.util
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -19,7 +20,8 @@ _PARAMS_PER_CALL = 100  # MLflow's limit
 class Tracker(keras.callbacks.Callback, abc.ABC):
     """Base of callbacks that fill a run of an experiment tracker by the tracker's own callback.
 
-    A subclass names the `package` and has `_opened`, `_log` and `_close`.
+    A subclass names the `package` and has `_opened`, `_log` and `_close`. If the tracker fails
+    during training, a warning says so, and the rest of training goes on without it.
 
     Attributes:
         package: the package of the tracker.
@@ -39,6 +41,7 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
     def __init__(self):
         super().__init__()
         self._epochs = None  # the tracker's own callback while a run is open
+        self._has_failed = False  # during training
         if importlib.util.find_spec(self.package) is None:
             raise ImportError(
                 f"{type(self).__name__} needs {self.package}: {to_install('trackers')}."
@@ -64,6 +67,7 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
         """
         with self._explaining("opens no run"):
             run_id, self._epochs = self._opened(name, dict(parameters or {}), run_id, folder)
+        self._has_failed = False
         return run_id
 
     def log_results(self, metrics: Mapping[str, float]) -> None:
@@ -72,8 +76,9 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
         Args:
             metrics: numbers by name, such as `{"test/map_at_r": 0.3}`.
         """
-        with self._explaining("does not take the results"):
-            self._log(dict(metrics))
+        if not self._has_failed:
+            with self._explaining("does not take the results"):
+                self._log(dict(metrics))
 
     def close(self, status: Literal["finished", "interrupted", "failed"] = "finished") -> None:
         """Ends the run, if one is open, and waits until the tracker has all of it.
@@ -83,7 +88,8 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
         """
         if self._epochs is not None:
             self._epochs = None
-            with self._explaining("does not end its run"):
+            quiet = contextlib.suppress(OSError if self._has_failed else ())
+            with quiet, self._explaining("does not end its run"):
                 self._close(status)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -91,8 +97,15 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
             self.open()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self._epochs.set_model(self.model)
-        self._epochs.on_epoch_end(epoch, logs)
+        if self._has_failed:
+            return
+        try:
+            with self._explaining(f"does not take epoch {epoch + 1}, and gets no more of this run"):
+                self._epochs.set_model(self.model)
+                self._epochs.on_epoch_end(epoch, logs)
+        except OSError as error:
+            self._has_failed = True
+            warnings.warn(str(error), stacklevel=2)
 
     @contextlib.contextmanager
     def _explaining(self, problem):

@@ -56,6 +56,19 @@ def test_methods_by_data_sets(run):
     ]
 
 
+def test_the_network_before_training_has_rows(run):
+    paths = [run("GSP", 0.2), run("GSP", 0.3, seed=1), run("GAP", 0.1)]
+    for path in paths[:2]:
+        frozen, head = ({"precision_at_1": 2 * of, "map_at_r": of} for of in (0.15, 0.25))
+        RunFolder(path).update_metrics(frozen=frozen, head=head)
+    assert Comparison(paths).markdown().splitlines()[2:] == [
+        "| GSP, frozen network | 30.00 | 15.00 |",
+        "| GSP, with a linear head | 50.00 | 25.00 |",
+        f"| GSP | 50.00 ± {20 / 2**0.5:.2f} | 25.00 ± {10 / 2**0.5:.2f} |",
+        "| GAP | 20.00 | 10.00 |",
+    ]
+
+
 def test_ensembles_with_and_without_deviation(run):
     paths = [run("C2", 0.2, "mlrc", std=0.01), run("MS", 0.25, "mlrc")]
     assert Comparison(paths).markdown().splitlines() == [

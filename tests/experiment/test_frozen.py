@@ -252,18 +252,21 @@ def test_the_metric_is_the_one_that_chooses_the_model():
     assert frozen.gain_text(Recipe(), {"test": {}}) is None
 
 
-def test_models_of_a_protocol_are_summed_up(tmp_path, capsys):
-    protocol = ProtocolRecipe("mlrc", num_folds=3)
-    ensemble = Ensemble(tmp_path / "run", Recipe(protocol=protocol))
-    folders = [folder for repeats in ensemble.model_folders for folder in repeats]
-    for folder, gain in zip(folders, (0.1, -0.2), strict=False):
-        folder.path.mkdir(parents=True)
-        folder.update_metrics(**entries(np.full(3, gain), [0, 1, 2]))
-    ensemble._print_gains()
-    assert capsys.readouterr().out == (
-        "Training is not shown to make retrieval better in 1 of 2 models. Their differences to the "
-        "frozen network are -20.0 to +10.0 points. docs/finetuning.md says what to change.\n"
-    )
+def test_models_of_a_protocol_are_summed_up():
+    rises = [0.1, 0.2, 0.3]
+    labels, worse = [0, 1, 2], np.negative(rises)
+    better = entries(np.array(rises), labels, np.array([0.1, 0.1, 0.1]))
+    said = frozen.gain_texts(Recipe(), [better, better])
+    one = "+20.0 [+10.0, +30.0] points"
+    assert said == [
+        f"2 of 2 models are better than the frozen network: the differences are {one} to {one}.",
+        "2 of 2 models are better than the frozen network with a linear head: the differences are "
+        "+10.0 [+10.0, +10.0] points to +10.0 [+10.0, +10.0] points.",
+    ]
+    said = frozen.gain_texts(Recipe(), [better, entries(worse, labels)])
+    assert said[0].startswith("1 of 2 models") and "-20.0 [-30.0, -10.0] points to +20" in said[0]
+    assert len(said) == 3 and said[-1] == "docs/finetuning.md says what to change."
+    assert frozen.gain_texts(Recipe(), [{}, {}]) == []
 
 
 def test_models_of_a_protocol_share_the_measurement(write_recipe, tmp_path):

@@ -160,3 +160,19 @@ def test_a_tracker_that_fails(trackers, write_recipe, without_tracing, tmp_path,
     assert run_command("train", "--resume", path) == 0
     assert "note: wandb does not end its run: the server" in capsys.readouterr().err
     assert "test" in RunFolder(path).metrics() and len(trackers.wandb) == 1
+
+
+def test_training_goes_on_without_a_tracker_that_fails_in_an_epoch(
+    trackers, write_recipe, without_tracing, tmp_path, capsys
+):
+    trackers.broken = 1  # epochs count from 0
+    recipe = write_recipe("callbacks: {wandb: {}, mlflow: {}}")
+    short = ("--training.epochs", "3", "--training.steps_per_epoch", "1")
+    assert run_command("train", recipe, "--run", tmp_path / "run", *short) == 0
+    notes = capsys.readouterr().err
+    assert notes.count("wandb") == 1 and "does not take epoch 2, and gets no more" in notes
+    metrics = RunFolder(tmp_path / "run").metrics()
+    assert (metrics["status"], metrics["epochs"]) == ("finished", 3)
+    (wandb,), (mlflow,) = trackers.wandb.values(), trackers.mlflow.values()
+    assert [epoch for epoch, _ in wandb.epochs] == [0] and wandb.results == {}
+    assert [epoch for epoch, _ in mlflow.epochs] == [0, 1, 2] and mlflow.status == "FINISHED"

@@ -7,7 +7,19 @@ from presets import write_preset
 from runs import eagerly, run_command
 
 from gsp_tf.data import load_folder
-from gsp_tf.experiment import Run, build_embedder, check_recipe, choices_text, choose_recipe
+from gsp_tf.experiment import (
+    Run,
+    RunFolder,
+    build_embedder,
+    build_learner,
+    check_recipe,
+    choices_text,
+    choose_adaptation,
+    choose_recipe,
+    load_splits,
+    pretrained_run,
+)
+from gsp_tf.experiment._inputs import FeatureInputs
 from gsp_tf.recipe import BackboneRecipe, load_recipe
 
 SECTIONS = """
@@ -79,6 +91,18 @@ def test_all_of_a_transformer_may_be_frozen(recipe, write_recipe, digits, vit):
     assert names == {"embedding/kernel", "pooling/prototypes"}
 
 
+def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path):
+    """SigLIP has the same weights for all of them, and gives another number of tokens."""
+    preset = write_preset("SigLIP", tmp_path / "siglip")
+    path = write_recipe(SECTIONS.format(digits=digits, preset=preset))
+    fields = ["--backbone.frozen_to", "network", "--data.feature_cache", str(tmp_path / "cache")]
+    for tokens, number in (("class", 1), ("both", 17), ("patch", 16)):
+        recipe = load_recipe(path, [*fields, "--backbone.tokens", tokens])
+        inputs = FeatureInputs(recipe, build_embedder(recipe, channels=1))
+        ((maps, _), *_) = inputs.evaluation_batches(load_splits(recipe).test)
+        assert maps.shape[1:] == (number, 16)
+
+
 def test_fields_that_contradict_each_other(write_recipe):
     sections = [
         ("{name: hub}", "backbone.preset must be a preset with backbone.name=hub"),
@@ -103,3 +127,22 @@ def test_a_folder_of_photographs_with_a_preset(digits):
     expected = BackboneRecipe("hub", "pretrained", True, preset="dinov2_small")
     assert chosen.backbone == expected and chosen.data.image_size == 224
     assert "hub dinov2_small with the weights" in choices_text(chosen, load_folder(digits))
+
+
+def test_a_network_whose_batch_normalisation_cannot_be_frozen(digits, tmp_path):
+    preset = str(write_preset("MobileNet", tmp_path / "mobilenet"))
+    chosen = choose_recipe(digits, backbone="hub", preset=preset)
+    assert not chosen.backbone.freeze_batch_normalization
+    assert "whose batch normalisation trains too" in choices_text(chosen, load_folder(digits))
+    learner = build_learner(chosen, num_classes=4, channels=1)
+    assert any(weight.path.endswith("gamma") for weight in learner.trainable_weights)
+
+
+def test_windows_that_need_larger_images_get_them(digits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    swin = write_preset("SwinTransformer", tmp_path / "swin", side=232, window_size=29)
+    preset = {"backbone": "hub", "preset": str(swin)}
+    for chosen in (choose_recipe(digits, **preset), choose_adaptation(digits, **preset)):
+        assert chosen.data.image_size == 232
+    recipe = RunFolder(pretrained_run("hub:swin")).recipe()
+    assert recipe.data.image_size == 232

@@ -1,9 +1,15 @@
 """Pretrained networks without training, and heads that are trained on their features."""
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from own_model import register_pretrained, write_folder
+from PIL import Image
 from presets import write_preset
+from ray_jobs import ray_without_processes
 from runs import run_command
 
 from gsp_tf import backbones
@@ -15,9 +21,12 @@ from gsp_tf.experiment import (
     _inputs,
     _training,
     evaluation_batches,
+    frozen,
     pretrained_run,
 )
+from gsp_tf.explore import server
 from gsp_tf.serving import EmbeddingsFolder, Index, RunModel
+from gsp_tf.serving.embedding import workers
 from gsp_tf.training import embed
 
 SMALL = ["--data.image_size", "32", "--training.epochs", "2", "--training.steps_per_epoch", "2"]
@@ -56,6 +65,13 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
     first = capsys.readouterr().out.splitlines()[2]
     assert first.split() == ["1", "0.0000", "pattern", "1", "6.png"]
     assert len(Index("runs/small/index")) == 40
+    assert run_command("index", "small", "--verify") == 0
+    assert run_command("index", "small", "--out", "copy") == 0
+    assert len(Index("copy")) == 40
+    assert run_command("index", "small", "--compare", "--sample", "30") == 0
+    capsys.readouterr()
+    assert run_command("index", "smal") == 1
+    assert "smal holds no embeddings" in capsys.readouterr().err
     assert run_command("search", "other", query, "--index", "runs/small/index") == 1
     assert "do not belong together: the models are of" in capsys.readouterr().err
     assert run_command("dedup", "my_images", "--run", "small", "--distance", "1e-4") == 0
@@ -69,6 +85,23 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
         capsys.readouterr()
         assert run_command(*command, "runs/small") == 1
         assert "a pretrained network has no images of its own" in capsys.readouterr().err
+
+
+def test_a_network_finds_wrong_labels_embeds_a_collection_and_is_explored(
+    networks, monkeypatch, capsys
+):
+    monkeypatch.setattr(workers, "ray_session", ray_without_processes)
+    monkeypatch.setattr(server._Server, "run", lambda self, sockets: None)
+    assert run_command("clean", "my_images", "--run", "small") == 0
+    assert "of 40 images disagree with the label" in capsys.readouterr().out
+    paths = sorted(map(str, networks.glob("my_images/*/*")))
+    pq.write_table(pa.table({"path": paths}), "collection.parquet")
+    assert run_command("embed-collection", "small", "collection.parquet") == 0
+    (shard,) = EmbeddingsFolder.open("runs/small/embeddings").shards()
+    assert sorted(shard.paths) == paths
+    assert run_command("explore", "small") == 0
+    assert len(Index("runs/small/index")) == 40
+    assert RunFolder("runs/small").metrics()["epochs"] == 0
 
 
 def test_other_names_are_refused(networks, capsys):
@@ -107,7 +140,9 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
 
 
 @pytest.mark.parametrize("head", ["linear", "gsp"])
-def test_a_head_is_trained_on_the_features(networks, digits, capsys, head, without_tracing):
+def test_a_head_is_trained_on_the_features(
+    networks, digits, capsys, monkeypatch, head, without_tracing
+):
     assert run_command("adapt", digits, "--head", head, *NAMED, "--name", "digits") == 0
     run = Run("runs/digits-0")
     recipe, metrics = run.recipe, run.folder.metrics()
@@ -126,8 +161,14 @@ def test_a_head_is_trained_on_the_features(networks, digits, capsys, head, witho
     table = printed[printed.index("R-precision") :]
     assert table.index("frozen network") < table.index("with a linear") < table.index("digits")
     assert "test classes are few: intervals of so few are too narrow" in printed.splitlines()[-1]
-    frozen = [w for w in run.learner.embedder.weights if "conv2d" in w.path]
-    assert frozen and not any(weight.trainable for weight in frozen)
+    if head == "linear":  # its features are kept, and from pixels it is the same but for rounding
+        from_pixels = replace(recipe, data=replace(recipe.data, feature_cache=None))
+        expected = frozen._FrozenNetwork(from_pixels, run.splits).head_metrics().means()
+        assert metrics["head"]["map_at_r"] == pytest.approx(expected["map_at_r"].value, abs=0.01)
+        monkeypatch.setattr(frozen, "evaluation_batches", None)
+        assert frozen._FrozenNetwork(recipe, run.splits).head_metrics().num_queries
+    of_network = [w for w in run.learner.embedder.weights if "conv2d" in w.path]
+    assert of_network and not any(weight.trainable for weight in of_network)
     gain = metrics["test"]["map_at_r"] - metrics["frozen"]["map_at_r"]
     assert metrics["gain"]["map_at_r"] == pytest.approx(gain)
     assert run_command("embed", run.folder.path, "my_images") == 0
@@ -158,8 +199,29 @@ def test_an_adaptation_continues_and_another_one_gets_a_folder(
     assert RunFolder("runs/my_images-mlp-0-2").recipe().loss.name == "triplet"
     assert run_command(*command, "--loss.name", "triplet", "--run", folder.path) == 1
     assert (
-        "is a run of another recipe. Choose another folder (--run NEW)" in capsys.readouterr().err
+        "is a run of another recipe or of other photographs. Choose another folder (--run NEW)"
+        in capsys.readouterr().err
     )
+
+
+def test_an_adaptation_is_done_anew_for_other_photographs(networks, capsys, without_tracing):
+    command = ["adapt", "my_images", *NAMED]
+    assert run_command(*command) == 0
+    first = RunFolder("runs/my_images-linear-0")
+    before = first.metrics()
+    photograph = next((networks / "my_images/pattern 0").iterdir())
+    Image.new("RGB", (16, 16)).save(photograph)
+    capsys.readouterr()
+    assert run_command(*command, "--run", first.path) == 1
+    assert "of other photographs. Choose another folder" in capsys.readouterr().err
+    assert run_command(*command) == 0
+    notes = capsys.readouterr().err
+    assert "have changed since runs/my_images-linear-0 was trained" in notes
+    assert "so this run goes to runs/my_images-linear-0-2" in notes
+    second = RunFolder("runs/my_images-linear-0-2").metrics()
+    assert second["status"] == "finished" and second["images"] != before["images"]
+    assert run_command(*command) == 0  # shows the second
+    assert first.metrics() == before and not list(networks.glob("runs/*-3"))
 
 
 def test_what_cannot_be_adapted_is_named(networks, capsys, monkeypatch):

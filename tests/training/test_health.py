@@ -20,6 +20,7 @@ from gsp_tf.training import (
     ProxyPool,
     RetrievalEvaluation,
 )
+from gsp_tf.training._findings import findings
 from gsp_tf.training.health import _Embedder
 
 CLASSES = 4
@@ -209,11 +210,45 @@ def test_a_resumed_run_continues_the_checks(tmp_path):
         arguments |= {"initial_epoch": first, "epochs": last}
         learner.fit(POINTS, np.arange(16) // 8, callbacks=[health, checkpoint], **arguments)
 
-    whole, later = HealthCheck(3), HealthCheck(3)
+    whole, later = HealthCheck(12), HealthCheck(12)  # checks at steps 3 and 6
     fit(whole, False, 0, 3)  # the checkpoint is that of the last epoch's begin, step 4
     fit(later, True, 2, 3)
     assert later.findings == whole.findings and later.findings[0]["step"] == 6
     assert "proxy_turn" in later.measures
+
+
+def test_checks_are_early_at_first(monkeypatch):
+    steps = []
+    monkeypatch.setattr(HealthCheck, "_check", lambda health: steps.append(health._step))
+    arguments = {"batch_size": 1, "steps_per_epoch": 24, "epochs": 1, "verbose": 0}
+    learner_with(losses.ContrastiveLoss()).fit(
+        np.tile(POINTS, (2, 1)), np.tile(LABELS, 2), callbacks=[HealthCheck(8)], **arguments
+    )
+    assert steps == [2, 4, 8, 16, 24]
+
+
+def test_a_short_training_is_told_what_is_wrong():
+    """In 4 of the 8 steps between two checks."""
+    dense = {"bias_initializer": "ones", "kernel_initializer": zeros}
+    assert names(learner_with(losses.TripletLoss(), **dense), steps=4, every=8) == ["collapse"]
+    assert names(learner_with(losses.TripletLoss()), np.arange(16), steps=4, every=8) == [
+        "no_positives"
+    ]
+
+
+def test_early_checks_leave_out_what_passes():
+    """The values are like those of a run whose MAP@R rises."""
+    loss, labels = losses.ProxyAnchorLoss(CLASSES), np.arange(8) // 2
+    alike = {"similarity": 0.97, "effective_rank": 4.8, "loss": 10.5, "collapsed_loss": 11.0}
+    slow = {"own_proxy_similarity": 0.01, "proxy_turn": 0.004, "active_share": 1.0}
+    for since, is_early, expected in (
+        (50, True, []),
+        (200, False, ["collapse", "slow_proxies"]),
+        (10, False, ["collapse"]),  # between near checks proxies turn by less
+    ):
+        assert list(findings(loss, labels, alike | slow, since, is_early)) == expected
+    pairs = losses.ContrastiveLoss()
+    assert findings(pairs, labels, alike | slow, 50, is_early=True) == {}
 
 
 def test_problems_of_ccp_are_checked():

@@ -24,7 +24,7 @@ def solved(cost, ratio, eps, rows=None, columns=None, **options):
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_equals_plans_of_pot_and_their_limit(oracle, number):
+def test_equals_plans_of_pot_and_ott_and_their_limit(oracle, number):
     found = oracle("set_transport")
     case = {k[2:]: v for k, v in found.items() if k.startswith(f"{number}/")}
     cost, rows, columns = case["cost"], case["rows"], case["columns"]
@@ -38,6 +38,22 @@ def test_equals_plans_of_pot_and_their_limit(oracle, number):
     entropy = (rows.sum() + columns.sum()) * np.log(cost.size + len(rows) + len(columns))
     costs = (cost * plan).sum(), (cost * case["without entropy of the residuals"]).sum()
     assert least < min(costs) and max(costs) - least < entropy / case["smoothings"][-1]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_gradients_are_those_of_ott(oracle, number):
+    found = oracle("set_transport")
+    case = {k[2:]: v for k, v in found.items() if k.startswith(f"{number}/")}
+    names, settings = ("cost", "rows", "columns"), (float(case["ratio"]), case["smoothings"][0])
+    _, gradients = differentiated(
+        lambda cost, *weights: partial_set_transport(cost, *settings, *weights)[:1],
+        case["cost"],
+        case["rows"],
+        1.25 * case["columns"],  # where both have the same mass, programs differ in the gradient
+        upstream=(case["upstream"],),
+    )
+    for name, gradient in zip(names, gradients, strict=True):
+        np.testing.assert_allclose(gradient, case[f"gradient of {name}"], rtol=1e-6, atol=1e-10)
 
 
 def test_gradients_are_those_of_finite_differences():

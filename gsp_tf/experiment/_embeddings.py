@@ -8,6 +8,7 @@ import numpy as np
 
 from gsp_tf._console import show_progress
 from gsp_tf.data import ImageSet
+from gsp_tf.experiment._inputs import evaluation_inputs
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.places import place_maps
 from gsp_tf.training import embed
@@ -65,13 +66,14 @@ def embed_test_images(run):
 def embed_splits(recipe, splits, embedder, how=""):
     """Embeddings and labels of the test images, then those of the gallery, `None` without one."""
     embedded = []
+    model, inputs = evaluation_inputs(recipe, embedder)
     for name, images in (("test", splits.test), ("gallery", splits.gallery)):
         if images is None:
             embedded += [None, None]
             continue
-        batches = evaluation_batches(recipe, images)
+        batches = inputs.evaluation_batches(images)
         embedded += embed(
-            embedder, show_progress(batches, f"Embedding the {name} images{how}", len(batches))
+            model, show_progress(batches, f"Embedding the {name} images{how}", len(batches))
         )
     return embedded
 

@@ -1,7 +1,9 @@
 """What a learner trains from: the images of a recipe, or the features of their frozen part."""
 
 import hashlib
+from pathlib import Path
 
+import keras
 import numpy as np
 
 import gsp_tf
@@ -93,6 +95,15 @@ class FeatureInputs:
             )
             self._computed[name] = images, maps  # the reference keeps the id
         return self._computed[name][1]
+
+
+def evaluation_inputs(recipe, embedder):
+    """A model and its inputs: the embedder and images, or its upper part and features on disk."""
+    folder = recipe.data.feature_cache
+    if folder is None or not Path(folder).is_dir():  # a run is evaluated elsewhere, too
+        return embedder, ImageInputs(recipe)
+    inputs = FeatureInputs(recipe, embedder)
+    return keras.Model(inputs.start, embedder.output), inputs
 
 
 def _key(recipe, frozen):

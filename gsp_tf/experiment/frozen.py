@@ -4,8 +4,8 @@ import functools
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-import keras
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import LedoitWolf
@@ -16,8 +16,8 @@ from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
 from gsp_tf.experiment._baselines import frozen_name
 from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
-from gsp_tf.experiment._inputs import FeatureInputs
-from gsp_tf.experiment.data import Splits, evaluation_batches, load_splits
+from gsp_tf.experiment._inputs import evaluation_inputs
+from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.model import build_embedder
 from gsp_tf.experiment.pretrained import frozen_recipe
@@ -85,7 +85,18 @@ class _FrozenNetwork:
     def _searched(self):
         """Embeddings and labels of the test images, and of the gallery if there is one."""
         how = f" by the {frozen_name(self.recipe)}"
-        return embed_splits(self.recipe, self.splits, self._model, how)
+        return embed_splits(self._evaluated, self.splits, self._model, how)
+
+    @property
+    def _evaluated(self):
+        """The recipe, without features on disk if they are not those of this network."""
+        recipe, ours = self.recipe, frozen_recipe(self.recipe)
+        run = recipe.backbone
+        same = run.frozen_to == ours.backbone.frozen_to and run.tokens == ours.backbone.tokens
+        same = same and recipe.training.precision == ours.training.precision
+        if same or recipe.initial_run is not None:
+            return recipe
+        return replace(recipe, data=replace(recipe.data, feature_cache=None))
 
     def metrics(self):
         """The metrics of its embeddings."""
@@ -94,25 +105,14 @@ class _FrozenNetwork:
     def head_metrics(self):
         """The metrics with a linear head that is fitted to the training images."""
         chosen = np.sort(class_by_class(self.splits.train.labels, seed=0)[:_FITTED])
-        head = _linear_head(*embed(*self._training_batches(chosen)))
+        model, inputs = evaluation_inputs(self._evaluated, self._model)
+        batches = inputs.evaluation_batches(self.splits.train, chosen)
+        how = f"Embedding training images by the {frozen_name(self.recipe)}"
+        head = _linear_head(*embed(model, show_progress(batches, how, len(batches))))
         queries, labels, references, reference_labels = self._searched
         references = None if references is None else head(references)
         searched = head(queries), labels, references, reference_labels
         return ranking_metrics(*searched, at=self.recipe.evaluation.recall_at)
-
-    def _training_batches(self, indices):
-        """The model and batches of training images, or its upper part and their kept features."""
-        recipe, images = self.recipe, self.splits.train
-        ours, run = frozen_recipe(recipe), recipe.backbone
-        are_kept = recipe.data.feature_cache is not None and recipe.initial_run is None
-        same = run.frozen_to == ours.backbone.frozen_to and run.tokens == ours.backbone.tokens
-        if not (are_kept and same and recipe.training.precision == ours.training.precision):
-            batches = evaluation_batches(recipe, images, indices)
-            description = f"Embedding training images by the {frozen_name(recipe)}"
-            return self._model, show_progress(batches, description, len(batches))
-        inputs = FeatureInputs(recipe, self._model)
-        upper = keras.Model(inputs.start, self._model.output)
-        return upper, inputs.evaluation_batches(images, indices)
 
 
 def _linear_head(features, labels):

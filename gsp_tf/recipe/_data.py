@@ -60,7 +60,7 @@ class DataRecipe(Section, path="data"):
             none.
         feature_cache: folder for the features that the frozen part of the network
             (backbone.frozen_to) gives for each image, in float16. They are computed once; training
-            and validation run from them, without the images. The view is the fixed central square,
+            and evaluation run from them, without the images. The view is the fixed central square,
             mirrored with horizontal_flip, so min_crop_area must be 1, and there is no
             augmentation. null trains from the images.
         skip_unreadable: continue without image files that cannot be read.

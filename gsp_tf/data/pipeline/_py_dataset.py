@@ -33,6 +33,11 @@ class _PyBatches(keras.utils.PyDataset):
     def num_batches(self) -> int | None:
         return self._num_batches
 
+    def __len__(self) -> int:
+        if self._num_batches is None:
+            raise TypeError("The batches are endless.")
+        return self._num_batches
+
     def __getitem__(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         end = number + 1 + _AHEAD
         if self._num_batches is not None:

@@ -124,7 +124,8 @@ def test_batches_are_those_of_tensorflow(
     ):
         arguments |= {"images": images, "image_size": image_size, "resize": resize}
         expected = list(function(**arguments).take(3))
-        found = list(itertools.islice(without_tensorflow(function, **arguments), 3))
+        batches = without_tensorflow(function, **arguments)
+        found = list(itertools.islice(batches, 3))
         assert len(found) == len(expected)
         for batch, other in zip(found, expected, strict=True):
             for ours, theirs in zip(batch, other, strict=True):
@@ -132,6 +133,8 @@ def test_batches_are_those_of_tensorflow(
                 # A canvas rounds what it shows, and two roundings may differ by a level.
                 tolerance = 1 if kind == "canvases" else 0.01
                 np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance)
+
+    assert len(batches) == 3
 
 
 def test_colours_differ_only_at_the_border_of_a_part_of_a_jpeg(photographs, without_tensorflow):
@@ -157,6 +160,8 @@ def test_batches_are_drawn_in_order_and_may_be_read_in_any(without_tensorflow, m
     assert drawn == list(range(len(drawn))) and len(drawn) >= 8
     dataset = without_tensorflow(training_dataset, *arguments, first_batch=3)
     assert dataset.num_batches is None
+    with pytest.raises(TypeError, match="The batches are endless"):
+        len(dataset)
     for number in (4, 0, 1, 2):
         for ours, theirs in zip(dataset[number], whole[number + 3], strict=True):
             np.testing.assert_array_equal(ours, theirs)

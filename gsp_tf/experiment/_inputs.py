@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 import gsp_tf
+from gsp_tf._lazy import tensorflow as tf
 from gsp_tf.data import (
     cache_feature_maps,
     evaluation_maps,
@@ -65,7 +66,7 @@ class FeatureInputs:
     def training_batches(self, images, first_epoch=0):
         """As those of `ImageInputs`, the mirrored ones included."""
         recipe, data = self.recipe, self.recipe.data
-        return training_maps(
+        batches = training_maps(
             self._maps(images),
             self._maps(images, mirrored=True) if data.horizontal_flip else None,
             data.classes_per_batch,
@@ -74,6 +75,7 @@ class FeatureInputs:
             first_epoch * recipe.training.steps_per_epoch,
             images.class_names,
         )
+        return _ending_at_once(batches) if keras.backend.backend() == "tensorflow" else batches
 
     def evaluation_batches(self, images, indices=None):
         """As those of `ImageInputs`."""
@@ -95,6 +97,15 @@ class FeatureInputs:
             )
             self._computed[name] = images, maps  # the reference keeps the id
         return self._computed[name][1]
+
+
+def _ending_at_once(batches):
+    """A data set for `fit`, which waits up to a minute for the one that Keras makes and tunes."""
+    specs = tuple(tf.TensorSpec(array.shape, array.dtype) for array in batches[0])
+    dataset = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=specs)
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.prefetch(2).with_options(options)
 
 
 def evaluation_inputs(recipe, embedder):

@@ -15,25 +15,41 @@ IN_ORDER = np.repeat(np.arange(3), 4)
 
 
 def same(actual, expected, rtol):
-    tolerance = rtol * np.abs(expected).max()
+    tolerance = rtol * max(np.abs(expected).max(), 1e-3)
     np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=tolerance)
 
 
+def of_equal_rows(points):
+    """Adds up the gradients of equal rows: libraries share them out in their own ways."""
+    return np.all(points[:, None] == points, axis=2).astype("float64")
+
+
+def batch(case, name):
+    """Labels, embeddings and proxies."""
+    prefix = "" if name == "plain" else f"{name}/"
+    return [case[f"{prefix}{key}"] for key in ("labels", "embeddings", "proxies")]
+
+
 @pytest.mark.parametrize(
-    ("key", "arguments"),
+    ("key", "name", "num_classes", "arguments"),
     [
-        ("recall_at_k", {"recall_at": (1, 2, 4)}),
-        ("soft", {"recall_at": (2,), "rank_temperature": 0.2, "recall_temperature": 3.0}),
+        ("recall_at_k", "plain", 3, ((1, 2, 4),)),
+        ("soft", "plain", 3, ((2,), 0.2, 3.0)),
+        ("recall_tied", "tied", 3, ((1, 2, 4), 0.1, 0.5)),
+        ("recall_pairs", "tied", 6, ((1, 3, 8), 0.05, 2.0)),
+        ("recall_one_class", "tied", 1, ((1, 5), 0.1)),
+        ("recall_equal", "equal", 3, ((1, 2, 4),)),
     ],
 )
-def test_recall_at_k(oracle, key, arguments):
-    case = oracle("losses_programs")
-    loss = losses.RecallAtKLoss(**arguments, counts_query=True)
-    value, gradient = value_and_gradients(loss, IN_ORDER, case["embeddings"])
+def test_recall_at_k(oracle, key, name, num_classes, arguments):
+    case, labels = oracle("losses_programs"), np.repeat(np.arange(num_classes), 12 // num_classes)
+    _, embeddings, _ = batch(case, name)
+    loss = losses.RecallAtKLoss(*arguments, counts_query=True)
+    value, gradient = value_and_gradients(loss, labels, embeddings)
     same(value, case[f"{key}/value"], 1e-5)
     same(gradient, case[f"{key}/gradient"], 1e-4)
     # Without the query, which comes first in its own ranking, the rank is smaller by about 1.
-    assert losses.RecallAtKLoss(**arguments)(IN_ORDER, case["embeddings"]) < value - 0.05
+    assert losses.RecallAtKLoss(*arguments)(labels, embeddings) < value - 0.01
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -50,41 +66,79 @@ def test_surrogate_precision_is_that_of_open_metric_learning(k):
     assert float(loss(IN_ORDER, embeddings)) == pytest.approx(expected, rel=1e-6)
 
 
-def test_ada_face(oracle):
+@pytest.mark.parametrize(
+    ("key", "name", "factors", "arguments"),
+    [
+        ("ada_face", "plain", (10.0, 30.0), {"scale": 16.0, "momentum": 0.9}),
+        ("ada_face_sharp", "tied", (20.0, 70.0), {
+            "margin": 0.25, "concentration": 1.5, "scale": 32.0, "momentum": 0.5
+        }),
+        ("ada_face_equal", "equal", (10.0,), {"margin": 0.5, "scale": 8.0, "momentum": 1.0}),
+        ("ada_face_on_proxies", "on_proxies", (10.0,), {
+            "concentration": 0.8, "scale": 4.0, "momentum": 0.9
+        }),
+    ],
+)  # fmt: skip
+def test_ada_face(oracle, key, name, factors, arguments):
     case = oracle("losses_programs")
-    loss = losses.AdaFaceLoss(6, scale=16.0, momentum=0.9, dtype="float64")
-    loss = with_weights(loss, case["proxies"])
-    for number, scale in enumerate((10.0, 30.0)):
-        value, *gradients = value_and_gradients(loss, case["labels"], scale * case["embeddings"])
-        same(value, case[f"ada_face_{number}/value"], 1e-5)
-        same(gradients[0], case[f"ada_face_{number}/gradient"], 1e-4)
-        same(gradients[1], case[f"ada_face_{number}/weights_gradient"], 1e-4)
+    labels, embeddings, proxies = batch(case, name)
+    loss = with_weights(losses.AdaFaceLoss(6, **arguments, dtype="float64"), proxies)
+    for number, factor in enumerate(factors):
+        value, *gradients = value_and_gradients(loss, labels, factor * embeddings)
+        same(value, case[f"{key}_{number}/value"], 1e-5)
+        same(gradients[0], case[f"{key}_{number}/gradient"], 1e-4)
+        same(gradients[1], case[f"{key}_{number}/weights_gradient"], 1e-4)
     before = float(loss.norm_mean)
-    value_and_gradients(loss, case["labels"], case["embeddings"], training=False)
+    value_and_gradients(loss, labels, embeddings, training=False)
     assert float(loss.norm_mean) == before
 
 
 @pytest.mark.parametrize(
-    ("key", "source"),
-    [("batch_proxy", "batch_proxies"), ("all_proxy", "all_proxies"), ("pair", "samples")],
+    ("key", "name", "arguments"),
+    [
+        ("batch_proxy", "plain", ()),
+        ("all_proxy", "plain", ()),
+        ("pair", "plain", ()),
+        ("batch_proxy_tied", "tied", (0.5, 0.1)),  # their gam1 divides epsilon
+        ("all_proxy_tied", "tied", (0.3, 0.05)),
+        ("pair_tied", "tied", (0.2, 0.5)),
+        ("batch_proxy_equal", "equal", ()),
+        ("pair_equal", "equal", (2.0,)),
+        ("pair_zeros", "zeros", ()),
+    ],
 )
-def test_anti_collapse(oracle, key, source):
+def test_anti_collapse(oracle, key, name, arguments):
     case = oracle("losses_programs")
+    labels, embeddings, proxies = batch(case, name)
+    kind = key.removesuffix(f"_{name}")
+    source = {"batch_proxy": "batch_proxies", "all_proxy": "all_proxies", "pair": "samples"}[kind]
 
     def made(weight):
         inner = losses.NormalizedSoftmaxLoss(6, 1.0, dtype="float64")
-        loss = losses.AntiCollapseLoss(inner, weight, source=source, dtype="float64")
-        return with_weights(loss, case["proxies"])
+        loss = losses.AntiCollapseLoss(inner, weight, *arguments, source=source, dtype="float64")
+        return with_weights(loss, proxies)
 
-    found = [value_and_gradients(made(w), case["labels"], case["embeddings"]) for w in (1.0, 0.0)]
+    found = [value_and_gradients(made(weight), labels, embeddings) for weight in (1.0, 0.0)]
     value, *gradients = (there - back for there, back in zip(*found, strict=True))
     same(value, case[f"{key}/value"], 1e-5)
-    same(gradients[key != "pair"], case[f"{key}/gradient"], 1e-4)
+    same(gradients[kind != "pair"], case[f"{key}/gradient"], 1e-4)
 
 
-def test_hier(oracle):
+@pytest.mark.parametrize(
+    ("key", "name", "arguments"),
+    [
+        ("hier", "plain", ()),
+        ("hier_curved", "plain", (0.4, 0.5, 0.5, 1.5)),
+        ("hier_flat", "plain", (0.2, 0.3, 0.0)),
+        ("hier_tied", "tied", (0.1, 0.2)),
+        ("hier_equal", "equal", (0.3, 0.1, 0.3, 1.0)),
+        ("hier_zeros", "zeros", ()),
+    ],
+)
+def test_hier(oracle, key, name, arguments):
     case = oracle("losses_programs")
-    loss = with_weights(losses.HIERLoss(6, dtype="float64"), case["proxies"])
+    _, *points = batch(case, name)
+    loss = with_weights(losses.HIERLoss(6, *arguments, dtype="float64"), points[1])
     triplets = case["hier/triplets"].astype("int32")
     noise = keras.ops.convert_to_tensor(case["hier/noise"].astype("float64"))
 
@@ -92,14 +146,18 @@ def test_hier(oracle):
         distances = loss.distances(*map(loss._in_ball, (samples, proxies)))
         return keras.ops.mean(loss.costs(distances, triplets, noise)), distances
 
-    points = case["embeddings"], case["proxies"]
     value, distances = of(*points)
     # The program adds 1e-5 to a divisor, which matters to its artanh.
-    same(distances, case["hier/distances"], 1e-4)
-    same(float(value), case["hier/value"], 1e-3)
+    same(distances, case[f"{key}/distances"], 1e-4)
+    same(float(value), case[f"{key}/value"], 1e-3)
     _, gradients = differentiated(lambda *x: of(*x)[0], *points)
-    for gradient, key in zip(gradients, ("gradient", "weights_gradient"), strict=True):
-        same(gradient, case[f"hier/{key}"], 2e-3)
+    expected = [case[f"{key}/{x}"] for x in ("gradient", "weights_gradient")]
+    for x, *pair in zip(points, gradients, expected, strict=True):
+        same(*(of_equal_rows(x) @ gradient for gradient in pair), 2e-3)
+
+
+def test_hier_draws_triplets_and_differentiates_samples_and_proxies(oracle):
+    case = oracle("losses_programs")
     loss = losses.HIERLoss(6, num_neighbors=4, seed=0, dtype="float64")
     loss = with_weights(loss, case["proxies"])
     value, *gradients = value_and_gradients(loss, IN_ORDER, case["embeddings"])

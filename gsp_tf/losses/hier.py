@@ -125,7 +125,8 @@ class HIERLoss(LossLayer):
             return units
         lengths = ops.minimum(ops.sum(units * x, axis=1, keepdims=True), self.clip_radius)
         root = math.sqrt(self.curvature)
-        return units * ops.tanh(root * lengths) / root
+        # The gradient of the map is the identity at 0, where that of unit vectors is 0.
+        return ops.where(lengths > 0, units * ops.tanh(root * lengths) / root, x)
 
     def _term(self, likeness, distances):
         """Mean cost of drawn triplets of rows of `distances (n, num_proxies)`."""

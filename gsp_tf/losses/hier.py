@@ -9,7 +9,7 @@ from keras import ops
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._reductions import weighted_mean
-from gsp_tf.ops import l2_normalize, pairwise_distances
+from gsp_tf.ops import at_least_float32, l2_normalize, pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -120,6 +120,7 @@ class HIERLoss(LossLayer):
         return 2.0 / math.sqrt(c) * ops.arcsinh(math.sqrt(c) * ratios)
 
     def _in_ball(self, x):
+        x = at_least_float32(x)
         units = l2_normalize(x)
         if self.curvature == 0:
             return units

@@ -180,6 +180,13 @@ def test_hier_relates_mutual_neighbors_in_batches_of_any_size(num_neighbors):
     np.testing.assert_array_equal(unrelated, ~related & ~np.eye(9, dtype=bool))
 
 
+def test_hier_takes_half_precision(oracle):
+    case = oracle("losses_programs")
+    loss = losses.HIERLoss(6, num_neighbors=4, seed=0, dtype="mixed_float16")
+    value = with_weights(loss, case["proxies"])(IN_ORDER, case["embeddings"].astype("float16"))
+    assert keras.backend.standardize_dtype(value.dtype) == "float32" and 0 < float(value) < 100
+
+
 def test_hier_is_finite_in_a_strongly_curved_ball(oracle):
     case = oracle("losses_programs")
     loss = with_weights(losses.HIERLoss(6, curvature=20.0, num_neighbors=4), 9 * case["proxies"])

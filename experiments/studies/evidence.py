@@ -276,6 +276,8 @@ def losses(table):
     _bring_classifier()
     tables = (plan.CARS, plan.loss_rows("cars")), (plan.COLLAGE, plan.loss_rows("collage"))
     for files, rows in tables:
+        name = next(iter(rows)).partition("-")[0]
+        table.frozen(name, recipe_of(files, []))
         table.train(files, rows, plan.SEEDS[:1])
     chosen = table.best(plan.class_losses(), 6)
     for files, rows in tables:

@@ -188,7 +188,7 @@ def losses_markdown(values):
     ):
         rows = (values.get(f"losses_{data}-{name}", {}) for data in ("cars", "collage"))
         cells = [percent(row[q].values()) if row else "" for row in rows for q in ("P@1", MAP)]
-        lines.append([f"`{name}`", *cells])
+        lines.append(["the network alone" if name == "frozen" else f"`{name}`", *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

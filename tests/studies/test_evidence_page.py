@@ -72,10 +72,12 @@ def test_losses_stand_in_the_order_of_their_map_at_r(script):
         "losses_cars-margin": {"P@1": {0: 40.0}, "MAP@R": {0: 8.0}},
         "losses_cars-circle": {"P@1": {0: 42.0, 1: 44.0}, "MAP@R": {0: 9.0, 1: 9.0}},
         "losses_collage-circle": {"P@1": {0: 30.0}, "MAP@R": {0: 6.0}},
+        "losses_cars-frozen": {"P@1": {0: 41.0}, "MAP@R": {0: 5.0}},
     }
     assert script.losses_markdown(values).splitlines()[2:] == [
         "| `circle` | 43.00 ± 1.41 | 9.00 ± 0.00 | 30.00 | 6.00 |",
         "| `margin` | 40.00 | 8.00 |  |  |",
+        "| the network alone | 41.00 | 5.00 |  |  |",
     ]
 
 

@@ -167,7 +167,7 @@ def _show(neighbours, image, rerank):
     columns = {"rank": [], "cost": [], "distance": [], "decision": [], "label": [], "path": []}
     for found in neighbours:
         columns["rank"].append(str(found.rank))
-        columns["cost"].append(None if found.cost is None else f"{found.cost:.4f}")
+        columns["cost"].append(None if found.cost is None else f"{found.cost:z.4f}")
         columns["distance"].append(f"{found.distance:.4f}")
         columns["decision"].append(found.decision)
         columns["label"].append("–" if found.label is None else printable(found.label))

@@ -137,7 +137,9 @@ def vector_source(
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
+        of_run = path.name == "index" and (path.parent / "recipe.yaml").is_file()
+        advice = f" gsp-tf index {path.parent} makes it." if of_run else ""
+        raise FileNotFoundError(f"{path} does not exist.{advice}")
     is_run = (path / "recipe.yaml").is_file()
     path = path / "embeddings" if is_run else path
     if (path / "index.json").is_file():

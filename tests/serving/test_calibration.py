@@ -113,9 +113,10 @@ def test_what_cannot_be_read_is_refused(sources, labelled, tmp_path):
             calibrate(path, 0.01)
     with pytest.raises(FileNotFoundError, match="gone does not exist"):
         calibrate(tmp_path / "gone", 0.01)
-    (tmp_path / "recipe.yaml").write_text("name: run\n")
-    with pytest.raises(FileNotFoundError, match=f"gsp-tf index {tmp_path} makes it"):
-        calibrate(tmp_path / "index", 0.01)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/recipe.yaml").write_text("name: run\n")
+    with pytest.raises(FileNotFoundError, match=r"does not exist. gsp-tf index .*run makes it"):
+        calibrate(tmp_path / "run/index", 0.01)
 
 
 def test_damaged_thresholds_are_refused(sources):

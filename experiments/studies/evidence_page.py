@@ -214,7 +214,7 @@ def gains(values, method, rival, places):
 
 
 def is_shown(values):
-    """Whether the table dose has gains of GSP as printed at two shares, between which a line runs."""
+    """Whether the table dose has gains of GSP as printed at two shares, so that a line runs."""
     found = [gains(values, DEFAULT, "gap", [(share, dose_name(share))]) for share in SHARES]
     return sum(map(bool, found)) > 1
 

@@ -21,7 +21,7 @@ from jsonargparse import auto_cli
 
 from gsp_tf.data import load_folder
 from gsp_tf.evaluation import ranking_metrics
-from gsp_tf.experiment import Run, RunFolder, evaluation_batches, pretrained_run
+from gsp_tf.experiment import Run, evaluation_batches, pretrained_run
 from gsp_tf.training import embed
 
 OUT = Path(__file__).parents[1] / "results/studies/heads.csv"
@@ -84,7 +84,7 @@ def main(photographs: str = "data/cars196_half", seeds: tuple[int, ...] = (0, 1,
     for seed in seeds:
         for head in HEADS:
             run, rows = adapted(photos, head, seed)
-            metrics = RunFolder(run.folder.path).metrics()
+            metrics = run.folder.metrics()
             rows += [(shown, 100 * metrics["test"][name]) for shown, name in SHOWN.items()]
             rows += on_further(run, further)
             records.add(OUT, [(head, seed, *found) for found in rows])

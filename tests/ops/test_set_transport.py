@@ -23,10 +23,15 @@ def solved(cost, ratio, eps, rows=None, columns=None, **options):
     return [np.asarray(x) for x in at_once(run)(*tensors)]
 
 
+def problem(oracle, number):
+    """A problem of other programs and their solutions, by name."""
+    found = oracle("set_transport")
+    return {k[2:]: v for k, v in found.items() if k.startswith(f"{number}/")}
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_equals_plans_of_pot_and_ott_and_their_limit(oracle, number):
-    found = oracle("set_transport")
-    case = {k[2:]: v for k, v in found.items() if k.startswith(f"{number}/")}
+    case = problem(oracle, number)
     cost, rows, columns = case["cost"], case["rows"], case["columns"]
     for eps in case["smoothings"][-1 if BACKEND == "jax" else 0 :]:
         plan, left, missed = solved(cost, float(case["ratio"]), float(eps), rows, columns)
@@ -42,8 +47,7 @@ def test_equals_plans_of_pot_and_ott_and_their_limit(oracle, number):
 
 @pytest.mark.parametrize("number", range(4))
 def test_gradients_are_those_of_ott(oracle, number):
-    found = oracle("set_transport")
-    case = {k[2:]: v for k, v in found.items() if k.startswith(f"{number}/")}
+    case = problem(oracle, number)
     names, settings = ("cost", "rows", "columns"), (float(case["ratio"]), case["smoothings"][0])
     _, gradients = differentiated(
         lambda cost, *weights: partial_set_transport(cost, *settings, *weights)[:1],

@@ -234,6 +234,7 @@ def loss_rows(table):
                 "--training.epochs=1",
                 "--training.steps_per_epoch=100",
                 "--backbone.frozen_to=stage_2",
+                "--data.feature_cache=runs/features",
             ],
         ),
     }[table]

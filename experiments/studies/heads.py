@@ -5,7 +5,7 @@ python experiments/studies/heads.py [--photographs FOLDER] [--seeds "[0, 1, 2]"]
 1,000 photographs are the first 20 of each of the first 50 classes of the folder, Cars196 (half) by
 default. `gsp-tf adapt` trains each head on them with each seed, 10 of the classes test it, and the
 network alone and each head embed 1,200 photographs of the next 60 classes. Writes
-experiments/results/studies/heads.csv, the first table of docs/pretrained.md. The seconds are those
+experiments/results/evidence/heads.csv, which docs/pretrained.md sums up. The seconds are those
 of `gsp-tf adapt` as a whole; the first run computes the features of the photographs.
 """
 
@@ -24,7 +24,7 @@ from gsp_tf.evaluation import ranking_metrics
 from gsp_tf.experiment import Run, evaluation_batches, pretrained_run
 from gsp_tf.training import embed
 
-OUT = Path(__file__).parents[1] / "results/studies/heads.csv"
+OUT = Path(__file__).parents[1] / "results/evidence/heads.csv"
 NETWORK, HEADS = "efficientnet_lite0", ("linear", "mlp", "gsp")
 SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
 IMAGES, CLASSES, FURTHER = 20, 50, 60

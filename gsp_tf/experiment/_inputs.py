@@ -9,6 +9,7 @@ import numpy as np
 import gsp_tf
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf.data import (
+    CollageImages,
     cache_feature_maps,
     evaluation_maps,
     training_dataset,
@@ -66,15 +67,19 @@ class FeatureInputs:
     def training_batches(self, images, first_epoch=0):
         """As those of `ImageInputs`, the mirrored ones included."""
         recipe, data = self.recipe, self.recipe.data
-        batches = training_maps(
-            self._maps(images),
-            self._maps(images, mirrored=True) if data.horizontal_flip else None,
-            data.classes_per_batch,
-            data.images_per_class,
-            recipe.seed,
-            first_epoch * recipe.training.steps_per_epoch,
-            images.class_names,
-        )
+        if isinstance(images, CollageImages):
+            drawn = ImageInputs(recipe).training_batches(images, first_epoch)
+            batches = _DrawnMaps(drawn, self._network)
+        else:
+            batches = training_maps(
+                self._maps(images),
+                self._maps(images, mirrored=True) if data.horizontal_flip else None,
+                data.classes_per_batch,
+                data.images_per_class,
+                recipe.seed,
+                first_epoch * recipe.training.steps_per_epoch,
+                images.class_names,
+            )
         return _ending_at_once(batches) if keras.backend.backend() == "tensorflow" else batches
 
     def evaluation_batches(self, images, indices=None):
@@ -97,6 +102,23 @@ class FeatureInputs:
             )
             self._computed[name] = images, maps  # the reference keeps the id
         return self._computed[name][1]
+
+
+class _DrawnMaps(keras.utils.PyDataset):
+    """Endless batches of the maps of images that are drawn anew, computed as they are read."""
+
+    num_batches = None
+
+    def __init__(self, batches, network):
+        super().__init__()
+        self._batches, self._network = batches, network
+
+    def __getitem__(self, number):
+        if not number:
+            self._rest = iter(self._batches)
+        images, labels = next(self._rest)
+        maps = self._network(images)
+        return keras.ops.convert_to_numpy(maps), keras.ops.convert_to_numpy(labels)
 
 
 def _ending_at_once(batches):

@@ -62,7 +62,8 @@ class DataRecipe(Section, path="data"):
             (backbone.frozen_to) gives for each image, in float16. They are computed once; training
             and evaluation run from them, without the images. The view is the fixed central square,
             mirrored with horizontal_flip, so min_crop_area must be 1, and there is no
-            augmentation. null trains from the images.
+            augmentation. Training draws collages for each batch: theirs are kept for evaluation
+            alone. null trains from the images.
         skip_unreadable: continue without image files that cannot be read.
         min_images_per_class: leave out classes of a folder or a manifest with fewer images; an
             image alone in its class has nothing to retrieve.
@@ -110,9 +111,6 @@ class DataRecipe(Section, path="data"):
             if self.feature_cache is not None and getattr(self, name) != default:
                 accepted = f"null with data.{name}: features are of one fixed view"
                 self.refuse("feature_cache", accepted)
-        if self.feature_cache is not None and (self.collage.grid or self.name == "cifar_collage"):
-            accepted = "null with collages, which training draws again for each batch"
-            self.refuse("feature_cache", accepted)
         if self.collage.label != "class" and not self.collage.grid and self.name != "cifar_collage":
             collages = "data.collage.grid above 0 or data.name=cifar_collage"
             self.refuse("collage.label", f"class without {collages}", self.collage.label)

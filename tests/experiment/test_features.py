@@ -1,14 +1,18 @@
 """Training from the features of a frozen part: the same as from images, but for rounding."""
 
+import itertools
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
+from keras.ops import convert_to_numpy
 from runs import eagerly, run_command
 
 from gsp_tf import data
-from gsp_tf.experiment import Run, _inputs, _training, build_embedder
+from gsp_tf.experiment import Run, _inputs, _training, build_embedder, load_splits
 from gsp_tf.layers import FrozenNetwork
-from gsp_tf.recipe import load_recipe
+from gsp_tf.recipe import CollageRecipe, load_recipe
 
 SECTIONS = """
 backbone: {name: conv4, frozen_to: block_2}
@@ -104,6 +108,28 @@ def test_a_stopped_run_continues_as_if_it_had_not_been(
         np.testing.assert_allclose(our, their, atol=1e-3)
 
 
+def test_collages_are_drawn_for_training_and_kept_for_evaluation(write_recipe, tmp_path):
+    recipe = load_recipe(write_recipe(SECTIONS))
+    drawn = replace(
+        recipe.data, name="glyphs", path=None, collage=CollageRecipe(2), classes_per_batch=4
+    )
+    recipe = replace(recipe, data=replace(drawn, feature_cache=str(tmp_path)))
+    splits, embedder = load_splits(recipe), build_embedder(recipe, 1)
+    frozen, ours = embedder.get_layer("frozen"), _inputs.FeatureInputs(recipe, embedder)
+
+    def batches(inputs):
+        return itertools.islice(inputs.training_batches(splits.train, first_epoch=1), 2)
+
+    for (maps, labels), (images, expected) in zip(
+        batches(ours), batches(_inputs.ImageInputs(recipe)), strict=True
+    ):
+        np.testing.assert_allclose(maps, convert_to_numpy(frozen(images)), atol=1e-4)
+        np.testing.assert_array_equal(labels, expected)
+    assert not list(tmp_path.iterdir())
+    ours.evaluation_batches(splits.validation)
+    assert len(list(tmp_path.rglob("*.npy"))) == len(splits.validation.class_names)
+
+
 def images(num_classes=3, each=4):
     """Random images, some classes of which have more than others."""
     labels = np.repeat(np.arange(num_classes), each)
@@ -190,7 +216,6 @@ def test_bad_maps_are_refused(tmp_path):
     [
         (["--backbone.frozen_to", "null"], "null without backbone.frozen_to"),
         (["--data.min_crop_area", "0.5"], "null with data.min_crop_area below 1"),
-        (["--data.collage.grid", "2"], "null with collages"),
     ],
 )
 def test_recipes_without_a_fixed_view_or_a_frozen_part_are_refused(write_recipe, options, message):

@@ -1,6 +1,6 @@
 #!/bin/sh
 # All numbers of docs/studies/evidence.md and the table of docs/losses.md: experiments/evidence.sh
-# [TABLE...], of collage causes cars ccp dose tuning losses heads zero_shot plane. What
+# [TABLE...], of collage poolings causes cars ccp dose tuning losses heads zero_shot plane. What
 # experiments/results/evidence has is not trained again: remove a file there to measure its table
 # again. Stopped runs continue. JOBS=2 trains two models at a time. Pictures with photographs stay in
 # runs/evidence. It needs data/cifar100, data/cars196_half and pip install ".[pretrained]".
@@ -10,7 +10,7 @@ jobs=${JOBS:-1}
 export TF_ENABLE_ONEDNN_OPTS=1  # docs/performance.md
 studies=experiments/studies
 
-for table in ${*:-collage causes cars ccp dose tuning losses heads zero_shot plane}; do
+for table in ${*:-collage poolings causes cars ccp dose tuning losses heads zero_shot plane}; do
   case $table in
     heads) python $studies/heads.py ;;
     zero_shot) python $studies/zero_shot_prototypes.py --jobs "$jobs" --runs runs/evidence \
@@ -19,7 +19,7 @@ for table in ${*:-collage causes cars ccp dose tuning losses heads zero_shot pla
       --figure runs/evidence/zero_shot.png ;;
     plane) python $studies/average_pooling_plane.py --backbone resnet20 \
       --results experiments/results/evidence --figures runs/evidence ;;
-    collage|causes|cars|ccp|dose|tuning|losses)
+    collage|poolings|causes|cars|ccp|dose|tuning|losses)
       python $studies/evidence.py --jobs "$jobs" --tables "[$table]" ;;
     *) echo "unknown table $table; the first lines of $0 name them" >&2
       exit 2 ;;

@@ -27,6 +27,7 @@ FIGURE = (
 )
 TITLES = {
     "collage": "Cifar Collage",
+    "poolings": "Poolings on Cifar Collage",
     "causes": "What decides on Cifar Collage",
     "cars": "Cars196 (half)",
     "ccp": "CCP on Cars196 (half)",
@@ -54,6 +55,7 @@ NAMES = {
     "gsp-0.2-50": "GSP, μ 0.2, ε 50", "gsp-16-prototypes": "GSP, 16 prototypes",
     "gsp-after": "GSP before the linear map", "fast": "heads at ten times the rate",
     "head": "head alone", "wide-head": "head alone, 1,280 dimensions",
+    "generalized_mean": "generalized mean", "delf": "DELF's attention",
     "lora": "LoRA, rank 8", "full": "whole network",
     "full-warm-up": "whole network, warm-up", "full-decay": "whole network, layer-wise rates",
     "full-averages": "whole network, averages", "full-all": "whole network, all three",
@@ -164,7 +166,9 @@ def markdown(table, values):
     of = "picture" if table == "dose" else "loss"
     header = [of, "method", "P@1", MAP, f"{MAP} less that of {plain}", *more, "seeds"]
     lines = [header, ["---"] * len(header)]
-    for variant, row in values.items():
+    variants = sorted(values, key=_place_on_canvas) if table == "dose" else values
+    for variant in variants:
+        row = values[variant]
         other = values.get(baseline_of(table, variant), {})
         is_itself = baseline_of(table, variant) == variant or variant.endswith("frozen")
         difference = None if is_itself or MAP not in other else interval(row[MAP], other[MAP])
@@ -173,6 +177,13 @@ def markdown(table, values):
         seeds = "" if variant.endswith("frozen") else records.shown_seeds(sorted(row[MAP]))
         lines.append([*label(variant), *measured, shown_interval(difference), *cells, seeds])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _place_on_canvas(variant):
+    """Sorts by what trains, size and falling share; the frozen network and GAP come first."""
+    group, _, method = variant.partition("-")
+    kind, *_, share, size = group.split("_")
+    return kind, int(size), -int(share), method != "frozen", method != "gap"
 
 
 def losses_markdown(values):
@@ -247,13 +258,15 @@ def picture(values):
             axes.axhline(0, color=INK, linewidth=0.8)
             axes.set_title("GSP as printed" if method == DEFAULT else NAMES[BEST], color=INK)
             axes.set_xlabel(name, color=INK)
-            axes.set_xticks([x for x, _ in places])
+            ticks = [x for x, _ in places]
+            axes.set_xticks(ticks)
+            axes.set_xlim(0.9 * ticks[0], 1.03 * ticks[-1])
             axes.tick_params(colors=INK)
             axes.spines[["top", "right"]].set_visible(False)
         line[0].set_ylabel(f"gain in {MAP} (points)", color=INK)
     handles, names = panels[0, 0].get_legend_handles_labels()
     figure.legend(
-        handles, [name.replace("_", " ") for name in names], loc="outside lower center",
+        handles, names, loc="outside lower center",
         ncols=len(RIVALS), frameon=False,
     )  # fmt: skip
     return figure

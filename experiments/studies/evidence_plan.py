@@ -77,6 +77,14 @@ def collage_gsp(weight=0, form=()):
     return [str(METHODS / "cifar_collage/gsp.yaml"), f"--zero_shot.weight={weight}", *form]
 
 
+HALF_COLLAGE = [
+    "--training.steps_per_epoch=100",
+    "--backbone.frozen_to=stage_2",
+    "--data.feature_cache=runs/features",
+]
+"""Half of the steps, the last stage alone trains: options of the tables with many rows."""
+
+
 def collage_rows():
     """Table 1: every row of Fig. 3b of the GSP paper, with both losses."""
     options = {
@@ -110,8 +118,10 @@ def cause_rows():
 
 
 def pooling_rows():
-    """Table 2: the other poolings of Fig. 5.12 of the thesis on Cifar Collage, with both losses."""
-    return crossed("collage", collage_losses(), {name: pooled(name) for name in POOLINGS})
+    """Table 2: the 15 poolings of Fig. 5.12 of the thesis on Cifar Collage, with both losses."""
+    options = {"gap": [], "gsp": collage_gsp()} | {name: pooled(name) for name in POOLINGS}
+    halved = {name: [*added, *HALF_COLLAGE] for name, added in options.items()}
+    return crossed("poolings", collage_losses(), halved)
 
 
 def cars_losses():
@@ -223,20 +233,12 @@ def loss_rows(table):
     """Table 8: every loss that takes classes, with the library's numbers; proxies learn at 1e-2.
 
     Args:
-        table: "cars", or "collage"; half and a fourth of the steps of its other rows, and less of
-            the network trains.
+        table: "cars", or "collage"; fewer steps than its other rows, and less of the network
+            trains.
     """
     factor, budget = {
         "cars": (100, ["--training.epochs=4", "--backbone.frozen_to=block6d_add"]),
-        "collage": (
-            10,
-            [
-                "--training.epochs=1",
-                "--training.steps_per_epoch=100",
-                "--backbone.frozen_to=stage_2",
-                "--data.feature_cache=runs/features",
-            ],
-        ),
+        "collage": (10, ["--training.epochs=1", *HALF_COLLAGE]),
     }[table]
     rates = f"--training.learning_rate_multipliers={{proxies|betas: {factor}}}"
     rows = {}

@@ -41,14 +41,15 @@ PLAIN = ("heads", "zero_shot", "average_pooling_plane")  # tables with quantitie
 COLUMNS = {
     "ccp": ("best step",),
     "tuning": ("gain", "over a linear head", "best step"),
+    "causes": ("deviation of weights",),
     "dose": ("μ", "ε", "weight on the object", "deviation of weights"),
 }
 NAMES = {
     "c2": "C2", "ms": "MS", "pnca": "ProxyNCA++", "pa": "Proxy-Anchor", "gap": "GAP",
     "gsp": "GSP", "gsp-zs": "GSP + L_ZS", "tile": "tile alone, GAP", "frozen": "frozen, GAP",
     "agrouping": "A-grouping", "crt": "CRT", "multihead": "two heads", "ccp": "CCP",
-    "single": "single problem", BEST: "GSP, chosen μ and ε", "gap-1600": "GAP, 1,600 steps",
-    "gsp-1600": "GSP, 1,600 steps", "gsp-zs-1600": "GSP + L_ZS, 1,600 steps",
+    "single": "single problem", BEST: "GSP, chosen μ and ε", "gap-800": "GAP, 800 steps",
+    "gsp-800": "GSP, 800 steps", "gsp-zs-800": "GSP + L_ZS, 800 steps",
     "gsp-zs-program": "GSP + L_ZS as in the program, λ 0.5", "gsp-zs-0.1": "GSP + L_ZS, λ 0.1",
     "gsp-zs-program-0.1": "GSP + L_ZS as in the program, λ 0.1", "gsp-0.1-10": "GSP, μ 0.1, ε 10",
     "gsp-0.5-10": "GSP, μ 0.5, ε 10", "gsp-0.2-2": "GSP, μ 0.2, ε 2",

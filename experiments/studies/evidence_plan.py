@@ -97,13 +97,16 @@ def collage_rows():
 
 
 def cause_rows():
-    """Rows around those of Table 1 with C2: four times the steps, other L_ZS, other numbers."""
+    """Rows with C2 on half of the network: four times the steps, other L_ZS, other numbers."""
     longer = ["--training.epochs=8"]
-    gsp = collage_gsp()
+    gsp, zero_shot = collage_gsp(), collage_gsp(0.5, PRINTED)
     options = {
-        "gap-1600": longer,
-        "gsp-1600": [*gsp, *longer],
-        "gsp-zs-1600": [*collage_gsp(0.5, PRINTED), *longer],
+        "gap": [],
+        "gsp": gsp,
+        "gsp-zs": zero_shot,
+        "gap-800": longer,
+        "gsp-800": [*gsp, *longer],
+        "gsp-zs-800": [*zero_shot, *longer],
         "gsp-zs-program": collage_gsp(0.5),
         "gsp-zs-0.1": collage_gsp(0.1, PRINTED),
         "gsp-zs-program-0.1": collage_gsp(0.1),
@@ -114,14 +117,18 @@ def cause_rows():
         "gsp-16-prototypes": [*gsp, "--pooling.num_prototypes=16"],
         "gsp-after": [*gsp, "--embedding.position=after_pooling"],
     }
-    return crossed("causes", {"c2": collage_losses()["c2"]}, options)
+    return crossed("causes", {"c2": collage_losses()["c2"]}, _halved(options))
 
 
 def pooling_rows():
     """Table 2: the 15 poolings of Fig. 5.12 of the thesis on Cifar Collage, with both losses."""
     options = {"gap": [], "gsp": collage_gsp()} | {name: pooled(name) for name in POOLINGS}
-    halved = {name: [*added, *HALF_COLLAGE] for name, added in options.items()}
-    return crossed("poolings", collage_losses(), halved)
+    return crossed("poolings", collage_losses(), _halved(options))
+
+
+def _halved(options):
+    """Options of the rows of a table, by name, with `HALF_COLLAGE`, which they may change."""
+    return {name: [*HALF_COLLAGE, *added] for name, added in options.items()}
 
 
 def cars_losses():

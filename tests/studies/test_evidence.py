@@ -44,7 +44,7 @@ def test_every_row_is_a_recipe_of_its_own(script, plan):
         assert data.classes_per_batch * data.images_per_class == batch
         assert (data.canvas.name == "cifar100") == group.startswith(("dose", "upper"))
         assert recipe.embedding.dim == (None if name.endswith("-wide-head") else 128)
-        is_whole = group.startswith(("collage", "causes", "whole", "tuning"))
+        is_whole = group.startswith(("collage", "whole", "tuning"))
         assert (recipe.backbone.frozen_to is None) == (is_whole and not name.endswith("-head"))
 
 

@@ -212,15 +212,22 @@ def fast_head_rows():
 
 
 def ccp_rows():
-    """Table 4: each loss by itself, with a memory, with one proxy problem and with CCP."""
+    """Table 4: each loss by itself, with a memory, with one proxy problem and with CCP.
+
+    The last two also have proxies at 100 times the rate, which the thesis gives other proxies.
+    """
     ccp = str(METHODS / "ccp.yaml")
     memory = [str(METHODS / "xbm.yaml"), f"--loss_wrapper.capacity={MEMORY}"]
     losses = {loss: [*cars_losses()[loss], str(OWN / "ccp.yaml")] for loss in ("c2", "ms")}
+    single = [ccp, "--ccp.max_projections=1", f"--ccp.patience={PATIENT}"]
+    fast = "--training.learning_rate_multipliers={proxies: 100}"
     options = {
         "plain": [],
         "memory": [*memory, "--loss_wrapper.warmup_steps=100"],
-        "single": [ccp, "--ccp.max_projections=1", f"--ccp.patience={PATIENT}"],
+        "single": single,
         "ccp": [ccp],
+        "single-fast": [*single, fast],
+        "ccp-fast": [ccp, fast],
     }
     return crossed("ccp", losses, options)
 

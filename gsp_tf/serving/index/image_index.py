@@ -121,7 +121,7 @@ class Index:
             ValueError: If `k` is out of range, the embeddings have another dimension, an excluded
                 image or one of `where` is not in the index, or the condition cannot be used.
         """
-        queries = self._cut(checked_embeddings(embeddings, "embeddings"))
+        queries = self.cut(checked_embeddings(embeddings, "embeddings"))
         excluded = np.unique(np.asarray(excluded, np.int64))
         self._rows(excluded)
         selector, left_out = None, len(excluded)
@@ -156,7 +156,7 @@ class Index:
         """
         return self._ids[np.asarray(rows_where(self._items, where))]
 
-    def _cut(self, queries):
+    def cut(self, queries: np.ndarray) -> np.ndarray:
         """Queries of the dimension of the index, cut from whole embeddings if it has prefixes."""
         dim, whole = self.metadata.dim, self.metadata.embedding_dim
         if whole is not None and queries.shape[1] in (dim, whole):

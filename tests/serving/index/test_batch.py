@@ -17,6 +17,7 @@ from gsp_tf.evaluation import (
     augment_database,
     expand_queries,
     nearest_neighbours,
+    truncated,
 )
 from gsp_tf.serving import (
     Index,
@@ -28,6 +29,8 @@ from gsp_tf.serving import (
     search,
     search_many,
 )
+
+METHODS = "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
 
 
 @pytest.fixture
@@ -181,9 +184,7 @@ def ranked(method, queries, vectors, k):
     return nearest_neighbours(queries, vectors, k, "cosine")
 
 
-@pytest.mark.parametrize(
-    "method", ["k_reciprocal", "query_expansion", "database_augmentation", "whitening"]
-)
+@pytest.mark.parametrize("method", METHODS)
 def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path, command, method):
     thresholds = calibrate(run / "index", false_match_rate=0.3)
     index = Index(run / "index")
@@ -215,6 +216,23 @@ def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path
         assert [one.id for one in of_query] == left
     code, output, errors = command("search", run, files[0], "--rerank", method, "--html")
     assert code == 0 and f"First by {method} for" in output, errors
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_prefixes_are_re_ranked(run, images, tmp_path, command, method):
+    queries = sorted((images / "<b>3").iterdir())
+    embeddings, _ = RunModel(run).embed_images(list(map(str, queries)))
+    whole = Index(run / "index")
+    ids, vectors = map(np.concatenate, zip(*whole.embeddings(), strict=True))
+    places, costs = ranked(method, truncated(embeddings, 4), truncated(vectors, 4), 5)
+    cut = build_index(run / "embeddings", tmp_path / "cut", dim=4)
+    for options in (["--dim", 4], ["--index", cut.path], ["--index", cut.path, "--dim", 4]):
+        out = tmp_path / "found.parquet"
+        options += ["--rerank", method, "--k", 5, "--out", out]
+        code, _, errors = command("search", run, *queries, *options)
+        assert code == 0, errors
+        assert [row["id"] for row in rows(out)] == ids[places].ravel().tolist()
+        assert [row["cost"] for row in rows(out)] == pytest.approx(costs.ravel(), abs=1e-5)
 
 
 def test_an_index_without_vectors_is_not_re_ranked_by_them(run, tmp_path, command):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from embedded import edit_json, save_run, write_embeddings
+from embedded import edit_json, random_embeddings, save_run, write_embeddings
 
 from gsp_tf.evaluation import (
     KReciprocalSearch,
@@ -29,6 +29,7 @@ from gsp_tf.serving import (
     search,
     search_many,
 )
+from gsp_tf.serving.index._vector_reranking import VectorReranking
 
 METHODS = "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
 
@@ -233,6 +234,19 @@ def test_prefixes_are_re_ranked(run, images, tmp_path, command, method):
         assert code == 0, errors
         assert [row["id"] for row in rows(out)] == ids[places].ravel().tolist()
         assert [row["cost"] for row in rows(out)] == pytest.approx(costs.ravel(), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_lengths_do_not_change_what_a_cosine_index_finds(tmp_path, method):
+    rng = np.random.default_rng(0)
+    vectors, queries = random_embeddings(120), random_embeddings(30, seed=1)
+    scales = 2.0 ** rng.integers(-6, 7, (150, 1))  # exact in floating point, so ties stay
+    found = []
+    for name, by in (("unit", np.ones_like(scales)), ("any", scales)):
+        folder = write_embeddings(tmp_path / name, vectors * by[:120])
+        index = build_index(folder, tmp_path / f"index of {name}", metric="cosine")
+        found.append(VectorReranking(index, method, None)(queries * by[120:], 10, None))
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_an_index_without_vectors_is_not_re_ranked_by_them(run, tmp_path, command):

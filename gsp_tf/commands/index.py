@@ -26,9 +26,9 @@ def command(
 
     Args:
         folder: Folder that embed wrote, or a run or a pretrained network, such as
-            efficientnet_lite0, whose images embed has embedded; with --add, --replace, --delete or
-            --verify the index, or its run. With --compare also an index, Parquet files with the
-            column embedding, or .npz.
+            efficientnet_lite0 or the recipe of one, whose images embed has embedded; with --add,
+            --replace, --delete or --verify the index, or its run. With --compare also an index,
+            Parquet files with the column embedding, or .npz.
         out: Folder to write; null is the folder index in the run. With --compare, folder for
             comparison.csv and comparison.png; null only prints.
         kind: exact; sq8, codes of a byte per dimension; hnsw and hnsw_sq8, a graph of vectors or
@@ -99,8 +99,10 @@ def command(
 
 
 def _folder_of(path, name):
-    """A path, or of a run and of the name of a pretrained network its folder of that name."""
-    if not Path(path).exists() and (":" in path or Path(path).name == path):
+    """A path, or of a run, and of what names a pretrained network, its folder of that name."""
+    if Path(path).suffix in (".yaml", ".yml"):
+        path = run_folder(path)
+    elif not Path(path).exists() and (":" in path or Path(path).name == path):
         from gsp_tf import backbones
 
         if path.partition(":")[0] in backbones.names():

@@ -142,6 +142,23 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
     assert RunModel(path).dim == 16
 
 
+def test_a_recipe_file_embeds_and_searches(networks, capsys):
+    (networks / "own.yaml").write_text(
+        "data: {image_size: 32}\nbackbone: {name: small, weights: imagenet}\nname: mine\n"
+    )
+    assert run_command("index", "own.yaml") == 1
+    assert "runs/mine/embeddings holds no embeddings" in capsys.readouterr().err
+    assert run_command("embed", "own.yaml", "my_images") == 0
+    assert run_command("index", "own.yaml") == 0
+    assert run_command("index", "own.yaml", "--verify") == 0
+    assert len(Index("runs/mine/index")) == 40
+    query = next(networks.glob("my_images/*/*"))
+    assert run_command("search", "own.yaml", query, "--k", "1") == 0
+    capsys.readouterr()
+    assert run_command("index", "missing.yaml") == 1
+    assert "missing.yaml" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("head", ["linear", "gsp"])
 def test_a_head_is_trained_on_the_features(
     networks, digits, capsys, monkeypatch, head, without_tracing

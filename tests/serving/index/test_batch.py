@@ -166,7 +166,7 @@ def test_nothing_is_decided_about_embeddings_of_an_unknown_model(run, images, tm
     assert search_many(run, [queries.path], out, k=2).decisions
     assert not search_many(run, [file], out, k=2).decisions
     code, output, _ = command("search", run, file, "--out", out)
-    assert code == 0 and "note: The embeddings do not say which model made them" in output
+    assert code == 0 and "note: Only one of queries and index says which model" in output
     with pytest.raises(ValueError, match="does not say which model made its embeddings"):
         search_many(run, [file], out, k=2, thresholds=thresholds)
 

@@ -176,7 +176,7 @@ class Thresholds(Metadata):
 
 def find_thresholds(
     thresholds: Thresholds | PathLike | None,
-    model: ModelInfo,
+    model: ModelInfo | None,
     run: PathLike,
     index: "Index | None" = None,
 ) -> Thresholds | None:
@@ -184,8 +184,8 @@ def find_thresholds(
 
     Args:
         thresholds: `Thresholds`, or their file; `None` looks for `thresholds.json`.
-        model: the model of the distances.
-        run: run folder of the model.
+        model: the model of the distances, `None` if it is unknown.
+        run: run folder of the model, or the folder of the index.
         index: the searched index; `None` means the embeddings of the run, with Euclidean distances.
 
     Returns:

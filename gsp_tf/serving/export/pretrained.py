@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 
 import keras
-import yaml
 
 from gsp_tf._console import to_install
 from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment import RunFolder
+from gsp_tf.recipe import save_recipe
 from gsp_tf.serving import RunModel
 from gsp_tf.serving._metadata import versions
 from gsp_tf.serving.export._model_card import model_card
@@ -19,7 +19,7 @@ from gsp_tf.serving.export.metadata import (
     ExportMetadata,
     check_files,
     describe,
-    public_values,
+    public_recipe,
     without_place,
 )
 from gsp_tf.serving.export.runs import KERAS_NAME, compare, train_classes
@@ -91,7 +91,8 @@ def save_pretrained(
         if run is None:
             metadata, recipe = _of_model(embedder, name), None
         else:
-            metadata, recipe = _of_run(run, embedder, name, temporary), run.recipe
+            recipe = public_recipe(run.recipe)
+            metadata = _of_run(run, recipe, embedder, name, temporary)
         metadata.with_checksums(temporary).write(temporary)
         replace_text(temporary / _CARD, model_card(metadata, recipe, license))  # to be edited
     return Path(folder)
@@ -158,12 +159,11 @@ def _outputs_of(embedder):
     return lambda images: {"embedding": first_output(embedder(images, training=False))}
 
 
-def _of_run(run, embedder, name, folder):
+def _of_run(run, public, embedder, name, folder):
     """The metadata of a run; writes its recipe, results and thresholds."""
     metrics = run.folder.metrics()
     thresholds = find_thresholds(None, run.info, run.folder.path)
-    recipe = yaml.safe_dump(public_values(run.recipe), sort_keys=False, allow_unicode=True)
-    replace_text(folder / "recipe.yaml", recipe)
+    save_recipe(public, folder / "recipe.yaml")
     replace_text(folder / "metrics.json", json.dumps(metrics, indent=2) + "\n")
     if thresholds is not None:
         info = {"sha256": file_sha256(folder / _MODEL), "run": name}

@@ -1,8 +1,11 @@
 """Published models: what their folders hold, who can load them, and what is refused."""
 
+import copy
+import dataclasses
 import json
 import shutil
 import sys
+import typing
 
 import huggingface_hub
 import keras
@@ -13,7 +16,15 @@ import yaml
 import gsp_tf
 from gsp_tf.experiment import RunFolder
 from gsp_tf.losses import ContrastiveLoss
-from gsp_tf.recipe import ProtocolRecipe, Recipe, load_recipe
+from gsp_tf.recipe import (
+    BackboneRecipe,
+    ClassRecipe,
+    ProtocolRecipe,
+    Recipe,
+    load_recipe,
+    recipe_values,
+)
+from gsp_tf.recipe._ranges import Section
 from gsp_tf.serving import (
     ExportMetadata,
     RunModel,
@@ -22,6 +33,7 @@ from gsp_tf.serving import (
     find_thresholds,
     verify_export,
 )
+from gsp_tf.serving.export.metadata import public_recipe
 from gsp_tf.training import MetricLearner
 
 METRICS = {
@@ -41,6 +53,7 @@ def calibrated(prepared_run, tmp_path_factory):
     folder.update_metrics(**METRICS)
     values = yaml.safe_load(folder.recipe_path.read_text("utf-8"))
     values["data"] |= {"cache": "/secret/cache"}
+    values["backbone"] |= {"weights": "/secret/start.weights.h5"}
     values["callbacks"] = {"wandb": {"entity": "secret"}}
     folder.recipe_path.write_text(yaml.safe_dump(values), "utf-8")
     calibrate(path, 0.05, num_resamples=20)
@@ -78,6 +91,50 @@ def test_nothing_private_is_published(calibrated, published):
     for path in texts:
         text = path.read_text("utf-8")
         assert "secret" not in text and str(calibrated.path.parent) not in text, path
+
+
+def with_secret_texts(section, lists):
+    """A section whose every text is a path; collects the names of lists of texts."""
+    filled = copy.copy(section)
+    for field in dataclasses.fields(section):
+        value, hint = getattr(section, field.name), typing.get_type_hints(type(section))[field.name]
+        if dataclasses.is_dataclass(value):
+            value = with_secret_texts(value, lists)
+        elif hint in (str, str | None):
+            value = f"/secret/place/{field.name}"
+        elif "list[str]" in str(hint):
+            lists.add(field.name)
+        object.__setattr__(filled, field.name, value)
+    return filled
+
+
+def test_every_text_of_a_recipe_loses_its_folders(monkeypatch):
+    monkeypatch.setattr(Section, "__post_init__", lambda self: None)  # what is accepted aside
+    lists = set()
+    recipe = with_secret_texts(Recipe(head=ClassRecipe("crt", {"rate": "/secret/place"})), lists)
+    values = recipe_values(public_recipe(recipe))
+    assert "secret" not in str(values)
+    found = values["data"]["unlabelled"], values["backbone"]["weights"], values["initial_run"]
+    assert found == ("unlabelled", "weights", "initial_run")
+    assert lists == {  # patterns of layers and names of classes
+        *("background_groups", "freeze", "layers", "optimizer_arguments"),
+        "weight_decay_exclusions",
+    }
+
+
+@pytest.mark.parametrize(
+    ("preset", "published"),
+    [
+        ("hf://user/model", "hf://user/model"),
+        ("file:///home/me/model", "model"),
+        (r"C:\Users\me\model", "model"),
+        ("dinov2_small", "dinov2_small"),
+    ],
+)
+def test_a_preset_keeps_its_name_or_its_address(preset, published):
+    recipe = Recipe(backbone=BackboneRecipe("hub", preset=preset, freeze=["stem/conv"]))
+    backbone = public_recipe(recipe).backbone
+    assert (backbone.preset, backbone.freeze) == (published, ["stem/conv"])
 
 
 def test_the_model_card(published):

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import os
 import shutil
 import sys
 import typing
@@ -227,6 +228,63 @@ def test_a_model_on_hugging_face(published, tmp_path, monkeypatch):
         ImportError, match=r'hf://user/birds needs huggingface_hub: pip install "\.'
     ):
         gsp_tf.from_pretrained("hf://user/birds")
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A folder for the repositories in the place of Hugging Face, where someone is logged in."""
+
+    def upload(repo_id, folder_path, allow_patterns, delete_patterns, **_):
+        for name in delete_patterns:
+            (tmp_path / "hub" / repo_id / name).unlink(missing_ok=True)
+        for name in os.listdir(folder_path):
+            assert name in allow_patterns
+            shutil.copy(f"{folder_path}/{name}", tmp_path / "hub" / repo_id)
+
+    def create(repo_id, exist_ok):
+        (tmp_path / "hub" / repo_id).mkdir(parents=True, exist_ok=exist_ok)
+
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: "token")
+    monkeypatch.setattr(huggingface_hub, "create_repo", create)
+    monkeypatch.setattr(huggingface_hub, "upload_folder", upload)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "hub"
+
+
+def test_an_upload_to_hugging_face(calibrated, published, hub, command):
+    code, printed, _ = command("publish", calibrated.path, "--out", "hf://me/birds")
+    assert code == 0 and printed == "Uploaded: hf://me/birds\n"
+    uploaded = hub / "me/birds"
+    assert sorted(os.listdir(uploaded)) == sorted(os.listdir(published))
+    assert sorted(os.listdir()) == ["hub"]
+    assert gsp_tf.from_pretrained(uploaded).output_shape == (None, 8)
+    assert 'from_pretrained("hf://me/birds")' in (uploaded / "README.md").read_text("utf-8")
+    (uploaded / "LICENSE").touch()
+    embedder = keras.Sequential([keras.Input((4, 4, 3)), keras.layers.Flatten()])
+    assert gsp_tf.save_pretrained(embedder, "hf://me/birds") == "hf://me/birds"
+    files = ["LICENSE", "README.md", "metadata.json", "model.keras"]  # none of the earlier run
+    assert sorted(os.listdir(uploaded)) == files
+
+
+def test_refusals_of_an_upload(calibrated, hub, monkeypatch, command):
+    def refuse(*args, **kwargs):
+        raise ConnectionError("No route\nto host")
+
+    for name in ("hf://birds", "hf://me/my birds", "hf://a/b/c"):
+        code, _, error = command("publish", calibrated.path, "--out", name)
+        assert code == 1 and f"is named hf://USER/NAME; received {name}." in error
+    monkeypatch.setattr(huggingface_hub, "upload_folder", refuse)
+    with pytest.raises(OSError, match="^hf://me/birds cannot be uploaded: No route to host$"):
+        gsp_tf.save_pretrained(calibrated.path, "hf://me/birds")
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
+    code, _, error = command("publish", calibrated.path, "--out", "hf://me/birds")
+    assert code == 1 and error.endswith(
+        "hf://me/birds needs a login at Hugging Face: run hf auth login, or set HF_TOKEN.\n"
+    )
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ImportError, match="hf://me/birds needs huggingface_hub: pip install"):
+        gsp_tf.save_pretrained(calibrated.path, "hf://me/birds")
+    assert sorted(os.listdir()) == ["hub"]
 
 
 def test_refusals(calibrated, published, tmp_path, command):

@@ -8,7 +8,7 @@ from gsp_tf import backbones
 from gsp_tf._files import new_folder
 from gsp_tf._names import similar
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment.choices import frozen_side
+from gsp_tf.experiment._networks import frozen_side
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.model import build_learner
 from gsp_tf.recipe import (

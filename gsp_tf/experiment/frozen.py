@@ -13,7 +13,7 @@ from sklearn.covariance import LedoitWolf
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
-from gsp_tf.experiment._baselines import frozen_name
+from gsp_tf.experiment._baselines import GAINS, frozen_name
 from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import evaluation_inputs
@@ -30,8 +30,6 @@ _FITTED = 10_000
 """Most training images that a linear head is fitted to."""
 _FEW = 10
 """Classes, of which fewer are a poor sample to resample."""
-GAINS = {"frozen": "gain", "head": "gain_over_head"}
-"""Entries of `metrics.json` for what a run is compared with, and for the differences."""
 ADVICE = "docs/finetuning.md says what to change."
 
 

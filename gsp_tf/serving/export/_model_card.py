@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from gsp_tf.experiment import recipe_facts
+from gsp_tf.experiment import baselines, recipe_facts
 from gsp_tf.visual import display_name
 
 _LIBRARY = "gsp_tf"
@@ -135,8 +135,39 @@ def _evaluation(metadata, recipe):
             "| metric | % | 95 % interval |",
             "| --- | --- | --- |",
             *rows,
+            *_gains(metadata, recipe),
         ]
     )
+
+
+def _gains(metadata, recipe):
+    """The lines about the network before training, if the run was compared with it."""
+    compared = baselines(recipe, metadata.metrics)
+    if not compared:
+        return []
+    rows = []
+    for name in metadata.metrics["test"]:
+        cells = [cell for baseline in compared.values() for cell in _gain(baseline, name)]
+        if any(cells):
+            rows.append(" | ".join([f"| {display_name(name)}", *cells]) + " |")
+    return [
+        "",
+        "The same queries by the network before training, and what training added, in percentage "
+        "points with 95 % intervals:",
+        "",
+        f"| metric | {' | '.join(f'{name} | gain' for name in compared)} |",
+        "| --- |" + " --- | --- |" * len(compared),
+        *rows,
+    ]
+
+
+def _gain(baseline, name):
+    """Cells of a metric before training and of what training added to it."""
+    if name not in baseline.metrics:
+        return "", ""
+    ends = baseline.gain_intervals.get(name)
+    interval = "" if ends is None else f" [{100 * ends[0]:+z.2f}, {100 * ends[1]:+z.2f}]"
+    return f"{100 * baseline.metrics[name]:.2f}", f"{100 * baseline.gain[name]:+z.2f}{interval}"
 
 
 def _training(metadata, recipe):

@@ -34,6 +34,7 @@ from gsp_tf.serving import (
     find_thresholds,
     verify_export,
 )
+from gsp_tf.serving.export._model_card import model_card
 from gsp_tf.serving.export.metadata import public_recipe
 from gsp_tf.training import MetricLearner
 
@@ -43,6 +44,14 @@ METRICS = {
     "num_classes": {"train": 4, "validation": 3, "test": 3},
     "test": {"precision_at_1": 0.75, "map_at_r": 0.123456, "num_queries": 24, "num_skipped": 0},
     "test_intervals": {"map_at_r": [0.1, 0.2]},
+    "frozen": {"precision_at_1": 0.7, "map_at_r": 0.1},
+    "frozen_intervals": {},
+    "gain": {"precision_at_1": 0.05, "map_at_r": 0.023456},
+    "gain_intervals": {"map_at_r": [-0.01, 0.05]},
+    "head": {"map_at_r": 0.125},
+    "head_intervals": {},
+    "gain_over_head": {"map_at_r": -0.001544},
+    "gain_over_head_intervals": {"map_at_r": [-0.02, 0.01]},
 }
 
 
@@ -147,6 +156,10 @@ def test_the_model_card(published):
     for line in (
         "| MAP@R | 12.35 | 10.00 to 20.00 |",
         "| P@1 | 75.00 |  |",
+        "| metric | frozen network | gain | with a linear head | gain |\n"
+        "| --- | --- | --- | --- | --- |\n"
+        "| P@1 | 70.00 | +5.00 |  |  |\n"
+        "| MAP@R | 10.00 | +2.35 [-1.00, +5.00] | 12.50 | -0.15 [-2.00, +1.00] |\n\n",
         "32 images of 4 classes trained the model, images of 3 classes chose it",
         'embedder = gsp_tf.from_pretrained("hf://USER/birds")  # or a folder',
         "(B, 16, 16, 1), pixels in [0, 255]",
@@ -155,6 +168,14 @@ def test_the_model_card(published):
         "Licence: apache-2.0.",
     ):
         assert line in card.text
+
+
+def test_a_card_without_a_comparison_has_no_gains(published):
+    metadata, recipe = ExportMetadata.read(published), load_recipe(published / "recipe.yaml")
+    metrics = {name: part for name, part in METRICS.items() if "gain" not in name}
+    assert "| gain" in model_card(metadata, recipe, None, "me/birds")
+    alone = model_card(dataclasses.replace(metadata, metrics=metrics), recipe, None, "me/birds")
+    assert "| MAP@R | 12.35 |" in alone and "| gain" not in alone
 
 
 def test_commands_take_a_published_folder_as_a_run(published, images, tmp_path, command):

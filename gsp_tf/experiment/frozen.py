@@ -89,8 +89,7 @@ class _FrozenNetwork:
     def _evaluated(self):
         """The recipe, without features on disk if they are not those of this network."""
         recipe, ours = self.recipe, frozen_recipe(self.recipe)
-        run = recipe.backbone
-        same = run.frozen_to == ours.backbone.frozen_to and run.tokens == ours.backbone.tokens
+        same = recipe.backbone.frozen_to == ours.backbone.frozen_to
         same = same and recipe.training.precision == ours.training.precision
         if same or recipe.initial_run is not None:
             return recipe

@@ -61,6 +61,7 @@ package: $(PACKAGE)/.installed
 	rm -rf build dist gsp_tf.egg-info
 	$(PACKAGE)/bin/python -m build
 	$(PACKAGE)/bin/python -m twine check --strict dist/*
+	$(PACKAGE)/bin/python -m readme_renderer README.md -o /dev/null  # twine passes what fails here
 	$(PYTHON) -m venv --clear $(WHEEL)
 	$(WHEEL)/bin/python -m pip install dist/*.whl
 	cd $(WHEEL) && bin/gsp-tf --version && bin/gsp-tf --help && \

@@ -219,7 +219,7 @@ def write_recipe(tmp_path_factory, digits):
 GSP = """
 pooling: {name: gsp, num_prototypes: 4}
 zero_shot: {weight: 0.1, embedding_dim: 8}
-training: {epochs: 2, steps_per_epoch: 8, adapt_batches: 1}
+training: {epochs: 2, steps_per_epoch: 8, adapt_batches: 1, health_every: 4}
 evaluation: {clustering: true}
 """
 

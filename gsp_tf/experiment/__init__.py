@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
+    from gsp_tf.experiment._baselines import Baseline, baselines
     from gsp_tf.experiment._embeddings import fingerprint
     from gsp_tf.experiment._facts import recipe_facts
     from gsp_tf.experiment.check import Check, check_recipe
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.tokens import TokenModel
 
 __all__ = [
+    "Baseline",
     "Check",
     "Comparison",
     "Ensemble",
@@ -39,6 +41,7 @@ __all__ = [
     "Splits",
     "TokenModel",
     "attributes_of_head",
+    "baselines",
     "build_embedder",
     "build_head",
     "build_learner",

@@ -1,6 +1,52 @@
-"""The names of what a run is compared with; they need no TensorFlow."""
+"""What a run is compared with, by name and in numbers; this needs no TensorFlow."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from gsp_tf.recipe import Recipe
+
+GAINS = {"frozen": "gain", "head": "gain_over_head"}
+"""Entries of `metrics.json` for what a run is compared with, and for the differences."""
+
+
+class Baseline(NamedTuple):
+    """What a run is compared with, and what training added to it.
+
+    Attributes:
+        metrics: its metrics on the queries of the run, as shares.
+        gain: the run's metrics minus these.
+        gain_intervals: low and high end of the 95 % intervals of `gain`, where there are some.
+
+    Example:
+        >>> Baseline({"map_at_r": 0.5}, {"map_at_r": 0.1}, {}).gain
+        {'map_at_r': 0.1}
+    """
+
+    metrics: dict[str, float]
+    gain: dict[str, float]
+    gain_intervals: dict[str, list[float]]
+
+
+def baselines(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Baseline]:
+    """What a run is compared with: the network that it started from, alone and with a linear head.
+
+    Args:
+        recipe: the recipe of the run.
+        metrics: contents of its `metrics.json`.
+
+    Returns:
+        `Baseline` by its name in tables; empty for a run that was compared with nothing.
+
+    Example:
+        >>> kept = {"frozen": {"map_at_r": 0.5}, "gain": {"map_at_r": 0.1}, "gain_intervals": {}}
+        >>> list(baselines(Recipe(), kept))
+        ['frozen network']
+    """
+    return {
+        name: Baseline(metrics[key], metrics[GAINS[key]], metrics[f"{GAINS[key]}_intervals"])
+        for key, name in baseline_names(recipe).items()
+        if GAINS[key] in metrics
+    }
 
 
 def baseline_names(recipe: Recipe) -> dict[str, str]:

@@ -59,15 +59,25 @@ class HistoryFile(keras.callbacks.Callback):
 
 
 class Board(keras.callbacks.TensorBoard):
-    """Writes the logs of each epoch for TensorBoard, with the measures of a `HealthCheck`."""
+    """Writes the logs of each epoch for TensorBoard, with what a `HealthCheck` saw in it."""
 
     def __init__(self, path, health, options):
         super().__init__(path, **{"write_graph": False, **options})
-        self.health = health
+        self.health, self._written = health, 0
+
+    def on_train_begin(self, logs=None):
+        super().on_train_begin(logs)
+        self._written = len(self.health.findings)  # those of a run that continues
 
     def on_epoch_end(self, epoch, logs=None):
         measures = {f"health_{name}": value for name, value in self.health.measures.items()}
         super().on_epoch_end(epoch, {**logs, **measures})
+        found = self.health.findings[self._written :]
+        if found:
+            self._written += len(found)
+            text = "\n\n".join(f"Step {finding['step']}: {finding['text']}" for finding in found)
+            with self.summary.create_file_writer(f"{self.log_dir}/train").as_default():
+                self.summary.text("health", text, step=epoch)
 
 
 def named_callbacks(recipe, folder):

@@ -12,6 +12,7 @@ import numpy as np
 
 import gsp_tf
 from gsp_tf._backend import make_deterministic
+from gsp_tf.experiment._baselines import GAINS
 from gsp_tf.experiment._callbacks import (
     Board,
     Clock,
@@ -27,7 +28,6 @@ from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import FeatureInputs, ImageInputs
 from gsp_tf.experiment._optimizer import plateau_callbacks
 from gsp_tf.experiment._warm_up import warm_up
-from gsp_tf.experiment.frozen import GAINS
 from gsp_tf.experiment.model import (
     FROZEN,
     adapt_prototypes,

@@ -12,6 +12,12 @@ from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, image_size, split_classes
 from gsp_tf.experiment._facts import dimensions, frozen_part, network_name
+from gsp_tf.experiment._networks import (
+    frozen_side,
+    is_closed,
+    network_and_weights,
+    why_random,
+)
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.images import load_images
 from gsp_tf.recipe import (
@@ -27,26 +33,7 @@ _FRACTIONS = (0.6, 0.2, 0.2)
 _FEWEST_CLASSES = 6  # two per split
 _BATCH = 32
 _SAMPLE = 64  # photographs to measure
-_SMALLEST_MAP = 4
-_SIDES = (32, 48, 64, 96, 128, 160, 192, 224, 256)
-_FROM_SCRATCH = "conv4"
 _FEATURES = "runs/features"
-_PRETRAINED = (  # the first of these with weights on this machine is taken
-    "resnet50",
-    "convnext_tiny",
-    "densenet121",
-    "resnet50v2",
-    "inception_v3",
-    "mobilenet_v2",
-    "resnet101",
-    "resnet152",
-    "efficientnet_lite0",
-)
-
-
-def frozen_side(network: str, preset: str | None) -> int:
-    """Side of the images of a frozen network: 224, or more for a preset that takes no smaller."""
-    return backbones.preset_side(preset, 224) if network == "hub" and preset else 224
 
 
 def choose_recipe(
@@ -71,8 +58,9 @@ def choose_recipe(
         images: result of `gsp_tf.data.load_folder` for the folder, if it is loaded already.
             Otherwise the folder is read, without unreadable files and classes of a single image.
         backbone: name of the network; `None` chooses one.
-        weights: initial weights, as in `backbone.weights` of a recipe; `None` takes ImageNet
-            weights if they are on this machine, or random ones.
+        weights: initial weights, as in `backbone.weights` of a recipe; `None` takes those that come
+            with the network if they are on this machine, or random ones. Those of a preset are
+            downloaded.
         initial_run: run folder whose model training starts from; the recipe then takes its
             backbone, head, pooling, embedding and image size.
         preset: image preset of keras-hub, for backbone "hub".
@@ -113,11 +101,11 @@ def choose_recipe(
         backbone, weights = initial.backbone.name, initial.backbone.weights
         preset = initial.backbone.preset
     side = _median_side(images)
-    network, weights, image_size = _network(backbone, weights, side, preset)
+    network, weights, image_size = network_and_weights(backbone, weights, side, preset)
     per_batch, per_class = _batch(np.bincount(train.labels))
     passes = len(train) / (per_batch * per_class)
     pretrained = weights is not None
-    freezes = pretrained and not _is_closed(network, preset)
+    freezes = pretrained and not is_closed(network, preset)
     recipe = Recipe(
         name=Path(path).resolve().name.lstrip(".") or "run",
         data=DataRecipe(
@@ -267,12 +255,12 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     if recipe.initial_run is not None:
         why = f"as {recipe.initial_run} trained it"
     elif weights is None:
-        why = f"from random weights: no ImageNet weights in {backbones.keras_cache()} or from pip"
+        why = why_random(recipe.backbone, data.image_size)
     else:
         why = f"with the weights {weights}"
     if recipe.backbone.frozen_to is not None:
         why += f", {frozen_part(recipe.backbone)}"
-    elif weights is not None and _is_closed(recipe.backbone.name, recipe.backbone.preset):
+    elif weights is not None and is_closed(recipe.backbone.name, recipe.backbone.preset):
         why += ", whose batch normalisation trains too: it is inside layers of keras-hub"
     patience = training.patience
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
@@ -293,12 +281,6 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     return "\n".join(f"{name:{width}}  {line}" for name, line in lines.items())
 
 
-def _is_closed(network, preset):
-    """Whether a network has batch normalisation that cannot be frozen."""
-    is_preset = network == "hub" and preset is not None
-    return is_preset and not backbones.can_freeze_batch_normalization(preset)
-
-
 def _median_side(images):
     """Median shorter side of photographs in pixels, from a sample of them."""
     chosen = np.linspace(0, len(images) - 1, min(_SAMPLE, len(images))).astype(int)
@@ -311,36 +293,3 @@ def _batch(counts):
     per_class = min(4, typical)
     per_batch = min(_BATCH // per_class, len(counts))
     return per_batch, max(per_class, min(_BATCH // per_batch, typical))
-
-
-def _network(name, weights, side, preset):
-    """Backbone, weights and image side for photographs with this median shorter side."""
-    wanted = 128 if side < 160 else 224
-    if name == "hub":
-        return name, weights or backbones.pretrained(name)[0], frozen_side(name, preset)
-    if weights is not None:
-        name = name or _PRETRAINED[0]
-        return name, weights, _side(name, wanted)
-    names = _PRETRAINED if name is None else (name,)
-    for network in names:
-        for tried in dict.fromkeys((wanted, 224)):
-            source = backbones.weights_source(network, tried)
-            if source is not None and source.is_local:
-                return network, "imagenet", _side(network, tried)
-    network = name or _FROM_SCRATCH
-    small = 32 if side < 48 else 48 if side < 96 else 64
-    return network, None, _side(network, small)
-
-
-def _side(network, wanted):
-    """The smallest accepted side, at least `wanted`, with a large enough last map."""
-    for side in _SIDES:
-        if side < wanted:
-            continue
-        try:
-            shape = backbones.create(network, (side, side, 3)).output_shape
-        except ValueError:  # the network does not accept this side
-            continue
-        if len(shape) != 4 or min(shape[1:3]) >= _SMALLEST_MAP:
-            return side
-    return wanted

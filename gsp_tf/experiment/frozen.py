@@ -13,7 +13,7 @@ from sklearn.covariance import LedoitWolf
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
-from gsp_tf.experiment._baselines import frozen_name
+from gsp_tf.experiment._baselines import GAINS, frozen_name
 from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import evaluation_inputs
@@ -30,8 +30,6 @@ _FITTED = 10_000
 """Most training images that a linear head is fitted to."""
 _FEW = 10
 """Classes, of which fewer are a poor sample to resample."""
-GAINS = {"frozen": "gain", "head": "gain_over_head"}
-"""Entries of `metrics.json` for what a run is compared with, and for the differences."""
 ADVICE = "docs/finetuning.md says what to change."
 
 
@@ -91,8 +89,7 @@ class _FrozenNetwork:
     def _evaluated(self):
         """The recipe, without features on disk if they are not those of this network."""
         recipe, ours = self.recipe, frozen_recipe(self.recipe)
-        run = recipe.backbone
-        same = run.frozen_to == ours.backbone.frozen_to and run.tokens == ours.backbone.tokens
+        same = recipe.backbone.frozen_to == ours.backbone.frozen_to
         same = same and recipe.training.precision == ours.training.precision
         if same or recipe.initial_run is not None:
             return recipe

@@ -77,8 +77,11 @@ def _pooled(recipe, x):
         )
     if class_token is not None:
         token = keras.layers.Flatten()(class_token)
-        token = keras.layers.Dense(embedding.dim, use_bias=False, name="class_embedding")(token)
-        x = keras.layers.Add()([x, token])
+        if embedding.map is None:
+            x = keras.layers.Concatenate()([x, token])
+        else:
+            token = keras.layers.Dense(embedding.dim, use_bias=False, name="class_embedding")(token)
+            x = keras.layers.Add()([x, token])
     embeddings = _unit(x, "normalization")
     return embeddings if attributes is None else [embeddings, attributes]
 

@@ -8,7 +8,7 @@ from gsp_tf import backbones
 from gsp_tf._files import new_folder
 from gsp_tf._names import similar
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment.choices import frozen_side
+from gsp_tf.experiment._networks import frozen_side
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.model import build_learner
 from gsp_tf.recipe import (
@@ -26,6 +26,8 @@ from gsp_tf.recipe import (
 
 def frozen_recipe(recipe: Recipe) -> Recipe:
     """The recipe of a network before training: the mean of its last map, at length 1.
+
+    With `backbone.tokens=both` the class token stands beside the mean of the patch tokens.
 
     Args:
         recipe: its data, protocol, backbone, initial run and evaluation count.
@@ -49,7 +51,6 @@ def frozen_recipe(recipe: Recipe) -> Recipe:
             frozen_to="network",
             freeze=[],
             lora=LoRARecipe(),
-            tokens="patch" if backbone.tokens == "both" else backbone.tokens,
         ),
         embedding=EmbeddingRecipe(None, "after_pooling", map=None),
         pooling=ClassRecipe("gap"),
@@ -111,9 +112,6 @@ def _recipe_of(network):
         recipe = load_recipe(network)
         if recipe.backbone.weights is None and recipe.initial_run is None:
             recipe.backbone.refuse("weights", f"those of a pretrained network in {network}")
-        if recipe.backbone.tokens == "both":
-            accepted = f"patch or class in {network}: training joins the two"
-            recipe.backbone.refuse("tokens", accepted)
         return replace(recipe, data=replace(recipe.data, name="folder", path=None))
     name, _, preset = network.partition(":")
     known = backbones.names()

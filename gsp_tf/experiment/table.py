@@ -49,12 +49,14 @@ def print_results(runs: "Sequence[Run]"):
     ]
     for name in columns:
         table.add_column(display_name(name).replace("Recall", "R"), justify="right")
-    rows = {}  # the runs of a protocol start from the same network
-    for run, result in zip(runs, results, strict=True):
-        names = baseline_names(run.recipe)
-        rows |= {_cells(result[key], columns): names[key] for key in names if key in result}
-    for cells, name in rows.items():
-        table.add_row(name, *cells)
+    rows = [  # the runs of a protocol start from the same network
+        (name, *_cells(result[key], columns))
+        for run, result in zip(runs, results, strict=True)
+        for key, name in baseline_names(run.recipe).items()
+        if key in result
+    ]
+    for row in dict.fromkeys(rows):
+        table.add_row(*row)
     for run, result in zip(runs, results, strict=True):
         table.add_row(run.recipe.name, *_cells(result["test"], columns))
     Console().print(table)

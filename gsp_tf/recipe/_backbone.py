@@ -64,7 +64,7 @@ class BackboneRecipe(Section, path="backbone"):
             save_to_preset wrote.
         tokens: local features that a vision transformer gives to the pooling: patch, or class for
             the class token alone. both pools the patch tokens, and adds a linear map of the class
-            token to the embedding.
+            token to the embedding; with embedding.map=null it puts the two side by side.
 
     Example:
         >>> BackboneRecipe("resnet50", weights="imagenet").name

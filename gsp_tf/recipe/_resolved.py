@@ -117,8 +117,9 @@ def _check_model(recipe):
     has_attributes = head is None and hasattr(named("pooling", pooling.name), "attribute_maps")
     if recipe.backbone.tokens == "both" and head is not None:
         recipe.backbone.refuse("tokens", f"patch or class with {of_head}")
-    if recipe.backbone.tokens == "both" and (dim is None or embedding.map == "mlp"):
-        accepted = "patch or class without a linear map to a number of dimensions"
+    is_joined = embedding.map is None or embedding.map == "linear" and dim is not None
+    if recipe.backbone.tokens == "both" and not is_joined:
+        accepted = "patch or class without a linear map to a number of dimensions or map=null"
         recipe.backbone.refuse("tokens", accepted)
     if recipe.zero_shot.weight and not has_attributes:
         raise ValueError(

@@ -166,12 +166,11 @@ def _metrics_table(runs):
 
 
 def _baselines(runs):
-    """Name, metrics and intervals of the baselines of all runs, equal ones once."""
+    """Name, metrics and intervals of the baselines of all runs; runs may share them."""
     found = []
     for run in runs:
-        for name, measured in run.baselines.items():
-            if not any(measured == (metrics, ends) for _, metrics, ends in found):
-                found.append((name, *measured))
+        baselines = [(name, *measured) for name, measured in run.baselines.items()]
+        found += [baseline for baseline in baselines if baseline not in found]
     return found
 
 

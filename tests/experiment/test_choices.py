@@ -1,4 +1,5 @@
 import shutil
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -7,7 +8,15 @@ from PIL import Image
 from runs import run_command as run
 
 from gsp_tf import backbones
-from gsp_tf.experiment import Run, RunFolder, choose_recipe
+from gsp_tf.experiment import (
+    Run,
+    RunFolder,
+    _networks,
+    choices_text,
+    choose_recipe,
+    load_images,
+)
+from gsp_tf.recipe import BackboneRecipe
 
 
 @pytest.fixture
@@ -70,6 +79,49 @@ def test_a_network_whose_weights_are_there(photographs, tmp_path, name, size, si
     assert (recipe.backbone.name, recipe.backbone.weights) == (name, "imagenet")
     assert recipe.data.image_size == side
     assert recipe.training.learning_rate < 1e-3
+
+
+def test_weights_have_the_name_that_their_network_gives_them(photographs, tmp_path, monkeypatch):
+    folder = photographs(6, 2, (300, 200))
+    monkeypatch.setattr("kagglehub.config.get_cache_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(_networks, "_side", lambda network, wanted: wanted)  # builds the network
+    recipe = choose_recipe(folder, backbone="dinov2_small")
+    assert recipe.backbone.weights is None
+    said = choices_text(recipe, load_images(recipe.data)[0])
+    assert (
+        "dinov2_small from random weights; --backbone.weights lvd142m takes its own, which are not "
+        "on this machine: keras-hub downloads them from kaggle://keras/dinov2/" in said
+    )
+    place = said.split("kaggle://")[1].splitlines()[0]
+    (tmp_path / "models" / place).mkdir(parents=True)
+    (tmp_path / "models" / place / "model.weights.h5").touch()
+    assert choose_recipe(folder, backbone="dinov2_small").backbone.weights == "lvd142m"
+
+
+def test_every_network_takes_the_weights_that_are_chosen_for_it(photographs, monkeypatch):
+    folder, local = photographs(6, 2), backbones.WeightsSource(True, "here")
+    monkeypatch.setattr(_networks, "_side", lambda network, wanted: wanted)
+    monkeypatch.setattr(backbones, "weights_source", lambda *_: local)
+    for name in backbones.names():
+        own = backbones.pretrained(name)
+        if own and name != "hub":
+            assert choose_recipe(folder, backbone=name).backbone.weights in own, name
+
+
+@pytest.mark.parametrize(
+    ("network", "reason"),
+    [
+        ("conv4", ": no ImageNet weights in "),
+        ("resnet20", ": no pretrained ones come with it"),
+        ("resnet50", "; --backbone.weights imagenet takes its own, which are on this machine"),
+    ],
+)
+def test_why_weights_are_random(photographs, tmp_path, network, reason):
+    folder = photographs(6, 2)
+    cache("resnet50", 32, tmp_path)
+    recipe = replace(choose_recipe(folder), backbone=BackboneRecipe(network))
+    said = choices_text(recipe, load_images(recipe.data)[0])
+    assert f"{network} from random weights{reason}" in said
 
 
 def test_a_network_gets_images_that_it_accepts_and_that_give_a_map_of_4_x_4(

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 from dataclasses import replace
 
 import keras
@@ -20,6 +21,7 @@ from gsp_tf.experiment import (
     frozen,
     frozen_metrics,
     frozen_recipe,
+    print_results,
 )
 from gsp_tf.recipe import (
     BackboneRecipe,
@@ -166,6 +168,17 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
     finally:
         for path, arrays in zip(paths, kept, strict=True):
             np.savez(path, **arrays)
+
+
+def test_equal_baselines_keep_their_rows_in_the_table(hurt, tmp_path, capsys):
+    shutil.copy(hurt[0] / "recipe.yaml", tmp_path)
+    metrics = json.loads((hurt[0] / "metrics.json").read_text())
+    metrics["head"] = metrics["test"] = metrics["frozen"] | {"num_queries": 60}
+    (tmp_path / "metrics.json").write_text(json.dumps(metrics))
+    print_results([Run(tmp_path), Run(tmp_path)])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    names = [row.split("│")[1].strip() for row in rows]
+    assert names == ["frozen network", "with a linear head", "digits", "digits"]
 
 
 def test_weights_that_have_gone_are_named(hurt, monkeypatch):

@@ -16,6 +16,7 @@ from gsp_tf.experiment import (
     choices_text,
     choose_adaptation,
     choose_recipe,
+    frozen_recipe,
     load_splits,
     pretrained_run,
 )
@@ -68,6 +69,17 @@ def test_the_embedding_is_a_linear_map_of_both_vectors(recipe):
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(embedder(images), expected, atol=1e-5)
     assert not np.allclose(expected, pooled / np.linalg.norm(pooled, axis=1, keepdims=True))
+
+
+def test_before_training_both_vectors_are_side_by_side(recipe):
+    """What a run is compared with, in agreement with the network's own tokens."""
+    embedder = build_embedder(frozen_recipe(recipe), channels=1)
+    images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
+    own = build_embedder(recipe, channels=1).get_layer("hub")(images)
+    class_token, patches = map(keras.ops.convert_to_numpy, own)
+    expected = np.concatenate([patches.mean(axis=1), class_token[:, 0]], axis=1)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedder(images), expected, atol=1e-5)
 
 
 def test_check_says_what_is_used_and_what_is_missing(

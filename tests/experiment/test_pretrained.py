@@ -109,18 +109,12 @@ def test_a_network_finds_wrong_labels_embeds_a_collection_and_is_explored(
 
 def test_other_names_are_refused(networks, capsys):
     (networks / "random.yaml").write_text("backbone: {name: small}")
-    both = "backbone: {name: hub, preset: dinov2_small, weights: pretrained, tokens: both}"
-    (networks / "both.yaml").write_text(both)
     RunFolder.create("runs/other", RunFolder(pretrained_run("small")).recipe())
     for name, message in (
         ("smal", "smal is neither a run folder nor a network of gsp-tf backbones; did you mean sm"),
         ("conv4", "conv4 has no pretrained weights, and without training it needs some"),
         ("small:tiny", "backbone.preset must be null with backbone.name=small; it is for hub"),
         ("random.yaml", "backbone.weights must be those of a pretrained network in random.yaml"),
-        (
-            "both.yaml",
-            "backbone.tokens must be patch or class in both.yaml: training joins the two",
-        ),
         ("other", "runs/other is another run than other as it is"),
     ):
         assert run_command("embed", name, "my_images") == 1

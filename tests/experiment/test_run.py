@@ -1,9 +1,12 @@
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 from runs import run_command
 
@@ -12,6 +15,7 @@ from gsp_tf.experiment import (
     Comparison,
     Run,
     RunFolder,
+    _callbacks,
     _embeddings,
     _training,
     check_recipe,
@@ -19,6 +23,7 @@ from gsp_tf.experiment import (
     place_maps,
 )
 from gsp_tf.recipe import load_recipe
+from gsp_tf.training import HealthCheck
 
 SECTIONS = ("notes", "metrics", "curves", "overlays", "gallery", "maps", "recipes")
 SHORT = ["--training.epochs", "1", "--training.steps_per_epoch", "2"]
@@ -71,6 +76,56 @@ def test_a_trained_run(trained):
     assert len(history["loss"]) == 2
     best = max(metrics["untrained"]["val_map_at_r"], *history["val_map_at_r"])
     assert metrics["best_val_map_at_r"] == pytest.approx(best)
+
+
+def texts_of_health(folder):
+    """The texts about health in the files of TensorBoard, and the names of the numbers."""
+    values = [
+        value
+        for path in sorted((folder.logs_path / "train").iterdir())
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    ]
+    texts = [text for v in values if v.tag == "health" for text in v.tensor.string_val]
+    return [text.decode() for text in texts], {v.tag for v in values}
+
+
+def test_a_healthy_run_has_no_alarm(trained):
+    folder = RunFolder(trained.path)
+    texts, names = texts_of_health(folder)
+    assert "epoch_health_similarity" in names  # it was looked at
+    assert folder.metrics()["health"] == texts == []
+    assert "In training, at step" not in folder.report_path.read_text()
+    assert "Step" not in trained.printed
+
+
+def test_what_is_wrong_with_a_run_is_said_in_all_its_files(
+    write_recipe, tmp_path, without_tracing, capsys
+):
+    sections = (
+        "loss: {name: contrastive}\ntraining: {epochs: 3, steps_per_epoch: 1, health_every: 1}"
+    )
+    options = ["--data.images_per_class", "1", "--run", tmp_path / "run"]
+    assert run_command("train", write_recipe(sections), *options) == 0
+    folder = RunFolder(tmp_path / "run")
+    (finding,) = folder.metrics()["health"]
+    assert (finding["name"], finding["step"]) == ("no_positives", 2)
+    assert f"Step 2: {finding['text']}" in capsys.readouterr().out
+    assert f"In training, at step 2: {finding['text']}" in folder.report_path.read_text()
+    assert texts_of_health(folder)[0] == [f"Step 2: {finding['text']}"]
+
+
+def test_tensorboard_has_each_finding_once(tmp_path):
+    health, learner = HealthCheck(), keras.Sequential([keras.Input((1,))])
+    health.findings = [{"step": 1, "text": "before a stop"}]
+    board = _callbacks.Board(tmp_path, health, {})
+    board.set_model(learner)
+    board.on_train_begin()
+    for epoch in range(3):
+        health.findings += [{"step": 5, "text": "too fast"}] if epoch == 1 else []
+        board.on_epoch_end(epoch, {})
+    board.on_train_end()
+    assert texts_of_health(SimpleNamespace(logs_path=tmp_path))[0] == ["Step 5: too fast"]
 
 
 def test_its_page(trained):

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 from gradients import BACKEND, EAGERLY, compiled, value_and_gradient
+from keras import ops
 
 from gsp_tf import losses
 from gsp_tf.losses._inputs import largest_norm
@@ -24,6 +25,7 @@ NEEDED = {
     "dims": lambda: (2, 6),
     "loss": losses.ContrastiveLoss,
     "proxy_loss": lambda: losses.NormalizedSoftmaxLoss(4),
+    "num_labelled": lambda: 4,
     "terms": lambda: [losses.ContrastiveLoss(), losses.NormalizedSoftmaxLoss(4)],
 }
 EXPORTED = [getattr(losses, name) for name in losses.__all__]
@@ -40,6 +42,7 @@ CLASSES = [
 def made(loss, /, **arguments):
     parameters = inspect.signature(loss).parameters.values()
     needed = [p.name for p in parameters if p.default is p.empty and p.kind != p.VAR_KEYWORD]
+    needed = [name for name in needed if name not in arguments]
     return loss(**{name: NEEDED[name]() for name in needed} | arguments)
 
 
@@ -119,6 +122,32 @@ def test_weights_train_in_a_metric_learner(name):
     learner.train_on_batch(EMBEDDINGS, LABELS)
     for weight, old in zip(weights, before, strict=True):
         assert not np.array_equal(weight, old), weight.path
+
+
+def after_a_step(make, labels, chunk_size):
+    """The loss of a step with a batch of 8, which changes some weight, and the variables after."""
+    keras.utils.set_random_seed(0)
+    loss = make()
+    learner = MetricLearner(plain_model(loss), loss, chunk_size=chunk_size)
+    learner.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    before = [ops.convert_to_numpy(weight).copy() for weight in learner.trainable_weights]
+    value = learner.train_on_batch(EMBEDDINGS, labels)
+    after = learner.trainable_weights
+    assert any(not np.allclose(*pair, atol=1e-5) for pair in zip(before, after, strict=True))
+    return value, [ops.convert_to_numpy(variable) for variable in learner.variables]
+
+
+@pytest.mark.parametrize("name", [*MAKERS, "SemiSupervisedLoss"])
+def test_a_step_in_chunks_is_one_with_the_whole_batch(name):
+    make, labels = MAKERS.get(name), LABELS
+    if make is None:
+        labels = np.stack([np.where(LABELS < 2, LABELS, -1), LABELS], axis=1)
+        make = partial(made, losses.SemiSupervisedLoss, view_loss=losses.NTXentLoss())
+    found, ours = after_a_step(make, labels, 3)  # the last chunk is not a whole one
+    expected, theirs = after_a_step(make, labels, None)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    for our, their in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(our, their, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("step", ["fit", "evaluate", "test_on_batch", "train_on_batch"])

@@ -274,3 +274,12 @@ def test_intervals_are_beside_their_numbers(tmp_path):
     metrics = section(write(tmp_path, without, run), "metrics")
     assert f"{shown}<br><small>25.00–50.00</small>" in metrics
     assert metrics.count("<small>") == 1 and "drawn again" in metrics
+
+
+def test_equal_baselines_have_a_row_each_which_runs_share(tmp_path):
+    perfect = {"map_at_r": 1.0}, {"map_at_r": (1.0, 1.0)}
+    baselines = {"frozen network": perfect, "with a linear head": perfect}
+    runs = [make_run(name, baselines=baselines) for name in ("GAP", "GSP")]
+    table = section(write(tmp_path, *runs), "metrics")
+    names = re.findall(r"<th[^>]*>([^<]*)</th>", table)
+    assert names[-4:] == ["frozen network", "with a linear head", "GAP", "GSP"]

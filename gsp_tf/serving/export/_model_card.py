@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from gsp_tf.experiment import recipe_facts
+from gsp_tf.experiment import baselines, recipe_facts
 from gsp_tf.visual import display_name
 
 _LIBRARY = "gsp_tf"
@@ -14,7 +14,7 @@ _COUNTS = ("num_queries", "num_skipped")
 _CHOSEN_BY_TEST = ("conventional", "tuning")
 
 
-def model_card(metadata, recipe, license):
+def model_card(metadata, recipe, license, repository):
     """The text of a card; `recipe` is `None` for a model without a run."""
     metrics = metadata.metrics.get("test", {})
     header = {
@@ -31,7 +31,7 @@ def model_card(metadata, recipe, license):
         f"# {metadata.name}",
         f"This model maps an image to an embedding of {dim} numbers. Images of one class have "
         "embeddings that are close to each other, also for classes that it was not trained on.",
-        _use(metadata, recipe),
+        _use(metadata, recipe, repository),
         *([] if recipe is None else [_input(metadata), _data(metadata, recipe)]),
         *([_evaluation(metadata, recipe)] if metrics else []),
         *([] if recipe is None else [_training(metadata, recipe)]),
@@ -53,7 +53,7 @@ def _results(recipe, metrics):
     }
 
 
-def _use(metadata, recipe):
+def _use(metadata, recipe, repository):
     (inputs,) = metadata.inputs.values()
     side, _, channels = inputs["shape"][1:]
     shape = f"(B, {side or 'H'}, {side or 'W'}, {channels})"
@@ -63,7 +63,7 @@ def _use(metadata, recipe):
         "```python",
         "import gsp_tf",
         "",
-        f'embedder = gsp_tf.from_pretrained("hf://USER/{metadata.name}")  # or a folder',
+        f'embedder = gsp_tf.from_pretrained("hf://{repository}")  # or a folder',
         f"embeddings = embedder.predict(images)  # {shape}, pixels in [0, 255]",
         "```",
     ]
@@ -74,7 +74,7 @@ def _use(metadata, recipe):
             "files itself:",
             "",
             "```sh",
-            f"hf download USER/{metadata.name} --local-dir model",
+            f"hf download {repository} --local-dir model",
             "gsp-tf embed model photos",
             "gsp-tf index model/embeddings",
             "gsp-tf search model photo.jpg",
@@ -135,8 +135,39 @@ def _evaluation(metadata, recipe):
             "| metric | % | 95 % interval |",
             "| --- | --- | --- |",
             *rows,
+            *_gains(metadata, recipe),
         ]
     )
+
+
+def _gains(metadata, recipe):
+    """The lines about the network before training, if the run was compared with it."""
+    compared = baselines(recipe, metadata.metrics)
+    if not compared:
+        return []
+    rows = []
+    for name in metadata.metrics["test"]:
+        cells = [cell for baseline in compared.values() for cell in _gain(baseline, name)]
+        if any(cells):
+            rows.append(" | ".join([f"| {display_name(name)}", *cells]) + " |")
+    return [
+        "",
+        "The same queries by the network before training, and what training added, in percentage "
+        "points with 95 % intervals:",
+        "",
+        f"| metric | {' | '.join(f'{name} | gain' for name in compared)} |",
+        "| --- |" + " --- | --- |" * len(compared),
+        *rows,
+    ]
+
+
+def _gain(baseline, name):
+    """Cells of a metric before training and of what training added to it."""
+    if name not in baseline.metrics:
+        return "", ""
+    ends = baseline.gain_intervals.get(name)
+    interval = "" if ends is None else f" [{100 * ends[0]:+z.2f}, {100 * ends[1]:+z.2f}]"
+    return f"{100 * baseline.metrics[name]:.2f}", f"{100 * baseline.gain[name]:+z.2f}{interval}"
 
 
 def _training(metadata, recipe):

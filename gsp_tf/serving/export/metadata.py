@@ -1,10 +1,8 @@
 """Metadata of an exported model, and verification of its files."""
 
 import dataclasses
-import functools
 import json
-import operator
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Self
 
 import keras
@@ -16,15 +14,6 @@ from gsp_tf.recipe import recipe_values
 from gsp_tf.serving._metadata import parsed, versions
 
 _NAME = "metadata.json"
-_PATHS = (
-    "data.path",
-    "data.cache",
-    "data.feature_cache",
-    "data.canvas.path",
-    "backbone.weights",
-    "backbone.preset",
-    "initial_run",
-)
 _MAX_NAMED = 5
 
 
@@ -149,7 +138,7 @@ def describe(folder, format, served, recipe, metrics, train_classes, thresholds,
         preprocessing=_preprocessing(recipe, size, channels),
         train_classes=train_classes,
         metrics=metrics,
-        recipe=public_values(recipe),
+        recipe=recipe_values(public_recipe(recipe)),
         thresholds=None if thresholds is None else _entries(without_place(thresholds)),
         versions=versions("keras", keras.backend.backend(), *packages),
         sha256=_checksums(folder),
@@ -225,12 +214,17 @@ def without_place(thresholds):
     return dataclasses.replace(thresholds, calibrated_on=source)
 
 
-def public_values(recipe):
-    """The fields of a recipe without trackers and without the folders that files are in."""
-    fields = recipe_values(dataclasses.replace(recipe, callbacks={}))
-    for name in _PATHS:
-        *parents, last = name.split(".")
-        section = functools.reduce(operator.getitem, parents, fields)
-        if section[last] is not None and "://" not in section[last]:
-            section[last] = Path(section[last]).name
-    return fields
+def public_recipe(recipe):
+    """A recipe without trackers and without the folders that files are in."""
+    return _without_folders(dataclasses.replace(recipe, callbacks={}))
+
+
+def _without_folders(value):
+    """A field with the last part of each path in it; a list holds patterns or names, not paths."""
+    if dataclasses.is_dataclass(value):
+        parts = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
+        return dataclasses.replace(value, **_without_folders(parts))
+    if isinstance(value, dict):
+        return {name: _without_folders(part) for name, part in value.items()}
+    is_path = isinstance(value, str) and ("://" not in value or value.startswith("file://"))
+    return PureWindowsPath(value).name if is_path else value  # both slashes and backslashes

@@ -3,23 +3,24 @@
 import dataclasses
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import keras
-import yaml
 
-from gsp_tf._console import to_install
 from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment import RunFolder
+from gsp_tf.recipe import save_recipe
 from gsp_tf.serving import RunModel
 from gsp_tf.serving._metadata import versions
+from gsp_tf.serving.export._hub import checked_repository, download, is_on_hub, upload
 from gsp_tf.serving.export._model_card import model_card
 from gsp_tf.serving.export._served_embedder import ServedEmbedder
 from gsp_tf.serving.export.metadata import (
     ExportMetadata,
     check_files,
     describe,
-    public_values,
+    public_recipe,
     without_place,
 )
 from gsp_tf.serving.export.runs import KERAS_NAME, compare, train_classes
@@ -27,7 +28,6 @@ from gsp_tf.serving.thresholds import NAME as THRESHOLDS
 from gsp_tf.serving.thresholds import find_thresholds
 from gsp_tf.training import first_output
 
-_HUB = "hf://"
 _MODEL, _CARD, _METADATA = "model.keras", "README.md", "metadata.json"
 _FILES = (_MODEL, _CARD, _METADATA, THRESHOLDS, "recipe.yaml", "metrics.json")
 
@@ -36,8 +36,8 @@ def save_pretrained(
     model: keras.Model | RunModel | PathLike,
     folder: PathLike,
     license: str | None = None,
-) -> Path:
-    """Write a model to a folder to publish, with a model card that Hugging Face shows.
+) -> Path | str:
+    """Write a model to a folder to publish, or upload it to Hugging Face, with a model card.
 
     The folder holds `model.keras` (without the optimizer), `metadata.json` (with checksums) and
     `README.md` (the card, which you may edit). For a run it also holds `recipe.yaml`,
@@ -50,15 +50,19 @@ def save_pretrained(
         model: a run folder, its `RunModel`, or a functional or sequential Keras model from images
             `(B, H, W, channels)` to embeddings `(B, D)`. Of a `MetricLearner` the embedder is
             saved.
-        folder: folder to create; its name is that of the model in the card.
+        folder: folder to create, or "hf://USER/NAME", a repository on Hugging Face, which is
+            created unless it exists; its files of these names are replaced. The last part is the
+            name of the model in the card.
         license: licence of the model, an identifier of Hugging Face such as "apache-2.0".
 
     Returns:
-        The folder.
+        The folder, or the address on Hugging Face.
 
     Raises:
         FileExistsError: if the folder exists.
         FileNotFoundError: if `model` is a path and no run folder.
+        ImportError: if huggingface_hub is needed and not installed.
+        OSError: if nobody is logged in at Hugging Face, or the upload fails.
         ValueError: if the model is of another kind, the run is an ensemble, its files do not
             match, or the saved model deviates by more than 1e-5.
 
@@ -70,31 +74,13 @@ def save_pretrained(
         ...     from_pretrained(saved).output_shape
         (None, 192)
     """
-    refuse_existing(folder)
-    if isinstance(model, keras.Model):
-        embedder, run = getattr(model, "embedder", model), None
-        if not getattr(embedder, "outputs", None):
-            raise ValueError(
-                "The model must be functional or sequential, with known inputs and outputs; "
-                f"received a {type(embedder).__name__}."
-            )
-        whole = embedder
-    else:
-        run = model if isinstance(model, RunModel) else RunModel(model)
-        whole = run.folder.learner(compile=False)  # the file of the run holds its optimizer too
-        embedder = whole.embedder
-    with new_folder(folder) as temporary:
-        whole.save(temporary / _MODEL)
-        shape = embedder.inputs[0].shape
-        compare(_outputs_of(embedder), _outputs_of(_load(temporary)), shape)
-        name = Path(folder).name
-        if run is None:
-            metadata, recipe = _of_model(embedder, name), None
-        else:
-            metadata, recipe = _of_run(run, embedder, name, temporary), run.recipe
-        metadata.with_checksums(temporary).write(temporary)
-        replace_text(temporary / _CARD, model_card(metadata, recipe, license))  # to be edited
-    return Path(folder)
+    if not is_on_hub(folder):
+        return _save(model, folder, license)
+    repository = checked_repository(folder)
+    with TemporaryDirectory() as place:
+        saved = Path(place, Path(repository).name)
+        upload(_save(model, saved, license, repository), folder, _FILES)
+    return str(folder)
 
 
 def from_pretrained(source: PathLike, revision: str | None = None) -> keras.Model:
@@ -126,23 +112,44 @@ def from_pretrained(source: PathLike, revision: str | None = None) -> keras.Mode
     return _load(folder)
 
 
+def _save(model, folder, license, repository=None):
+    """Write a model to a folder; `repository` is where it will be on Hugging Face, if known."""
+    refuse_existing(folder)
+    if isinstance(model, keras.Model):
+        embedder, run = getattr(model, "embedder", model), None
+        if not getattr(embedder, "outputs", None):
+            raise ValueError(
+                "The model must be functional or sequential, with known inputs and outputs; "
+                f"received a {type(embedder).__name__}."
+            )
+        whole = embedder
+    else:
+        run = model if isinstance(model, RunModel) else RunModel(model)
+        whole = run.folder.learner(compile=False)  # the file of the run holds its optimizer too
+        embedder = whole.embedder
+    with new_folder(folder) as temporary:
+        whole.save(temporary / _MODEL)
+        shape = embedder.inputs[0].shape
+        compare(_outputs_of(embedder), _outputs_of(_load(temporary)), shape)
+        name = Path(folder).name
+        if run is None:
+            metadata, recipe = _of_model(embedder, name), None
+        else:
+            recipe = public_recipe(run.recipe)
+            metadata = _of_run(run, recipe, embedder, name, temporary)
+        metadata.with_checksums(temporary).write(temporary)
+        card = model_card(metadata, recipe, license, repository or f"USER/{name}")
+        replace_text(temporary / _CARD, card)  # to be edited
+    return Path(folder)
+
+
 def _folder_of(source, revision):
     """The folder of a source, downloaded if it is on Hugging Face."""
-    if not str(source).startswith(_HUB):
-        if revision is not None:
-            raise ValueError(f"A revision is of a model on Hugging Face; {source} is a folder.")
-        return Path(source)
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise ImportError(f"{source} needs huggingface_hub: {to_install('hub')}.") from error
-    name = str(source).removeprefix(_HUB)
-    try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=list(_FILES)))
-    except Exception as error:  # connections and the hub raise all kinds
-        raise OSError(
-            f"{source} cannot be downloaded: {' '.join(str(error).split())[:300]}"
-        ) from error
+    if is_on_hub(source):
+        return download(source, revision, _FILES)
+    if revision is not None:
+        raise ValueError(f"A revision is of a model on Hugging Face; {source} is a folder.")
+    return Path(source)
 
 
 def _load(folder):
@@ -158,12 +165,11 @@ def _outputs_of(embedder):
     return lambda images: {"embedding": first_output(embedder(images, training=False))}
 
 
-def _of_run(run, embedder, name, folder):
+def _of_run(run, public, embedder, name, folder):
     """The metadata of a run; writes its recipe, results and thresholds."""
     metrics = run.folder.metrics()
     thresholds = find_thresholds(None, run.info, run.folder.path)
-    recipe = yaml.safe_dump(public_values(run.recipe), sort_keys=False, allow_unicode=True)
-    replace_text(folder / "recipe.yaml", recipe)
+    save_recipe(public, folder / "recipe.yaml")
     replace_text(folder / "metrics.json", json.dumps(metrics, indent=2) + "\n")
     if thresholds is not None:
         info = {"sha256": file_sha256(folder / _MODEL), "run": name}

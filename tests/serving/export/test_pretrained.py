@@ -1,8 +1,12 @@
 """Published models: what their folders hold, who can load them, and what is refused."""
 
+import copy
+import dataclasses
 import json
+import os
 import shutil
 import sys
+import typing
 
 import huggingface_hub
 import keras
@@ -13,7 +17,15 @@ import yaml
 import gsp_tf
 from gsp_tf.experiment import RunFolder
 from gsp_tf.losses import ContrastiveLoss
-from gsp_tf.recipe import ProtocolRecipe, Recipe, load_recipe
+from gsp_tf.recipe import (
+    BackboneRecipe,
+    ClassRecipe,
+    ProtocolRecipe,
+    Recipe,
+    load_recipe,
+    recipe_values,
+)
+from gsp_tf.recipe._ranges import Section
 from gsp_tf.serving import (
     ExportMetadata,
     RunModel,
@@ -22,6 +34,8 @@ from gsp_tf.serving import (
     find_thresholds,
     verify_export,
 )
+from gsp_tf.serving.export._model_card import model_card
+from gsp_tf.serving.export.metadata import public_recipe
 from gsp_tf.training import MetricLearner
 
 METRICS = {
@@ -30,6 +44,14 @@ METRICS = {
     "num_classes": {"train": 4, "validation": 3, "test": 3},
     "test": {"precision_at_1": 0.75, "map_at_r": 0.123456, "num_queries": 24, "num_skipped": 0},
     "test_intervals": {"map_at_r": [0.1, 0.2]},
+    "frozen": {"precision_at_1": 0.7, "map_at_r": 0.1},
+    "frozen_intervals": {},
+    "gain": {"precision_at_1": 0.05, "map_at_r": 0.023456},
+    "gain_intervals": {"map_at_r": [-0.01, 0.05]},
+    "head": {"map_at_r": 0.125},
+    "head_intervals": {},
+    "gain_over_head": {"map_at_r": -0.001544},
+    "gain_over_head_intervals": {"map_at_r": [-0.02, 0.01]},
 }
 
 
@@ -41,6 +63,7 @@ def calibrated(prepared_run, tmp_path_factory):
     folder.update_metrics(**METRICS)
     values = yaml.safe_load(folder.recipe_path.read_text("utf-8"))
     values["data"] |= {"cache": "/secret/cache"}
+    values["backbone"] |= {"weights": "/secret/start.weights.h5"}
     values["callbacks"] = {"wandb": {"entity": "secret"}}
     folder.recipe_path.write_text(yaml.safe_dump(values), "utf-8")
     calibrate(path, 0.05, num_resamples=20)
@@ -80,6 +103,50 @@ def test_nothing_private_is_published(calibrated, published):
         assert "secret" not in text and str(calibrated.path.parent) not in text, path
 
 
+def with_secret_texts(section, lists):
+    """A section whose every text is a path; collects the names of lists of texts."""
+    filled = copy.copy(section)
+    for field in dataclasses.fields(section):
+        value, hint = getattr(section, field.name), typing.get_type_hints(type(section))[field.name]
+        if dataclasses.is_dataclass(value):
+            value = with_secret_texts(value, lists)
+        elif hint in (str, str | None):
+            value = f"/secret/place/{field.name}"
+        elif "list[str]" in str(hint):
+            lists.add(field.name)
+        object.__setattr__(filled, field.name, value)
+    return filled
+
+
+def test_every_text_of_a_recipe_loses_its_folders(monkeypatch):
+    monkeypatch.setattr(Section, "__post_init__", lambda self: None)  # what is accepted aside
+    lists = set()
+    recipe = with_secret_texts(Recipe(head=ClassRecipe("crt", {"rate": "/secret/place"})), lists)
+    values = recipe_values(public_recipe(recipe))
+    assert "secret" not in str(values)
+    found = values["data"]["unlabelled"], values["backbone"]["weights"], values["initial_run"]
+    assert found == ("unlabelled", "weights", "initial_run")
+    assert lists == {  # patterns of layers and names of classes
+        *("background_groups", "freeze", "layers", "optimizer_arguments"),
+        "weight_decay_exclusions",
+    }
+
+
+@pytest.mark.parametrize(
+    ("preset", "published"),
+    [
+        ("hf://user/model", "hf://user/model"),
+        ("file:///home/me/model", "model"),
+        (r"C:\Users\me\model", "model"),
+        ("dinov2_small", "dinov2_small"),
+    ],
+)
+def test_a_preset_keeps_its_name_or_its_address(preset, published):
+    recipe = Recipe(backbone=BackboneRecipe("hub", preset=preset, freeze=["stem/conv"]))
+    backbone = public_recipe(recipe).backbone
+    assert (backbone.preset, backbone.freeze) == (published, ["stem/conv"])
+
+
 def test_the_model_card(published):
     card = huggingface_hub.ModelCard.load(published / "README.md")
     assert (card.data.license, card.data.library_name) == ("apache-2.0", "gsp_tf")
@@ -89,6 +156,10 @@ def test_the_model_card(published):
     for line in (
         "| MAP@R | 12.35 | 10.00 to 20.00 |",
         "| P@1 | 75.00 |  |",
+        "| metric | frozen network | gain | with a linear head | gain |\n"
+        "| --- | --- | --- | --- | --- |\n"
+        "| P@1 | 70.00 | +5.00 |  |  |\n"
+        "| MAP@R | 10.00 | +2.35 [-1.00, +5.00] | 12.50 | -0.15 [-2.00, +1.00] |\n\n",
         "32 images of 4 classes trained the model, images of 3 classes chose it",
         'embedder = gsp_tf.from_pretrained("hf://USER/birds")  # or a folder',
         "(B, 16, 16, 1), pixels in [0, 255]",
@@ -97,6 +168,14 @@ def test_the_model_card(published):
         "Licence: apache-2.0.",
     ):
         assert line in card.text
+
+
+def test_a_card_without_a_comparison_has_no_gains(published):
+    metadata, recipe = ExportMetadata.read(published), load_recipe(published / "recipe.yaml")
+    metrics = {name: part for name, part in METRICS.items() if "gain" not in name}
+    assert "| gain" in model_card(metadata, recipe, None, "me/birds")
+    alone = model_card(dataclasses.replace(metadata, metrics=metrics), recipe, None, "me/birds")
+    assert "| MAP@R | 12.35 |" in alone and "| gain" not in alone
 
 
 def test_commands_take_a_published_folder_as_a_run(published, images, tmp_path, command):
@@ -170,6 +249,63 @@ def test_a_model_on_hugging_face(published, tmp_path, monkeypatch):
         ImportError, match=r'hf://user/birds needs huggingface_hub: pip install "\.'
     ):
         gsp_tf.from_pretrained("hf://user/birds")
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A folder for the repositories in the place of Hugging Face, where someone is logged in."""
+
+    def upload(repo_id, folder_path, allow_patterns, delete_patterns, **_):
+        for name in delete_patterns:
+            (tmp_path / "hub" / repo_id / name).unlink(missing_ok=True)
+        for name in os.listdir(folder_path):
+            assert name in allow_patterns
+            shutil.copy(f"{folder_path}/{name}", tmp_path / "hub" / repo_id)
+
+    def create(repo_id, exist_ok):
+        (tmp_path / "hub" / repo_id).mkdir(parents=True, exist_ok=exist_ok)
+
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: "token")
+    monkeypatch.setattr(huggingface_hub, "create_repo", create)
+    monkeypatch.setattr(huggingface_hub, "upload_folder", upload)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "hub"
+
+
+def test_an_upload_to_hugging_face(calibrated, published, hub, command):
+    code, printed, _ = command("publish", calibrated.path, "--out", "hf://me/birds")
+    assert code == 0 and printed == "Uploaded: hf://me/birds\n"
+    uploaded = hub / "me/birds"
+    assert sorted(os.listdir(uploaded)) == sorted(os.listdir(published))
+    assert sorted(os.listdir()) == ["hub"]
+    assert gsp_tf.from_pretrained(uploaded).output_shape == (None, 8)
+    assert 'from_pretrained("hf://me/birds")' in (uploaded / "README.md").read_text("utf-8")
+    (uploaded / "LICENSE").touch()
+    embedder = keras.Sequential([keras.Input((4, 4, 3)), keras.layers.Flatten()])
+    assert gsp_tf.save_pretrained(embedder, "hf://me/birds") == "hf://me/birds"
+    files = ["LICENSE", "README.md", "metadata.json", "model.keras"]  # none of the earlier run
+    assert sorted(os.listdir(uploaded)) == files
+
+
+def test_refusals_of_an_upload(calibrated, hub, monkeypatch, command):
+    def refuse(*args, **kwargs):
+        raise ConnectionError("No route\nto host")
+
+    for name in ("hf://birds", "hf://me/my birds", "hf://a/b/c"):
+        code, _, error = command("publish", calibrated.path, "--out", name)
+        assert code == 1 and f"is named hf://USER/NAME; received {name}." in error
+    monkeypatch.setattr(huggingface_hub, "upload_folder", refuse)
+    with pytest.raises(OSError, match="^hf://me/birds cannot be uploaded: No route to host$"):
+        gsp_tf.save_pretrained(calibrated.path, "hf://me/birds")
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
+    code, _, error = command("publish", calibrated.path, "--out", "hf://me/birds")
+    assert code == 1 and error.endswith(
+        "hf://me/birds needs a login at Hugging Face: run hf auth login, or set HF_TOKEN.\n"
+    )
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ImportError, match="hf://me/birds needs huggingface_hub: pip install"):
+        gsp_tf.save_pretrained(calibrated.path, "hf://me/birds")
+    assert sorted(os.listdir()) == ["hub"]
 
 
 def test_refusals(calibrated, published, tmp_path, command):

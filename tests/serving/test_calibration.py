@@ -9,13 +9,16 @@ from embedded import edit_json, random_embeddings, write_embeddings
 
 from gsp_tf.experiment import RunFolder, fingerprint, load_splits
 from gsp_tf.serving import (
+    ExportMetadata,
     Index,
     RunModel,
     Thresholds,
     build_index,
     calibrate,
     export_run,
+    find_thresholds,
     labelled_embeddings,
+    save_pretrained,
     search,
     verify_export,
 )
@@ -165,7 +168,7 @@ def test_thresholds_of_another_model_are_refused(calibrated, images, tmp_path):
         search(run, query)
     edit_json(path, model=kept["model"], metric="cosine")
     with pytest.raises(ValueError, match="for cosine distances; the index .* euclidean"):
-        search(run, query)
+        search(run, query, thresholds=path)
     edit_json(path, model=None, metric="euclidean")
     with pytest.raises(ValueError, match="embeddings of an unknown model"):
         search(run, query)
@@ -176,6 +179,31 @@ def test_thresholds_of_another_model_are_refused(calibrated, images, tmp_path):
     calibrate(run / "cosine", 0.05, num_resamples=5)
     assert search(run, query, run / "cosine")[0].decision == "match"
     assert len(list(Index(run / "cosine").embeddings())[0][1]) == 80
+
+
+def test_cosine_thresholds_decide_where_distances_are_cosine(calibrated, images, command, tmp_path):
+    run = shutil.copytree(calibrated, tmp_path / "run")
+    query = sorted((images / "<b>7").iterdir())[3]
+    arguments = "calibrate", run, "--false-match-rate", "0.05", "--metric"
+    assert command(*arguments, "cosine")[0] == 0
+    code, output, errors = command("search", run, query, "--k", "3")
+    assert code == 0 and output.splitlines()[1].split() == ["rank", "distance", "label", "path"]
+    assert errors.count("note: ") == errors.count("are for cosine distances, and the index") == 1
+    assert "has euclidean distances, so they decide nothing here" in errors
+    with pytest.warns(UserWarning, match="are for cosine distances, and the run"):
+        assert find_thresholds(None, RunModel(run).info, run) is None
+    index = build_index(run / "embeddings", tmp_path / "cosine", metric="cosine")
+    assert search(run, query, index)[0].decision == "match"
+    # An export has no distances of its own, and names those of its thresholds.
+    for folder in (export_run(run, "keras"), save_pretrained(run, tmp_path / "published")):
+        held = ExportMetadata.read(folder).thresholds
+        assert held["metric"] == "cosine" and held["match"]["distance"]["value"] < 0.5
+    assert Thresholds.read(tmp_path / "published" / "thresholds.json").metric == "cosine"
+    # Thresholds of the run decide where those of the index cannot.
+    assert command(*arguments, "euclidean")[0] == 0
+    calibrate(run / "index", 0.05, metric="cosine", num_resamples=5)
+    with pytest.warns(UserWarning, match="index/thresholds.json are for cosine"):
+        assert search(run, query)[0].decision == "match"
 
 
 def test_classes_that_trained_the_model_are_refused(calibrated, tmp_path):

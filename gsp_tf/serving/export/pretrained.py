@@ -161,7 +161,7 @@ def _outputs_of(embedder):
 def _of_run(run, embedder, name, folder):
     """The metadata of a run; writes its recipe, results and thresholds."""
     metrics = run.folder.metrics()
-    thresholds = find_thresholds(None, run.info, run.folder.path)
+    thresholds = find_thresholds(None, run.info, run.folder.path, metric=None)
     recipe = yaml.safe_dump(public_values(run.recipe), sort_keys=False, allow_unicode=True)
     replace_text(folder / "recipe.yaml", recipe)
     replace_text(folder / "metrics.json", json.dumps(metrics, indent=2) + "\n")

@@ -189,6 +189,7 @@ def _verify(images, rates, metric, has_gallery):
     from gsp_tf._console import counted
     from gsp_tf.evaluation import (
         PairDistances,
+        classes_for_interval,
         open_set_identification,
         opis,
         verification_metrics,
@@ -199,6 +200,7 @@ def _verify(images, rates, metric, has_gallery):
         found = open_set_identification(*searched, rates, metric)
         known = np.isin(images.query_labels, images.reference_labels)
         what = f"{known.sum():,} queries of classes in the gallery and {(~known).sum():,} of others"
+        of_kind = "of the gallery among the queries, or of others"
         record = {"num_known": int(known.sum()), "num_unknown": int((~known).sum())}
     else:
         parts = slice(None, None, 2), slice(1, None, 2)
@@ -210,9 +212,12 @@ def _verify(images, rates, metric, has_gallery):
             f"{counted(pairs.num_positive, 'pair')} of the same class and {pairs.num_negative:,} "
             "of different classes"
         )
+        of_kind = "of two images or more"
         record = {"num_positive": pairs.num_positive, "num_negative": pairs.num_negative}
         record["opis"] = opis(pairs).opis
     print(f"{what[0].upper()}{what[1:]}, with 95 % intervals from resampled classes:")
+    if any(np.isnan(estimate.low) for estimate in found.values()):
+        print(f"An interval is unknown with fewer than {classes_for_interval()} classes {of_kind}.")
     width = max(map(len, found))
     for name, estimate in found.items():
         print(f"  {name:<{width}}  {estimate}")

@@ -1,6 +1,7 @@
 """Thresholds that turn the distances of a model into decisions."""
 
 import dataclasses
+import math
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -18,14 +19,20 @@ Decision = Literal["match", "unsure", "unknown"]
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """A number and the ends of its interval."""
+    """A number and the ends of its interval, `None` if it is unknown."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, found: Estimate) -> "Interval":
+        """An `Estimate` in the form stored as JSON."""
+        return cls(found.value, *(None if math.isnan(end) else end for end in found[1:]))
 
     def __str__(self) -> str:
-        return str(Estimate(**dataclasses.asdict(self)))
+        low, high = (math.nan if end is None else end for end in (self.low, self.high))
+        return str(Estimate(self.value, low, high))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +74,8 @@ class Thresholds(Metadata):
         dim: dimension of the embeddings.
         false_match_rate: the chosen share of false matches.
         missed_match_rate: share of the pairs of the same class that may be unknown.
-        confidence: share of resampled values in each interval.
+        confidence: share of resampled values in each interval; with too few classes for an
+            interval, its ends are `None`.
         seed: seed of the samples.
         match: pairs up to this threshold match.
         unknown: pairs beyond this threshold are unknown.

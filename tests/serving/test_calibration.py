@@ -246,6 +246,11 @@ def test_command(calibrated, images, command, tmp_path):
     assert "one of the query's class with a probability of 50 %" in output
     assert "If 10 % of the compared pairs are of the same class" in output
     assert f"Thresholds: {calibrated / 'thresholds.json'}" in output
+    # Three classes are too few for intervals, which the file says too.
+    assert "Intervals are unknown below 5 classes" in output and "there are 3 of these" in output
+    assert " [unknown] away: accepts" in output and "nan" not in output
+    kept = json.loads((calibrated / "thresholds.json").read_text("utf-8"))
+    assert kept["match"]["distance"]["low"] is None is kept["precision"]["high"]
     query = sorted((images / "<b>7").iterdir())[3]
     page = tmp_path / "page.html"
     code, output, _ = command("search", calibrated, query, "--k", "3", "--html", page)

@@ -138,6 +138,17 @@ def test_verification_and_identification_of_any_source(clusters, sources, tmp_pa
     assert "60 queries of classes in the gallery and 30 of others" in capsys.readouterr().out
 
 
+def test_two_classes_have_no_interval(tmp_path, capsys):
+    embeddings = np.random.default_rng(0).normal(size=(60, 4)) + np.eye(4)[np.arange(60) % 2]
+    labels = ["a", "b"] * 30
+    np.savez(tmp_path / "two.npz", embeddings=embeddings, labels=labels)
+    record = evaluated(tmp_path, tmp_path / "two.npz", "--verification", 0.05)
+    assert record["intervals"] == {} and 0 < record["tar_at_far_0.05"] < 1
+    printed = capsys.readouterr().out
+    assert "An interval is unknown with fewer than 5 classes of two images or more." in printed
+    assert " [unknown]" in printed and "nan" not in printed
+
+
 def test_a_gallery_with_cosine_distances_is_compared_by_them(clusters, sources, tmp_path, capsys):
     embeddings, classes, _ = clusters
     labels = [f"class {c}" for c in classes]

@@ -208,21 +208,22 @@ def _verify(images, rates, metric, has_gallery):
             searched = searched[:2]
         pairs = PairDistances(*(np.concatenate(searched[part]) for part in parts), metric)
         found = verification_metrics(pairs, rates)
+        try:
+            found["opis"] = opis(pairs).estimate()
+        except ValueError as error:
+            print(f"note: opis is left out. {error}")
         what = (
             f"{counted(pairs.num_positive, 'pair')} of the same class and {pairs.num_negative:,} "
             "of different classes"
         )
         of_kind = "of two images or more"
         record = {"num_positive": pairs.num_positive, "num_negative": pairs.num_negative}
-        record["opis"] = opis(pairs).opis
     print(f"{what[0].upper()}{what[1:]}, with 95 % intervals from resampled classes:")
     if any(np.isnan(estimate.low) for estimate in found.values()):
         print(f"An interval is unknown with fewer than {classes_for_interval()} classes {of_kind}.")
     width = max(map(len, found))
     for name, estimate in found.items():
         print(f"  {name:<{width}}  {estimate}")
-    if "opis" in record:
-        print(f"  {'opis':<{width}}  {record['opis']:.4g}")
     intervals = {name: list(of[1:]) for name, of in found.items() if np.isfinite(of.low)}
     return {name: of.value for name, of in found.items()} | record | {"intervals": intervals}
 

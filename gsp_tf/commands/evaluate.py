@@ -140,7 +140,10 @@ def _rank(images, at, by, classes_per_group, metric, sources):
         references = images.galleries, images.references, images.reference_labels
         found = gallery_metrics(*queries, *references, at, metric, **sources)
         for gallery in sorted(set(images.galleries.tolist()) - set(found)):
-            print(f"note: no query has an image of its class in {gallery}.")
+            print(
+                f"note: {gallery} is left out: no query has an image of its class there, or all "
+                "its images are of one class."
+            )
         print_rankings(f"The same queries in each gallery{_UNITS}", "gallery", found, names)
         return {"galleries": {name: ranking_record(of) for name, of in found.items()}}
     found = ranking_metrics(

@@ -107,7 +107,8 @@ def ranked_images(
 
     Raises:
         FileNotFoundError: if there is nothing at a path.
-        ValueError: as `labelled_embeddings`, or if the galleries are of another model.
+        ValueError: as `labelled_embeddings`, or if the galleries are of another model, or all
+            images are of one class.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -133,6 +134,11 @@ def ranked_images(
         of_each = np.repeat(names, [len(part.classes) for part in parts])
     both = [queries.classes] if references is None else [queries.classes, references.classes]
     class_names, labels = np.unique(np.concatenate(both), return_inverse=True)
+    if len(class_names) < 2:
+        raise ValueError(
+            f"All images of {listed([source, *names])} are of one class, {class_names[0]}; ranking "
+            "needs at least two, as every result is right among images of one."
+        )
     query_labels, reference_labels = np.split(labels.ravel(), [len(queries.classes)])
     if references is None:
         references, reference_labels = _Part(None, None, {}, None, None), None

@@ -207,6 +207,7 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
     pairs.write_text("path,camera\n/a.png,1\n/a.png,2\n")
     empty = tmp_path / "empty"
     empty.mkdir()
+    np.savez(tmp_path / "one.npz", embeddings=np.eye(6), labels=["class 1"] * 6)
     np.savez(tmp_path / "dim.npz", embeddings=np.eye(3), labels=["class 1", "a", "b"])
     for arguments, message in (
         ((folder, "--by", "camera"), "has no column camera. Name a table"),
@@ -228,6 +229,10 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         ((arrays, "--by", "class", "--gallery", folder, index), "one --gallery at most"),
         ((arrays, "--gallery", arrays, arrays), "A gallery is named twice"),
         ((arrays, "--gallery", tmp_path / "dim.npz"), "the dimensions are (6, 3)"),
+        ((tmp_path / "one.npz",), "one.npz are of one class, class 1; ranking needs at least two"),
+        ((tmp_path / "one.npz", "--verification", 0.1), "are of one class, class 1;"),
+        ((arrays, "--gallery", tmp_path / "one.npz"), "All 6 references are of class"),
+        ((arrays, "--classes-per-group", 1), "at least 2 and at most 6, all classes; received 1"),
         ((arrays, "--at", 0), "at must hold integers of at least 1"),
         ((tmp_path / "nothing",), "is not a run folder"),
         ((empty,), "holds no embeddings that can be read"),

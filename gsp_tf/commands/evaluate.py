@@ -48,8 +48,9 @@ def command(
             source, and for a run of a manifest from the manifest.
         metric: Distance; null is that of the source, or euclidean.
         rerank: Ways to re-rank: k_reciprocal, query_expansion, database_augmentation, whitening,
-            transport, or all.
-        tokens: Local features of an image that transport compares; null is 16.
+            transport, or all; for embeddings that are not of a run, all is all but transport.
+        tokens: Local features of an image of a run that transport compares; null is 16. Folders and
+            indexes keep those of embed --tokens.
         dims: Compare searches by the first dimensions of the embeddings, normalised again, such as
             16 32 64 (MatryoshkaLoss).
         verification: Instead ask of all pairs whether both are of one class: AUC, EER, and TAR at
@@ -63,6 +64,11 @@ def command(
         require_run(source)
     if tokens is not None and not {"transport", "all"} & set(rerank):
         raise ValueError("--tokens is for --rerank transport; give that too.")
+    if tokens is not None and not is_run:
+        raise ValueError(
+            f"--tokens is for the images of a run; {source} has the local features, if any, that "
+            "gsp-tf embed --tokens gave it."
+        )
     if exclude_same == "class":
         raise ValueError("--exclude-same takes a column such as camera; class leaves no positive.")
     columns = [column for column in (by, exclude_same) if column not in (None, "class")]
@@ -99,14 +105,15 @@ def command(
         return
     from gsp_tf.serving import ranked_images
 
-    images = ranked_images(source, gallery, list(dict.fromkeys(columns)), table)
+    of_run = is_run and not gallery  # then `rerank_run` reads the local features
+    compared = tokens if "transport" in rerank and not of_run else None
+    named = list(dict.fromkeys(columns))
+    images = ranked_images(source, gallery, named, table, tokens=compared)
     for note in images.notes:
         print(f"note: {note}")
     sources = images.sources(exclude_same) if exclude_same else {}
     if rerank:
-        _rerank(
-            source, None if is_run and not gallery else images, rerank, tokens, at, sources, out
-        )
+        _rerank(source, None if of_run else images, rerank, tokens, at, sources, out)
         return
     if metric == "euclidean" and images.metric == "cosine" and images.references is not None:
         raise ValueError(
@@ -244,8 +251,6 @@ def _rerank(source, images, methods, tokens, at, sources, out):
         print(f"Metrics: {out}")
         return
     methods = RERANKINGS[:-1] if "all" in methods else methods
-    if "transport" in methods:
-        raise ValueError("transport reads the images of a run; --rerank transport takes no others.")
     if images.metric == "cosine":
         raise ValueError(
             f"--rerank compares Euclidean distances; the embeddings of {source} or of its gallery "
@@ -258,6 +263,8 @@ def _rerank(source, images, methods, tokens, at, sources, out):
         images.reference_labels,
         methods,
         at,
+        images.query_tokens,
+        images.reference_tokens,
         **sources,
     )
     print_reranking(results)

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 
 from gsp_tf._typing import PathLike
 from gsp_tf.data import LeftOut, find_images
-from gsp_tf.evaluation import checked_embeddings
+from gsp_tf.evaluation import TokenSets, checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.embedding._parquet import parquet_files, reading_parquet
+from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS, num_tokens, token_sets
 from gsp_tf.serving.image_table import column_texts, located
 from gsp_tf.serving.index import Index
 
@@ -33,6 +34,7 @@ class VectorBlock(NamedTuple):
         columns: Arrays of n texts by name, empty texts where unknown: the columns that were asked
             for and are there.
         has_paths: Whether names are paths.
+        tokens: The local features of the images, if they were asked for.
 
     Example:
         >>> VectorBlock(["a.png"], ["cat"], np.eye(1)).columns
@@ -44,6 +46,7 @@ class VectorBlock(NamedTuple):
     embeddings: np.ndarray
     columns: dict[str, np.ndarray] = {}
     has_paths: bool = True
+    tokens: TokenSets | None = None
 
 
 class VectorSource(NamedTuple):
@@ -79,7 +82,7 @@ class VectorSource(NamedTuple):
             ValueError: If the source is damaged, or is a compressed index.
         """
         count = 0
-        for names, labels, embeddings, columns, has_paths in self.read():
+        for names, labels, embeddings, columns, has_paths, tokens in self.read():
             embeddings = checked_embeddings(embeddings, f"The embeddings of {self.name}")
             if embeddings.shape[1] != self.dim:
                 raise ValueError(
@@ -92,7 +95,9 @@ class VectorSource(NamedTuple):
             for start in range(0, len(names), _BLOCK):
                 part = slice(start, start + _BLOCK)
                 some = {name: values[part] for name, values in columns.items()}
-                yield VectorBlock(names[part], labels[part], embeddings[part], some, has_paths)
+                sets = None if tokens is None else tokens.take(part)
+                described = names[part], labels[part], embeddings[part]
+                yield VectorBlock(*described, some, has_paths, sets)
         if count != self.count:
             raise ValueError(f"{self.name} does not hold {self.count:,} embeddings, as expected.")
 
@@ -112,7 +117,10 @@ def holds_embeddings(path: Path) -> bool:
 
 
 def vector_source(
-    path: PathLike, columns: Sequence[str] = (), needs_labels: bool = False
+    path: PathLike,
+    columns: Sequence[str] = (),
+    needs_labels: bool = False,
+    tokens: bool = False,
 ) -> VectorSource:
     """Opens the embeddings of a folder, an index or a file, with or without labels.
 
@@ -124,10 +132,13 @@ def vector_source(
             absolute.
         columns: Names of further columns to read where they are, such as the camera.
         needs_labels: Whether a file without labels is refused.
+        tokens: Whether to read the local features, which a folder or an index keeps of images that
+            were embedded with them.
 
     Raises:
         FileNotFoundError: If there is nothing at the path, or a run has no embeddings.
-        ValueError: If it holds no embeddings, lacks labels that are needed, or is damaged.
+        ValueError: If it holds no embeddings, lacks labels or tokens that are needed, or is
+            damaged.
 
     Example:
         >>> vector_source("no/such/folder")
@@ -143,9 +154,14 @@ def vector_source(
     is_run = (path / "recipe.yaml").is_file()
     path = path / "embeddings" if is_run else path
     if (path / "index.json").is_file():
-        source = _of_index(Index(path), columns)
+        source = _of_index(Index(path), columns, tokens)
     elif is_run or (path / "embeddings.json").is_file():
-        source = _of_folder(EmbeddingsFolder.open(path), columns)
+        source = _of_folder(EmbeddingsFolder.open(path), columns, tokens)
+    elif tokens:
+        raise ValueError(
+            f"{path} holds no local features, which transport compares. Give a run, or a folder or "
+            "an index of images that were embedded with --tokens."
+        )
     elif path.suffix == ".npz":
         source = _of_arrays(path, columns, needs_labels)
     else:
@@ -201,25 +217,37 @@ def _block(file, paths, labels, embeddings, columns=None, first=0):
     return VectorBlock(names, labels, embeddings, columns or {}, paths is not None)
 
 
-def _of_index(index, columns):
+def _of_index(index, columns, tokens):
     some = [name for name in columns if name in index.columns]
 
     def read():
         for ids, embeddings in index.embeddings():
             found = column_texts({name: index.column(name, ids) for name in some})
-            yield VectorBlock(index.paths(ids), index.labels(ids), embeddings, found)
+            sets = index.token_sets(ids) if tokens else None
+            described = index.paths(ids), index.labels(ids), embeddings
+            yield VectorBlock(*described, found, tokens=sets)
 
     metadata = index.metadata
     return VectorSource(read, len(index), metadata.dim, metadata.metric, metadata.model)
 
 
-def _of_folder(folder, columns):
+def _of_folder(folder, columns, tokens):
+    if tokens and not num_tokens(folder.shard_schema(0)):
+        raise ValueError(
+            f"{folder.path} keeps no local features; embed the images with --tokens to another "
+            "folder."
+        )
+
     def read():
         for shard in folder.shards():
             if shard.paths:
                 found = {name: shard.columns[name] for name in columns if name in shard.columns}
                 found = column_texts(found)
-                yield VectorBlock(shard.paths, shard.labels, shard.embeddings, found)
+                sets = None
+                if tokens:
+                    sets = token_sets(pa.table({of: shard.columns[of] for of in TOKEN_COLUMNS}))
+                described = shard.paths, shard.labels, shard.embeddings
+                yield VectorBlock(*described, found, tokens=sets)
 
     metadata = folder.metadata()
     count = metadata.outcome.embedded

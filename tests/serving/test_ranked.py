@@ -191,7 +191,7 @@ def test_images_of_an_unknown_camera_ignore_none(clusters, tmp_path):
 def test_a_run_with_a_gallery_of_its_own(clusters, sources, tmp_path, monkeypatch, capsys):
     arrays = sources[0][2]
     read = ranked_images(arrays, [sources[0][1]])
-    monkeypatch.setattr("gsp_tf.serving.ranked_images", lambda *_: read)
+    monkeypatch.setattr("gsp_tf.serving.ranked_images", lambda *_, **__: read)
     assert run_command("evaluate", arrays, "--classes-per-group", 2) == 1
     assert "compares the queries with each other, and" in capsys.readouterr().err
     record = evaluated(tmp_path, arrays, "--verification", 0.1)
@@ -216,7 +216,11 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         ((folder, "--by", "camera", "--table", pairs), "names images twice: /a.png"),
         ((folder, "--by", "shop", "--table", table), "with the columns path, shop"),
         ((folder, "--by", "shop", "--table", tmp_path / "no.csv"), "expected a table"),
-        ((arrays, "--rerank", "transport"), "transport reads the images of a run"),
+        ((arrays, "--rerank", "transport"), "a.npz holds no local features, which transport"),
+        ((parquet, "--rerank", "transport"), "a.parquet holds no local features"),
+        ((folder, "--rerank", "transport"), "embedded keeps no local features; embed the images"),
+        ((index, "--rerank", "transport"), "index keeps no local features; embed the images"),
+        ((folder, "--rerank", "transport", "--tokens", 4), "--tokens is for the images of a run"),
         ((arrays, "--rerank", "all", "--by", "class"), "it takes no --by"),
         ((arrays, "--classes-per-group", 2, "--exclude-same", "camera"), "no --exclude-same"),
         ((arrays, "--tokens", 4), "--tokens is for --rerank transport"),

@@ -3,6 +3,7 @@
 from typing import Literal
 
 _GALLERY = 10_000
+_NAMED = 20
 
 
 def command(
@@ -98,8 +99,9 @@ def command(
         )
     if found.classes_over:
         names = [f"{one.label} ({one.false_match_rate:.2g})" for one in found.classes_over]
+        rest = " in the file" if len(names) > _NAMED else ""
         print(
             f"The rate {found.false_match_rate:g} does not hold for "
-            f"{counted(len(names), 'class')}: {listed(names)}"
+            f"{counted(len(names), 'class')}: {listed(names, _NAMED)}{rest}"
         )
     print(f"Thresholds: {read.path if out is None else out}")

@@ -138,6 +138,21 @@ def calibrated(prepared_run, tmp_path_factory):
     return path
 
 
+def test_the_command_names_twenty_classes_over_the_rate_and_counts_the_others(command, tmp_path):
+    rng = np.random.default_rng(0)
+    classes = np.arange(1000) // 10
+    centres = 50 * rng.normal(size=(100, 2)) * (np.arange(100) >= 30)[:, None]  # 30 are alike
+    angles = rng.uniform(0, 2 * np.pi, 1000)
+    embeddings = centres[classes] + np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=[f"class {c}" for c in classes])
+    code, output, _ = command("calibrate", tmp_path / "a.npz", "--false-match-rate", "0.01")
+    over = json.loads((tmp_path / "a.npz.thresholds.json").read_text("utf-8"))["classes_over"]
+    line = next(line for line in output.splitlines() if "does not hold for" in line)
+    assert code == 0 and len(over) > 20 and line.count("class ") == 20
+    assert f"for {len(over)} classes: " in line
+    assert line.endswith(f", and {len(over) - 20} more in the file")
+
+
 def test_a_run_is_calibrated_on_its_validation_classes(calibrated):
     found = Thresholds.read(calibrated / "thresholds.json")
     model = RunModel(calibrated)

@@ -194,11 +194,12 @@ def causes(table):
 def cars(table):
     """Table 3: Cars196. The other poolings are those that are best on Cifar Collage."""
     table.frozen("cars", recipe_of(plan.CARS, []))
-    table.train(plan.CARS, plan.cars_rows() | plan.system_rows(), plan.SEEDS)
+    table.train(plan.CARS, plan.cars_rows() | plan.sharp_rows() | plan.system_rows(), plan.SEEDS)
     table.train(plan.CARS, plan.fast_head_rows(), plan.SEEDS[:1])
     table.train(plan.WHOLE, plan.whole_rows(), plan.SEEDS[:1])
-    chosen = Table(table.path.with_name("poolings.csv"), table.runs).best(plan.POOLINGS, 3)
-    table.train(plan.CARS, plan.cars_pooling_rows(chosen), plan.SEEDS)
+    others = Table(table.path.with_name("poolings.csv"), table.runs, table.jobs)
+    poolings(others)
+    table.train(plan.CARS, plan.cars_pooling_rows(others.best(plan.POOLINGS, 3)), plan.SEEDS)
 
 
 def ccp(table):
@@ -225,7 +226,7 @@ def _dose(table, share, size, rivals):
     table.train(plan.CANVAS, searched, plan.SEEDS[:1], [weight_rows])
     found = {name: table.values[name][VALIDATION][plan.SEEDS[0]] for name in searched}
     name = max(found, key=found.get).partition("-")[2]
-    wanted = ending(rows, {*rivals, plan.DEFAULT, name})
+    wanted = ending(rows, {*rivals, plan.DEFAULT, plan.SHARP, name})
     table.train(plan.CANVAS, wanted, plan.SEEDS, [weight_rows])
     values, shown = table.values[f"{prefix}-{name}"], f"{prefix}-{plan.BEST}"
     values |= {quantity: {0: v} for quantity, v in zip("με", grid[name], strict=True)}
@@ -262,8 +263,8 @@ def tuning(table):
 
 
 def gain_rows(variant, seed, folder):
-    """Rows of `records.write`: what a run has more than the frozen network, and than a linear head
-    on it, query by query.
+    """Rows of `records.write`: the frozen network with a linear head, and what a run has more than
+    both, query by query.
 
     Args:
         variant: name of the row.
@@ -274,7 +275,8 @@ def gain_rows(variant, seed, folder):
     low, high = metrics["gain_intervals"]["map_at_r"]
     found = {"gain": metrics["gain"]["map_at_r"], "gain from": low, "gain to": high}
     found["over a linear head"] = metrics["gain_over_head"]["map_at_r"]
-    return [(variant, seed, quantity, 100 * value) for quantity, value in found.items()]
+    head = [(plan.LINEAR, 0, name, 100 * metrics["head"][key]) for name, key in SHOWN.items()]
+    return head + [(variant, seed, quantity, 100 * value) for quantity, value in found.items()]
 
 
 def losses(table):

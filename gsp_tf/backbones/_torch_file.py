@@ -99,6 +99,8 @@ class _ZipRecords:
             raise ValueError(f"it has {len(records):,} records, at most {_MAX_RECORDS:,} are read")
         if any(record.compress_type != zipfile.ZIP_STORED for record in records):
             raise ValueError("it has compressed records, which PyTorch does not write")
+        if any(record.flag_bits & 1 for record in records):
+            raise ValueError("it has encrypted records, which PyTorch does not write")
         if sum(record.file_size for record in records) > path.stat().st_size:
             raise ValueError("its records claim more bytes than the file has")
         pickles = [record for record in records if record.filename.endswith("/data.pkl")]

@@ -11,6 +11,7 @@ def command(
     *,
     out: str | None = None,
     kind: Literal["exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq"] | None = None,
+    metric: Literal["euclidean", "cosine"] | None = None,
     rescore: Literal["sq8", "vectors"] | None = None,
     dim: int | None = None,
     table: str | None = None,
@@ -26,21 +27,23 @@ def command(
 
     Args:
         folder: Folder that embed wrote, or a run or a pretrained network, such as
-            efficientnet_lite0, whose images embed has embedded; with --add, --replace, --delete or
-            --verify the index, or its run. With --compare also an index, Parquet files with the
-            column embedding, or .npz.
-        out: Folder to write; null is the folder index in the run. With --compare, folder for
-            comparison.csv and comparison.png; null only prints.
+            efficientnet_lite0 or the recipe of one, whose images embed has embedded; or vectors
+            from elsewhere: Parquet files with the column embedding, .npz or .npy, or an index that
+            has its vectors. With --add, --replace, --delete or --verify the index, or its run.
+        out: Folder to write; null is the folder index in the run, where there is one. With
+            --compare, folder for comparison.csv and comparison.png; null only prints.
         kind: exact; sq8, codes of a byte per dimension; hnsw and hnsw_sq8, a graph of vectors or
             codes; ivf_sq8 and ivf_pq, codes in lists. Null is exact up to 100,000 images, ivf_sq8
             up to 5,000,000, ivf_pq above.
+        metric: Distance; null is that of the embeddings, or euclidean.
         rescore: Take more candidates from a compressed kind and order them by codes of a byte per
             dimension, or by the vectors; these stay on disk.
         dim: Keep this many components of the embeddings, normalised again (MatryoshkaLoss).
         table: CSV or Parquet file with the column path and metadata of the images, for search
-            --where; also of the images that --add or --replace adds.
-        add: Add the images of this folder of embed.
-        replace: Add the images of this folder of embed, and remove older ones with the same paths.
+            --where, beside those of the embeddings; also of the images that --add or --replace
+            adds.
+        add: Add the images of this folder of embed, or of other embeddings as for building.
+        replace: Add them, and remove older ones with the same paths.
         delete: Remove images by their file paths; with --add or --replace in one step.
         verify: Compare the files of the index with their checksums, and change nothing.
         compare: Measure recall, bytes and time of every kind on these vectors, and recommend one.
@@ -52,12 +55,12 @@ def command(
     from gsp_tf.serving import Index, build_index, verify_index
 
     changes = _given(add, replace, delete or None)
-    building, comparing = _given(kind, rescore, dim), _given(recall, sample)
+    building, comparing = _given(kind, metric, rescore, dim), _given(recall, sample)
     if verify and (changes or building or comparing or _given(out, table) or compare):
         raise ValueError("--verify takes an index and no other option.")
     if compare and (changes or _given(kind, rescore, table)):
         raise ValueError(
-            "--compare takes --out, --dim, --recall and --sample, and changes nothing."
+            "--compare takes --out, --metric, --dim, --recall and --sample, and changes nothing."
         )
     if comparing and not compare:
         raise ValueError("--recall and --sample are for --compare; give it too.")
@@ -67,15 +70,16 @@ def command(
         print(f"{folder}: {counted(count, 'image')}; the files have their checksums")
         return
     if compare:
-        _compare(folder, out, recall, sample, dim)
+        _compare(folder, out, recall, sample, metric, dim)
         return
     if not changes:
-        index = build_index(folder, out, kind, rescore=rescore, dim=dim, table=table)
+        options = {"rescore": rescore, "dim": dim, "table": table}
+        index = build_index(folder, out, kind, metric, **options)
     else:
         if out is not None or building:
             raise ValueError(
-                "--out, --kind, --rescore and --dim are for building an index, not for changing "
-                "one."
+                "--out, --kind, --metric, --rescore and --dim are for building an index, not for "
+                "changing one."
             )
         if add is not None and replace is not None:
             raise ValueError("Give --add or --replace, not both; --replace adds new images too.")
@@ -99,8 +103,10 @@ def command(
 
 
 def _folder_of(path, name):
-    """A path, or of a run and of the name of a pretrained network its folder of that name."""
-    if not Path(path).exists() and (":" in path or Path(path).name == path):
+    """A path, or of a run, and of what names a pretrained network, its folder of that name."""
+    if Path(path).suffix in (".yaml", ".yml"):
+        path = run_folder(path)
+    elif not Path(path).exists() and (":" in path or Path(path).name == path):
         from gsp_tf import backbones
 
         if path.partition(":")[0] in backbones.names():
@@ -113,14 +119,14 @@ def _given(*options):
     return [option for option in options if option is not None]
 
 
-def _compare(folder, out, recall, sample, dim):
+def _compare(folder, out, recall, sample, metric, dim):
     """Print the comparison of the kinds, and write it to a folder if there is one."""
     from rich.console import Console
     from rich.table import Table
 
     from gsp_tf.serving import compare_indexes
 
-    options = {"recall": recall, "most_vectors": sample, "dim": dim}
+    options = {"recall": recall, "most_vectors": sample, "metric": metric, "dim": dim}
     options = {name: value for name, value in options.items() if value is not None}
     found = compare_indexes(folder, **options)
     of = f"{found.vectors:,} vectors of {found.dim} dimensions"

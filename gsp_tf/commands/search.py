@@ -33,13 +33,15 @@ def command(
     """Find the images of an index that are nearest to each given image.
 
     With thresholds of calibrate, each is a match, unsure or unknown. For folders, CSV files and
-    embeddings, and with --out, the results of all images are written to a file.
+    embeddings, and with --out, the results of all images are written to a file, and those of the
+    first three are printed.
 
     Args:
         run: Run folder, or a pretrained network as it is, such as efficientnet_lite0 or
-            hub:dinov2_small.
+            hub:dinov2_small; or the folder that index wrote, to search it by embeddings, without a
+            model.
         images: Image files; folders and CSV files of images; or embeddings: a folder that embed
-            wrote, an index, a Parquet file with the column embedding, or a .npz file.
+            wrote, an index, a Parquet file with the column embedding, or a .npz or .npy file.
         index: Folder that index wrote; null is the folder index in the run, which is built of the
             images that embed has embedded if there is none.
         k: Number of neighbours of each image.
@@ -58,11 +60,12 @@ def command(
         where: Condition on columns that the index keeps, such as "camera != 3 and year > 2020";
             only images that meet it are found.
         dim: Search by this many components of the embeddings, normalised again (MatryoshkaLoss).
-        out: CSV or Parquet file for the results; null is neighbours.csv in the run if there are
-            many images, and none for image files.
+        out: CSV or Parquet file for the results; null is neighbours.csv in the run or index if
+            there are many images, and none for image files.
         why: With --html, show which places of the query and its first neighbours the model matches.
     """
-    run = run_folder(run)
+    is_index = Path(run, "index.json").is_file()
+    run = run if is_index else run_folder(run)
     if why and html is False:
         raise ValueError("--why is for the page with pictures; give --html too.")
     if table is not None and exclude_same is None:
@@ -72,21 +75,27 @@ def command(
     from gsp_tf import serving
     from gsp_tf._console import counted
 
-    opened = serving.open_index(run, index, mapped)
+    if is_index and index is not None:
+        raise ValueError(f"{run} is an index already; give it or --index, not both.")
+    opened = serving.open_index(run, run if is_index else index, mapped)
     if dim is not None:
         opened = serving.PrefixIndex.of(opened, dim)
-    model = serving.RunModel(run)
-    decided = serving.find_thresholds(thresholds, model.info, run, opened)
+    searched = opened, None
+    if not is_index:
+        searched = serving.RunModel(run), opened
+        opened.check_model(searched[0])
+    decided = serving.find_thresholds(thresholds, opened.metadata.model, run, opened)
     excluded = None if exclude_same is None else _excluded_by(exclude_same, table, opened)
     if out is not None or any(map(_holds_many, images)):
         if html is not False:
             raise ValueError("--html is a page for image files; --out has the results of many.")
         out = Path(run) / "neighbours.csv" if out is None else out
-        searched = model, images, out, opened, k, thresholds, rerank, where
-        _report(serving.search_many(*searched, excluded=excluded), decided)
+        options = k, thresholds, rerank, where
+        done = serving.search_many(searched[0], images, out, searched[1], *options, None, excluded)
+        _report(done, decided, rerank)
         return
     ids = None if excluded is None else excluded(images)
-    found = serving.search(model, images, opened, k, decided, rerank, ids, where)
+    found = serving.search(searched[0], images, searched[1], k, decided, rerank, ids, where)
     if k > len(opened):
         print(f"The index holds {counted(len(opened), 'image')}, fewer than --k {k:,}.")
     for image, neighbours in zip(images, found, strict=True):
@@ -95,14 +104,14 @@ def command(
         print(decided.summary())
     if html is not False:
         page = html or Path(run) / "search.html"
-        pairs = functools.partial(serving.explain_neighbours, model) if why else None
+        pairs = functools.partial(serving.explain_neighbours, searched[0]) if why else None
         print(f"Page: {serving.write_neighbours(page, images, found, opened, pairs, decided)}")
 
 
 def _holds_many(source):
     """Whether a source is not one image file."""
     path = Path(source)
-    return path.is_dir() or path.suffix.lower() in (".csv", ".npz", ".parquet")
+    return path.is_dir() or path.suffix.lower() in (".csv", ".npz", ".npy", ".parquet")
 
 
 def _excluded_by(column, table, index):
@@ -138,10 +147,12 @@ def _excluded_by(column, table, index):
     return excluded
 
 
-def _report(searches, thresholds):
-    """Print what was written for many queries."""
+def _report(searches, thresholds, rerank):
+    """Print the neighbours of the first queries, and what was written for all."""
     from gsp_tf._console import counted
 
+    for query, neighbours in searches.first:
+        _show(neighbours, query, rerank)
     found = f"{searches.path}: neighbours of {counted(searches.queries, 'query', 'queries')}"
     if searches.problems:
         found += f"; {searches.problems:,} of them have none (column problem)"
@@ -150,7 +161,10 @@ def _report(searches, thresholds):
         shares = [f"{count:,} {decision}" for decision, count in sorted(searches.decisions.items())]
         print(f"First images: {', '.join(shares)}. {thresholds.summary()}")
     elif thresholds is not None and searches.problems < searches.queries:
-        print("note: The embeddings do not say which model made them, so nothing is decided.")
+        print(
+            "note: Only one of queries and index says which model made its embeddings, so nothing "
+            "is decided."
+        )
 
 
 def _show(neighbours, image, rerank):
@@ -159,11 +173,14 @@ def _show(neighbours, image, rerank):
 
     from gsp_tf._console import printable
 
-    folder = os.path.commonpath([os.path.dirname(found.path) for found in neighbours])
+    folders = {os.path.dirname(found.path) for found in neighbours}
+    is_local = all(map(os.path.isabs, folders))  # not an address such as s3://...
+    folder = os.path.commonpath(folders) if is_local else ""
     order = "Nearest to" if rerank is None else f"First by {rerank} for"
     decision = neighbours[0].decision
     said = "" if decision is None else f" ({decision})"
-    print(f"{order} {printable(image)}{said}, in {printable(folder)}:")
+    place = f", in {printable(folder)}" if is_local else ""
+    print(f"{order} {printable(image)}{said}{place}:")
     columns = {"rank": [], "cost": [], "distance": [], "decision": [], "label": [], "path": []}
     for found in neighbours:
         columns["rank"].append(str(found.rank))
@@ -171,7 +188,8 @@ def _show(neighbours, image, rerank):
         columns["distance"].append(f"{found.distance:.4f}")
         columns["decision"].append(found.decision)
         columns["label"].append("–" if found.label is None else printable(found.label))
-        columns["path"].append(printable(os.path.relpath(found.path, folder)))
+        path = os.path.relpath(found.path, folder) if is_local else found.path
+        columns["path"].append(printable(path))
     columns = {name: cells for name, cells in columns.items() if None not in cells}
     widths = [max(map(cell_len, (name, *cells))) for name, cells in columns.items()]
     for row in (tuple(columns), *zip(*columns.values(), strict=True)):

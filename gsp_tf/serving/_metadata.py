@@ -34,8 +34,15 @@ class ModelInfo:
     preprocessing: Preprocessing
 
 
-def check_same_model(ours: ModelInfo, theirs: ModelInfo, both: str) -> None:
+def check_same_model(ours: ModelInfo | None, theirs: ModelInfo | None, both: str) -> None:
     """Raises `ValueError` if models or preprocessing differ; `both` names their owners."""
+    if ours is None and theirs is None:
+        return
+    if ours is None or theirs is None:
+        raise ValueError(
+            f"{both} do not belong together: one of them does not say which model made its "
+            "embeddings."
+        )
     if ours.sha256 != theirs.sha256:
         which = f"the models are of {ours.run} and {theirs.run}"
         if ours.run == theirs.run:

@@ -10,9 +10,10 @@ from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import TokenSets
 from gsp_tf.serving._metadata import ModelInfo
+from gsp_tf.serving._validation_images import validation_source
 from gsp_tf.serving.image_table import ImageTable
 from gsp_tf.serving.thresholds import NAME
-from gsp_tf.serving.vector_sources import validation_source, vector_source
+from gsp_tf.serving.vector_sources import vector_source
 
 MOST_IMAGES = 60_000
 

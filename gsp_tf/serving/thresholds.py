@@ -190,7 +190,7 @@ class Thresholds(Metadata):
 
 def find_thresholds(
     thresholds: Thresholds | PathLike | None,
-    model: ModelInfo,
+    model: ModelInfo | None,
     run: PathLike,
     index: "Index | None" = None,
     metric: str | None = "euclidean",
@@ -202,8 +202,8 @@ def find_thresholds(
 
     Args:
         thresholds: `Thresholds`, or their file; `None` looks for `thresholds.json`.
-        model: the model of the distances.
-        run: run folder of the model.
+        model: the model of the distances, `None` if it is unknown.
+        run: run folder of the model, or the folder of the index.
         index: the searched index; `None` means the embeddings of the run.
         metric: the distance without an index, "euclidean" or "cosine"; `None` takes thresholds of
             any metric, which they name.
@@ -245,7 +245,7 @@ def find_thresholds(
 
 def _fitting(places, metric, dim, whose):
     """The first file of thresholds for a metric and a dimension, and what it holds."""
-    for path in filter(Path.is_file, places):
+    for path in filter(Path.is_file, dict.fromkeys(places)):
         found = Thresholds.read(path)
         if dim not in (None, found.dim):
             continue  # thresholds of whole embeddings say nothing about their prefixes

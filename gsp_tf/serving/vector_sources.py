@@ -1,14 +1,13 @@
 """Embeddings from anywhere, in blocks that can be read again."""
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gsp_tf._typing import PathLike
@@ -16,12 +15,15 @@ from gsp_tf.data import LeftOut, find_images
 from gsp_tf.evaluation import TokenSets, checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
-from gsp_tf.serving.embedding._parquet import parquet_files, reading_parquet
+from gsp_tf.serving.embedding._parquet import list_rows, parquet_files, reading_parquet
 from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS, num_tokens, token_sets
-from gsp_tf.serving.image_table import column_texts, located
-from gsp_tf.serving.index import Index
+from gsp_tf.serving.embedding.folder import FILE_COLUMNS
+from gsp_tf.serving.image_table import column_texts, located, plain_columns
 
 _BLOCK = 1024
+_ARRAYS = (".npz", ".npy")
+_KNOWN = ("embedding", "path", "label")
+_OF_FOLDER = {"id", *_KNOWN, *FILE_COLUMNS, *TOKEN_COLUMNS}
 
 
 class VectorBlock(NamedTuple):
@@ -32,7 +34,7 @@ class VectorBlock(NamedTuple):
         labels: n class names, `None` where unknown.
         embeddings: Numbers `(n, D)`.
         columns: Arrays of n texts by name, empty texts where unknown: the columns that were asked
-            for and are there.
+            for and are there. If all were asked for, Arrow arrays of their types.
         has_paths: Whether names are paths.
         tokens: The local features of the images, if they were asked for.
 
@@ -44,7 +46,7 @@ class VectorBlock(NamedTuple):
     names: Sequence[str]
     labels: Sequence[str | None]
     embeddings: np.ndarray
-    columns: dict[str, np.ndarray] = {}
+    columns: dict[str, np.ndarray | pa.Array | pa.ChunkedArray] = {}
     has_paths: bool = True
     tokens: TokenSets | None = None
 
@@ -59,6 +61,7 @@ class VectorSource(NamedTuple):
         metric: The distance that they are made for, `None` if it is unknown.
         model: The model that made them, `None` if it is unknown.
         name: The source, in words.
+        folder: The folder of `embed_images` that is read, `None` for other sources.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -74,6 +77,7 @@ class VectorSource(NamedTuple):
     metric: str | None = None
     model: ModelInfo | None = None
     name: str = "the source"
+    folder: EmbeddingsFolder | None = None
 
     def blocks(self) -> Iterator[VectorBlock]:
         """Yields blocks of at most 1,024 images, with checked embeddings.
@@ -110,7 +114,7 @@ class VectorSource(NamedTuple):
 def holds_embeddings(path: Path) -> bool:
     """Whether a path, not that of a run, is one for `vector_source`; a folder of images is not."""
     described = any((path / name).is_file() for name in ("index.json", "embeddings.json"))
-    if described or path.suffix == ".npz":
+    if described or path.suffix in _ARRAYS:
         return True
     has_images = path.is_dir() and bool(find_images(path, LeftOut()))
     return not has_images and bool(_parquet_files(path))
@@ -118,7 +122,7 @@ def holds_embeddings(path: Path) -> bool:
 
 def vector_source(
     path: PathLike,
-    columns: Sequence[str] = (),
+    columns: Sequence[str] | None = (),
     needs_labels: bool = False,
     tokens: bool = False,
 ) -> VectorSource:
@@ -127,10 +131,12 @@ def vector_source(
     Args:
         path: Folder of `embed_images`, or a run folder that holds one; index that keeps its
             vectors; Parquet file or folder of Parquet files with the column embedding, and path and
-            label if the images have them; or `.npz` file with the array embeddings, and paths and
-            labels. Paths of Parquet and `.npz` files are relative to the folder of the file, or
-            absolute.
-        columns: Names of further columns to read where they are, such as the camera.
+            label if the images have them; `.npz` file with the array embeddings, and paths and
+            labels; or `.npy` file with embeddings alone. Paths of Parquet and `.npz` files are
+            relative to the folder of the file, or absolute.
+        columns: Names of further columns to read where they are, such as the camera. `None` reads
+            all columns of numbers, texts, truth values, dates and times, as what they are, and a
+            warning names the others; of an `.npz` file, arrays with one value per embedding.
         needs_labels: Whether a file without labels is refused.
         tokens: Whether to read the local features, which a folder or an index keeps of images that
             were embedded with them.
@@ -148,12 +154,15 @@ def vector_source(
     """
     path = Path(path)
     if not path.exists():
-        of_run = path.name == "index" and (path.parent / "recipe.yaml").is_file()
-        advice = f" gsp-tf index {path.parent} makes it." if of_run else ""
+        makes = {"index": f"index {path.parent}", "embeddings": f"embed {path.parent} IMAGES"}
+        of_run = path.name in makes and (path.parent / "recipe.yaml").is_file()
+        advice = f" gsp-tf {makes[path.name]} makes it." if of_run else ""
         raise FileNotFoundError(f"{path} does not exist.{advice}")
     is_run = (path / "recipe.yaml").is_file()
     path = path / "embeddings" if is_run else path
     if (path / "index.json").is_file():
+        from gsp_tf.serving.index import Index  # it reads what is added to it from here
+
         source = _of_index(Index(path), columns, tokens)
     elif is_run or (path / "embeddings.json").is_file():
         source = _of_folder(EmbeddingsFolder.open(path), columns, tokens)
@@ -162,7 +171,7 @@ def vector_source(
             f"{path} holds no local features, which transport compares. Give a run, or a folder or "
             "an index of images that were embedded with --tokens."
         )
-    elif path.suffix == ".npz":
+    elif path.suffix in _ARRAYS:
         source = _of_arrays(path, columns, needs_labels)
     else:
         source = _of_parquet(path, columns, needs_labels)
@@ -171,42 +180,7 @@ def vector_source(
     return source._replace(name=str(path))
 
 
-def validation_source(path: PathLike) -> VectorSource:
-    """The validation images of a run, embedded by its model."""
-    from gsp_tf.experiment import evaluation_batches, fingerprint, load_splits
-    from gsp_tf.serving.embedding import RunModel
-
-    model = RunModel(path)
-    recipe = model.recipe
-    others = "Embed images of other classes with gsp-tf embed, and calibrate these."
-    if recipe.trainer == "classification":
-        raise ValueError(
-            f"The run {path} of trainer=classification has no validation classes but its training "
-            f"classes. {others}"
-        )
-    if recipe.protocol.name in ("conventional", "tuning"):
-        raise ValueError(
-            f"The run {path} of protocol {recipe.protocol.name} has no validation classes but its "
-            f"test classes. {others}"
-        )
-    data = dataclasses.replace(recipe.data, download=False)
-    splits = load_splits(dataclasses.replace(recipe, data=data))
-    trained = model.folder.metrics().get("train_classes")
-    if trained not in (None, fingerprint(splits.train)):
-        raise ValueError(
-            f"The training classes are not those that {path} was trained on: the data or the split "
-            "in its recipe have changed, and the model may have been trained on the others."
-        )
-    images = splits.validation
-    labels = [images.class_names[label] for label in images.labels]
-    batches = evaluation_batches(recipe, images)
-    embeddings = model.embed_batches(batches, "Embedding the validation images")
-    block = _block(path, getattr(images, "paths", None), labels, embeddings)
-    name = f"the validation classes of {path}"
-    return VectorSource(lambda: [block], *embeddings.shape, "euclidean", model.info, name)
-
-
-def _block(file, paths, labels, embeddings, columns=None, first=0):
+def block_of_file(file, paths, labels, embeddings, columns=None, first=0):
     """A block of a file, which may lack paths or labels, from row `first`."""
     count = len(embeddings)
     names = [f"{file}#{row}" for row in range(first, first + count)]
@@ -218,11 +192,13 @@ def _block(file, paths, labels, embeddings, columns=None, first=0):
 
 
 def _of_index(index, columns, tokens):
-    some = [name for name in columns if name in index.columns]
+    others = [name for name in index.columns if name not in ("id", *_KNOWN)]
+    some = others if columns is None else [name for name in columns if name in index.columns]
 
     def read():
         for ids, embeddings in index.embeddings():
-            found = column_texts({name: index.column(name, ids) for name in some})
+            found = {name: index.column(name, ids) for name in some}
+            found = found if columns is None else column_texts(found)
             sets = index.token_sets(ids) if tokens else None
             described = index.paths(ids), index.labels(ids), embeddings
             yield VectorBlock(*described, found, tokens=sets)
@@ -241,8 +217,10 @@ def _of_folder(folder, columns, tokens):
     def read():
         for shard in folder.shards():
             if shard.paths:
-                found = {name: shard.columns[name] for name in columns if name in shard.columns}
-                found = column_texts(found)
+                others = [name for name in shard.columns if name not in _OF_FOLDER]
+                wanted = others if columns is None else columns
+                found = {name: shard.columns[name] for name in wanted if name in shard.columns}
+                found = _plain(found, folder.path) if columns is None else column_texts(found)
                 sets = None
                 if tokens:
                     sets = token_sets(pa.table({of: shard.columns[of] for of in TOKEN_COLUMNS}))
@@ -251,20 +229,25 @@ def _of_folder(folder, columns, tokens):
 
     metadata = folder.metadata()
     count = metadata.outcome.embedded
-    return VectorSource(read, count, metadata.dim, metadata.metric, metadata.model)
+    described = metadata.dim, metadata.metric, metadata.model
+    return VectorSource(read, count, *described, folder=folder)
 
 
 def _of_arrays(path, columns, needs_labels):
     needed = ["labels", "embeddings"] if needs_labels else ["embeddings"]
     try:
-        with np.load(path) as arrays:
+        loaded = np.load(path)
+        with nullcontext({"embeddings": loaded}) if path.suffix == ".npy" else loaded as arrays:
             embeddings = checked_embeddings(arrays["embeddings"], "embeddings")
-            wanted = {"labels", "paths", *columns} & {*arrays, *needed}
+            wanted = {"labels", "paths", *(columns or ())} & {*arrays, *needed}
             found = {name: arrays[name].astype(str) for name in sorted(wanted)}
+            others = {*arrays} - {"embeddings", *wanted} if columns is None else ()
+            values = {name: arrays[name] for name in sorted(others)}
+            values = {n: pa.array(of) for n, of in values.items() if of.shape == (len(embeddings),)}
     except Exception as error:  # a broken archive may raise anything: EOFError, zlib.error...
-        raise ValueError(
-            f"{path} cannot be read; expected arrays {' and '.join(needed)}: {error}"
-        ) from error
+        is_bare = path.suffix == ".npy" and not needs_labels
+        expected = "an array (N, D)" if is_bare else f"arrays {' and '.join(needed)}"
+        raise ValueError(f"{path} cannot be read; expected {expected}: {error}") from error
     for name, texts in found.items():
         if texts.shape != embeddings.shape[:1]:
             raise ValueError(
@@ -272,8 +255,11 @@ def _of_arrays(path, columns, needs_labels):
                 f"{texts.shape} and embeddings {embeddings.shape}."
             )
     known = (found[of].tolist() if of in found else None for of in ("paths", "labels"))
-    some = {name: found[name] for name in columns if name in found}
-    block = _block(path, *known, embeddings, some)
+    if columns is None:
+        some = _plain(values, path)
+    else:
+        some = {name: found[name] for name in columns if name in found}
+    block = block_of_file(path, *known, embeddings, some)
     return VectorSource(lambda: [block], *embeddings.shape)
 
 
@@ -282,12 +268,14 @@ def _of_parquet(path, columns, needs_labels):
     if not files:
         raise ValueError(
             f"{path} holds no embeddings that can be read; expected a run folder, an index, a "
-            "folder of gsp-tf embed, Parquet files (*.parquet) or a .npz file."
+            "folder of gsp-tf embed, Parquet files (*.parquet), a .npz or a .npy file."
         )
+    taken = {file: _plain_names(file) for file in files} if columns is None else None
 
     def read():
         for file in files:
-            yield from _parquet_blocks(file, columns, needs_labels)
+            wanted = columns if taken is None else taken[file]
+            yield from _parquet_blocks(file, wanted, needs_labels, taken is None)
 
     first, count = next(read(), None), 0
     for file in files:
@@ -301,7 +289,20 @@ def _parquet_files(path):
     return [file for file in parquet_files(path) if file.endswith(".parquet")]
 
 
-def _parquet_blocks(file, columns, needs_labels):
+def _plain(columns, whose):
+    """The columns of numbers, texts, truth values, dates and times; a warning names the others."""
+    found = plain_columns(pa.table(columns), whose)
+    return {name: found[name] for name in found.column_names}
+
+
+def _plain_names(file):
+    """The names of the plain columns of a Parquet file, without those that every source has."""
+    with reading_parquet(file):
+        columns = pq.read_schema(file).empty_table()
+    return list(_plain({n: columns[n] for n in columns.column_names if n not in _KNOWN}, file))
+
+
+def _parquet_blocks(file, columns, needs_labels, as_texts):
     """Blocks of a Parquet file."""
     start = 0
     with reading_parquet(file), pq.ParquetFile(file) as opened:
@@ -320,24 +321,7 @@ def _parquet_blocks(file, columns, needs_labels):
                     batch[of].cast(pa.string()).to_pylist() if of in wanted else None
                     for of in ("path", "label")
                 )
-                some = column_texts({name: batch[name] for name in columns if name in wanted})
-                yield _block(file, *known, _rows(batch["embedding"], file), some, start)
+                some = {name: batch[name] for name in columns if name in wanted}
+                some = column_texts(some) if as_texts else _plain(some, file)
+                yield block_of_file(file, *known, list_rows(batch["embedding"], file), some, start)
                 start += len(batch)
-
-
-def _rows(column, file):
-    """A column of lists of one length as an array `(n, D)`."""
-    kind = column.type
-    lists = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
-    numbers = pa.types.is_floating, pa.types.is_integer
-    is_list = any(is_kind(kind) for is_kind in lists)
-    if not (is_list and any(is_kind(kind.value_type) for is_kind in numbers)) or column.null_count:
-        raise ValueError(
-            f"{file} must hold a list of numbers in every row of embedding; received {kind} and "
-            f"{column.null_count} rows without one."
-        )
-    values = column.flatten()
-    lengths = np.asarray(pc.list_value_length(column))
-    if values.null_count or len(set(lengths.tolist())) != 1:
-        raise ValueError(f"{file} must hold embeddings of one length, without null.")
-    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)

@@ -390,6 +390,10 @@ def test_zip_bombs(tmp_path):
     arrays = {"a": np.zeros(2**12)}
     path = write_torch(tmp_path / "a.pth", arrays, compression=zipfile.ZIP_DEFLATED)
     check_refused(path, "has compressed records")
+    content = bytearray(write_torch(path, arrays).read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # the flags of the directory's first entry
+    path.write_bytes(content)
+    check_refused(path, "has encrypted records")
     # Two entries of the directory that are the same bytes of the file.
     write_torch(path, arrays)
     with zipfile.ZipFile(path, "a") as archive:

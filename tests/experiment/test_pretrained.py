@@ -74,7 +74,7 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
     assert run_command("index", "small", "--compare", "--sample", "30") == 0
     capsys.readouterr()
     assert run_command("index", "smal") == 1
-    assert "smal holds no embeddings" in capsys.readouterr().err
+    assert "smal does not exist" in capsys.readouterr().err
     assert run_command("search", "other", query, "--index", "runs/small/index") == 1
     assert "do not belong together: the models are of" in capsys.readouterr().err
     assert run_command("dedup", "my_images", "--run", "small", "--distance", "1e-4") == 0
@@ -140,6 +140,24 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
     path = pretrained_run("hub:vit")
     assert path == pretrained_run("hub:vit") and path.name == "hub-vit"
     assert RunModel(path).dim == 16
+
+
+def test_a_recipe_file_embeds_and_searches(networks, capsys):
+    (networks / "own.yaml").write_text(
+        "data: {image_size: 32}\nbackbone: {name: small, weights: imagenet}\nname: mine\n"
+    )
+    assert run_command("index", "own.yaml") == 1
+    advice = "runs/mine/embeddings does not exist. gsp-tf embed runs/mine IMAGES makes it."
+    assert advice in capsys.readouterr().err
+    assert run_command("embed", "own.yaml", "my_images") == 0
+    assert run_command("index", "own.yaml") == 0
+    assert run_command("index", "own.yaml", "--verify") == 0
+    assert len(Index("runs/mine/index")) == 40
+    query = next(networks.glob("my_images/*/*"))
+    assert run_command("search", "own.yaml", query, "--k", "1") == 0
+    capsys.readouterr()
+    assert run_command("index", "missing.yaml") == 1
+    assert "missing.yaml" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("head", ["linear", "gsp"])

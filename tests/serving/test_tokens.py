@@ -79,6 +79,10 @@ def test_search_orders_the_first_results_by_transport(searched, tmp_path, capsys
     _, query = RunModel(run).embed_with_tokens([str(files[1])], 4)
     distances, _ = match_tokens(query.take([0] * 40), index.token_sets(ids))
     np.testing.assert_allclose([n.cost for n in found], np.sort(distances)[:5], atol=1e-4)
+    cut = search(run, files[1], index, k=5, rerank="transport", dim=4)
+    assert [(one.id, one.cost) for one in cut] == [(one.id, one.cost) for one in found]
+    lengths = {one.id: one.distance for one in search(run, files[1], index, k=40, dim=4)}
+    assert [one.distance for one in cut] == pytest.approx([lengths[one.id] for one in cut])
     thresholds = calibrate(run, 0.05, out=tmp_path / "thresholds.json", num_resamples=5)
     found = search(run, files[1], index, 5, thresholds, "transport")
     assert all(n.decision == thresholds.decide(n.distance) for n in found)

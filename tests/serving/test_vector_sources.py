@@ -72,6 +72,32 @@ def test_images_without_a_path_are_named_by_their_row(vectors, tmp_path):
     assert blocks[1].names[-1] == f"{tmp_path}/a.npz#1499" and not blocks[1].has_paths
 
 
+def test_all_columns_are_read_as_what_they_are(vectors, tmp_path):
+    days = np.arange(COUNT).astype("datetime64[D]")
+    columns = {"camera": CAMERAS, "day": days, "city": pa.array(LABELS).dictionary_encode()}
+    table = {"embedding": vectors.tolist(), "label": LABELS, "box": [[1, 2]] * COUNT, **columns}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    np.savez(
+        tmp_path / "a.npz", embeddings=vectors, camera=CAMERAS, day=days, other=[1], paths=PATHS
+    )
+    with pytest.warns(UserWarning, match="1 column left out: box") as warned:
+        source = vector_source(tmp_path / "a.parquet", None)
+        blocks = list(source.blocks())
+    assert len(warned) == 1
+    found = pa.concat_tables([pa.table(block.columns) for block in blocks])
+    assert found.to_pydict()["city"] == LABELS and found["camera"].to_pylist() == CAMERAS
+    assert found.schema.names == ["camera", "day", "city"]
+    assert pa.types.is_temporal(found["day"].type) and pa.types.is_string(found["city"].type)
+    blocks = list(vector_source(tmp_path / "a.npz", None).blocks())
+    arrays = pa.concat_tables([pa.table(block.columns) for block in blocks])
+    assert arrays.schema.names == ["camera", "day"]
+    assert arrays.to_pydict() == found.select(["camera", "day"]).to_pydict()
+    np.save(tmp_path / "a.npy", vectors)
+    names, _, embeddings, _ = joined(vector_source(tmp_path / "a.npy"))
+    assert names[-1] == f"{tmp_path}/a.npy#1499"
+    np.testing.assert_array_equal(embeddings, vectors)
+
+
 def test_paths_are_relative_to_the_folder_of_the_file(tmp_path, monkeypatch):
     names = ["a.png", "../b.png", "/c.png", "s3://photos/d.png", ""]
     (tmp_path / "in").mkdir()
@@ -108,6 +134,7 @@ def test_what_cannot_be_read(vectors, tmp_path):
     empty = pa.table({"embedding": pa.array([], pa.list_(pa.float32()))})
     pq.write_table(empty, tmp_path / "none.parquet")
     (tmp_path / "text").mkdir()
+    np.save(tmp_path / "flat.npy", np.arange(3.0))
     dims = tmp_path / "dims"
     dims.mkdir()
     for dim in (2, 3):
@@ -120,6 +147,12 @@ def test_what_cannot_be_read(vectors, tmp_path):
         ("one.npz", False, "one.npz cannot be read; expected arrays embeddings"),
         ("empty.npz", False, "empty.npz cannot be read; expected arrays embeddings"),
         ("zip.npz", False, "zip.npz cannot be read; expected arrays embeddings"),
+        (
+            "flat.npy",
+            False,
+            r"flat.npy cannot be read; expected an array \(N, D\): embeddings must",
+        ),
+        ("flat.npy", True, "flat.npy cannot be read; expected arrays labels and embeddings"),
         ("text.npz", False, "text.npz cannot be read; .* real numbers; received dtype <U1"),
         ("complex.npz", False, "real numbers; received dtype complex128"),
         ("texts.parquet", False, "texts.parquet must hold a list of numbers .*string"),

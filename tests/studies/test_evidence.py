@@ -19,7 +19,7 @@ def tables(plan):
         (plan.COLLAGE, plan.collage_rows()),
         (plan.COLLAGE, plan.pooling_rows()),
         (plan.COLLAGE, plan.cause_rows()),
-        (plan.CARS, plan.cars_rows() | plan.system_rows() | plan.ccp_rows()),
+        (plan.CARS, plan.cars_rows() | plan.sharp_rows() | plan.system_rows() | plan.ccp_rows()),
         (plan.CARS, plan.fast_head_rows()),
         (plan.CARS, plan.cars_pooling_rows(plan.POOLINGS)),
         (plan.WHOLE, plan.whole_rows()),
@@ -172,8 +172,11 @@ def test_gains_are_in_points(script, tmp_path):
         gain={"map_at_r": 0.02},
         gain_intervals={"map_at_r": [0.01, 0.04]},
         gain_over_head={"map_at_r": -0.03},
+        head={"precision_at_1": 0.4, "map_at_r": 0.08},
     )
-    rows = script.gain_rows("tuning_c2-lora", 1, folder)
+    *head, first, low, high, over = script.gain_rows("tuning_c2-lora", 1, folder)
+    assert head == [("tuning-linear-frozen", 0, "P@1", 40), ("tuning-linear-frozen", 0, "MAP@R", 8)]
+    rows = [first, low, high, over]
     assert [row[:3] for row in rows] == [
         ("tuning_c2-lora", 1, name)
         for name in ("gain", "gain from", "gain to", "over a linear head")

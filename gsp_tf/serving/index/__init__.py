@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from gsp_tf.serving.index.compare import IndexComparison, MeasuredIndex, compare_indexes
     from gsp_tf.serving.index.image_index import Index
     from gsp_tf.serving.index.kinds import new_index
-    from gsp_tf.serving.index.neighbours import Neighbour, open_index, search, write_neighbours
+    from gsp_tf.serving.index.neighbours import Neighbour, open_index, search
+    from gsp_tf.serving.index.page import write_neighbours
     from gsp_tf.serving.index.prefix_index import PrefixIndex
     from gsp_tf.serving.index.recall import choose_effort, exact_neighbours
     from gsp_tf.serving.index.vector_index import VectorIndex

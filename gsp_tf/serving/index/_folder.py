@@ -66,7 +66,7 @@ class IndexMetadata(Metadata):
     dim: int
     next_id: int
     space: Space
-    model: ModelInfo
+    model: ModelInfo | None
     recall: Recall
     versions: dict[str, str]
     segments: tuple[StoredSegment, ...]

@@ -15,11 +15,11 @@ from gsp_tf.serving.index.kinds import find_rows
 Tables = Callable[[], Iterator[pa.Table]]
 
 
-def embedded_tables(folder: EmbeddingsFolder, first_id: int) -> Tables | None:
+def embedded_tables(folder: EmbeddingsFolder | None, first_id: int) -> Tables | None:
     """Tables of a folder of embeddings, with ids from `first_id`; `None` if it has no tokens."""
-    metadata = folder.metadata()
-    if not num_tokens(folder.shard_schema(0)):
+    if folder is None or not num_tokens(folder.shard_schema(0)):
         return None
+    metadata = folder.metadata()
 
     def tables():
         start = first_id

@@ -9,6 +9,7 @@ from gsp_tf.evaluation import (
     KReciprocalSearch,
     PCAWhitening,
     augment_database,
+    checked_embeddings,
     distances_of_pairs,
     expand_queries,
 )
@@ -32,7 +33,8 @@ class VectorReranking:
         if matching is not None:
             kept = np.isin(ids, matching)
             ids, vectors = ids[kept], vectors[kept]
-        self._ids, self._vectors, self._metric = ids, vectors, index.metadata.metric
+        self._index, self._space = index, index.metadata.search_space()
+        self._ids, self._vectors = ids, vectors
         self._method, searched = method, vectors
         if method == "whitening":
             self._whitening = PCAWhitening(vectors)
@@ -43,6 +45,9 @@ class VectorReranking:
 
     def __call__(self, queries: np.ndarray, k: int, excluded: Sequence[Sequence[int]] | None):
         """Ids, distances of the embeddings and costs, which give the order, of each query."""
+        queries = self._index.cut(checked_embeddings(queries, "queries"))
+        # As the index keeps its vectors: of length 1 for the cosine distance.
+        queries = self._space.embeddings(self._space.vectors(queries))
         without = [()] * len(queries) if excluded is None else excluded
         most = max(map(len, without), default=0)
         rows, costs = self._ranked(queries, min(k + most, len(self._ids)))
@@ -52,7 +57,7 @@ class VectorReranking:
             places, costs_of = places[kept], costs_of[kept]
             both = np.concatenate([query[None], self._vectors[places]])
             ends = np.zeros(len(places), int), np.arange(1, 1 + len(places))
-            distances = distances_of_pairs(both, *ends, self._metric)
+            distances = distances_of_pairs(both, *ends, self._space.metric)
             found.append((self._ids[places], distances, costs_of))
         return tuple(zip(*found, strict=True))
 

@@ -13,11 +13,12 @@ from gsp_tf.serving._tables import as_text, writing_table
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.embedding._listing import list_images
 from gsp_tf.serving.index.image_index import Index
-from gsp_tf.serving.index.neighbours import Rerank, open_searched
+from gsp_tf.serving.index.neighbours import Neighbour, Rerank, open_searched
 from gsp_tf.serving.thresholds import Thresholds
 from gsp_tf.serving.vector_sources import holds_embeddings, vector_source
 
 _BLOCK = 1024
+_SHOWN = 3
 _SCHEMA = pa.schema(
     {
         "query": pa.string(),
@@ -42,6 +43,7 @@ class Searches(NamedTuple):
         problems: Number of queries with a problem in the place of neighbours.
         decisions: Number of queries by the decision about the first image found; empty without
             thresholds.
+        first: Names and neighbours of the first three queries that have some.
 
     Example:
         >>> Searches(Path("neighbours.csv"), 10, 0, {"match": 7, "unknown": 3}).queries
@@ -52,10 +54,11 @@ class Searches(NamedTuple):
     queries: int
     problems: int
     decisions: dict[str, int]
+    first: Sequence[tuple[str, list[Neighbour]]] = ()
 
 
 def search_many(
-    run: RunModel | PathLike,
+    run: RunModel | Index | PathLike,
     queries: Sequence[PathLike],
     out: PathLike,
     index: Index | PathLike | None = None,
@@ -70,15 +73,16 @@ def search_many(
 
     The table has a row for each neighbour, with the columns query, rank, distance, decision, label,
     path, id and cost, which are those of `Neighbour`. A query that cannot be read, or for which all
-    images are excluded, has one row, with its problem. Nothing is decided about embeddings that do
-    not say which model made them. The file appears when it is complete, so a killed search is
-    repeated. To divide the work, embed the queries first: `embed_images` continues where it was
-    stopped, and searching in its folder is fast.
+    images are excluded, has one row, with its problem. Nothing is decided if only the queries or
+    only the index say which model made their embeddings. The file appears when it is complete, so a
+    killed search is repeated. To divide the work, embed the queries first: `embed_images` continues
+    where it was stopped, and searching in its folder is fast.
 
     Args:
-        run: As in `search`.
+        run: As in `search`; or an `Index` or its folder, which embeddings search without a model.
         queries: Image files, folders and CSV files, as for `embed_images`; or one source of
-            `vector_source`, such as a folder of `embed_images` or a Parquet file.
+            `vector_source`, such as a folder of `embed_images` or a Parquet file, of the dimension
+            of the index.
         out: CSV or Parquet file to write.
         index, k, thresholds, rerank, where, dim: As in `search`; embeddings have no transport.
         excluded: Function from the names of some queries to the ids that each must not find.
@@ -89,7 +93,7 @@ def search_many(
     Raises:
         FileNotFoundError: If a query or a folder does not exist.
         ValueError: As in `search`, if `out` is not a CSV or Parquet file, or if thresholds are
-            given for embeddings that do not say which model made them.
+            given and nothing can be decided.
 
     Example:
         >>> search_many("no/such/run", ["photos"], "neighbours.csv")
@@ -100,11 +104,11 @@ def search_many(
     out = Path(out)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"Results are written as .csv or .parquet; received {out}.")
-    model = run if isinstance(run, RunModel) else RunModel(run)
-    searched = open_searched(model, index, k, thresholds, rerank, where, dim)
+    searched = open_searched(run, index, k, thresholds, rerank, where, dim)
     counts = {"queries": 0, "problems": 0}
     all_excluded = f"All {searched.num_images:,} images are excluded."
     decisions: dict[str, int] = {}
+    first: list[tuple[str, list[Neighbour]]] = []
     with writing_table(out, _SCHEMA) as write:
         for names, problems, found in _searches(searched, queries, excluded, thresholds):
             both = zip(problems, found, strict=True)
@@ -112,22 +116,26 @@ def search_many(
             write(_table(names, problems, found))
             counts["queries"] += len(names)
             counts["problems"] += sum(map(bool, problems))
-            for of_query in found:
-                decision = of_query[0].decision if of_query else None
+            some = [(name, of) for name, of in zip(names, found, strict=True) if of]
+            first += some[: _SHOWN - len(first)]
+            for _, of_query in some:
+                decision = of_query[0].decision
                 if decision is not None:
                     decisions[decision] = decisions.get(decision, 0) + 1
-    return Searches(out, decisions=decisions, **counts)
+    return Searches(out, decisions=decisions, first=first, **counts)
 
 
 def _searches(searched, queries, excluded, thresholds):
     """Yields names, problems and neighbours of queries, in blocks."""
     if len(queries) == 1 and holds_embeddings(Path(queries[0])):
         source = vector_source(queries[0])
-        if source.model is None and searched.thresholds is not None:
+        metadata = searched.index.metadata
+        one_is_unknown = (source.model is None) != (metadata.model is None)
+        if one_is_unknown and searched.thresholds is not None:
             if thresholds is not None:
-                of_index = searched.index.metadata.metric, source.dim, source.name
                 path = "given" if isinstance(thresholds, Thresholds) else thresholds
-                searched.thresholds.check(None, *of_index, path)
+                described = source.model, metadata.metric, source.dim, source.name
+                searched.thresholds.check(*described, path)
             searched = searched._replace(thresholds=None)
         yield from _of_embeddings(searched, source, excluded)
     else:
@@ -137,9 +145,11 @@ def _searches(searched, queries, excluded, thresholds):
 def _of_embeddings(searched, source, excluded):
     if searched.rerank == "transport":
         raise ValueError("Transport needs the images of the queries; received embeddings.")
-    if source.model is not None:
-        both = f"{source.name} and the index {searched.index.path}"
-        check_same_model(source.model, searched.index.metadata.model, both)
+    made_by = searched.index.metadata.model
+    if None not in (source.model, made_by):
+        check_same_model(
+            source.model, made_by, f"{source.name} and the index {searched.index.path}"
+        )
     for block in show_progress(source.blocks(), "Searching", source.num_blocks):
         names, _, embeddings, *_ = block
         ids = None if excluded is None else excluded(names)

@@ -8,9 +8,8 @@ from gsp_tf._files import file_sha256
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
 from gsp_tf.serving._metadata import versions
-from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.image_table import ImageTable
-from gsp_tf.serving.index._blocks import EmbeddedBlocks
+from gsp_tf.serving.index._blocks import EmbeddedBlocks, opened_source
 from gsp_tf.serving.index._folder import (
     IndexFolder,
     IndexMetadata,
@@ -23,6 +22,7 @@ from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.kinds import Kind, Rescore, choose_kind
 from gsp_tf.serving.index.recall import NEIGHBOURS, Recall, choose_effort, exact_neighbours
 from gsp_tf.serving.index.vector_index import VectorIndex
+from gsp_tf.serving.vector_sources import VectorSource
 
 NUM_QUERIES = 256
 _TRAINING_POINTS = 65_536
@@ -30,7 +30,7 @@ _POINTS_PER_LIST = 64
 
 
 def build_index(
-    embeddings: EmbeddingsFolder | PathLike,
+    embeddings: VectorSource | PathLike,
     path: PathLike | None = None,
     kind: Kind | None = None,
     metric: str | None = None,
@@ -39,16 +39,19 @@ def build_index(
     dim: int | None = None,
     table: PathLike | None = None,
 ) -> Index:
-    """Builds an index of embedded images.
+    """Builds an index of embeddings, those of images that were embedded or vectors from anywhere.
 
     The recall of an index that is not exact is measured with 256 of its images as queries, each
     searching the others: it is the share of their ten exact nearest neighbours that are among the
     ten that the index finds. The same queries determine how many lists to search, or how many steps
     to take in a graph. Embeddings are read once, or twice for an index that is not exact if they
-    exceed half of the available memory.
+    exceed half of the available memory. Those that `embed_images` did not write are read once more,
+    for their largest value, unless the metric is cosine.
 
     Args:
-        embeddings: `EmbeddingsFolder` or its path.
+        embeddings: A `VectorSource`, or a path for `vector_source`: a folder of `embed_images`, a
+            Parquet file with the column embedding, a `.npz` or `.npy` file, or another index. The
+            further columns of what is at the path are kept for searches with a condition.
         path: Folder to write; `None` means the folder `index` in the run of the model.
         kind: A kind of `new_index`; `None` means exact up to 100,000 images, ivf_sq8 up to
             5,000,000, and ivf_pq above.
@@ -60,7 +63,7 @@ def build_index(
         dim: Keep the first components of the embeddings only, normalised to length 1; for a model
             trained with `MatryoshkaLoss`. `None` keeps all.
         table: CSV or Parquet file with the column path and metadata of the images, for searches
-            with a condition. Metadata columns of the embeddings are kept in any case.
+            with a condition, beside the columns of the embeddings.
 
     Returns:
         The new index.
@@ -70,15 +73,16 @@ def build_index(
         FileExistsError: If the folder holds an index or other files.
         FileNotFoundError: If there are no embeddings, or `path` is `None` and the run is missing.
         ValueError: If the embeddings are incomplete, damaged or too few for the kind, the kind
-            cannot be rescored so, `dim` exceeds their dimension, or the table lacks an image.
+            cannot be rescored so, `dim` exceeds their dimension, the table lacks an image, or
+            `path` is `None` and the embeddings name no model.
 
     Example:
         >>> build_index("no/such/folder")
         Traceback (most recent call last):
             ...
-        FileNotFoundError: no/such/folder holds no embeddings: it has no embeddings.json, ...
+        FileNotFoundError: no/such/folder does not exist.
     """
-    source = EmbeddingsFolder.open(embeddings)
+    source = opened_source(embeddings)
     folder = IndexFolder(_default_path(source) if path is None else path)
     folder.refuse_existing()
     with folder.changing():
@@ -90,10 +94,9 @@ def build_index(
 
 def _built(source, kind, metric, rng, rescore, dim, table):
     """The metadata and the segment of a new index."""
-    described = source.metadata()
-    count = described.outcome.embedded
+    count = source.count
     kind = choose_kind(count) if kind is None else kind
-    space = _space(source, described, metric or described.metric, dim)
+    space = _space(source, metric or source.metric or "euclidean", dim)
     index = VectorIndex.new(kind, len(space.origin), count, space.faiss_metric, rescore)
     may_keep = kind != "exact" and 4 * count * index.dim < available_memory() // 2
     blocks = EmbeddedBlocks(source, space, keep=may_keep, dim=dim, table=table)
@@ -104,32 +107,34 @@ def _built(source, kind, metric, rng, rescore, dim, table):
     else:
         recall = _train_and_add(index, blocks, count, rng)
     items = blocks.items()
-    if len(items) != count:
-        raise ValueError(f"{source.path} is damaged: it has {len(items)} of {count} embeddings.")
     metadata = IndexMetadata(
         kind=kind,
         metric=space.metric,
         dim=index.dim,
         next_id=count,
         space=Space.pack(space),
-        model=described.model,
+        model=source.model,
         recall=recall,
         versions=versions("numpy", "faiss-cpu", "pyarrow"),
         segments=(),
         rescore=rescore,
-        embedding_dim=None if dim is None else described.dim,
+        embedding_dim=None if dim is None else source.dim,
     )
-    return metadata, [Segment(index, items, embedded_tables(source, 0))]
+    return metadata, [Segment(index, items, embedded_tables(source.folder, 0))]
 
 
-def _space(source, described, metric, dim):
-    """The `SearchSpace` around all embeddings; no value exceeds the length of the longest."""
-    first = next(shard.embeddings[:1] for shard in source.shards() if shard.paths)
-    length = described.outcome.lengths[1]
+def _space(source, metric, dim):
+    """The `SearchSpace` around all embeddings."""
+    first = next(source.blocks()).embeddings[:1]
     if dim is not None:
-        first, length = truncated(first, dim), 1.0
-    longest = np.full_like(first, length)
-    return SearchSpace.around(np.concatenate([first, longest]), metric)
+        first, largest = truncated(first, dim), 1.0
+    elif source.folder is not None:  # no value exceeds the length of the longest
+        largest = source.folder.metadata().outcome.lengths[1]
+    elif metric == "cosine":
+        largest = 1.0
+    else:
+        largest = max(np.abs(block.embeddings).max() for block in source.blocks())
+    return SearchSpace.around(np.concatenate([first, np.full_like(first, largest)]), metric)
 
 
 def _train_and_add(index, blocks, count, rng):
@@ -185,12 +190,17 @@ def verify_index(path: PathLike) -> IndexMetadata:
 
 def _default_path(source):
     """The folder `index` in the run, which is the parent of the embeddings or named by them."""
-    model = source.metadata().model
-    for run in (source.path.absolute().parent, Path(model.run)):
+    model = source.model
+    if model is None:
+        raise ValueError(
+            f"{source.name} does not say which model made its embeddings, so there is no run for "
+            "the index; say where to write it (--out)."
+        )
+    for run in (Path(source.name).absolute().parent, Path(model.run)):
         file = run / "model.keras"
         if file.is_file() and file_sha256(file) == model.sha256:
             return run / "index"
     raise FileNotFoundError(
-        f"The run of {source.path}, {model.run}, is not there or has another model; say where to "
+        f"The run of {source.name}, {model.run}, is not there or has another model; say where to "
         "write the index (--out)."
     )

@@ -1,7 +1,6 @@
 """A nearest-neighbour index of images that can grow and shrink."""
 
 import operator
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,14 +14,14 @@ from gsp_tf._console import counted, listed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import TokenSets, checked_embeddings, truncated
 from gsp_tf.serving._metadata import check_same_model
-from gsp_tf.serving.embedding import EmbeddingsFolder
-from gsp_tf.serving.image_table import ImageTable
-from gsp_tf.serving.index._blocks import EmbeddedBlocks
+from gsp_tf.serving.image_table import ImageTable, located
+from gsp_tf.serving.index._blocks import EmbeddedBlocks, opened_source
 from gsp_tf.serving.index._folder import IndexFolder
 from gsp_tf.serving.index._segments import Segment, joined_items
 from gsp_tf.serving.index._tokens import embedded_tables, read_sets
 from gsp_tf.serving.index.kinds import KEEP_VECTORS, find_rows
 from gsp_tf.serving.index.where import rows_where
+from gsp_tf.serving.vector_sources import VectorSource
 
 if TYPE_CHECKING:  # importing it loads TensorFlow
     from gsp_tf.serving.embedding import RunModel
@@ -121,7 +120,7 @@ class Index:
             ValueError: If `k` is out of range, the embeddings have another dimension, an excluded
                 image or one of `where` is not in the index, or the condition cannot be used.
         """
-        queries = self._cut(checked_embeddings(embeddings, "embeddings"))
+        queries = self.cut(checked_embeddings(embeddings, "embeddings"))
         excluded = np.unique(np.asarray(excluded, np.int64))
         self._rows(excluded)
         selector, left_out = None, len(excluded)
@@ -156,7 +155,7 @@ class Index:
         """
         return self._ids[np.asarray(rows_where(self._items, where))]
 
-    def _cut(self, queries):
+    def cut(self, queries: np.ndarray) -> np.ndarray:
         """Queries of the dimension of the index, cut from whole embeddings if it has prefixes."""
         dim, whole = self.metadata.dim, self.metadata.embedding_dim
         if whole is not None and queries.shape[1] in (dim, whole):
@@ -170,8 +169,7 @@ class Index:
 
     def _nearest(self, vectors, k, selector, everything):
         """Scores and ids of the nearest vectors in all segments; id -1 marks a missing one."""
-        indexes = [segment.vectors for segment in self._segments]
-        found = [index.search(vectors, k, selector, everything) for index in indexes]
+        found = [s.vectors.search(vectors, k, selector, everything) for s in self._segments]
         if len(found) == 1:
             return found[0]
         keep_max = self._space.faiss_metric == faiss.METRIC_INNER_PRODUCT
@@ -253,15 +251,15 @@ class Index:
 
     def change(
         self,
-        add: EmbeddingsFolder | PathLike | None = None,
+        add: VectorSource | PathLike | None = None,
         delete: Sequence[PathLike] = (),
         replace_known: bool = False,
         table: PathLike | None = None,
     ) -> None:
-        """Removes images and adds those of a folder of embeddings, in one step.
+        """Removes images and adds those of other embeddings, in one step.
 
         Args:
-            add: Folder of embeddings made with the model of this index.
+            add: Embeddings made with the model of this index, as for `build_index`.
             delete: Paths of image files to remove.
             replace_known: Whether added images replace those of the same paths in the index; if
                 not, they are refused.
@@ -269,13 +267,13 @@ class Index:
 
         Raises:
             BlockingIOError: If another process is changing the index.
-            FileNotFoundError: If the folder holds no embeddings.
+            FileNotFoundError: If there are no embeddings.
             ValueError: If the embeddings have another model or preprocessing, an image to add is
                 refused, an image to delete is not in the index or is named twice, or another
                 process has changed the index since it was opened.
         """
         paths = self._items["path"]
-        delete = pa.array([os.path.abspath(path) for path in delete], pa.string())
+        delete = pa.array([located(path) for path in delete], pa.string())
         missing = delete.filter(pc.invert(pc.is_in(delete, paths)))
         if len(missing):
             raise ValueError(
@@ -289,7 +287,7 @@ class Index:
             new = []
             if add is not None:
                 columns = None if table is None else ImageTable(table)
-                new = [self._embedded(EmbeddingsFolder.open(add), columns)]
+                new = [self._embedded(opened_source(add), columns)]
                 metadata = replace(metadata, next_id=metadata.next_id + len(new[0].items))
                 known = np.asarray(pc.is_in(paths, new[0].items["path"])) & ~dropped
                 if known.any() and not replace_known:
@@ -305,20 +303,22 @@ class Index:
             joined_items([segment.items for segment in kept + new])  # raises if they do not fit
             self._take(*self._folder.write(metadata, self._merged(kept + new)))
 
-    def _embedded(self, folder, table):
-        """A new segment with the images of a folder of embeddings."""
-        metadata = self.metadata
-        both = f"{folder.path} and the index {self.path}"
-        check_same_model(folder.metadata().model, metadata.model, both)
+    def _embedded(self, source, table):
+        """A new segment with the images of a source."""
+        metadata, both = self.metadata, f"{source.name} and the index {self.path}"
+        check_same_model(source.model, metadata.model, both)
+        dims = source.dim, metadata.embedding_dim or metadata.dim
+        if dims[0] != dims[1]:
+            raise ValueError(f"{both} do not belong together: the dimensions are {dims}.")
         index = self._folder.read(metadata, metadata.segments[0], mapped=True).vectors.emptied()
         dim = None if metadata.embedding_dim is None else metadata.dim
-        blocks = EmbeddedBlocks(folder, self._space, metadata.next_id, dim=dim, table=table)
+        blocks = EmbeddedBlocks(source, self._space, metadata.next_id, dim=dim, table=table)
         for ids, vectors in blocks:
             index.add(ids, vectors)
-        tokens = embedded_tables(folder, metadata.next_id)
+        tokens = embedded_tables(source.folder, metadata.next_id)
         if self.has_tokens and tokens is None:
             raise ValueError(
-                f"The index {self.path} keeps local features, and {folder.path} has none; embed "
+                f"The index {self.path} keeps local features, and {source.name} has none; embed "
                 "its images with --tokens."
             )
         return Segment(index, blocks.items(), tokens if self.has_tokens else None)

@@ -1,6 +1,6 @@
 """Search for the nearest neighbours of images."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -17,8 +17,6 @@ from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.prefix_index import PrefixIndex
 from gsp_tf.serving.index.where import ConditionError
 from gsp_tf.serving.thresholds import Decision, Thresholds, find_thresholds
-from gsp_tf.serving.tiles import image_tile
-from gsp_tf.visual import write_search_page
 
 Rerank = Literal[
     "transport", "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
@@ -105,8 +103,7 @@ def search(
     """
     several = isinstance(image, list | tuple)
     images = [str(file) for file in (image if several else [image])]
-    model = run if isinstance(run, RunModel) else RunModel(run)
-    searched = open_searched(model, index, k, thresholds, rerank, where, dim)
+    searched = open_searched(run, index, k, thresholds, rerank, where, dim)
     embeddings, problems, sets = searched.embed(images, "Embedding")
     for file, problem in zip(images, problems, strict=True):
         if problem:
@@ -119,7 +116,7 @@ def search(
 
 
 def open_searched(
-    model: RunModel,
+    run: RunModel | Index | PathLike,
     index: Index | PathLike | None,
     k: int,
     thresholds: Thresholds | PathLike | None,
@@ -127,14 +124,14 @@ def open_searched(
     where: str | None,
     dim: int | None,
 ) -> "_Searched":
-    """The index of `search`, opened and checked with how it is searched."""
+    """The index of `search`, or one without a run, opened and checked with how it is searched."""
     if k < 1:
         raise ValueError(f"k must be 1 or more; received {k}.")
-    index = open_index(model.folder.path, index)
-    index.check_model(model)
+    model, index = _opened(run, index)
     if dim is not None:
         index = PrefixIndex.of(index, dim)
-    thresholds = find_thresholds(thresholds, model.info, model.folder.path, index)
+    whose = index.path if model is None else model.folder.path
+    thresholds = find_thresholds(thresholds, index.metadata.model, whose, index)
     if rerank not in (None, "transport", *METHODS):
         known = ", ".join(("transport", *METHODS))
         raise ValueError(f"rerank must be None or one of {known}; received {rerank!r}.")
@@ -147,10 +144,24 @@ def open_searched(
     return _Searched(model, index, k, thresholds, rerank, matching, order)
 
 
+def _opened(run, index):
+    """The model and the index of a run, or no model and an index by itself."""
+    is_open = isinstance(run, Index)
+    if is_open or (not isinstance(run, RunModel) and Path(run, "index.json").is_file()):
+        if index is not None:
+            path = run.path if is_open else run
+            raise ValueError(f"{path} is an index already; give it or another one, not both.")
+        return None, run if is_open else Index(run)
+    model = run if isinstance(run, RunModel) else RunModel(run)
+    index = open_index(model.folder.path, index)
+    index.check_model(model)
+    return model, index
+
+
 class _Searched(NamedTuple):
     """An index, and how it is searched; `matching` are the ids that meet the condition."""
 
-    model: RunModel
+    model: RunModel | None
     index: Index
     k: int
     thresholds: Thresholds | None
@@ -165,6 +176,17 @@ class _Searched(NamedTuple):
 
     def embed(self, images: Sequence[str], description: str):
         """Embeddings, problems and token sets of images; the sets are for transport alone."""
+        if self.model is None:
+            path, made_by = self.index.path, self.index.metadata.model
+            if made_by is None:
+                raise ValueError(
+                    f"The index {path} holds vectors from elsewhere and has no model to embed "
+                    f"{images[0]}; search it with vectors (.parquet, .npz, .npy)."
+                )
+            raise ValueError(
+                f"The index {path} itself has no model to embed {images[0]}; name the run and the "
+                f"index: gsp-tf search {made_by.run} {images[0]} --index {path}."
+            )
         if self.rerank == "transport" and len(self.index):
             tokens = self.index.token_sets(self.index.ids[:1]).weights.shape[1]
             found, sets = self.model.embed_with_tokens(images, tokens, description)
@@ -276,54 +298,3 @@ def open_index(
         if not (index / "index.json").is_file() and embeddings.metadata_path.is_file():
             build_index(embeddings, index)
     return Index(index, mapped)
-
-
-def write_neighbours(
-    path: PathLike,
-    image: PathLike | Sequence[PathLike],
-    neighbours: list[Neighbour] | list[list[Neighbour]],
-    index: Index,
-    pairs: Callable[[PathLike, Sequence[str]], Sequence[np.ndarray | None]] | None = None,
-    thresholds: Thresholds | None = None,
-) -> Path:
-    """Writes an HTML page with pictures of the images that `search` found.
-
-    Args:
-        path: HTML file to write.
-        image: Image file passed to `search`, or a list of image files.
-        neighbours: Result of `search`.
-        index: The searched index.
-        pairs: Function from a query and the paths of its first neighbours to pictures of what they
-            have in common, such as `explain_neighbours` of a run; `None` shows none.
-        thresholds: Thresholds that decided about the neighbours, to explain on the page.
-
-    Returns:
-        The path of the page.
-
-    Example:
-        >>> write_neighbours("search.html", "query.jpg", [], open_index("no/such/run"))
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
-    """
-    if not isinstance(image, list | tuple):
-        image, neighbours = [image], [neighbours]
-    metadata = index.metadata
-    summary = (
-        f"The {len(neighbours[0])} nearest of {len(index):,} images, by the model of the run "
-        f"{metadata.model.recipe}."
-    )
-    distance = f"{index.distance_name} from the query"
-    if any(found.cost is not None for of_query in neighbours for found in of_query):
-        distance = f"cost, which gives the order, and {distance}"
-    hint = f"Rank, label and {distance}."
-    if thresholds is not None:
-        hint += f" {thresholds.summary()}"
-    if metadata.kind != "exact":
-        hint += f" The index is not exact ({metadata.kind}); {metadata.recall}."
-    shown = [
-        [(n.rank, n.distance, n.label, n.path, n.decision, n.cost) for n in of_query]
-        for of_query in neighbours
-    ]
-    searches = list(zip(image, shown, strict=True))
-    return write_search_page(path, searches, summary, hint, image_tile, pairs)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from embedded import edit_json, save_run, write_embeddings
+from embedded import edit_json, random_embeddings, save_run, write_embeddings
 
 from gsp_tf.evaluation import (
     KReciprocalSearch,
@@ -17,6 +17,7 @@ from gsp_tf.evaluation import (
     augment_database,
     expand_queries,
     nearest_neighbours,
+    truncated,
 )
 from gsp_tf.serving import (
     Index,
@@ -28,6 +29,9 @@ from gsp_tf.serving import (
     search,
     search_many,
 )
+from gsp_tf.serving.index._vector_reranking import VectorReranking
+
+METHODS = "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
 
 
 @pytest.fixture
@@ -162,7 +166,7 @@ def test_nothing_is_decided_about_embeddings_of_an_unknown_model(run, images, tm
     assert search_many(run, [queries.path], out, k=2).decisions
     assert not search_many(run, [file], out, k=2).decisions
     code, output, _ = command("search", run, file, "--out", out)
-    assert code == 0 and "note: The embeddings do not say which model made them" in output
+    assert code == 0 and "note: Only one of queries and index says which model" in output
     with pytest.raises(ValueError, match="does not say which model made its embeddings"):
         search_many(run, [file], out, k=2, thresholds=thresholds)
 
@@ -181,9 +185,7 @@ def ranked(method, queries, vectors, k):
     return nearest_neighbours(queries, vectors, k, "cosine")
 
 
-@pytest.mark.parametrize(
-    "method", ["k_reciprocal", "query_expansion", "database_augmentation", "whitening"]
-)
+@pytest.mark.parametrize("method", METHODS)
 def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path, command, method):
     thresholds = calibrate(run / "index", false_match_rate=0.3)
     index = Index(run / "index")
@@ -215,6 +217,36 @@ def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path
         assert [one.id for one in of_query] == left
     code, output, errors = command("search", run, files[0], "--rerank", method, "--html")
     assert code == 0 and f"First by {method} for" in output, errors
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_prefixes_are_re_ranked(run, images, tmp_path, command, method):
+    queries = sorted((images / "<b>3").iterdir())
+    embeddings, _ = RunModel(run).embed_images(list(map(str, queries)))
+    whole = Index(run / "index")
+    ids, vectors = map(np.concatenate, zip(*whole.embeddings(), strict=True))
+    places, costs = ranked(method, truncated(embeddings, 4), truncated(vectors, 4), 5)
+    cut = build_index(run / "embeddings", tmp_path / "cut", dim=4)
+    for options in (["--dim", 4], ["--index", cut.path], ["--index", cut.path, "--dim", 4]):
+        out = tmp_path / "found.parquet"
+        options += ["--rerank", method, "--k", 5, "--out", out]
+        code, _, errors = command("search", run, *queries, *options)
+        assert code == 0, errors
+        assert [row["id"] for row in rows(out)] == ids[places].ravel().tolist()
+        assert [row["cost"] for row in rows(out)] == pytest.approx(costs.ravel(), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_lengths_do_not_change_what_a_cosine_index_finds(tmp_path, method):
+    rng = np.random.default_rng(0)
+    vectors, queries = random_embeddings(120), random_embeddings(30, seed=1)
+    scales = 2.0 ** rng.integers(-6, 7, (150, 1))  # exact in floating point, so ties stay
+    found = []
+    for name, by in (("unit", np.ones_like(scales)), ("any", scales)):
+        folder = write_embeddings(tmp_path / name, vectors * by[:120])
+        index = build_index(folder, tmp_path / f"index of {name}", metric="cosine")
+        found.append(VectorReranking(index, method, None)(queries * by[120:], 10, None))
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_an_index_without_vectors_is_not_re_ranked_by_them(run, tmp_path, command):

@@ -96,7 +96,7 @@ def test_what_cannot_be_compared(source, tmp_path, command):
     build_index(source, tmp_path / "pq", "ivf_pq")
     (tmp_path / "text").mkdir()
     for arguments, message in (
-        ([source, "--compare", "--kind", "hnsw"], "--compare takes --out, --dim, --recall and"),
+        ([source, "--compare", "--kind", "hnsw"], "--compare takes --out, --metric, --dim,"),
         ([source, "--compare", "--recall", "1.5"], "recall must be above 0 and at most 1"),
         ([source, "--compare", "--sample", "1"], "needs at least 2 vectors"),
         ([source, "--compare", "--dim", "17"], "prefixes have between 1 and 16, received 17"),

@@ -3,6 +3,7 @@
 from typing import Literal
 
 _GALLERY = 10_000
+_NAMED = 20
 
 
 def command(
@@ -37,7 +38,10 @@ def command(
         seed: Seed of the samples of classes that give the intervals.
         out: File to write; null is thresholds.json in the source.
     """
+    import numpy as np
+
     from gsp_tf._console import counted, listed
+    from gsp_tf.evaluation import classes_for_interval
     from gsp_tf.serving import calibrate, labelled_embeddings
 
     read = labelled_embeddings(source, seed=seed)
@@ -55,12 +59,19 @@ def command(
         coverage=coverage,
     )
     on = found.calibrated_on
+    paired = np.count_nonzero(np.bincount(read.labels) > 1)
+    needed = classes_for_interval(found.confidence)
     print(
         f"Calibrated on {counted(on.images, 'image')} of {counted(on.classes, 'class')}, "
         f"{on.source}: {counted(on.positive_pairs, 'pair')} of the same class and "
         f"{counted(on.negative_pairs, 'pair')} of different classes. In brackets: "
         f"{100 * found.confidence:g} % intervals from resampled classes."
     )
+    if paired < needed:
+        print(
+            f"Intervals are unknown below {needed} classes, and those that pairs of the same class "
+            f"take part in below {needed} with two images or more; there are {paired} of these."
+        )
     has_unsure = found.unknown.distance.value > found.match.distance.value
     rows = [("match   at most  ", found.match)]
     rows += [("unknown more than", found.unknown)] if has_unsure else []
@@ -88,8 +99,9 @@ def command(
         )
     if found.classes_over:
         names = [f"{one.label} ({one.false_match_rate:.2g})" for one in found.classes_over]
+        rest = " in the file" if len(names) > _NAMED else ""
         print(
             f"The rate {found.false_match_rate:g} does not hold for "
-            f"{counted(len(names), 'class')}: {listed(names)}"
+            f"{counted(len(names), 'class')}: {listed(names, _NAMED)}{rest}"
         )
     print(f"Thresholds: {read.path if out is None else out}")

@@ -48,8 +48,9 @@ def command(
             source, and for a run of a manifest from the manifest.
         metric: Distance; null is that of the source, or euclidean.
         rerank: Ways to re-rank: k_reciprocal, query_expansion, database_augmentation, whitening,
-            transport, or all.
-        tokens: Local features of an image that transport compares; null is 16.
+            transport, or all; for embeddings that are not of a run, all is all but transport.
+        tokens: Local features of an image of a run that transport compares; null is 16. Folders and
+            indexes keep those of embed --tokens.
         dims: Compare searches by the first dimensions of the embeddings, normalised again, such as
             16 32 64 (MatryoshkaLoss).
         verification: Instead ask of all pairs whether both are of one class: AUC, EER, and TAR at
@@ -63,6 +64,11 @@ def command(
         require_run(source)
     if tokens is not None and not {"transport", "all"} & set(rerank):
         raise ValueError("--tokens is for --rerank transport; give that too.")
+    if tokens is not None and not is_run:
+        raise ValueError(
+            f"--tokens is for the images of a run; {source} has the local features, if any, that "
+            "gsp-tf embed --tokens gave it."
+        )
     if exclude_same == "class":
         raise ValueError("--exclude-same takes a column such as camera; class leaves no positive.")
     columns = [column for column in (by, exclude_same) if column not in (None, "class")]
@@ -99,14 +105,15 @@ def command(
         return
     from gsp_tf.serving import ranked_images
 
-    images = ranked_images(source, gallery, list(dict.fromkeys(columns)), table)
+    of_run = is_run and not gallery  # then `rerank_run` reads the local features
+    compared = tokens if "transport" in rerank and not of_run else None
+    named = list(dict.fromkeys(columns))
+    images = ranked_images(source, gallery, named, table, tokens=compared)
     for note in images.notes:
         print(f"note: {note}")
     sources = images.sources(exclude_same) if exclude_same else {}
     if rerank:
-        _rerank(
-            source, None if is_run and not gallery else images, rerank, tokens, at, sources, out
-        )
+        _rerank(source, None if of_run else images, rerank, tokens, at, sources, out)
         return
     if metric == "euclidean" and images.metric == "cosine" and images.references is not None:
         raise ValueError(
@@ -140,7 +147,10 @@ def _rank(images, at, by, classes_per_group, metric, sources):
         references = images.galleries, images.references, images.reference_labels
         found = gallery_metrics(*queries, *references, at, metric, **sources)
         for gallery in sorted(set(images.galleries.tolist()) - set(found)):
-            print(f"note: no query has an image of its class in {gallery}.")
+            print(
+                f"note: {gallery} is left out: no query has an image of its class there, or all "
+                "its images are of one class."
+            )
         print_rankings(f"The same queries in each gallery{_UNITS}", "gallery", found, names)
         return {"galleries": {name: ranking_record(of) for name, of in found.items()}}
     found = ranking_metrics(
@@ -189,6 +199,7 @@ def _verify(images, rates, metric, has_gallery):
     from gsp_tf._console import counted
     from gsp_tf.evaluation import (
         PairDistances,
+        classes_for_interval,
         open_set_identification,
         opis,
         verification_metrics,
@@ -199,6 +210,7 @@ def _verify(images, rates, metric, has_gallery):
         found = open_set_identification(*searched, rates, metric)
         known = np.isin(images.query_labels, images.reference_labels)
         what = f"{known.sum():,} queries of classes in the gallery and {(~known).sum():,} of others"
+        of_kind = "of the gallery among the queries, or of others"
         record = {"num_known": int(known.sum()), "num_unknown": int((~known).sum())}
     else:
         parts = slice(None, None, 2), slice(1, None, 2)
@@ -206,18 +218,22 @@ def _verify(images, rates, metric, has_gallery):
             searched = searched[:2]
         pairs = PairDistances(*(np.concatenate(searched[part]) for part in parts), metric)
         found = verification_metrics(pairs, rates)
+        try:
+            found["opis"] = opis(pairs).estimate()
+        except ValueError as error:
+            print(f"note: opis is left out. {error}")
         what = (
             f"{counted(pairs.num_positive, 'pair')} of the same class and {pairs.num_negative:,} "
             "of different classes"
         )
+        of_kind = "of two images or more"
         record = {"num_positive": pairs.num_positive, "num_negative": pairs.num_negative}
-        record["opis"] = opis(pairs).opis
     print(f"{what[0].upper()}{what[1:]}, with 95 % intervals from resampled classes:")
+    if any(np.isnan(estimate.low) for estimate in found.values()):
+        print(f"An interval is unknown with fewer than {classes_for_interval()} classes {of_kind}.")
     width = max(map(len, found))
     for name, estimate in found.items():
         print(f"  {name:<{width}}  {estimate}")
-    if "opis" in record:
-        print(f"  {'opis':<{width}}  {record['opis']:.4g}")
     intervals = {name: list(of[1:]) for name, of in found.items() if np.isfinite(of.low)}
     return {name: of.value for name, of in found.items()} | record | {"intervals": intervals}
 
@@ -235,8 +251,6 @@ def _rerank(source, images, methods, tokens, at, sources, out):
         print(f"Metrics: {out}")
         return
     methods = RERANKINGS[:-1] if "all" in methods else methods
-    if "transport" in methods:
-        raise ValueError("transport reads the images of a run; --rerank transport takes no others.")
     if images.metric == "cosine":
         raise ValueError(
             f"--rerank compares Euclidean distances; the embeddings of {source} or of its gallery "
@@ -249,6 +263,8 @@ def _rerank(source, images, methods, tokens, at, sources, out):
         images.reference_labels,
         methods,
         at,
+        images.query_tokens,
+        images.reference_tokens,
         **sources,
     )
     print_reranking(results)

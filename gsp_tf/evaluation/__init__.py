@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.conformal import conformal_threshold
     from gsp_tf.evaluation.covering_radius import covering_radius_curve
     from gsp_tf.evaluation.ensemble import ensemble_metrics
-    from gsp_tf.evaluation.estimates import Estimate
+    from gsp_tf.evaluation.estimates import Estimate, classes_for_interval
     from gsp_tf.evaluation.exact_search import ExactSearch, all_but, nearest_neighbours
     from gsp_tf.evaluation.expansion import PCAWhitening, augment_database, expand_queries
     from gsp_tf.evaluation.foreground import foreground_share
@@ -82,6 +82,7 @@ __all__ = [
     "checked_embeddings",
     "checked_labels",
     "class_wise_map",
+    "classes_for_interval",
     "clustering_metrics",
     "conformal_threshold",
     "covering_radius_curve",

@@ -60,6 +60,11 @@ class Positives:
                 f"None of the {len(self.counts)} queries has a positive among the references, so "
                 f"there is nothing to average{missing}."
             )
+        if (self._of_references == self._of_references[0]).all():
+            raise ValueError(
+                f"All {size} references are of class {self._of_references[0]}, so every order of "
+                "them is right; references of at least two classes are needed."
+            )
 
     def hits(self, nearest: Nearest, depth: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows `(b,)` of queries with positives, and which of their results `(b, k)` are any."""

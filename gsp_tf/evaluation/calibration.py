@@ -6,7 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom, t
 
-from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
+from gsp_tf.evaluation.estimates import (
+    Estimate,
+    check_resampling,
+    classes_for_interval,
+    estimate,
+)
 from gsp_tf.evaluation.pair_distances import PairDistances
 
 _RULE_OF_THREE = 3
@@ -80,10 +85,14 @@ def calibrate_thresholds(
 
     On other classes of the same kind the rate is about as often above the chosen one as below, and
     the interval of `match.false_match_rate` says how far. The intervals resample classes, as in
-    `verification_metrics`. A rate f is refused with fewer than 3 / f pairs of different classes. By
-    the rule of three (Hanley, Lippman-Hand, "If Nothing Goes Wrong, Is Everything All Right?", JAMA
-    1983), not even a count of zero false matches among fewer pairs would show, with 95 %
-    confidence, that the rate is below f.
+    `verification_metrics`. Their ends are NaN with fewer classes than `classes_for_interval`, 5 for
+    a confidence of 0.95; those of true match rates, of a threshold of unknown and of the precision
+    need as many classes with two embeddings.
+
+    A rate f is refused with fewer than 3 / f pairs of different classes. By the rule of three
+    (Hanley, Lippman-Hand, "If Nothing Goes Wrong, Is Everything All Right?", JAMA 1983), not even a
+    count of zero false matches among fewer pairs would show, with 95 % confidence, that the rate is
+    below f.
 
     A class is over the rate if its own rate is significantly higher, at 5 % over all classes (Holm,
     "A Simple Sequentially Rejective Multiple Test Procedure", 1979). The pairs of an image depend
@@ -167,8 +176,13 @@ class _Resampled:
         self._distances, *counts = pairs.resampled_curves(
             num_resamples, seed, [point.threshold for point in points]
         )
+        needed = classes_for_interval(confidence)
+        sizes = pairs.num_positive_classes, len(pairs.classes)
         with np.errstate(invalid="ignore"):
-            self.positives, self.negatives = (c / c[:, -1:] for c in counts)
+            shares = [c / c[:, -1:] for c in counts]
+        self.positives, self.negatives = (
+            of if size >= needed else of[:1] for of, size in zip(shares, sizes, strict=True)
+        )
 
     def calibrated(self, point, shares, rate):
         """The threshold and its rates; its interval is that of distances with a share of pairs."""
@@ -182,7 +196,8 @@ class _Resampled:
 
     def precision(self, point, base_rate):
         """The share of true matches among matches."""
-        true, false = (self._at(point, shares) for shares in (self.positives, self.negatives))
+        rows = min(len(self.positives), len(self.negatives))
+        true, false = (self._at(point, of[:rows]) for of in (self.positives, self.negatives))
         values = np.stack([base_rate * true, (1 - base_rate) * false])
         with np.errstate(invalid="ignore"):
             value, *resampled = values[0] / values.sum(axis=0)

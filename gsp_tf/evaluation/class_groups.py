@@ -35,7 +35,8 @@ def grouped_recall(
     Args:
         embeddings: floats `(N, D)`.
         labels: integers `(N,)` or `(N, 1)`.
-        classes_per_group: number of classes in each group; classes that fill no group are left out.
+        classes_per_group: number of classes in each group, at least 2; classes that fill no group
+            are left out.
         recall_at: the values of K.
         metric: the distance.
         num_resamples: number of samples of the groups with replacement.
@@ -62,10 +63,10 @@ def grouped_recall(
     labels = checked_labels(labels, len(embeddings), "labels")
     rng = np.random.default_rng(seed)
     classes = rng.permutation(np.unique(labels))
-    num_groups = len(classes) // classes_per_group if classes_per_group > 0 else 0
+    num_groups = len(classes) // classes_per_group if classes_per_group > 1 else 0
     if not num_groups:
         raise ValueError(
-            f"classes_per_group must be between 1 and {len(classes)}, the number of classes; "
+            f"classes_per_group must be at least 2 and at most {len(classes)}, all classes; "
             f"received {classes_per_group}."
         )
     found = {f"grouped_recall_at_{k}": np.full(num_groups, np.nan) for k in recall_at}

@@ -1,5 +1,7 @@
 """Numbers with intervals from resampled classes."""
 
+import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +12,14 @@ class Estimate(NamedTuple):
 
     Args:
         value: the number.
-        low: lower end of the interval; NaN if there is none.
+        low: lower end of the interval; NaN if it is unknown.
         high: upper end of the interval.
 
     Example:
         >>> print(Estimate(0.912, 0.87, 0.9346))
         0.912 [0.87, 0.9346]
+        >>> print(Estimate(0.912, float("nan"), float("nan")))
+        0.912 [unknown]
     """
 
     value: float
@@ -23,7 +27,8 @@ class Estimate(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        ends = "unknown" if math.isnan(self.low) else f"{self.low:.4g}, {self.high:.4g}"
+        return f"{self.value:.4g} [{ends}]"
 
 
 def estimate(value: float, resampled: np.ndarray, confidence: float) -> Estimate:
@@ -34,6 +39,30 @@ def estimate(value: float, resampled: np.ndarray, confidence: float) -> Estimate
     tail = (1 - confidence) / 2
     low, high = np.quantile(known, [tail, 1 - tail])
     return Estimate(float(value), float(min(low, value)), float(max(high, value)))
+
+
+def classes_for_interval(confidence: float = 0.95) -> int:
+    """The smallest number of classes whose resamples give metrics of pairs an interval.
+
+    A sample of k classes with replacement holds pairs of different classes if it holds two classes,
+    and if it holds just two, its share of false matches is that of one pair of classes. A given
+    pair of classes is alone in `(2^k - 2) / k^k` of the samples: in half of them with 2 classes,
+    0.22 with 3, 0.055 with 4 and 0.0096 with 5. Where this is more than the tail
+    `(1 - confidence) / 2`, the ends of the interval are the least and the largest number of a pair
+    of classes, whatever the confidence is, and with two classes they are one number.
+
+    Args:
+        confidence: share of the resampled values in the interval, in (0, 1).
+
+    Returns:
+        The smallest k with which such samples are not more than the tail.
+
+    Example:
+        >>> classes_for_interval(0.95)
+        5
+    """
+    tail = (1 - confidence) / 2
+    return next(k for k in itertools.count(2) if (2**k - 2) / k**k <= tail)
 
 
 def check_resampling(num_resamples: int, confidence: float) -> None:

@@ -41,7 +41,8 @@ def gallery_metrics(
         reference_sources: as in `ranking_metrics`.
 
     Returns:
-        `RankingMetrics` by gallery, without galleries in which no query has a positive.
+        `RankingMetrics` by gallery, without galleries in which no query has a positive or all
+        references are of one class.
 
     Raises:
         ValueError: as `ranking_metrics`, or if there is not one gallery per reference.

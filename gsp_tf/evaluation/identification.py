@@ -5,7 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
+from gsp_tf.evaluation.estimates import (
+    Estimate,
+    check_resampling,
+    classes_for_interval,
+    estimate,
+)
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import Metric
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
@@ -32,7 +37,8 @@ def open_set_identification(
     distance that occurs at which the share of false alarms is at most FAR.
 
     The intervals are percentiles over samples of the classes of the queries with replacement; the
-    references stay.
+    references stay. The ends are NaN unless both the queries of known classes and the others are of
+    as many classes as `classes_for_interval` says, 5 for a confidence of 0.95.
 
     Args:
         queries: floats `(Q, D)`, with classes that are among the references and others.
@@ -91,6 +97,8 @@ def open_set_identification(
     copies = rng.multinomial(count, np.full(count, 1 / count), num_resamples)
     values = ranked.rates(np.ones(count), false_alarm_rates)
     resampled = np.array([ranked.rates(weights, false_alarm_rates) for weights in copies])
+    sizes = [len(np.unique(query_labels[of])) for of in (is_known, ~is_known)]
+    resampled = resampled if min(sizes) >= classes_for_interval(confidence) else resampled[:0]
     names = ["rank_1"]
     for rate in false_alarm_rates:
         names += [f"dir_at_far_{rate:g}", f"threshold_at_far_{rate:g}"]

@@ -73,6 +73,7 @@ class PairDistances:
         classes: integers `(C,)`, the labels that occur, ascending.
         num_positive: number of pairs of the same class.
         num_negative: number of pairs of different classes.
+        num_positive_classes: number of classes with two embeddings or more.
 
     Raises:
         ValueError: if embeddings are not finite or not `(N, D)`, there is not one label per
@@ -94,6 +95,7 @@ class PairDistances:
         self.labels = labels
         self.classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         sizes = sizes.astype(np.int64)
+        self.num_positive_classes = int(np.count_nonzero(sizes > 1))
         self.num_positive = int((sizes * (sizes - 1) // 2).sum())
         self.num_negative = len(labels) * (len(labels) - 1) // 2 - self.num_positive
         if not self.num_positive or not self.num_negative:

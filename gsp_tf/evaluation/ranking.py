@@ -238,7 +238,8 @@ def ranking_metrics(
         `RankingMetrics`.
 
     Raises:
-        ValueError: if arrays do not fit, K < 1, the metric is unknown, or no query has a positive.
+        ValueError: if arrays do not fit, K < 1, the metric is unknown, no query has a positive, or
+            all references are of one class, for then every order of them is right.
         TypeError: if labels, sources or K are not integers.
 
     Example:

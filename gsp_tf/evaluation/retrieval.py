@@ -64,8 +64,8 @@ def retrieval_metrics(
 
     Raises:
         ValueError: if embeddings are not finite or not `(N, D)`, shapes do not match, only one of
-            references and reference_labels is given, K < 1, the metric is unknown, or no query has
-            a positive.
+            references and reference_labels is given, K < 1, the metric is unknown, no query has a
+            positive, or all references are of one class, for then every order of them is right.
         TypeError: if labels or K are not integers.
 
     Example:

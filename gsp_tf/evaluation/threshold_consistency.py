@@ -4,7 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gsp_tf.evaluation.estimates import (
+    Estimate,
+    check_resampling,
+    classes_for_interval,
+    estimate,
+)
 from gsp_tf.evaluation.pair_distances import PairDistances
+
+_REPLICATES = 64
 
 
 class ThresholdConsistency(NamedTuple):
@@ -28,6 +36,40 @@ class ThresholdConsistency(NamedTuple):
     contributions: np.ndarray
     utilities: np.ndarray
     thresholds: np.ndarray
+
+    def estimate(
+        self, num_resamples: int = 1000, confidence: float = 0.95, seed: int = 0
+    ) -> Estimate:
+        """The score with an interval from samples of its classes with replacement.
+
+        The utilities of a class and the calibration range stay those of all classes. A sample of C
+        classes holds fewer different ones, which makes its score smaller by the factor (C - 1) / C
+        on average; the factor is taken out. In simulations with 15 to 60 classes, 95 % intervals
+        held the score of many classes in 87 to 90 of 100 cases.
+
+        Args:
+            num_resamples: number of samples of the classes.
+            confidence: share of the resampled scores in the interval, whose ends are NaN with fewer
+                classes than `classes_for_interval`.
+            seed: seed of the samples.
+
+        Raises:
+            ValueError: if the number of resamples or the confidence is out of range.
+        """
+        check_resampling(num_resamples, confidence)
+        count, resampled = len(self.classes), []
+        rng = np.random.default_rng(seed)
+        enough = count >= classes_for_interval(confidence)
+        for start in range(0, num_resamples if enough else 0, _REPLICATES):
+            samples = min(_REPLICATES, num_resamples - start)
+            shares = rng.multinomial(count, np.full(count, 1 / count), samples) / count
+            means = shares @ self.utilities
+            variances = shares @ np.square(self.utilities) - np.square(means)
+            resampled.append(np.trapezoid(variances, self.thresholds, axis=1))
+        if not resampled:
+            return estimate(self.opis, np.empty(0), confidence)
+        width = (self.thresholds[-1] - self.thresholds[0]) * (count - 1) / count
+        return estimate(self.opis, np.concatenate(resampled) / width, confidence)
 
 
 def opis(
@@ -59,8 +101,8 @@ def opis(
         `ThresholdConsistency`.
 
     Raises:
-        ValueError: if the rates do not ascend, no pair of different classes is in the range, or an
-            argument is out of range.
+        ValueError: if the rates do not ascend, there are too few pairs of different classes for a
+            range between them, or an argument is out of range.
 
     Example:
         >>> pairs = PairDistances([[0.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1])
@@ -72,12 +114,15 @@ def opis(
             "num_thresholds must be at least 2 and weight positive; received "
             f"{num_thresholds} and {weight}."
         )
+    if not false_match_rates[0] < false_match_rates[1]:
+        raise ValueError(f"false_match_rates must ascend; received {false_match_rates}.")
     low, high = (pairs.at_false_match_rate(rate).threshold for rate in false_match_rates)
     low = max(low, 0.0)
     if not low < high:
         raise ValueError(
-            "false_match_rates must ascend and have pairs of different classes between them; "
-            f"received {false_match_rates} for {pairs.num_negative:,} pairs."
+            "OPIS needs two distances between the false match rates "
+            f"{false_match_rates[0]:g} and {false_match_rates[1]:g}; the {pairs.num_negative:,} "
+            "pairs of different classes are too few or too alike."
         )
     thresholds = np.linspace(low, high, num_thresholds)
     found = pairs.by_class(thresholds)

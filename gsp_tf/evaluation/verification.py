@@ -6,7 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from gsp_tf.evaluation import _pair_curves as curves
-from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
+from gsp_tf.evaluation.estimates import (
+    Estimate,
+    check_resampling,
+    classes_for_interval,
+    estimate,
+)
 from gsp_tf.evaluation.pair_distances import PairDistances
 
 
@@ -30,7 +35,9 @@ def verification_metrics(
     image depend on each other, so resampling pairs would give intervals that are far too small. A
     pair of classes that were drawn v and w times counts v w times; classes are not compared with
     their own copies. More than 128 classes are resampled in 128 random groups. Curves of resampled
-    classes are interpolated between about 300 distances.
+    classes are interpolated between about 300 distances. With fewer classes than
+    `classes_for_interval`, 5 for a confidence of 0.95, the ends of an interval are NaN. Those of
+    all metrics but the thresholds need as many classes with two embeddings.
 
     Args:
         pairs: distances of all pairs.
@@ -78,12 +85,14 @@ def verification_metrics(
         reached = functools.partial(curves.distance_between, distances=distances, rate=rate)
         measures[f"tar_at_far_{rate:g}"] = point.true_match_rate, matched
         measures[f"threshold_at_far_{rate:g}"] = point.threshold, reached
-    found = {}
+    found, needed = {}, classes_for_interval(confidence)
     for name, (value, measure) in measures.items():
         coarse, *resampled = measure(positives, negatives)
         resampled = np.asarray(resampled) + (value - coarse)
+        count = len(pairs.classes)
         if not name.startswith("threshold"):
-            resampled = np.clip(resampled, 0, 1)
+            resampled, count = np.clip(resampled, 0, 1), pairs.num_positive_classes
+        resampled = resampled if count >= needed else resampled[:0]
         found[name] = estimate(value, resampled, confidence)
     for rate in false_match_rates:
         value, low, high = found[f"tar_at_far_{rate:g}"]

@@ -85,7 +85,7 @@ def calibrate(
         unknown=_threshold(found.unknown),
         classes_over=tuple(sorted(over, key=lambda one: -one.false_match_rate)),
         base_rate=base_rate,
-        precision=None if found.precision is None else Interval(*found.precision),
+        precision=None if found.precision is None else Interval.of(found.precision),
         coverage=coverage,
         retrieval_set=retrieval_set,
         calibrated_on=CalibratedOn(
@@ -104,4 +104,4 @@ def calibrate(
 def _threshold(found):
     """A `CalibratedThreshold` in the form stored as JSON."""
     parts = found.distance, found.false_match_rate, found.true_match_rate
-    return Threshold(*(Interval(*part) for part in parts))
+    return Threshold(*(Interval.of(part) for part in parts))

@@ -8,10 +8,12 @@ import numpy as np
 
 from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import TokenSets
 from gsp_tf.serving._metadata import ModelInfo
+from gsp_tf.serving._validation_images import validation_source
 from gsp_tf.serving.image_table import ImageTable
 from gsp_tf.serving.thresholds import NAME
-from gsp_tf.serving.vector_sources import validation_source, vector_source
+from gsp_tf.serving.vector_sources import vector_source
 
 MOST_IMAGES = 60_000
 
@@ -29,6 +31,7 @@ class LabelledEmbeddings(NamedTuple):
         path: default file for thresholds.
         notes: sentences about what was left out.
         columns: texts `(N,)` by name, the columns that were asked for.
+        tokens: the local features of the images, if they were asked for.
 
     Example:
         >>> labelled_embeddings("no/such/folder")
@@ -46,6 +49,7 @@ class LabelledEmbeddings(NamedTuple):
     path: Path
     notes: list[str]
     columns: dict[str, np.ndarray] = {}
+    tokens: TokenSets | None = None
 
 
 def labelled_embeddings(
@@ -54,6 +58,7 @@ def labelled_embeddings(
     seed: int = 0,
     columns: Sequence[str] = (),
     table: PathLike | None = None,
+    tokens: bool = False,
 ) -> LabelledEmbeddings:
     """Reads the labelled embeddings of a run, an index, a folder or a file.
 
@@ -68,6 +73,7 @@ def labelled_embeddings(
         seed: seed of the choice of classes.
         columns: names of further columns to read, such as the camera.
         table: file for `ImageTable` with these columns; `None` takes them from the source.
+        tokens: whether to read the local features that a folder or an index keeps.
 
     Returns:
         `LabelledEmbeddings`, without images that have no label.
@@ -75,7 +81,7 @@ def labelled_embeddings(
     Raises:
         FileNotFoundError: if there is nothing at the path, or no table.
         ValueError: if it holds no labelled embeddings or is damaged, an index is compressed, a run
-            has no validation classes of its own, or a column is missing.
+            has no validation classes of its own, or a column or tokens are missing.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -86,9 +92,14 @@ def labelled_embeddings(
     """
     path = Path(path)
     if (path / "recipe.yaml").is_file():
+        if tokens:
+            raise ValueError(
+                f"{path} is a run, which keeps no local features of its validation images. Give a "
+                "folder or an index of images that were embedded with --tokens."
+            )
         source = validation_source(path)
     else:
-        source = vector_source(path, columns, needs_labels=True)
+        source = vector_source(path, columns, needs_labels=True, tokens=tokens)
     read_columns = _columns_of(source, columns, table)
     names: dict[str, int] = {}
     counts = np.zeros(0, np.int64)
@@ -125,16 +136,18 @@ def _read(source, thresholds, names, counts, is_taken, unlabelled, read_columns)
     numbers = {name: number for number, name in enumerate(class_names)}
     labels = np.zeros(counts[is_taken].sum(), np.int64)
     embeddings = np.empty((len(labels), source.dim), np.float32)
-    start, columns = 0, []
+    start, columns, tokens = 0, [], []
     for block in source.blocks():
         found = np.array([numbers.get(label, -1) for label in block.labels], int)
         kept = found >= 0
         columns.append({name: of[kept] for name, of in read_columns(block).items()})
+        tokens += [] if block.tokens is None else [block.tokens.take(kept)]
         part = slice(start, start + np.count_nonzero(kept))
         embeddings[part], labels[part] = block.embeddings[kept], found[kept]
         start = part.stop
     joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-    described = source.name, thresholds, notes, joined
+    sets = TokenSets.join(tokens) if tokens else None
+    described = source.name, thresholds, notes, joined, sets
     return LabelledEmbeddings(
         embeddings, labels, class_names, source.metric, source.model, *described
     )

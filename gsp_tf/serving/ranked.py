@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf._console import listed
+from gsp_tf._console import listed, show_progress
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment import Run, load_splits
+from gsp_tf.evaluation import TokenSets
+from gsp_tf.experiment import Run, TokenModel, evaluation_batches, load_splits
 from gsp_tf.serving._metadata import ModelInfo, check_same_model
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.image_table import ImageTable
@@ -31,6 +32,8 @@ class RankedImages(NamedTuple):
         metric: the distance that the embeddings are made for, "cosine" if it is that of any source;
             `None` if it is unknown.
         notes: sentences about what was left out.
+        query_tokens: the local features of the queries, if they were asked for.
+        reference_tokens: those of the references.
 
     Example:
         >>> found = RankedImages(np.eye(2), np.array([0, 1]), None, None, ["cat", "dog"])
@@ -48,6 +51,8 @@ class RankedImages(NamedTuple):
     galleries: np.ndarray | None = None
     metric: str | None = None
     notes: Sequence[str] = ()
+    query_tokens: TokenSets | None = None
+    reference_tokens: TokenSets | None = None
 
     def groups(self, column: str) -> np.ndarray:
         """A column of the queries, texts `(Q,)`; "class" is that of their classes."""
@@ -71,13 +76,14 @@ class RankedImages(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Embeddings, the names of their classes, their columns, the model and the metric."""
+    """Embeddings, names of their classes, columns, the model, the metric and local features."""
 
     embeddings: np.ndarray
     classes: np.ndarray
     columns: dict[str, np.ndarray]
     model: ModelInfo | None
     metric: str | None
+    tokens: TokenSets | None = None
 
 
 def ranked_images(
@@ -87,6 +93,7 @@ def ranked_images(
     table: PathLike | None = None,
     most_images: int | None = MOST_IMAGES,
     seed: int = 0,
+    tokens: int | None = None,
 ) -> RankedImages:
     """Reads embeddings to evaluate: test images of a run, or those of any other source.
 
@@ -101,13 +108,16 @@ def ranked_images(
             a run of a manifest from the manifest.
         most_images: number of images to read at most, except for galleries; `None` reads all.
         seed: seed of the choice of classes.
+        tokens: number of local features of an image that the model of a run gives; other sources
+            give those that they keep. `None` gives none.
 
     Returns:
         `RankedImages`.
 
     Raises:
         FileNotFoundError: if there is nothing at a path.
-        ValueError: as `labelled_embeddings`, or if the galleries are of another model.
+        ValueError: as `labelled_embeddings`, or if the galleries are of another model, all
+            images are of one class, or tokens are missing.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -122,17 +132,22 @@ def ranked_images(
     notes: list[str] = []
     references, of_each, metrics = None, None, []
     if (Path(source) / "recipe.yaml").is_file():
-        queries, references = _of_run(source, columns, table, with_gallery=not names)
+        queries, references = _of_run(source, columns, table, not names, tokens)
     else:
-        queries = _read(source, columns, table, most_images, seed, notes)
+        queries = _read(source, columns, table, most_images, seed, notes, tokens)
     if names:
-        parts = [_read(name, columns, table, None, seed, notes) for name in names]
+        parts = [_read(name, columns, table, None, seed, notes, tokens) for name in names]
         for name, part in zip(names, parts, strict=True):
             _check_fits(source, queries, name, part)
         references, metrics = _joined(parts), [part.metric for part in parts]
         of_each = np.repeat(names, [len(part.classes) for part in parts])
     both = [queries.classes] if references is None else [queries.classes, references.classes]
     class_names, labels = np.unique(np.concatenate(both), return_inverse=True)
+    if len(class_names) < 2:
+        raise ValueError(
+            f"All images of {listed([source, *names])} are of one class, {class_names[0]}; ranking "
+            "needs at least two, as every result is right among images of one."
+        )
     query_labels, reference_labels = np.split(labels.ravel(), [len(queries.classes)])
     if references is None:
         references, reference_labels = _Part(None, None, {}, None, None), None
@@ -150,20 +165,23 @@ def ranked_images(
         of_each,
         metric,
         notes,
+        queries.tokens,
+        references.tokens,
     )
 
 
-def _read(source, columns, table, most_images, seed, notes):
+def _read(source, columns, table, most_images, seed, notes, tokens):
     """The images of a source that is no run."""
-    read = labelled_embeddings(source, most_images, seed, columns, table)
+    read = labelled_embeddings(source, most_images, seed, columns, table, tokens is not None)
     notes += read.notes
     classes = np.array(read.class_names)[read.labels]
-    return _Part(read.embeddings, classes, read.columns, read.model, read.metric)
+    return _Part(read.embeddings, classes, read.columns, read.model, read.metric, read.tokens)
 
 
-def _of_run(path, columns, table, with_gallery):
+def _of_run(path, columns, table, with_gallery, tokens):
     """The test images of a run, and its gallery or `None`."""
     model = RunModel(path)  # refuses the folder of several models
+    token_model = None if tokens is None else TokenModel(model.embedder, tokens)
     run = Run(path)
     data = dataclasses.replace(run.recipe.data, download=False)
     run.splits = load_splits(dataclasses.replace(run.recipe, data=data))
@@ -189,7 +207,12 @@ def _of_run(path, columns, table, with_gallery):
             raise ValueError(f"The images of {path} are no files to look up in {table}.")
         values = {} if looked_up is None else looked_up.values(paths)
         classes = np.array(images.class_names)[images.labels]
-        parts.append(_Part(embeddings, classes, values, model.info, "euclidean"))
+        sets = None
+        if token_model is not None:
+            batches = evaluation_batches(run.recipe, images)
+            batches = show_progress(batches, "Local features of the test images", len(batches))
+            sets = token_model.embed(batches)
+        parts.append(_Part(embeddings, classes, values, model.info, "euclidean", sets))
     return parts
 
 
@@ -208,10 +231,17 @@ def _joined(parts):
     columns = {
         name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
     }
+    tokens = [part.tokens for part in parts if part.tokens is not None]
+    counts = sorted({sets.weights.shape[1] for sets in tokens})
+    if len(counts) > 1:
+        raise ValueError(
+            f"The galleries keep different numbers of local features, {listed(counts)}."
+        )
     return _Part(
         np.concatenate([part.embeddings for part in parts]),
         np.concatenate([part.classes for part in parts]),
         columns,
         None,
         None,
+        TokenSets.join(tokens) if tokens else None,
     )

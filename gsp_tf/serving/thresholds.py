@@ -1,6 +1,8 @@
 """Thresholds that turn the distances of a model into decisions."""
 
 import dataclasses
+import math
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -17,14 +19,20 @@ Decision = Literal["match", "unsure", "unknown"]
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """A number and the ends of its interval."""
+    """A number and the ends of its interval, `None` if it is unknown."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, found: Estimate) -> "Interval":
+        """An `Estimate` in the form stored as JSON."""
+        return cls(found.value, *(None if math.isnan(end) else end for end in found[1:]))
 
     def __str__(self) -> str:
-        return str(Estimate(**dataclasses.asdict(self)))
+        low, high = (math.nan if end is None else end for end in (self.low, self.high))
+        return str(Estimate(self.value, low, high))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +74,8 @@ class Thresholds(Metadata):
         dim: dimension of the embeddings.
         false_match_rate: the chosen share of false matches.
         missed_match_rate: share of the pairs of the same class that may be unknown.
-        confidence: share of resampled values in each interval.
+        confidence: share of resampled values in each interval; with too few classes for an
+            interval, its ends are `None`.
         seed: seed of the samples.
         match: pairs up to this threshold match.
         unknown: pairs beyond this threshold are unknown.
@@ -123,13 +132,18 @@ class Thresholds(Metadata):
         return "unsure" if distance <= self.unknown.distance.value else "unknown"
 
     def check(
-        self, model: ModelInfo | None, metric: str, dim: int | None, whose: str, path: PathLike
+        self,
+        model: ModelInfo | None,
+        metric: str | None,
+        dim: int | None,
+        whose: str,
+        path: PathLike,
     ) -> None:
         """Refuses thresholds of another model, metric or dimension.
 
         Args:
             model: the model of the distances to decide on, `None` if it is unknown.
-            metric: their metric.
+            metric: their metric; `None` is not compared.
             dim: dimension of the embeddings; `None` is not compared.
             whose: what the model belongs to, for the error.
             path: file of the thresholds, for the error.
@@ -154,7 +168,7 @@ class Thresholds(Metadata):
                 check_same_model(model, self.model, f"{whose} and the thresholds {path}")
             except ValueError as error:
                 raise ValueError(f"{error} {again}") from None
-        if metric != self.metric:
+        if metric not in (None, self.metric):
             raise ValueError(
                 f"The thresholds {path} are for {self.metric} distances; {whose} has {metric} "
                 f"distances. {again}"
@@ -179,22 +193,28 @@ def find_thresholds(
     model: ModelInfo | None,
     run: PathLike,
     index: "Index | None" = None,
+    metric: str | None = "euclidean",
 ) -> Thresholds | None:
     """The given thresholds, else those in the folder of the index, else those of the run, checked.
+
+    Thresholds that are found, not given, are passed over if they are for another metric, with a
+    warning, or for embeddings of another dimension, such as whole ones where prefixes are searched.
 
     Args:
         thresholds: `Thresholds`, or their file; `None` looks for `thresholds.json`.
         model: the model of the distances, `None` if it is unknown.
         run: run folder of the model, or the folder of the index.
-        index: the searched index; `None` means the embeddings of the run, with Euclidean distances.
+        index: the searched index; `None` means the embeddings of the run.
+        metric: the distance without an index, "euclidean" or "cosine"; `None` takes thresholds of
+            any metric, which they name.
 
     Returns:
         The thresholds, or `None` if there are none.
 
     Raises:
         FileNotFoundError: if the given file does not exist.
-        ValueError: if a file is damaged, or the thresholds are those of another model or metric,
-            or, if given, of embeddings of another dimension.
+        ValueError: if a file is damaged, the thresholds are those of another model, or given ones
+            are for another metric or dimension.
 
     Example:
         >>> from gsp_tf.serving import RunModel
@@ -203,22 +223,39 @@ def find_thresholds(
             ...
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
-    whose, metric, dim = f"the run {run}", "euclidean", None
+    whose, dim = f"the run {run}", None
     places = [Path(run) / NAME]
     if index is not None:
         whose, metric, dim = f"the index {index.path}", index.metadata.metric, index.metadata.dim
         places.insert(0, index.path / NAME)
     path = "given"
-    if not isinstance(thresholds, Thresholds):
-        path = next(filter(Path.is_file, places), None) if thresholds is None else thresholds
-        if path is None:
-            return None
+    if thresholds is None:
+        path, thresholds = _fitting(places, metric, dim, whose)
+    elif not isinstance(thresholds, Thresholds):
+        path = thresholds
         if not Path(path).is_file():
             raise FileNotFoundError(
                 f"{path} does not exist; gsp-tf calibrate writes thresholds to a file {NAME}."
             )
-        was_given, thresholds = thresholds is not None, Thresholds.read(path)
-        if dim not in (None, thresholds.dim) and not was_given:
-            return None  # thresholds of whole embeddings say nothing about their prefixes
-    thresholds.check(model, metric, dim, whose, path)
+        thresholds = Thresholds.read(path)
+    if thresholds is not None:
+        thresholds.check(model, metric, dim, whose, path)
     return thresholds
+
+
+def _fitting(places, metric, dim, whose):
+    """The first file of thresholds for a metric and a dimension, and what it holds."""
+    for path in filter(Path.is_file, dict.fromkeys(places)):
+        found = Thresholds.read(path)
+        if dim not in (None, found.dim):
+            continue  # thresholds of whole embeddings say nothing about their prefixes
+        if metric in (None, found.metric):
+            return path, found
+        # The place of the warning is this line, so that one command says it once.
+        warnings.warn(
+            f"The thresholds {path} are for {found.metric} distances, and {whose} has {metric} "
+            f"distances, so they decide nothing here. gsp-tf calibrate with --metric {metric} "
+            "makes thresholds that do.",
+            stacklevel=1,
+        )
+    return None, None

@@ -1,6 +1,5 @@
 """Embeddings from anywhere, in blocks that can be read again."""
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -13,11 +12,11 @@ import pyarrow.parquet as pq
 
 from gsp_tf._typing import PathLike
 from gsp_tf.data import LeftOut, find_images
-from gsp_tf.evaluation import checked_embeddings
+from gsp_tf.evaluation import TokenSets, checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
 from gsp_tf.serving.embedding._parquet import list_rows, parquet_files, reading_parquet
-from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS
+from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS, num_tokens, token_sets
 from gsp_tf.serving.embedding.folder import FILE_COLUMNS
 from gsp_tf.serving.image_table import column_texts, located, plain_columns
 
@@ -37,6 +36,7 @@ class VectorBlock(NamedTuple):
         columns: Arrays of n texts by name, empty texts where unknown: the columns that were asked
             for and are there. If all were asked for, Arrow arrays of their types.
         has_paths: Whether names are paths.
+        tokens: The local features of the images, if they were asked for.
 
     Example:
         >>> VectorBlock(["a.png"], ["cat"], np.eye(1)).columns
@@ -48,6 +48,7 @@ class VectorBlock(NamedTuple):
     embeddings: np.ndarray
     columns: dict[str, np.ndarray | pa.Array | pa.ChunkedArray] = {}
     has_paths: bool = True
+    tokens: TokenSets | None = None
 
 
 class VectorSource(NamedTuple):
@@ -85,7 +86,7 @@ class VectorSource(NamedTuple):
             ValueError: If the source is damaged, or is a compressed index.
         """
         count = 0
-        for names, labels, embeddings, columns, has_paths in self.read():
+        for names, labels, embeddings, columns, has_paths, tokens in self.read():
             embeddings = checked_embeddings(embeddings, f"The embeddings of {self.name}")
             if embeddings.shape[1] != self.dim:
                 raise ValueError(
@@ -98,7 +99,9 @@ class VectorSource(NamedTuple):
             for start in range(0, len(names), _BLOCK):
                 part = slice(start, start + _BLOCK)
                 some = {name: values[part] for name, values in columns.items()}
-                yield VectorBlock(names[part], labels[part], embeddings[part], some, has_paths)
+                sets = None if tokens is None else tokens.take(part)
+                described = names[part], labels[part], embeddings[part]
+                yield VectorBlock(*described, some, has_paths, sets)
         if count != self.count:
             raise ValueError(f"{self.name} does not hold {self.count:,} embeddings, as expected.")
 
@@ -118,7 +121,10 @@ def holds_embeddings(path: Path) -> bool:
 
 
 def vector_source(
-    path: PathLike, columns: Sequence[str] | None = (), needs_labels: bool = False
+    path: PathLike,
+    columns: Sequence[str] | None = (),
+    needs_labels: bool = False,
+    tokens: bool = False,
 ) -> VectorSource:
     """Opens the embeddings of a folder, an index or a file, with or without labels.
 
@@ -132,10 +138,13 @@ def vector_source(
             all columns of numbers, texts, truth values, dates and times, as what they are, and a
             warning names the others; of an `.npz` file, arrays with one value per embedding.
         needs_labels: Whether a file without labels is refused.
+        tokens: Whether to read the local features, which a folder or an index keeps of images that
+            were embedded with them.
 
     Raises:
         FileNotFoundError: If there is nothing at the path, or a run has no embeddings.
-        ValueError: If it holds no embeddings, lacks labels that are needed, or is damaged.
+        ValueError: If it holds no embeddings, lacks labels or tokens that are needed, or is
+            damaged.
 
     Example:
         >>> vector_source("no/such/folder")
@@ -154,9 +163,14 @@ def vector_source(
     if (path / "index.json").is_file():
         from gsp_tf.serving.index import Index  # it reads what is added to it from here
 
-        source = _of_index(Index(path), columns)
+        source = _of_index(Index(path), columns, tokens)
     elif is_run or (path / "embeddings.json").is_file():
-        source = _of_folder(EmbeddingsFolder.open(path), columns)
+        source = _of_folder(EmbeddingsFolder.open(path), columns, tokens)
+    elif tokens:
+        raise ValueError(
+            f"{path} holds no local features, which transport compares. Give a run, or a folder or "
+            "an index of images that were embedded with --tokens."
+        )
     elif path.suffix in _ARRAYS:
         source = _of_arrays(path, columns, needs_labels)
     else:
@@ -166,42 +180,7 @@ def vector_source(
     return source._replace(name=str(path))
 
 
-def validation_source(path: PathLike) -> VectorSource:
-    """The validation images of a run, embedded by its model."""
-    from gsp_tf.experiment import evaluation_batches, fingerprint, load_splits
-    from gsp_tf.serving.embedding import RunModel
-
-    model = RunModel(path)
-    recipe = model.recipe
-    others = "Embed images of other classes with gsp-tf embed, and calibrate these."
-    if recipe.trainer == "classification":
-        raise ValueError(
-            f"The run {path} of trainer=classification has no validation classes but its training "
-            f"classes. {others}"
-        )
-    if recipe.protocol.name in ("conventional", "tuning"):
-        raise ValueError(
-            f"The run {path} of protocol {recipe.protocol.name} has no validation classes but its "
-            f"test classes. {others}"
-        )
-    data = dataclasses.replace(recipe.data, download=False)
-    splits = load_splits(dataclasses.replace(recipe, data=data))
-    trained = model.folder.metrics().get("train_classes")
-    if trained not in (None, fingerprint(splits.train)):
-        raise ValueError(
-            f"The training classes are not those that {path} was trained on: the data or the split "
-            "in its recipe have changed, and the model may have been trained on the others."
-        )
-    images = splits.validation
-    labels = [images.class_names[label] for label in images.labels]
-    batches = evaluation_batches(recipe, images)
-    embeddings = model.embed_batches(batches, "Embedding the validation images")
-    block = _block(path, getattr(images, "paths", None), labels, embeddings)
-    name = f"the validation classes of {path}"
-    return VectorSource(lambda: [block], *embeddings.shape, "euclidean", model.info, name)
-
-
-def _block(file, paths, labels, embeddings, columns=None, first=0):
+def block_of_file(file, paths, labels, embeddings, columns=None, first=0):
     """A block of a file, which may lack paths or labels, from row `first`."""
     count = len(embeddings)
     names = [f"{file}#{row}" for row in range(first, first + count)]
@@ -212,7 +191,7 @@ def _block(file, paths, labels, embeddings, columns=None, first=0):
     return VectorBlock(names, labels, embeddings, columns or {}, paths is not None)
 
 
-def _of_index(index, columns):
+def _of_index(index, columns, tokens):
     others = [name for name in index.columns if name not in ("id", *_KNOWN)]
     some = others if columns is None else [name for name in columns if name in index.columns]
 
@@ -220,13 +199,21 @@ def _of_index(index, columns):
         for ids, embeddings in index.embeddings():
             found = {name: index.column(name, ids) for name in some}
             found = found if columns is None else column_texts(found)
-            yield VectorBlock(index.paths(ids), index.labels(ids), embeddings, found)
+            sets = index.token_sets(ids) if tokens else None
+            described = index.paths(ids), index.labels(ids), embeddings
+            yield VectorBlock(*described, found, tokens=sets)
 
     metadata = index.metadata
     return VectorSource(read, len(index), metadata.dim, metadata.metric, metadata.model)
 
 
-def _of_folder(folder, columns):
+def _of_folder(folder, columns, tokens):
+    if tokens and not num_tokens(folder.shard_schema(0)):
+        raise ValueError(
+            f"{folder.path} keeps no local features; embed the images with --tokens to another "
+            "folder."
+        )
+
     def read():
         for shard in folder.shards():
             if shard.paths:
@@ -234,7 +221,11 @@ def _of_folder(folder, columns):
                 wanted = others if columns is None else columns
                 found = {name: shard.columns[name] for name in wanted if name in shard.columns}
                 found = _plain(found, folder.path) if columns is None else column_texts(found)
-                yield VectorBlock(shard.paths, shard.labels, shard.embeddings, found)
+                sets = None
+                if tokens:
+                    sets = token_sets(pa.table({of: shard.columns[of] for of in TOKEN_COLUMNS}))
+                described = shard.paths, shard.labels, shard.embeddings
+                yield VectorBlock(*described, found, tokens=sets)
 
     metadata = folder.metadata()
     count = metadata.outcome.embedded
@@ -268,7 +259,7 @@ def _of_arrays(path, columns, needs_labels):
         some = _plain(values, path)
     else:
         some = {name: found[name] for name in columns if name in found}
-    block = _block(path, *known, embeddings, some)
+    block = block_of_file(path, *known, embeddings, some)
     return VectorSource(lambda: [block], *embeddings.shape)
 
 
@@ -332,5 +323,5 @@ def _parquet_blocks(file, columns, needs_labels, as_texts):
                 )
                 some = {name: batch[name] for name in columns if name in wanted}
                 some = column_texts(some) if as_texts else _plain(some, file)
-                yield _block(file, *known, list_rows(batch["embedding"], file), some, start)
+                yield block_of_file(file, *known, list_rows(batch["embedding"], file), some, start)
                 start += len(batch)

@@ -49,6 +49,20 @@ def test_other_classes_have_about_the_rate_and_it_lies_in_the_interval():
     assert sum(inside) >= 9
 
 
+def test_too_few_classes_have_no_interval():
+    two = calibrate_thresholds(PairDistances(*samples(2, size=30)), 0.05, base_rate=0.1)
+    assert two.match.false_match_rate.value == pytest.approx(0.05, abs=0.01)
+    for found in (two.precision, *vars(two.match).values(), *vars(two.unknown).values()):
+        assert np.isfinite(found.value) and np.isnan(found[1:]).all()
+    assert str(two.precision).endswith(" [unknown]")
+    # Classes of one image make false matches, and no true ones.
+    embeddings, labels = samples(12, size=4)
+    labels = np.where(labels > 3, labels + 100 * np.arange(48), labels)
+    found = calibrate_thresholds(PairDistances(embeddings, labels), 0.05, 0.4, 0.1, 50).match
+    assert found.distance.low < found.distance.high
+    assert np.isnan(found.true_match_rate.low)
+
+
 def test_nothing_is_unsure_between_classes_far_apart():
     embeddings, labels = samples(10, spread=0.01)
     found = calibrate_thresholds(PairDistances(embeddings, labels), 0.01)

@@ -29,7 +29,7 @@ def test_is_the_retrieval_of_one_class_at_a_time(seed, classes, metric):
     rng = np.random.default_rng(seed)
     queries, references = rng.normal(size=(25, 3)), rng.normal(size=(20, 3))
     query_labels, reference_labels = rng.integers(0, classes, (2, 25))
-    reference_labels = np.r_[query_labels[0], reference_labels[:19]]
+    reference_labels = np.r_[query_labels[0], classes, reference_labels[:18]]
     by_class = class_wise_map(queries, query_labels, references, reference_labels, metric)
     assert len(by_class) == len(np.unique(query_labels))
     for label, value in zip(np.unique(query_labels), by_class, strict=True):
@@ -47,7 +47,7 @@ def test_is_the_retrieval_of_one_class_at_a_time(seed, classes, metric):
 @given(seed=st.integers(0, 10**6), classes=st.integers(1, 8))
 def test_weighted_by_images_is_the_mean_over_queries(seed, classes):
     rng = np.random.default_rng(seed)
-    embeddings, labels = rng.normal(size=(30, 4)), np.r_[0, 0, rng.integers(0, classes, 28)]
+    embeddings, labels = rng.normal(size=(30, 4)), np.r_[0, 0, 1, rng.integers(0, classes, 27)]
     by_class = class_wise_map(embeddings, labels)
     counts = np.bincount(labels)[np.unique(labels)]
     np.testing.assert_array_equal(np.isnan(by_class), counts == 1)
@@ -70,5 +70,6 @@ def test_names_and_order_of_classes_only_reorder(seed, names):
     np.testing.assert_allclose(renamed, expected, atol=1e-12)
 
 
-def test_one_class_and_duplicates():
-    assert class_wise_map(np.zeros((4, 2)), [[9]] * 4).tolist() == [1.0]
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="All 4 references are of class 9"):
+        class_wise_map(np.zeros((4, 2)), [[9]] * 4)

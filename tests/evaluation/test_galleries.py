@@ -59,8 +59,9 @@ def test_images_ignore_themselves_in_their_own_gallery(with_sources):
 
 def test_galleries_without_positives_are_left_out_or_refused():
     queries, labels = samples(0, 10)
-    found = gallery_metrics(queries, labels, [7, 8], queries[:2], [labels[0], 99])
-    assert list(found) == [7]
+    galleries = [7, 7, 8, 8, 9, 9]  # 8 has no positive, and 9 no other class
+    theirs = [labels[0], 99, 98, 99, labels[0], labels[0]]
+    assert list(gallery_metrics(queries, labels, galleries, queries[:6], theirs)) == [7]
     with pytest.raises(ValueError, match="None of the 10 queries has a positive"):
         gallery_metrics(queries, labels, [7, 8], queries[:2], [98, 99])
     with pytest.raises(ValueError, match=r"one per reference, \(2,\); received \(3,\)"):

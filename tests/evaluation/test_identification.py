@@ -58,6 +58,16 @@ def test_no_query_matches_if_the_nearest_one_is_a_false_alarm():
     assert found["dir_at_far_0.5"].value == 0 and found["threshold_at_far_0.5"].value == -1
 
 
+def test_too_few_classes_of_a_kind_have_no_interval():
+    rng = np.random.default_rng(0)
+    labels = np.arange(100) % 10
+    queries = rng.normal(size=(100, 3))
+    for known in (4, 5, 6):  # and 6, 5, 4 others
+        references = rng.normal(size=(known, 3)), np.arange(known)
+        found = open_set_identification(queries, labels, *references, [0.1], num_resamples=50)
+        assert {bool(np.isnan(of.low)) for of in found.values()} == {known != 5}
+
+
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="received 4 and 0"):
         open_set_identification(*KNOWN, *REFERENCES)

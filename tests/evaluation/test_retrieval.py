@@ -64,7 +64,7 @@ def test_equals_pytorch_metric_learning(case):
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
-    count=st.integers(2, 40),
+    count=st.integers(3, 40),
     classes=st.integers(1, 8),
     dim=st.integers(1, 6),
     metric=st.sampled_from(["euclidean", "cosine"]),
@@ -75,7 +75,7 @@ def test_equals_brute_force(seed, count, classes, dim, metric, gallery):
     # In one dimension every cosine similarity is 1 or -1: nothing but ties.
     dim += metric == "cosine"
     references = rng.normal(size=(count, dim)).astype(np.float32)
-    reference_labels = np.r_[0, 0, rng.integers(0, classes, count)][:count]
+    reference_labels = np.r_[0, 0, 1, rng.integers(0, classes, count)][:count]
     queries, query_labels = references, reference_labels
     if gallery:
         queries = rng.normal(size=(12, dim)).astype(np.float32)
@@ -144,12 +144,12 @@ def test_skips_and_counts_queries_without_positive():
     metrics = retrieval_metrics(embeddings, [0, 0, 1, 2], recall_at=(1,))
     assert (metrics["num_queries"], metrics["num_skipped"]) == (2, 2)
     assert metrics["precision_at_1"] == 1.0
-    gallery = retrieval_metrics(embeddings, [0, 5, 9, -3], [[0.0]], [0])
+    gallery = retrieval_metrics(embeddings, [0, 5, 9, -3], [[0.0], [4.0]], [0, 7])
     assert (gallery["num_queries"], gallery["num_skipped"]) == (1, 3)
 
 
 def test_recall_beyond_the_references():
-    metrics = retrieval_metrics([[0.0], [1.0]], [3, 3], recall_at=(1, 1000))
+    metrics = retrieval_metrics([[0.0], [1.0], [9.0]], [3, 3, 4], recall_at=(1, 1000))
     assert metrics["recall_at_1000"] == 1.0
 
 
@@ -179,11 +179,11 @@ def test_cosine_ignores_length():
 
 
 def test_memory_stays_bounded(monkeypatch):
-    # One class of 2000: R = 1999, so that all retrieved indices at once would take 32 MB.
+    # A class of 1999: R = 1998, so that all retrieved indices at once would take 32 MB.
     monkeypatch.setattr(_positives, "_BLOCK_ENTRIES", 1 << 16)
     embeddings = np.random.default_rng(0).normal(size=(2000, 2)).astype(np.float32)
     tracemalloc.start()
-    retrieval_metrics(embeddings, np.zeros(2000, int))
+    retrieval_metrics(embeddings, np.r_[np.zeros(1999, int), 1])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8e6
@@ -205,6 +205,8 @@ BROKEN = np.array([[0, np.nan], [np.inf, 1], [0, 0], [1, 1]])
         ((X, Y, None, Y), ValueError, "received only reference_labels"),
         ((X, np.arange(4)), ValueError, "None of the 4 queries"),
         ((X, Y, X, Y + 7), ValueError, "None of the 4 queries"),
+        ((X, Y * 0 + 5), ValueError, "All 4 references are of class 5, .* at least two classes"),
+        ((X, Y, X, Y * 0), ValueError, "All 4 references are of class 0"),
         ((X, Y, None, None, (0, 1)), ValueError, r"at least 1; received \(0, 1\)"),
         ((X, Y, None, None, (1.5,)), TypeError, "float"),
         ((X, Y, None, None, (1,), "manhattan"), ValueError, "euclidean.*manhattan"),

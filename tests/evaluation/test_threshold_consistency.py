@@ -45,10 +45,39 @@ def test_classes_of_one_shape_are_consistent():
     assert 0 <= alike < 0.1 * unlike
 
 
+def test_an_interval_is_that_of_resampled_classes():
+    found = opis(PairDistances(*classes_of([0.2, 0.3, 0.4, 0.5, 0.7, 0.9])), num_thresholds=31)
+    scores = []
+    for copies in np.random.default_rng(3).multinomial(6, np.full(6, 1 / 6), 40):
+        drawn = np.repeat(found.utilities, copies, axis=0)
+        deviations = np.square(drawn - drawn.mean(axis=0))
+        width = found.thresholds[-1] - found.thresholds[0]
+        scores.append(np.trapezoid(deviations, found.thresholds, axis=1).mean() / width * 6 / 5)
+    expected = np.quantile(scores, [0.05, 0.95])
+    estimate = found.estimate(40, 0.9, seed=3)
+    assert estimate.value == found.opis and estimate[1:] == pytest.approx(expected)
+    few = opis(PairDistances(*classes_of([0.2, 0.3, 0.4, 0.5]))).estimate()
+    assert np.isfinite(few.value) and np.isnan(few[1:]).all()
+    with pytest.raises(ValueError, match="num_resamples must be at least 1"):
+        found.estimate(0)
+
+
+def test_intervals_hold_the_score_of_many_classes():
+    rng = np.random.default_rng(0)
+
+    def sample(count):
+        return opis(PairDistances(*classes_of(rng.uniform(0.2, 1, count), rng, size=6)))
+
+    truth = sample(500).opis
+    found = [sample(30).estimate(100) for _ in range(25)]
+    assert 19 <= sum(low <= truth <= high for _, low, high in found) <= 25
+
+
 def test_bad_arguments_are_refused():
     pairs = PairDistances([[0.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1])
     for arguments, message in (
         (((0.5, 0.5),), "false_match_rates must ascend"),
+        (((0.01, 0.1),), "OPIS needs two distances between .* 0.01 and 0.1; the 4 pairs of"),
         (((0.25, 1.0), 0.0), "weight positive; received 101 and 0.0"),
         (((0.25, 1.0), 1.0, 1), "received 1 and 1.0"),
     ):

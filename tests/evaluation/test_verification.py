@@ -7,7 +7,13 @@ import pytest
 from scipy.spatial.distance import pdist
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
-from gsp_tf.evaluation import PairDistances, _pair_scale, pair_distances, verification_metrics
+from gsp_tf.evaluation import (
+    PairDistances,
+    _pair_scale,
+    classes_for_interval,
+    pair_distances,
+    verification_metrics,
+)
 
 
 def clusters(seed, count=60, num_classes=9, dim=6, spread=1.2):
@@ -184,6 +190,28 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert 20 <= sum(inside) <= 25
     auc = [f["auc"] for f in found]
     assert all(low <= value <= high for value, low, high in auc)
+
+
+@pytest.mark.parametrize(("num_classes", "confidence"), [(2, 0.5), (4, 0.95), (5, 0.99)])
+def test_too_few_classes_have_no_interval(num_classes, confidence):
+    labels = np.arange(30 * num_classes) % num_classes
+    embeddings = np.eye(5)[labels] + np.random.default_rng(0).normal(size=(len(labels), 5))
+    found = verification_metrics(PairDistances(embeddings, labels), [0.05], 200, confidence)
+    assert all(np.isfinite(of.value) and np.isnan(of[1:]).all() for of in found.values())
+    assert classes_for_interval(confidence) == num_classes + 1
+    # The reason: a single pair of classes makes up more samples than are beyond an end.
+    rng = np.random.default_rng(1)
+    drawn = rng.integers(0, num_classes, (100_000, num_classes))
+    is_one_pair = (drawn < 2).all(axis=1) & (np.ptp(drawn, axis=1) > 0)
+    assert is_one_pair.mean() > (1 - confidence) / 2
+
+
+def test_classes_of_one_image_have_no_part_in_true_matches():
+    embeddings, labels, _ = clusters(8, count=60, num_classes=9)
+    labels = np.where(labels > -3, np.arange(60) + 100, labels)  # all but four classes
+    found = verification_metrics(PairDistances(embeddings, labels), [0.05], 50)
+    assert np.isnan(found["tar_at_far_0.05"].low) and np.isnan(found["auc"].low)
+    assert found["threshold_at_far_0.05"].low < found["threshold_at_far_0.05"].high
 
 
 def test_memory_does_not_grow_with_the_number_of_pairs():

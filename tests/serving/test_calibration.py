@@ -9,13 +9,16 @@ from embedded import edit_json, random_embeddings, write_embeddings
 
 from gsp_tf.experiment import RunFolder, fingerprint, load_splits
 from gsp_tf.serving import (
+    ExportMetadata,
     Index,
     RunModel,
     Thresholds,
     build_index,
     calibrate,
     export_run,
+    find_thresholds,
     labelled_embeddings,
+    save_pretrained,
     search,
     verify_export,
 )
@@ -135,6 +138,21 @@ def calibrated(prepared_run, tmp_path_factory):
     return path
 
 
+def test_the_command_names_twenty_classes_over_the_rate_and_counts_the_others(command, tmp_path):
+    rng = np.random.default_rng(0)
+    classes = np.arange(1000) // 10
+    centres = 50 * rng.normal(size=(100, 2)) * (np.arange(100) >= 30)[:, None]  # 30 are alike
+    angles = rng.uniform(0, 2 * np.pi, 1000)
+    embeddings = centres[classes] + np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=[f"class {c}" for c in classes])
+    code, output, _ = command("calibrate", tmp_path / "a.npz", "--false-match-rate", "0.01")
+    over = json.loads((tmp_path / "a.npz.thresholds.json").read_text("utf-8"))["classes_over"]
+    line = next(line for line in output.splitlines() if "does not hold for" in line)
+    assert code == 0 and len(over) > 20 and line.count("class ") == 20
+    assert f"for {len(over)} classes: " in line
+    assert line.endswith(f", and {len(over) - 20} more in the file")
+
+
 def test_a_run_is_calibrated_on_its_validation_classes(calibrated):
     found = Thresholds.read(calibrated / "thresholds.json")
     model = RunModel(calibrated)
@@ -165,7 +183,7 @@ def test_thresholds_of_another_model_are_refused(calibrated, images, tmp_path):
         search(run, query)
     edit_json(path, model=kept["model"], metric="cosine")
     with pytest.raises(ValueError, match="for cosine distances; the index .* euclidean"):
-        search(run, query)
+        search(run, query, thresholds=path)
     edit_json(path, model=None, metric="euclidean")
     with pytest.raises(ValueError, match="embeddings of an unknown model"):
         search(run, query)
@@ -176,6 +194,31 @@ def test_thresholds_of_another_model_are_refused(calibrated, images, tmp_path):
     calibrate(run / "cosine", 0.05, num_resamples=5)
     assert search(run, query, run / "cosine")[0].decision == "match"
     assert len(list(Index(run / "cosine").embeddings())[0][1]) == 80
+
+
+def test_cosine_thresholds_decide_where_distances_are_cosine(calibrated, images, command, tmp_path):
+    run = shutil.copytree(calibrated, tmp_path / "run")
+    query = sorted((images / "<b>7").iterdir())[3]
+    arguments = "calibrate", run, "--false-match-rate", "0.05", "--metric"
+    assert command(*arguments, "cosine")[0] == 0
+    code, output, errors = command("search", run, query, "--k", "3")
+    assert code == 0 and output.splitlines()[1].split() == ["rank", "distance", "label", "path"]
+    assert errors.count("note: ") == errors.count("are for cosine distances, and the index") == 1
+    assert "has euclidean distances, so they decide nothing here" in errors
+    with pytest.warns(UserWarning, match="are for cosine distances, and the run"):
+        assert find_thresholds(None, RunModel(run).info, run) is None
+    index = build_index(run / "embeddings", tmp_path / "cosine", metric="cosine")
+    assert search(run, query, index)[0].decision == "match"
+    # An export has no distances of its own, and names those of its thresholds.
+    for folder in (export_run(run, "keras"), save_pretrained(run, tmp_path / "published")):
+        held = ExportMetadata.read(folder).thresholds
+        assert held["metric"] == "cosine" and held["match"]["distance"]["value"] < 0.5
+    assert Thresholds.read(tmp_path / "published" / "thresholds.json").metric == "cosine"
+    # Thresholds of the run decide where those of the index cannot.
+    assert command(*arguments, "euclidean")[0] == 0
+    calibrate(run / "index", 0.05, metric="cosine", num_resamples=5)
+    with pytest.warns(UserWarning, match="index/thresholds.json are for cosine"):
+        assert search(run, query)[0].decision == "match"
 
 
 def test_classes_that_trained_the_model_are_refused(calibrated, tmp_path):
@@ -218,6 +261,11 @@ def test_command(calibrated, images, command, tmp_path):
     assert "one of the query's class with a probability of 50 %" in output
     assert "If 10 % of the compared pairs are of the same class" in output
     assert f"Thresholds: {calibrated / 'thresholds.json'}" in output
+    # Three classes are too few for intervals, which the file says too.
+    assert "Intervals are unknown below 5 classes" in output and "there are 3 of these" in output
+    assert " [unknown] away: accepts" in output and "nan" not in output
+    kept = json.loads((calibrated / "thresholds.json").read_text("utf-8"))
+    assert kept["match"]["distance"]["low"] is None is kept["precision"]["high"]
     query = sorted((images / "<b>7").iterdir())[3]
     page = tmp_path / "page.html"
     code, output, _ = command("search", calibrated, query, "--k", "3", "--html", page)

@@ -3,6 +3,7 @@
 import os
 import shutil
 
+import numpy as np
 import pytest
 from faults import kill_while_writing, largest_file
 
@@ -107,3 +108,51 @@ def test_an_evaluation_that_fails_keeps_the_last_one(prepared_run, tmp_path, cap
         assert exit.value.code == 1
         assert f"error: {path} cannot be written" in capsys.readouterr().err
         assert state() == before and hidden(run) == []
+
+
+WRITING = {
+    "calibrate": [
+        "calibrate",
+        "SOURCE",
+        "--false-match-rate",
+        "0.1",
+        "--out",
+        "OUT/thresholds.json",
+    ],
+    "clean": ["clean", "SOURCE", "--out", "OUT"],
+    "compare": ["index", "SOURCE", "--compare", "--sample", "40", "--out", "OUT"],
+    "rerank": ["evaluate", "SOURCE", "--rerank", "whitening", "--out", "OUT/reranking.json"],
+    "verification": ["evaluate", "SOURCE", "--verification", "0.1", "--out", "OUT/pairs.json"],
+}
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_command_that_cannot_rename_keeps_the_old_file(tmp_path, monkeypatch, capsys, name):
+    """What a command writes is complete under another name before it takes that of a file."""
+    classes = np.arange(60) % 6
+    embeddings = np.eye(6)[classes] + np.random.default_rng(0).normal(size=(60, 6))
+    labels = [f"class {c}" for c in classes]
+    np.savez(tmp_path / "a.npz", embeddings=embeddings.astype("float32"), labels=labels)
+    out = tmp_path / "out"
+    out.mkdir()
+    arguments = [of.replace("SOURCE", str(tmp_path / "a.npz")) for of in WRITING[name]]
+    arguments = [of.replace("OUT", str(out)) for of in arguments]
+    with pytest.raises(SystemExit, match="0"):
+        main(arguments)
+
+    def state():
+        files = [path for path in sorted(out.rglob("*")) if path.name != ".lock"]
+        return [(path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in files]
+
+    before = state()
+    assert before and all(size for *_, size in before)
+
+    def refused(source, target):
+        assert os.path.getsize(source)
+        raise OSError("no renaming")
+
+    monkeypatch.setattr(os, "replace", refused)
+    with pytest.raises(SystemExit, match="1"):
+        main(arguments)
+    assert "error: no renaming" in capsys.readouterr().err
+    assert state() == before

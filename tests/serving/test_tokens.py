@@ -7,8 +7,8 @@ import pytest
 from embedded import save_digits, save_run
 from runs import run_command
 
-from gsp_tf.evaluation import match_tokens
-from gsp_tf.experiment import RunFolder, TokenModel
+from gsp_tf.evaluation import match_tokens, reranking_metrics
+from gsp_tf.experiment import RunFolder, TokenModel, load_splits
 from gsp_tf.serving import (
     EmbeddingsFolder,
     Index,
@@ -17,6 +17,8 @@ from gsp_tf.serving import (
     calibrate,
     embed_images,
     explain_neighbours,
+    labelled_embeddings,
+    ranked_images,
     search,
 )
 
@@ -130,6 +132,69 @@ def test_images_of_the_same_camera_are_left_out(searched, tmp_path, capsys):
         search(run, queries[0], index, excluded=[index.ids])
     with pytest.raises(ValueError, match="ids for each of 1 images; received 2"):
         search(run, queries[0], index, excluded=same)
+
+
+def transported(*arguments, **tokens):
+    """MAP@R in the order of transport."""
+    found = reranking_metrics(*arguments, methods=["transport"], **tokens)["transport"]
+    return found.metrics.means()["map_at_r"].value
+
+
+def evaluated(tmp_path, *arguments):
+    """MAP@R in the order of transport, as `gsp-tf evaluate` writes it."""
+    out = tmp_path / "metrics.json"
+    assert run_command("evaluate", *arguments, "--rerank", "transport", "--out", out) == 0
+    return json.loads(out.read_text("utf-8"))["transport"]["map_at_r"]
+
+
+def write_list(path, files):
+    """A CSV file of images and the names of their folders."""
+    lines = [f"{file},{file.parent.name}" for file in files]
+    path.write_text("\n".join(["path,label", *lines]), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def labelled(searched, tmp_path_factory):
+    """A folder and an index of 40 digits with labels, and their embeddings, tokens and labels."""
+    run, files, _ = searched
+    folder, files = tmp_path_factory.mktemp("labelled"), files[::2]
+    embedded = embed_images(run, [write_list(folder / "a.csv", files)], folder / "out", 16, 4)
+    (embeddings, _), sets = RunModel(run).embed_with_tokens([str(file) for file in files], 4)
+    labels = np.unique([file.parent.name for file in files], return_inverse=True)[1]
+    return embedded.path, build_index(embedded, folder / "index").path, embeddings, sets, labels
+
+
+def test_evaluate_compares_the_tokens_of_folders_and_indexes(labelled, tmp_path):
+    *sources, embeddings, sets, labels = labelled
+    expected = transported(embeddings, labels, query_tokens=sets)
+    for source in sources:
+        assert evaluated(tmp_path, source) == pytest.approx(expected, abs=2e-3)
+    blind = sets._replace(tokens=0 * sets.tokens)
+    assert abs(transported(embeddings, labels, query_tokens=blind) - expected) > 0.01
+    # Random classes keep their own tokens.
+    read = labelled_embeddings(sources[0], most_images=15, tokens=True)
+    rows = np.abs(embeddings[:, None] - read.embeddings).sum(axis=2).argmin(axis=0)
+    assert len(rows) == 12 and (read.tokens.places == sets.take(rows).places).all()
+
+
+def test_evaluate_compares_the_images_of_a_run_with_a_gallery(searched, labelled, tmp_path, capsys):
+    run, files, _ = searched
+    folder, index, embeddings, sets, labels = labelled
+    test = load_splits(RunModel(run).recipe).test
+    paths = [str(path) for path in test.paths]
+    (queries, _), tokens = RunModel(run).embed_with_tokens(paths, 3)
+    numbers = np.unique([file.parent.name for file in files])
+    of_queries = np.searchsorted(numbers, np.array(test.class_names)[test.labels])
+    both = {"query_tokens": tokens, "reference_tokens": sets}
+    expected = transported(queries, of_queries, embeddings, labels, **both)
+    found = evaluated(tmp_path, run, "--gallery", index, "--tokens", 3)
+    assert found == pytest.approx(expected, abs=2e-3)
+    assert run_command("evaluate", folder, "--gallery", run, "--rerank", "transport") == 1
+    assert "is a run, which keeps no local features" in capsys.readouterr().err
+    few = embed_images(run, [write_list(tmp_path / "a.csv", files[:2])], tmp_path / "few", tokens=2)
+    with pytest.raises(ValueError, match="different numbers of local features, 2, 4"):
+        ranked_images(folder, [few.path, index], tokens=4)
 
 
 def test_the_page_shows_what_the_neighbours_have_in_common(searched, tmp_path, capsys):

@@ -32,7 +32,8 @@ class ExportMetadata:
         recipe: the run's recipe; paths are cut to their last part.
         thresholds: contents of the `thresholds.json` of `calibrate`, without the model; `None` if
             the run has none. An embedding matches another up to `match.distance.value` and is
-            unknown beyond `unknown.distance.value`.
+            unknown beyond `unknown.distance.value`; `metric` names the distance, "euclidean" or
+            "cosine" (1 - cosine similarity).
         versions: versions of the packages that made the files.
         sha256: SHA-256 of each other file, by its path in the folder.
 

@@ -168,7 +168,7 @@ def _outputs_of(embedder):
 def _of_run(run, public, embedder, name, folder):
     """The metadata of a run; writes its recipe, results and thresholds."""
     metrics = run.folder.metrics()
-    thresholds = find_thresholds(None, run.info, run.folder.path)
+    thresholds = find_thresholds(None, run.info, run.folder.path, metric=None)
     save_recipe(public, folder / "recipe.yaml")
     replace_text(folder / "metrics.json", json.dumps(metrics, indent=2) + "\n")
     if thresholds is not None:

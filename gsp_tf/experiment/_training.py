@@ -176,7 +176,7 @@ class Training:
             first_epoch = training.warmup_epochs
         if self.divergence.diverged_at is not None:
             return
-        compile_learner(self.learner, training)  # some optimizers keep the weights they begin with
+        compile_learner(self.learner, self.recipe)  # some optimizers keep their first weights
         stops = plateau_callbacks(training.schedule, self.best.monitor)
         if training.patience is not None:
             stops["early_stopping"] = keras.callbacks.EarlyStopping(

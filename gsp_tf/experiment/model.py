@@ -111,16 +111,19 @@ def build_learner(recipe: Recipe, num_classes: int, channels: int) -> MetricLear
         keras.config.set_dtype_policy("float32")
     losses, training = build_losses(recipe, num_classes), recipe.training
     learner = MetricLearner(embedder, **losses, chunk_size=training.chunk_size)
-    compile_learner(learner, training)
+    compile_learner(learner, recipe)
     regularize(training, learner.trainable_variables)
     return learner
 
 
 def compile_learner(learner, recipe):
-    """Compile a learner with a new optimizer of the section training, built for its weights."""
-    optimizer = build_optimizer(recipe, trained_backbone(learner))
-    learner.compile(optimizer, jit_compile=jit_compile(recipe.jit_compile))
-    learner.optimizer.build(learner.trainable_variables)
+    """Compile a learner with a new optimizer of a recipe, built for its weights."""
+    training, variables = recipe.training, learner.trainable_variables
+    optimizer = build_optimizer(training, trained_backbone(learner))
+    learner.compile(optimizer, jit_compile=jit_compile(training.jit_compile))
+    if recipe.trainer == "ccp":  # its copy of the optimizer trains proxies too
+        variables = [*variables, keras.Variable(0.0, name="proxies")]
+    learner.optimizer.build(variables)
 
 
 def trained_backbone(learner):

@@ -14,7 +14,11 @@ data:
 trainer: ccp
 loss: {name: contrastive}
 ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
-training: {epochs: 5, steps_per_epoch: 2, warmup_epochs: 1}
+training:
+  epochs: 5
+  steps_per_epoch: 2
+  warmup_epochs: 1
+  learning_rate_multipliers: {proxies: 100}
 """
 
 

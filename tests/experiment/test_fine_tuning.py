@@ -133,7 +133,7 @@ def test_the_averages_of_a_learning_that_is_free_of_schedules_begin_at_the_weigh
     learner = learner_of(load_recipe(write_recipe(), options))
     for variable in learner.trainable_variables:
         variable.assign(variable + 1.0)
-    compile_learner(learner, load_recipe(write_recipe(), options).training)
+    compile_learner(learner, load_recipe(write_recipe(), options))
     for variable, momentum in zip(
         learner.trainable_variables, learner.optimizer._momentums, strict=True
     ):

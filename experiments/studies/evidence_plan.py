@@ -212,24 +212,37 @@ def fast_head_rows():
 
 
 def ccp_rows():
-    """Table 4: each loss by itself, with a memory, with one proxy problem and with CCP.
-
-    The last two also have proxies at 100 times the rate, which the thesis gives other proxies.
-    """
-    ccp = str(METHODS / "ccp.yaml")
+    """Table 4: each loss by itself, with a memory, with one proxy problem and with CCP."""
     memory = [str(METHODS / "xbm.yaml"), f"--loss_wrapper.capacity={MEMORY}"]
-    losses = {loss: [*cars_losses()[loss], str(OWN / "ccp.yaml")] for loss in ("c2", "ms")}
-    single = [ccp, "--ccp.max_projections=1", f"--ccp.patience={PATIENT}"]
-    fast = "--training.learning_rate_multipliers={proxies: 100}"
     options = {
         "plain": [],
         "memory": [*memory, "--loss_wrapper.warmup_steps=100"],
-        "single": single,
-        "ccp": [ccp],
-        "single-fast": [*single, fast],
-        "ccp-fast": [ccp, fast],
+        "single": _SINGLE,
+        "ccp": [_CCP],
     }
-    return crossed("ccp", losses, options)
+    return crossed("ccp", _ccp_losses(), options)
+
+
+def ccp_cause_rows():
+    """Table 4: CCP with fast proxies, with a larger weight of the batch, and with more steps."""
+    fast, longer = "--training.learning_rate_multipliers={proxies: 100}", "--training.epochs=48"
+    options = {
+        "single-fast": [*_SINGLE, fast],
+        "ccp-fast": [_CCP, fast],
+        "single-batch": [*_SINGLE, "--ccp.batch_weight=1"],
+        "ccp-batch": [_CCP, "--ccp.batch_weight=1"],
+        "plain-1200": [longer],
+        "ccp-1200": [_CCP, longer],
+    }
+    return crossed("ccp", _ccp_losses(), options)
+
+
+_CCP = str(METHODS / "ccp.yaml")
+_SINGLE = [_CCP, "--ccp.max_projections=1", f"--ccp.patience={PATIENT}"]
+
+
+def _ccp_losses():
+    return {loss: [*cars_losses()[loss], str(OWN / "ccp.yaml")] for loss in ("c2", "ms")}
 
 
 def tuning_rows():

@@ -37,6 +37,12 @@ _ADVICE = {
         "similarity {own_proxy_similarity:.2f} to those of their class. Lower the factor of "
         "proxies in training.learning_rate_multipliers, or the learning rate."
     ),
+    "between_proxies": (
+        "samples of different classes have similarity {similarity:.2f}, and to the nearest proxy "
+        "of their class only {own_proxy_similarity:.2f}: they gather between the proxies, beyond a "
+        "margin from which nothing pushes them apart. Raise batch_weight (ccp.batch_weight: 1), or "
+        "take MultiSimilarityLoss, which has no such margin."
+    ),
     "float16_overflow": (
         "gradients overflow float16 even with a loss scale of {loss_scale:.3g}; such steps are "
         "left out. Train with training.precision=mixed_bfloat16 or float32, or clip the "
@@ -69,7 +75,10 @@ def findings(loss, labels, now, since, is_early=False):
         elif now["active_share"] == 0 and not isinstance(loss, CrossBatchMemory):
             found.append("no_active_pairs")
     # CCP chooses other proxies when a problem begins.
-    if "proxy_turn" in now and not isinstance(loss, ProxyPairsLoss):
+    if isinstance(loss, ProxyPairsLoss):
+        if now.get("similarity", -1.0) > now.get("own_proxy_similarity", 1.0) and not is_early:
+            found.append("between_proxies")
+    elif "proxy_turn" in now:
         own, turn = now["own_proxy_similarity"], now["proxy_turn"]
         if own < 0.2 and turn < 2.5e-4 * since and not is_early:
             found.append("slow_proxies")

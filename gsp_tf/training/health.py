@@ -27,8 +27,9 @@ class HealthCheck(keras.callbacks.Callback):
 
     It names: embeddings that collapse while the loss stays at its margin, batches without an active
     pair or triplet, batches of one class or without positive pairs, proxies that are too slow or
-    too fast, overflow of float16, and a learning rate that is too high. A finding is printed when
-    two checks in a row see it, and once more only after it has gone.
+    too fast, samples that gather between the proxies of CCP, overflow of float16, and a learning
+    rate that is too high. A finding is printed when two checks in a row see it, and once more only
+    after it has gone.
 
     A check embeds up to 128 images of the last batch, up to 8 of a class, in training mode. It
     changes no weight, statistic or random number. It looks at the first output and its loss. With a

@@ -20,7 +20,7 @@ def tables(plan):
         (plan.COLLAGE, plan.pooling_rows()),
         (plan.COLLAGE, plan.cause_rows()),
         (plan.CARS, plan.cars_rows() | plan.sharp_rows() | plan.system_rows() | plan.ccp_rows()),
-        (plan.CARS, plan.fast_head_rows()),
+        (plan.CARS, plan.fast_head_rows() | plan.ccp_cause_rows()),
         (plan.CARS, plan.cars_pooling_rows(plan.POOLINGS)),
         (plan.WHOLE, plan.whole_rows()),
         (plan.WHOLE, plan.tuning_rows()),

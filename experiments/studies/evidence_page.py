@@ -51,6 +51,7 @@ NAMES = {
     "single": "single problem", "single-fast": "single problem, fast proxies",
     "ccp-fast": "CCP, fast proxies", "single-batch": "single problem, batch weight 1",
     "ccp-batch": "CCP, batch weight 1", "plain-1200": "plain, 1,200 steps",
+    "ccp-after": "600 steps of CCP after the plain ones",
     "ccp-1200": "CCP, 1,200 steps", BEST: "GSP, chosen μ and ε", "gap-800": "GAP, 800 steps",
     "gsp-800": "GSP, 800 steps", "gsp-zs-800": "GSP + L_ZS, 800 steps",
     "gsp-zs-program": "GSP + L_ZS as in the program, λ 0.5", "gsp-zs-0.1": "GSP + L_ZS, λ 0.1",

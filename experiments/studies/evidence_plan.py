@@ -224,7 +224,10 @@ def ccp_rows():
 
 
 def ccp_cause_rows():
-    """Table 4: CCP with fast proxies, with a larger weight of the batch, and with more steps."""
+    """Table 4: CCP with fast proxies, a larger weight of the batch, more steps, or a trained start.
+
+    The last starts from the plain run of seed 0, which `evidence.py` has trained before.
+    """
     fast, longer = "--training.learning_rate_multipliers={proxies: 100}", "--training.epochs=48"
     options = {
         "single-fast": [*_SINGLE, fast],
@@ -234,7 +237,11 @@ def ccp_cause_rows():
         "plain-1200": [longer],
         "ccp-1200": [_CCP, longer],
     }
-    return crossed("ccp", _ccp_losses(), options)
+    after = {
+        f"ccp_{loss}-ccp-after": [*files, _CCP, f"--initial_run=runs/evidence/ccp_{loss}-plain-0"]
+        for loss, files in _ccp_losses().items()
+    }
+    return crossed("ccp", _ccp_losses(), options) | after
 
 
 _CCP = str(METHODS / "ccp.yaml")

@@ -49,9 +49,10 @@ def choose_recipe(
     A batch has at most as many classes as the training split. Training images are mirrored and
     cropped. The network is a pretrained one if its ImageNet weights are on this machine, in the
     cache of Keras or a package of the extra `[pretrained]`; otherwise it is a small one that learns
-    from random weights. Images are large enough for a last
-    map of 4 x 4, and larger for larger photographs. Every split has at least two classes. The same
-    folder always gives the same recipe.
+    from random weights. The pooling of a pretrained network is an average, than which GSP was no
+    better on photographs (docs/choosing.md); that of a small one is GSP. Images are large enough
+    for a last map of 4 x 4, and larger for larger photographs. Every split has at least two
+    classes. The same folder always gives the same recipe.
 
     Args:
         path: folder with one folder of photographs per class.
@@ -123,6 +124,7 @@ def choose_recipe(
         backbone=BackboneRecipe(
             network, weights, freeze_batch_normalization=freezes, preset=preset
         ),
+        pooling=ClassRecipe("gap" if pretrained else "gsp"),
         loss=ClassRecipe("proxy_anchor"),
         training=TrainingRecipe(
             epochs=15 if pretrained else 30,

@@ -60,6 +60,7 @@ def test_batches_have_no_more_classes_than_train(photographs, num_classes, each,
 def test_larger_photographs_make_larger_images(photographs, size, side):
     recipe = choose_recipe(photographs(6, 2, size))
     assert (recipe.backbone.name, recipe.backbone.weights) == ("conv4", None)
+    assert recipe.pooling.name == "gsp"
     assert recipe.data.image_size == side and recipe.data.horizontal_flip
     assert recipe.data.min_crop_area < 1
 
@@ -78,6 +79,7 @@ def test_a_network_whose_weights_are_there(photographs, tmp_path, name, size, si
     recipe = choose_recipe(folder)
     assert (recipe.backbone.name, recipe.backbone.weights) == (name, "imagenet")
     assert recipe.data.image_size == side
+    assert recipe.pooling.name == "gap"
     assert recipe.training.learning_rate < 1e-3
 
 
@@ -197,6 +199,7 @@ def test_all_that_is_missing_is_said_at_once(photographs, tmp_path, monkeypatch,
     (tmp_path / "taken").write_text("mine")
     options = ["--backbone.name", "mobilenet_v2", "--backbone.weights", "imagenet"]
     options += ["--data.image_size", "32", "--data.classes_per_batch", "9", "--run", "taken"]
+    options += ["--pooling.name", "gsp"]
     assert run("check", photographs(), *options) == 1
     printed = capsys.readouterr()
     assert "Missing (3):" in printed.out

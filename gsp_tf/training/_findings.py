@@ -40,7 +40,7 @@ _ADVICE = {
     "between_proxies": (
         "samples of different classes have similarity {similarity:.2f}, and to the nearest proxy "
         "of their class only {own_proxy_similarity:.2f}: they gather between the proxies, beyond a "
-        "margin from which nothing pushes them apart. Raise batch_weight (ccp.batch_weight: 1), or "
+        "margin from which nothing pushes them apart. Start from a trained run (initial_run), or "
         "take MultiSimilarityLoss, which has no such margin."
     ),
     "float16_overflow": (

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom, t
 
-from gsp_tf.evaluation.estimates import (
-    Estimate,
-    check_resampling,
-    classes_for_interval,
-    estimate,
-)
+from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
 from gsp_tf.evaluation.pair_distances import PairDistances
 
 _RULE_OF_THREE = 3
@@ -169,44 +164,42 @@ def _rounded_up(share):
 
 
 class _Resampled:
-    """Rates at points of the curves of resampled classes."""
+    """Rates at points of the curves of resampled classes, each with its number of classes."""
 
     def __init__(self, pairs, num_resamples, confidence, seed, points):
         self._confidence = confidence
         self._distances, *counts = pairs.resampled_curves(
             num_resamples, seed, [point.threshold for point in points]
         )
-        needed = classes_for_interval(confidence)
-        sizes = pairs.num_positive_classes, len(pairs.classes)
         with np.errstate(invalid="ignore"):
-            shares = [c / c[:, -1:] for c in counts]
-        self.positives, self.negatives = (
-            of if size >= needed else of[:1] for of, size in zip(shares, sizes, strict=True)
-        )
+            positives, negatives = (c / c[:, -1:] for c in counts)
+        self.positives = positives, pairs.num_positive_classes
+        self.negatives = negatives, len(pairs.classes)
 
-    def calibrated(self, point, shares, rate):
+    def calibrated(self, point, curves, rate):
         """The threshold and its rates; its interval is that of distances with a share of pairs."""
+        shares, classes = curves
         chosen = np.array([np.interp(rate, share, self._distances) for share in shares])
         chosen += point.threshold - chosen[0]
         return CalibratedThreshold(
-            estimate(point.threshold, chosen[1:], self._confidence),
+            estimate(point.threshold, chosen[1:], self._confidence, classes),
             self._rate(point, point.false_match_rate, self.negatives),
             self._rate(point, point.true_match_rate, self.positives),
         )
 
     def precision(self, point, base_rate):
         """The share of true matches among matches."""
-        rows = min(len(self.positives), len(self.negatives))
-        true, false = (self._at(point, of[:rows]) for of in (self.positives, self.negatives))
+        true, false = (self._at(point, curves) for curves in (self.positives, self.negatives))
         values = np.stack([base_rate * true, (1 - base_rate) * false])
         with np.errstate(invalid="ignore"):
             value, *resampled = values[0] / values.sum(axis=0)
-        return estimate(value, np.array(resampled), self._confidence)
+        return estimate(value, np.array(resampled), self._confidence, self.positives[1])
 
-    def _rate(self, point, value, shares):
-        return estimate(value, self._at(point, shares)[1:], self._confidence)
+    def _rate(self, point, value, curves):
+        return estimate(value, self._at(point, curves)[1:], self._confidence, curves[1])
 
-    def _at(self, point, shares):
+    def _at(self, point, curves):
+        shares, _ = curves
         return shares[:, np.searchsorted(self._distances, point.threshold * (1 - 1e-12))]
 
 

@@ -31,10 +31,13 @@ class Estimate(NamedTuple):
         return f"{self.value:.4g} [{ends}]"
 
 
-def estimate(value: float, resampled: np.ndarray, confidence: float) -> Estimate:
-    """The `Estimate` of a value, with the percentiles of its resampled values `(B,)`."""
+def estimate(
+    value: float, resampled: np.ndarray, confidence: float, pair_classes: int | None = None
+) -> Estimate:
+    """A value with percentiles of resampled ones `(B,)`; NaN with too few classes of pairs."""
     known = resampled[np.isfinite(resampled)]
-    if not len(known):
+    too_few = pair_classes is not None and pair_classes < classes_for_interval(confidence)
+    if too_few or not len(known):
         return Estimate(float(value), float("nan"), float("nan"))
     tail = (1 - confidence) / 2
     low, high = np.quantile(known, [tail, 1 - tail])

@@ -5,12 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation.estimates import (
-    Estimate,
-    check_resampling,
-    classes_for_interval,
-    estimate,
-)
+from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import Metric
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
@@ -97,13 +92,12 @@ def open_set_identification(
     copies = rng.multinomial(count, np.full(count, 1 / count), num_resamples)
     values = ranked.rates(np.ones(count), false_alarm_rates)
     resampled = np.array([ranked.rates(weights, false_alarm_rates) for weights in copies])
-    sizes = [len(np.unique(query_labels[of])) for of in (is_known, ~is_known)]
-    resampled = resampled if min(sizes) >= classes_for_interval(confidence) else resampled[:0]
+    fewest = min(len(np.unique(query_labels[of])) for of in (is_known, ~is_known))
     names = ["rank_1"]
     for rate in false_alarm_rates:
         names += [f"dir_at_far_{rate:g}", f"threshold_at_far_{rate:g}"]
     return {
-        name: estimate(value, found, confidence)
+        name: estimate(value, found, confidence, fewest)
         for name, value, found in zip(names, values, resampled.T, strict=True)
     }
 

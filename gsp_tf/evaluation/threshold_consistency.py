@@ -4,12 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf.evaluation.estimates import (
-    Estimate,
-    check_resampling,
-    classes_for_interval,
-    estimate,
-)
+from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
 from gsp_tf.evaluation.pair_distances import PairDistances
 
 _REPLICATES = 64
@@ -59,17 +54,14 @@ class ThresholdConsistency(NamedTuple):
         check_resampling(num_resamples, confidence)
         count, resampled = len(self.classes), []
         rng = np.random.default_rng(seed)
-        enough = count >= classes_for_interval(confidence)
-        for start in range(0, num_resamples if enough else 0, _REPLICATES):
+        for start in range(0, num_resamples, _REPLICATES):
             samples = min(_REPLICATES, num_resamples - start)
             shares = rng.multinomial(count, np.full(count, 1 / count), samples) / count
             means = shares @ self.utilities
             variances = shares @ np.square(self.utilities) - np.square(means)
             resampled.append(np.trapezoid(variances, self.thresholds, axis=1))
-        if not resampled:
-            return estimate(self.opis, np.empty(0), confidence)
         width = (self.thresholds[-1] - self.thresholds[0]) * (count - 1) / count
-        return estimate(self.opis, np.concatenate(resampled) / width, confidence)
+        return estimate(self.opis, np.concatenate(resampled) / width, confidence, count)
 
 
 def opis(

@@ -6,12 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gsp_tf.evaluation import _pair_curves as curves
-from gsp_tf.evaluation.estimates import (
-    Estimate,
-    check_resampling,
-    classes_for_interval,
-    estimate,
-)
+from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
 from gsp_tf.evaluation.pair_distances import PairDistances
 
 
@@ -85,15 +80,14 @@ def verification_metrics(
         reached = functools.partial(curves.distance_between, distances=distances, rate=rate)
         measures[f"tar_at_far_{rate:g}"] = point.true_match_rate, matched
         measures[f"threshold_at_far_{rate:g}"] = point.threshold, reached
-    found, needed = {}, classes_for_interval(confidence)
+    found = {}
     for name, (value, measure) in measures.items():
         coarse, *resampled = measure(positives, negatives)
         resampled = np.asarray(resampled) + (value - coarse)
         count = len(pairs.classes)
         if not name.startswith("threshold"):
             resampled, count = np.clip(resampled, 0, 1), pairs.num_positive_classes
-        resampled = resampled if count >= needed else resampled[:0]
-        found[name] = estimate(value, resampled, confidence)
+        found[name] = estimate(value, resampled, confidence, count)
     for rate in false_match_rates:
         value, low, high = found[f"tar_at_far_{rate:g}"]
         found[f"fnmr_at_fmr_{rate:g}"] = Estimate(1 - value, 1 - high, 1 - low)

@@ -60,10 +60,14 @@ def classes_for_interval(confidence: float = 0.95) -> int:
     Returns:
         The smallest k with which such samples are not more than the tail.
 
+    Raises:
+        ValueError: if the confidence is out of range.
+
     Example:
         >>> classes_for_interval(0.95)
         5
     """
+    check_resampling(1, confidence)
     tail = (1 - confidence) / 2
     return next(k for k in itertools.count(2) if (2**k - 2) / k**k <= tail)
 

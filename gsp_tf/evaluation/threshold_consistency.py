@@ -48,8 +48,18 @@ class ThresholdConsistency(NamedTuple):
                 classes than `classes_for_interval`.
             seed: seed of the samples.
 
+        Returns:
+            `Estimate` of `opis`.
+
         Raises:
             ValueError: if the number of resamples or the confidence is out of range.
+
+        Example:
+            >>> rng = np.random.default_rng(0)
+            >>> labels = np.arange(80) // 10
+            >>> points = rng.normal(size=(8, 4))[labels] + 0.5 * rng.normal(size=(80, 4))
+            >>> print(opis(PairDistances(points, labels)).estimate())
+            0.01194 [0.004576, 0.0212]
         """
         check_resampling(num_resamples, confidence)
         count, resampled = len(self.classes), []

@@ -192,6 +192,12 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert all(low <= value <= high for value, low, high in auc)
 
 
+@pytest.mark.parametrize("confidence", [0, 1, 1.5])
+def test_the_classes_for_an_interval_need_a_confidence(confidence):
+    with pytest.raises(ValueError, match="confidence between 0 and 1; received 1 and"):
+        classes_for_interval(confidence)
+
+
 @pytest.mark.parametrize(("num_classes", "confidence"), [(2, 0.5), (4, 0.95), (5, 0.99)])
 def test_too_few_classes_have_no_interval(num_classes, confidence):
     labels = np.arange(30 * num_classes) % num_classes

@@ -16,6 +16,7 @@ import evidence_plan as plan
 import numpy as np
 import records
 from collage import weights_of
+from gsp_gradient import gradient_rows
 from jsonargparse import auto_cli
 from sweep import recipe_of, sweep
 
@@ -188,7 +189,7 @@ def _bring_classifier():
 def causes(table):
     """What decides on Cifar Collage: more steps, the form and weight of L_ZS, μ, ε, prototypes."""
     _bring_classifier()
-    table.train(plan.COLLAGE, plan.cause_rows(), plan.SEEDS[:1])
+    table.train(plan.COLLAGE, plan.cause_rows(), plan.SEEDS[:1], [gradient_rows])
 
 
 def cars(table):

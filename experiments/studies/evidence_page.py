@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import records
 from evidence_plan import BEST, DEFAULT, RIVALS, SHARE_OF_SIZES, SHARES, SIZES, dose_name
+from gsp_gradient import BY_WEIGHTS, OF_AVERAGE
 from jsonargparse import auto_cli
 from pictures import save
 from scipy import stats
@@ -41,7 +42,7 @@ PLAIN = ("heads", "zero_shot", "average_pooling_plane")  # tables with quantitie
 COLUMNS = {
     "ccp": ("best step",),
     "tuning": ("gain", "over a linear head", "best step"),
-    "causes": ("deviation of weights",),
+    "causes": ("deviation of weights", BY_WEIGHTS, OF_AVERAGE),
     "dose": ("μ", "ε", "weight on the object", "deviation of weights"),
 }
 NAMES = {

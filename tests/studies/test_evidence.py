@@ -1,9 +1,10 @@
 import importlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gsp_tf.experiment import RunFolder
+from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.recipe import load_recipe
 
 
@@ -123,7 +124,8 @@ def cluttered(digits, tmp_path):
     """A recipe of digits on canvases of digits, which conv4 embeds."""
     path = tmp_path / "recipe.yaml"
     path.write_text(
-        f"data: {{name: folder, path: '{digits}', image_size: 24, channels: 1, canvas: {{"
+        f"data: {{name: folder, path: '{digits}', image_size: 24, channels: 1, "
+        "classes_per_batch: 3, canvas: {"
         f"name: folder, path: '{digits}', share: 0.5, tile_size: 8}}}}\n"
         "protocol: {name: ablation}\nbackbone: {name: conv4}\n"
     )
@@ -141,22 +143,20 @@ def test_frozen_networks_are_measured_once(script, cluttered, tmp_path, monkeypa
     assert table.values == measured
 
 
-def test_weights_on_the_objects_are_those_of_gsp(script, cluttered, tmp_path, monkeypatch):
-    from dataclasses import replace
+class Run:
+    """What the rows of a table read from a `RunFolder`, with a network that was not trained."""
 
-    from gsp_tf.experiment import build_embedder
+    def __init__(self, recipe):
+        self._recipe = recipe
 
-    class Run:
-        def __init__(self, recipe):
-            self._recipe = recipe
+    def recipe(self):
+        return self._recipe
 
-        def recipe(self):
-            return self._recipe
+    def learner(self, compile):
+        return build_learner(self._recipe, 3, channels=1)
 
-        def learner(self, compile):
-            self.embedder = build_embedder(self._recipe, 1)
-            return self
 
+def test_weights_on_the_objects_are_those_of_gsp(script, cluttered, monkeypatch):
     monkeypatch.setattr(script, "WEIGHED", 5)
     averaged = replace(cluttered, pooling=replace(cluttered.pooling, name="gap", arguments={}))
     assert script.weight_rows("gap", 0, Run(averaged)) == []
@@ -164,6 +164,18 @@ def test_weights_on_the_objects_are_those_of_gsp(script, cluttered, tmp_path, mo
     ((variant, seed, quantity, share),) = script.weight_rows("gsp", 0, Run(cluttered))
     assert (variant, seed, quantity) == ("gsp", 0, "weight on the object")
     np.testing.assert_allclose(share, (17 / 24) ** 2, atol=0.2)
+
+
+def test_gradients_are_those_of_gsp(script, cluttered, monkeypatch):
+    gradients = importlib.import_module("gsp_gradient")
+    monkeypatch.setattr(gradients, "BATCHES", 1)
+    averaged = replace(cluttered, pooling=replace(cluttered.pooling, name="gap", arguments={}))
+    assert script.gradient_rows("gap", 0, Run(averaged)) == []
+    by_weights, by_features = script.gradient_rows("gsp", 2, Run(cluttered))
+    assert by_weights[:3] == ("gsp", 2, "gradient by weights / by features")
+    assert by_features[:3] == ("gsp", 2, "by features / of GAP")
+    assert 0 < by_weights[3] < 1  # ε 5 stays close to the average
+    np.testing.assert_allclose(by_features[3], 1, atol=0.2)
 
 
 def test_gains_are_in_points(script, tmp_path):

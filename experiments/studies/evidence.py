@@ -212,14 +212,15 @@ def ccp(table):
 def dose(table):
     """Table 6: shares of the picture, with more of the network training, then other sizes."""
     for share in plan.SHARES:
-        _dose(table, share, 160, plan.RIVALS)
-    table.train(plan.CANVAS, plan.upper_rows(), plan.SEEDS, [weight_rows])
+        _dose(table, share, 160)
+    rows = plan.upper_rows() | plan.warm_rows()
+    table.train(plan.CANVAS, rows, plan.SEEDS, [weight_rows])
     for size in plan.SIZES:
         if size != 160:
-            _dose(table, plan.SHARE_OF_SIZES, size, plan.RIVALS[:1])
+            _dose(table, plan.SHARE_OF_SIZES, size)
 
 
-def _dose(table, share, size, rivals):
+def _dose(table, share, size):
     """Rows of one share and size; μ and ε are chosen for each share, at 160 pixels."""
     grid, prefix = plan.gsp_grid(), plan.dose_name(share, size)
     rows = plan.dose_rows(share, size)
@@ -228,7 +229,7 @@ def _dose(table, share, size, rivals):
     table.train(plan.CANVAS, searched, plan.SEEDS[:1], [weight_rows])
     found = {name: table.values[name][VALIDATION][plan.SEEDS[0]] for name in searched}
     name = max(found, key=found.get).partition("-")[2]
-    wanted = ending(rows, {*rivals, plan.DEFAULT, plan.SHARP, name})
+    wanted = ending(rows, {*plan.RIVALS, plan.DEFAULT, plan.SHARP, name})
     table.train(plan.CANVAS, wanted, plan.SEEDS, [weight_rows])
     values, shown = table.values[f"{prefix}-{name}"], f"{prefix}-{plan.BEST}"
     values |= {quantity: {0: v} for quantity, v in zip("με", grid[name], strict=True)}

@@ -72,6 +72,7 @@ NAMES = {
     "gsp-0.15-20": "GSP, μ 0.15, ε 20", "gsp-0.3-20": "GSP, μ 0.3, ε 20",
     "gsp-0.7-20": "GSP, μ 0.7, ε 20",
 }  # fmt: skip
+ON_CANVASES = {"upper": ", upper half trains", "warm": ", warm-up"}
 BASELINES = {"ccp": "plain", "tuning": "full"}
 OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap", "cars_agrouping-fast": "cars_pnca-gap"}
 
@@ -152,9 +153,9 @@ def label(variant):
     """The group and the method of a variant, in the words of the page."""
     group, _, method = variant.partition("-")
     kind, *parts = group.split("_")
-    if kind in ("dose", "upper"):
-        *_, share, size = parts
-        trained = ", upper half trains" if kind == "upper" else ""
+    if "dose" in (kind, *parts):
+        *kinds, share, size = group.split("_")
+        trained = "".join(ON_CANVASES.get(kind, "") for kind in kinds)
         return f"{share}%, {size} pixels{trained}", NAMES.get(method, method)
     (group,) = parts or [""]
     if kind == "whole":

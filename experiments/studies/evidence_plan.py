@@ -30,6 +30,7 @@ SHARE_OF_SIZES = 0.4
 DEFAULT, SHARP, BEST = "gsp", "gsp-0.3-20", "gsp-best"
 RIVALS = ("gap", "max", "generalized_mean", "delf")
 UPPER = ("gap", SHARP)  # rows of cars on canvases that train more of the network, too
+WARM = (*UPPER, "gsp-0.15-20", "delf")  # rows of the smallest cars with a warm-up, too
 TUNED = ("head", "wide-head", "lora", "full")  # rows of fine-tuning with three seeds
 LINEAR = "tuning-linear-frozen"  # the frozen network with a head that is computed
 PATIENT = 10_000  # epochs: a patience that never ends a problem
@@ -339,6 +340,14 @@ def upper_rows():
         f"upper_{name}-{method}": [*rows[f"{name}-{method}"], "--backbone.frozen_to=block5c_add"]
         for method in UPPER
     }
+
+
+def warm_rows():
+    """Table 6: rows of which seeds end below the frozen network, with a warm-up of 50 steps."""
+    name = dose_name(min(SHARES))
+    small = {f"{name}-{method}": dose_rows(min(SHARES))[f"{name}-{method}"] for method in WARM}
+    rows = small | upper_rows()
+    return {f"warm_{name}": [*row, "--training.warmup_epochs=1"] for name, row in rows.items()}
 
 
 def dose_name(share, size=160):

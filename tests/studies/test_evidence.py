@@ -27,7 +27,7 @@ def tables(plan):
         (plan.WHOLE, plan.tuning_rows()),
         (plan.CARS, plan.loss_rows("cars")),
         (plan.COLLAGE, plan.loss_rows("collage")),
-        (plan.CANVAS, plan.upper_rows()),
+        (plan.CANVAS, plan.upper_rows() | plan.warm_rows()),
         *((plan.CANVAS, plan.dose_rows(*place)) for place in dose),
     ]
 
@@ -43,7 +43,7 @@ def test_every_row_is_a_recipe_of_its_own(script, plan):
         data, group = recipe.data, name.partition("-")[0]
         batch = 60 if name.startswith("cars_crt") else 64
         assert data.classes_per_batch * data.images_per_class == batch
-        assert (data.canvas.name == "cifar100") == group.startswith(("dose", "upper"))
+        assert (data.canvas.name == "cifar100") == ("dose" in group)
         assert recipe.embedding.dim == (None if name.endswith("-wide-head") else 128)
         is_whole = group.startswith(("collage", "whole", "tuning"))
         assert (recipe.backbone.frozen_to is None) == (is_whole and not name.endswith("-head"))

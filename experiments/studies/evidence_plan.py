@@ -33,6 +33,7 @@ UPPER = ("gap", SHARP)  # rows of cars on canvases that train more of the networ
 WARM = (*UPPER, "gsp-0.15-20", "delf")  # rows of the smallest cars with a warm-up, too
 TUNED = ("head", "wide-head", "lora", "full")  # rows of fine-tuning with three seeds
 LINEAR = "tuning-linear-frozen"  # the frozen network with a head that is computed
+LONGER = ("plain-1200", "ccp-1200")  # rows of CCP with three seeds, too
 PATIENT = 10_000  # epochs: a patience that never ends a problem
 MEMORY = 73 * 8  # embeddings: as many as 8 proxies of each training class (section 3.3.2.1)
 

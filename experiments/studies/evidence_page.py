@@ -74,7 +74,10 @@ NAMES = {
 }  # fmt: skip
 ON_CANVASES = {"upper": ", upper half trains", "warm": ", warm-up"}
 BASELINES = {"ccp": "plain", "tuning": "full"}
-OTHER_BASELINES = {"cars_agrouping": "cars_pnca-gap", "cars_agrouping-fast": "cars_pnca-gap"}
+OTHER_BASELINES = {
+    "cars_agrouping": "cars_pnca-gap", "cars_agrouping-fast": "cars_pnca-gap",
+    "ccp_c2-ccp-1200": "ccp_c2-plain-1200", "ccp_ms-ccp-1200": "ccp_ms-plain-1200",
+}  # fmt: skip
 
 
 def interval(first, second, confidence=0.95):

@@ -157,7 +157,7 @@ def label(variant):
     group, _, method = variant.partition("-")
     kind, *parts = group.split("_")
     if "dose" in (kind, *parts):
-        *kinds, share, size = group.split("_")
+        *kinds, share, size = kind, *parts
         trained = "".join(ON_CANVASES.get(kind, "") for kind in kinds)
         return f"{share}%, {size} pixels{trained}", NAMES.get(method, method)
     (group,) = parts or [""]

@@ -345,9 +345,8 @@ def upper_rows():
 
 def warm_rows():
     """Table 6: rows of which seeds end below the frozen network, with a warm-up of 50 steps."""
-    name = dose_name(min(SHARES))
-    small = {f"{name}-{method}": dose_rows(min(SHARES))[f"{name}-{method}"] for method in WARM}
-    rows = small | upper_rows()
+    rows, names = dose_rows(min(SHARES)), [f"{dose_name(min(SHARES))}-{name}" for name in WARM]
+    rows = {name: rows[name] for name in names} | upper_rows()
     return {f"warm_{name}": [*row, "--training.warmup_epochs=1"] for name, row in rows.items()}
 
 

@@ -55,9 +55,10 @@ def gradient_rows(variant, seed, folder):
         seed: its seed.
         folder: complete `RunFolder`; a pooling other than GSP has no rows.
     """
-    recipe, learner = folder.recipe(), folder.learner(compile=False)
+    recipe = folder.recipe()
     if recipe.pooling.name != "gsp":
         return []
+    learner = folder.learner(compile=False)
     local, pooling = features_model(learner.embedder)
     pooled, embeddings = (
         keras.tree.flatten(layer.output)[0] for layer in (pooling, learner.embedder)

@@ -287,7 +287,7 @@ def test_importance_of_fields(training, tmp_path):
     search.path.mkdir()
     study = search._study()
     study.study.sampler = optuna.samplers.RandomSampler(seed=0)
-    for _ in range(40):
+    for _ in range(12):
         trial = study.study.ask()
         values = search.space.suggest(trial)
         study.study.tell(trial, values["training.learning_rate"])

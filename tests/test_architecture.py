@@ -86,24 +86,6 @@ def test_what_is_private_is_named_so():
     assert not wrong
 
 
-def test_private_definitions_have_one_line_of_documentation():
-    long = [
-        f"{name}: {part.name}"
-        for name, tree in TREES.items()
-        for node in tree.body
-        if isinstance(node, DEFINITIONS) and node.name not in exported(name)
-        if (room_of(name), node.name) != ("commands", "command")  # its docstring is the help text
-        for part in ast.walk(node)
-        if isinstance(part, DEFINITIONS) and "\n\n" in (ast.get_docstring(part) or "")
-    ]
-    assert not long
-
-
-def test_modules_can_be_read_at_once():
-    lengths = {name: tree.body[-1].end_lineno for name, tree in TREES.items() if tree.body}
-    assert {name: length for name, length in lengths.items() if length > 350} == {}
-
-
 def functions(value):
     """A function, or the constructor and public methods of a class, except those of Keras."""
     if not inspect.isclass(value):

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -28,8 +28,10 @@ from gsp_tf.visual import array_tile
 MAX_UPLOAD_MB = 10.0
 _EXAMPLES = 8
 _EXPLAINED = 4  # neighbours
-_UPLOADS = 4  # in memory at a time
-_SECONDS = 60  # allowed for an upload to arrive
+_UPLOADS = 4  # of the largest size, in memory at a time
+_SECONDS = 60.0  # that an upload may keep the page waiting
+_SECONDS_IF_FULL = 2.0  # the same while other uploads wait for memory
+_POLL = 0.02  # seconds
 _PATIENCE = 1.0  # seconds to wait for the prototypes before reporting progress
 
 
@@ -101,7 +103,7 @@ class _Page:
         self._max_bytes = max_bytes
         self._html = exploration.page(max_bytes)
         self._worker = ThreadPoolExecutor(1, "gsp_tf.explore")
-        self._uploads = asyncio.Semaphore(_UPLOADS)
+        self._uploads = _Uploads(max_bytes)
         self._browser = None
         self._seen = (0, 0)
         self._ended = False
@@ -128,21 +130,12 @@ class _Page:
     async def _search(self, request):
         """The answer to an uploaded image."""
         name = request.query_params.get("name") or "image"
-        async with self._uploads:
+        with self._uploads.new() as upload:
             try:
-                content = await asyncio.wait_for(self._body(request), _SECONDS)
+                content = await upload.read(request.stream())
             except (TimeoutError, ClientDisconnect) as error:
                 raise HTTPException(408, "The file did not arrive.") from error
             return await self._work(self._exploration.search, content, name, _where(request))
-
-    async def _body(self, request):
-        """Reads the body of a request; raises as soon as it is too long."""
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > self._max_bytes:
-                raise HTTPException(413, fragments.too_large(self._max_bytes))
-        return bytes(body)
 
     async def _example(self, request):
         """The answer to an example."""
@@ -191,6 +184,81 @@ class _Page:
         yield
         self._ended = True
         self._worker.shutdown(wait=False, cancel_futures=True)
+
+
+class _Uploads:
+    """The uploads in memory, together about as large as four of the largest size."""
+
+    # No upload waits for a place, so one that stalls keeps nobody waiting. Where memory is short,
+    # the upload that has kept the page waiting longest is cut off after a short patience. Until
+    # then the first of those that arrive goes on and the others wait, so that one always ends.
+
+    def __init__(self, max_bytes: int):
+        self.max_bytes = max_bytes
+        self._all: list[_Upload] = []
+
+    @contextlib.contextmanager
+    def new(self) -> Iterator["_Upload"]:
+        """An upload, which has its memory until the block ends."""
+        upload = _Upload(self)
+        self._all.append(upload)
+        try:
+            yield upload
+        finally:
+            self._all.remove(upload)
+
+    def has_room(self, upload: "_Upload") -> bool:
+        """Whether an upload that is arriving may take more memory now."""
+        if sum(len(one.content) for one in self._all) <= (_UPLOADS - 1) * self.max_bytes:
+            return True
+        arriving = [one for one in self._all if one.is_arriving]
+        slowest = max(arriving, key=_Upload.waited)
+        if slowest.waited() > _SECONDS_IF_FULL:
+            slowest.cut_off()
+        return upload is arriving[0]
+
+
+class _Upload:
+    """A body, and for how long it has kept the page waiting."""
+
+    def __init__(self, uploads: _Uploads):
+        self._uploads = uploads
+        self._limit = asyncio.timeout(None)
+        self._waited = 0.0
+        self._since: float | None = None
+        self.content: bytearray | bytes = bytearray()
+        self.is_arriving = True
+
+    async def read(self, stream: AsyncIterator[bytes]) -> bytes:
+        """The body; status 413 as soon as it is too long, `TimeoutError` if it is too slow."""
+        async with self._limit:
+            while True:
+                self._since = asyncio.get_running_loop().time()
+                self._limit.reschedule(self._since + _SECONDS - self._waited)
+                part = await anext(stream, None)
+                self._limit.reschedule(None)
+                self._waited, self._since = self.waited(), None
+                if part is None:
+                    break
+                self.content += part
+                if len(self.content) > self._uploads.max_bytes:
+                    raise HTTPException(413, fragments.too_large(self._uploads.max_bytes))
+                while not self._uploads.has_room(self):
+                    await asyncio.sleep(_POLL)
+        self.is_arriving = False
+        self.content = bytes(self.content)
+        return self.content
+
+    def waited(self) -> float:
+        """Seconds for which it has kept the page waiting; pauses of the page do not count."""
+        if self._since is None:
+            return self._waited
+        return self._waited + asyncio.get_running_loop().time() - self._since
+
+    def cut_off(self) -> None:
+        """Ends the reading."""
+        if not self._limit.expired():
+            self._limit.reschedule(0)
 
 
 def _where(request):

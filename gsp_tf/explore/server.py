@@ -14,13 +14,13 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from gsp_tf._typing import PathLike
+from gsp_tf.explore._connections import CONNECTIONS, BoundedConnection
 from gsp_tf.explore._model_view import ModelView
 from gsp_tf.explore._page import MAX_UPLOAD_MB, Exploration, page_app
 from gsp_tf.explore._searched import open_searched
 from gsp_tf.serving import Index, RunModel, Thresholds
 
 _PORT = 7860
-_CONNECTIONS = 100
 _SECONDS_TO_END = 1  # for requests that are under way
 
 
@@ -131,14 +131,14 @@ def _server(app):
     return _Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=BoundedConnection,
             ws="none",
             log_config=None,  # its own would close handlers set up by others
             log_level="error",
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=_CONNECTIONS,
+            limit_concurrency=CONNECTIONS + 1,  # one more, which takes the place of another
             timeout_graceful_shutdown=_SECONDS_TO_END,
         )
     )

@@ -1,4 +1,3 @@
-import asyncio
 import concurrent.futures
 import contextlib
 import json
@@ -12,7 +11,7 @@ import processes
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gsp_tf.explore import _page, explore_run, server
+from gsp_tf.explore import _connections, _page, explore_run, server
 from gsp_tf.explore._page import page_app
 
 ROADS = ["/search?name=a.png", "/examples/0", "/prototypes", "/prototypes/1"]
@@ -74,45 +73,179 @@ def test_a_body_that_is_not_asked_for_is_never_kept(path, port, ask, monkeypatch
     assert answer.status in (200, 404) and max(kept) < 1_000_000
 
 
-def test_few_uploads_are_in_memory_at_a_time(asked):
-    reading = []
-
-    async def receive():
-        reading.append(1)
-        await asyncio.Event().wait()
-
-    async def answer(message):
-        raise AssertionError(message)
-
-    async def upload_many():
-        served = page_app(asked)
-        scope = {"type": "http", "method": "POST", "path": "/search", "query_string": b""}
-        scope |= {"headers": [(b"host", b"localhost")], "server": ("127.0.0.1", 1)}
-        uploads = [asyncio.create_task(served(dict(scope), receive, answer)) for _ in range(50)]
-        for _ in range(1000):
-            await asyncio.sleep(0)
-        count = len(reading)
-        for upload in uploads:
-            upload.cancel()
-        await asyncio.gather(*uploads, return_exceptions=True)
-        return count
-
-    assert asyncio.run(upload_many()) == 4
+def test_uploads_take_a_bounded_memory_and_those_that_stall_give_it_back(
+    asked, serve, ask, monkeypatch
+):
+    monkeypatch.setattr(_page, "_SECONDS_IF_FULL", 0.05)
+    port = serve(page_app(asked, max_upload_mb=1))
+    with contextlib.ExitStack() as stack:
+        half = head(ROADS[0], port, "Content-Length: 1000000") + bytes(900_000)
+        clients = [stack.enter_context(connected(port)) for _ in range(8)]
+        for client in clients:
+            client.sendall(half)
+        for _ in range(8):
+            assert ask(port, ROADS[0], body=bytes(1_000_000)).status == 200
+        assert b" 408 " in clients[0].recv(100)
 
 
-def test_an_upload_that_does_not_arrive_is_dropped(asked, serve, ask, monkeypatch):
-    monkeypatch.setattr(_page, "_SECONDS", 0.05)
+def test_many_uploads_of_the_largest_size_are_all_answered(asked, serve, ask):
+    port = serve(page_app(asked, max_upload_mb=1))
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: ask(port, ROADS[0], body=bytes(1_000_000)), range(32)))
+    assert {answer.status for answer in answers} == {200}
+
+
+def test_an_upload_that_does_not_arrive_is_dropped_and_keeps_nobody_waiting(
+    asked, serve, ask, monkeypatch
+):
     port = serve(page_app(asked))
     with contextlib.ExitStack() as stack:
-        for _ in range(6):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+        for _ in range(20):
+            client = stack.enter_context(connected(port))
             client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
+        assert ask(port, ROADS[0], body=b"image").status == 200
+    monkeypatch.setattr(_page, "_SECONDS", 0.05)
+    with connected(port) as client:
+        client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
         assert b" 408 " in client.recv(100)
-    monkeypatch.setattr(_page, "_SECONDS", 60)
-    assert ask(port, ROADS[0], body=b"image").status == 200
 
 
-def test_nothing_that_a_client_does_or_sends_is_logged(asked, serve, ask, capfd):
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HALF = b"GET / HTTP/1.1\r\nHost: loc"
+
+
+@pytest.mark.parametrize(
+    ("phase", "sent", "more"),
+    [
+        ("headers", b"", b""),
+        ("headers", HALF, b"a"),
+        ("headers", GET + HALF, b"a"),
+        ("body", b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n", b"a"),
+        ("rest", b"POST /no HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n", b"a"),
+        (
+            "rest",
+            b"POST /no HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"1\r\na\r\n",
+        ),
+        ("answer", 2000 * GET, b""),
+    ],
+    ids=["nothing", "headers", "second", "body", "rest", "chunks", "unread"],
+)
+def test_no_phase_of_a_request_lasts_longer_than_its_time(
+    phase, sent, more, asked, serve, monkeypatch
+):
+    for name in _connections.SECONDS:
+        monkeypatch.setitem(_connections.SECONDS, name, 0.1 if name == phase else 60.0)
+    monkeypatch.setattr(asked, "page", lambda _: "x" * 100_000)
+    port = serve(page_app(asked))
+    with connected(port) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with contextlib.suppress(ConnectionError):
+            client.sendall(sent)
+            while phase == "answer" or (more and not ended(client)):
+                client.sendall(more or GET)
+                time.sleep(0.001)
+            while not more and client.recv(10_000):
+                pass
+
+
+def ended(client):
+    """Whether the other side has ended a connection, after what it has sent is read."""
+    client.setblocking(False)
+    try:
+        while client.recv(100_000):
+            pass
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        client.settimeout(60)
+
+
+@pytest.mark.parametrize("sent", [b"", HALF, GET[:-2] + b"X: y\r\n"], ids=["none", "half", "most"])
+def test_clients_without_complete_headers_never_take_the_last_place(sent, asked, serve, ask):
+    port = serve(page_app(asked))
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(connected(port)) for _ in range(_connections.CONNECTIONS + 40)
+        ]
+        for client in clients:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(sent)
+        for _ in range(4):
+            assert ask(port, ROADS[0], body=b"image").status == 200
+        with contextlib.suppress(ConnectionResetError):
+            assert clients[0].recv(1) == b""  # the first has given its place back
+        clients[-1].sendall(GET)
+        assert clients[-1].recv(12)[:9] == b"HTTP/1.1 "  # the last has not
+
+
+MALFORMED = {
+    "text": b"\x00\xff\xfe\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "HTTP/0.9": b"GET /\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "HTTP/1.0": b"GET / HTTP/1.0\r\n\r\n",
+    "HTTP/9.9": b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "two hosts": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+    "host": b"GET / HTTP/1.1\r\nHost: \xff\xfe:99999999999\r\n\r\n",
+    "folded": b"GET / HTTP/1.1\r\nHost: localhost\r\n X\r\n\r\n",
+    "long headers": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + bytes(200_000) + b"\r\n\r\n",
+    "target": b"GET no-slash HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "absolute": b"GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "bracket": b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "asterisk": b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "bytes": b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "encoding": b"POST /examples/%zz%00%ff%C0%80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "connect": b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "method": b"BREW / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "upgrade": GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    "h2c": GET[:-2] + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
+    "range": b"GET /page.js HTTP/1.1\r\nHost: localhost\r\nRange: bytes=9-1,x-,-,5-\r\n\r\n",
+    "far range": b"GET /page.js HTTP/1.1\r\nHost: localhost\r\nRange: bytes="
+    + b"9" * 5000
+    + b"-\r\n\r\n",
+    "origin": b"GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://[\xff\r\n\r\n",
+    "after an answer": GET + b"\x00\x01\r\n\r\n",
+    "body of GET": GET[:-2] + b"Content-Length: 5\r\n\r\n12345678\r\n\r\n",
+} | {
+    f"{name} {path.decode()}": b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + rest
+    for path in (b"/search", b"/examples/0", b"/no")
+    for name, rest in {
+        "length": b"Content-Length: -1\r\n\r\n",
+        "long": b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nabc",
+        "lengths": b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        "both": b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "coding": b"Transfer-Encoding: gzip\r\n\r\nabc",
+        "chunk": b"Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+        "chunk's end": b"Transfer-Encoding: chunked\r\n\r\n1\r\nabcdef\r\n0\r\n\r\n",
+        "large chunk": b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\nabc",
+        "trailer": b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\x00: \xff\r\n\r\n",
+        "expect": b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "form": b"Content-Type: multipart/form-data\r\nContent-Length: 3\r\n\r\nabc",
+        "pipelined": b"Content-Length: 0\r\n\r\n\x00\xff\r\n\r\n",
+    }.items()
+}
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02], ids=["at once", "in parts"])
+def test_a_malformed_request_is_refused_without_a_word_in_the_log(pause, port, ask, caplog):
+    for name, sent in MALFORMED.items():
+        middle = sent.find(b"\r\n\r\n") + 4 if pause else len(sent)
+        with connected(port) as client, contextlib.suppress(OSError):
+            client.sendall(sent[:middle])
+            time.sleep(pause)
+            client.sendall(sent[middle:])
+            client.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: client.recv(100_000), b""))  # noqa: B023
+            assert b"Traceback" not in answer and b" 500 " not in answer[:20], name
+    for query in ("where=%00", "where=%ff%fe", "name=%00%ff", "where=" + 5000 * "("):
+        assert ask(port, f"/search?{query}", body=b"image").status == 200
+    assert caplog.text == ""
+
+
+def test_nothing_that_a_client_does_or_sends_is_logged(asked, serve, ask, capfd, caplog):
     port = serve(page_app(asked))
     with socket.create_connection(("127.0.0.1", port)) as client:  # which leaves
         client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
@@ -122,7 +255,7 @@ def test_nothing_that_a_client_does_or_sends_is_logged(asked, serve, ask, capfd)
             client.recv(100)
     answer = ask(port, "/search?name=%1B%5B31m", body=b"image", headers={"Referer": "\x1b[31m"})
     assert answer.status == 200
-    assert capfd.readouterr().err == ""
+    assert capfd.readouterr().err == caplog.text == ""
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])

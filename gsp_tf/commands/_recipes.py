@@ -69,9 +69,10 @@ def _free(path, command):
     numbered = (path if n == 1 else f"{path}-{n}" for n in itertools.count(1))
     free = next(p for p in numbered if not Path(p).is_file() and not any(Path(p).glob("[!.]*")))
     if free != path:
+        begun = Path(path, "recipe.yaml" if command == "train" else "tuning.yaml").is_file()
+        continues = f" If the first was stopped, gsp-tf {command} --resume {path} continues it."
         warnings.warn(
-            f"{path} exists, so this run goes to {free}. If the first was stopped, "
-            f"gsp-tf {command} --resume {path} continues it.",
+            f"{path} exists, so this run goes to {free}.{continues if begun else ''}",
             stacklevel=2,
         )
     return free

@@ -58,13 +58,14 @@ def _place(run, recipe, splits):
             folder.refuse_existing()
             if others:
                 warnings.warn(
-                    f"The photographs in {recipe.data.path} have changed since {others[-1]} was "
-                    f"trained, so this run goes to {path}.",
+                    f"The photographs in {recipe.data.path} have changed since {others[-1]} began, "
+                    f"so this run goes to {path}.",
                     stacklevel=2,
                 )
             return path
         if folder.recipe() == recipe:
-            if folder.metrics().get("images") == images:
+            # None of a run that was stopped before it noted its images, or notes none.
+            if folder.metrics().get("images") in (None, images):
                 return path
             others.append(path)
     raise FileExistsError(

@@ -10,7 +10,7 @@ def command(
     recipes: list[str] = (),
     *,
     search: list[str] = (),
-    trials: int = 20,
+    trials: int | None = None,
     objective: str | None = None,
     sampler: Literal["tpe", "random"] = "tpe",
     no_pruning: bool = False,
@@ -28,14 +28,15 @@ def command(
         recipes: Folder of photographs and recipe files, as for train.
         search: What to search, as YAML or as files of it, such as "embedding.dim: [32, 64]" or
             "training.learning_rate: {low: 1e-5, high: 1e-2, log: true}".
-        trials: Number of trials, those before --resume included.
+        trials: Number of trials, those before --resume included; null is 20, or with --resume as
+            many as the search was last asked for.
         objective: Metric of the validation classes; null is the one that chooses the model.
         sampler: How values are chosen; tpe learns from the earlier trials.
         no_pruning: Train every trial to its end, also those that are behind the others.
         out: Folder to create; null is tuning/NAME-SEED.
         resume: Folder of a search to continue. Several processes may work on one.
     """
-    if trials < 1:
+    if trials is not None and trials < 1:
         raise ValueError(f"--trials must be 1 or more, received {trials}.")
     if resume is not None:
         if recipes or search or objective or out or fields or no_pruning or sampler != "tpe":

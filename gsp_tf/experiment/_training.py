@@ -118,10 +118,11 @@ class Training:
         """Continue from the checkpoint in the folder."""
         self.start_epoch = epoch_of(self.folder.checkpoint_path)
         self._check_same_training_images()
-        save_recipe(self.recipe, self.folder.recipe_path)
-        self.folder.cut_history(self.start_epoch)
+        # The status comes first: a process killed here leaves a run that is not finished.
         outdated = [f"{name}{end}" for name in ("test", *GAINS.values()) for end in _ENDS]
         self.folder.update_metrics(without=outdated, status="running")
+        save_recipe(self.recipe, self.folder.recipe_path)
+        self.folder.cut_history(self.start_epoch)
         if self.recipe.data.feature_cache is not None:  # the checkpoint lacks the frozen part
             saved = self.folder.learner(compile=False).embedder.get_layer(FROZEN)
             self.embedder.get_layer(FROZEN).set_weights(saved.get_weights())

@@ -126,8 +126,8 @@ class Ensemble(Run):
             if changes:
                 training = dataclasses.replace(self.recipe.training, **changes)
                 self.recipe = dataclasses.replace(self.recipe, training=training)
-                save_recipe(self.recipe, self.folder.recipe_path)
                 self.folder.update_metrics(without=["ensemble"])
+                save_recipe(self.recipe, self.folder.recipe_path)
             if "ensemble" not in self.folder.metrics():
                 self._train_models()
         return self

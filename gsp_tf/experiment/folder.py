@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from gsp_tf._console import counted
 from gsp_tf._files import advising, locked, read_json, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe, load_recipe, save_recipe
@@ -69,6 +70,11 @@ class RunFolder:
     def refuse_existing(self):
         """Raise `FileExistsError` if the folder holds anything, or is a file."""
         if self.path.exists() and not self._is_empty():
+            if not self.recipe_path.is_file():
+                raise FileExistsError(
+                    f"{self.path} exists, and is not a run folder: it has no recipe.yaml. Choose "
+                    "another folder, or remove it."
+                )
             raise FileExistsError(
                 f"The run folder {self.path} exists. Choose another one, remove it, or continue it "
                 f"if it was stopped: gsp-tf train --resume {self.path}"
@@ -146,10 +152,26 @@ class RunFolder:
     def _how_to_continue(self):
         if not self.recipe_path.exists():
             return ""
-        return (
-            "The run keeps its last evaluation: free some space, then continue with "
-            f"gsp-tf train --resume {self.path}"
-        )
+        command = f"gsp-tf train --resume {self.path}"
+        if self.is_trained():
+            return f"The model is kept: free some space, then evaluate it with {command}"
+        # The runs of an ensemble are in folders of their own.
+        runs = [RunFolder(path.parent) for path in self.path.rglob(self.recipe_path.name)]
+        epochs = sum(run._epochs_kept() for run in runs)
+        if epochs:
+            kept = counted(epochs, "epoch")
+            return (
+                f"The run keeps {kept} of training: free some space, then continue with {command}"
+            )
+        return f"No epoch of training is kept: free some space, then begin again with {command}"
+
+    def _epochs_kept(self):
+        """The epochs after which training continues if it is stopped now."""
+        from gsp_tf.training import epoch_of  # here, as in `learner`
+
+        if self.is_trained():
+            return self.metrics()["epochs"]
+        return epoch_of(self.checkpoint_path) if self.checkpoint_path.exists() else 0
 
     def cut_history(self, epochs: int):
         """Keep only the first epochs of `history.csv`."""

@@ -101,6 +101,9 @@ def print_results(path, results, fields, objective):
         counts = str(result.number), f"{result.value:.4f}", str(len(result.by_epoch))
         table.add_row(*counts, result.state, *values)
     Console().print(table)
+    for result in shown[:_SHOWN]:
+        if result.note:
+            print(f"Trial {result.number}: {result.note}.")
     print(f"Report: {path / 'report.html'}")
     if best_of(results) is not None:
         print(f"The best recipe: gsp-tf train {path / 'best.yaml'}")

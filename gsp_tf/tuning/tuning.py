@@ -7,17 +7,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import keras
+import numpy as np
 import yaml
 
-from gsp_tf._files import locked, replace_text
+from gsp_tf._files import advising, locked, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment import Run, RunFolder, Splits, load_splits, reason
-from gsp_tf.recipe import Recipe, load_recipe, load_values, resolved, save_recipe
+from gsp_tf.recipe import Recipe, compose, load_values, recipe_values, resolved
 from gsp_tf.tuning._results import best_of, print_results, trial_results, write_results
 from gsp_tf.tuning._storage import Study, import_optuna
 from gsp_tf.tuning.space import SearchSpace
 from gsp_tf.visual import TrialResult, value_text
 
+_TRIALS = 20
+_AN_EPOCH = "1 or more in a search, which judges trials by their epochs"
 _TRIALS_BEFORE_PRUNING = 5
 _MOST_FAILURES = 3  # before any trial has succeeded
 _OF_BATCHES = (
@@ -35,8 +38,10 @@ class Tuning:
     """A search for the values of a recipe's fields that are best on the validation classes.
 
     Each trial trains the recipe with other values, which optuna proposes from the earlier trials.
-    Its objective is a metric of the validation classes, for the model that the trial keeps. The
-    test classes are never evaluated: train the best recipe to do so.
+    Its objective is a metric of the validation classes, at the epoch with the best model. The model
+    before training does not count, because it says nothing about most values: a trial in which no
+    epoch is better than that has a note. The test classes are never evaluated: train the best
+    recipe to do so.
 
     Several processes may work on one folder. A killed trial is continued from its checkpoint.
 
@@ -81,8 +86,8 @@ class Tuning:
     ):
         import_optuna()
         self.path = Path(path)
-        self._settings_path, self._base_path = self.path / "tuning.yaml", self.path / "base.yaml"
-        self._splits = None
+        self._settings_path = self.path / "tuning.yaml"
+        self._splits = self._trials = None
         if recipe is None:
             self._open()
         else:
@@ -92,9 +97,10 @@ class Tuning:
         if self.path.exists() and (
             not self.path.is_dir() or any(p.name[0] != "." for p in self.path.iterdir())
         ):
+            is_search = self._settings_path.is_file()
             raise FileExistsError(
-                f"{self.path} exists. Choose another folder, or continue the search in it: gsp-tf "
-                f"tune --resume {self.path}"
+                f"{self.path} exists. Choose another folder"
+                + (f", or continue the search in it: {self._command}" if is_search else ".")
             )
         self.recipe = resolved(recipe)
         protocol = self.recipe.protocol
@@ -111,6 +117,8 @@ class Tuning:
             )
         space = search if isinstance(search, SearchSpace) else SearchSpace(search or {})
         self.space = space.fitted(self.recipe)
+        if not self.recipe.training.epochs and "training.epochs" not in self.space.names:
+            raise ValueError(f"training.epochs must be {_AN_EPOCH}, received 0.")
         self.objective = objective or self.recipe.monitor
         if not self.objective.startswith("val_"):
             raise ValueError(
@@ -126,12 +134,12 @@ class Tuning:
             )
         try:
             settings = load_values(self._settings_path.read_text("utf-8"))
+            self.recipe = compose([], settings["recipe"], resolve=False)
             self.space = SearchSpace(settings["search"])
             self.objective, self._sampler = settings["objective"], settings["sampler"]
-            self._pruning = settings["pruning"]
+            self._pruning, self._trials = settings["pruning"], settings["trials"]
         except (ValueError, KeyError, TypeError, yaml.YAMLError) as error:
             raise ValueError(f"{self._settings_path} is damaged: {error}") from error
-        self.recipe = load_recipe(self._base_path, resolve=False)
 
     @property
     def splits(self) -> Splits:
@@ -143,38 +151,49 @@ class Tuning:
     def splits(self, splits: Splits) -> None:
         self._splits = splits
 
-    def run(self, trials: int = 20) -> bool:
+    def run(self, trials: int | None = None) -> bool:
         """Run trials until there are so many, those of earlier calls and other processes included.
 
         After each trial, `trials.csv`, `best.yaml` and `report.html` in the folder are up to date.
         Of the finished trials only the best keeps its model.
 
         Args:
-            trials: number of trials, also of failed and pruned ones.
+            trials: number of trials, also of failed and pruned ones. `None` is the number of the
+                last call in this folder, or 20.
 
         Returns:
-            False if Ctrl-C stopped it; the trial goes on with the next call.
+            False if Ctrl-C stopped it; the next call continues the trial.
 
         Raises:
             ValueError: if the data cannot be used, or the first trials all fail.
         """
         self.splits  # noqa: B018  (refuses unusable images before anything is written)
-        with locked(self.path):
-            if not self._settings_path.exists():
-                self._write_settings()
-        study = self._study()
-        while True:
-            with study.next_trial(trials) as trial:
-                if trial is None:
-                    break
-                is_interrupted = self._run_trial(study, trial, trials)
+        before, self._trials = self._trials, trials or self._trials or _TRIALS
+        with advising(self._how_to_continue):
+            if self._trials != before:
+                with locked(self.path):
+                    self._write_settings()
+            study = self._study()
+            while True:
+                with study.next_trial(self._trials) as trial:
+                    if trial is None:
+                        break
+                    is_interrupted = self._run_trial(study, trial)
+                with study.writing():
+                    self._write(study)
+                if is_interrupted:
+                    return False
             with study.writing():
                 self._write(study)
-            if is_interrupted:
-                return False
-        with study.writing():
-            self._write(study)
         return True
+
+    @property
+    def _command(self):
+        return f"gsp-tf tune --resume {self.path}"
+
+    def _how_to_continue(self):
+        is_search = self._settings_path.exists()
+        return f"Free some space, then continue with {self._command}" if is_search else ""
 
     def results(self) -> list[TrialResult]:
         """The trials so far, by number."""
@@ -201,12 +220,13 @@ class Tuning:
         write_results(self.path, study, self.space, self.recipe, self.objective)
 
     def _write_settings(self):
-        save_recipe(self.recipe, self._base_path)
         settings = {
             "search": {name: _plain(value) for name, value in self.space.fields.items()},
             "objective": self.objective,
             "sampler": self._sampler,
             "pruning": self._pruning,
+            "trials": self._trials,
+            "recipe": recipe_values(self.recipe),
         }
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         replace_text(self._settings_path, text)
@@ -219,11 +239,11 @@ class Tuning:
             pruner = optuna.pruners.MedianPruner(_TRIALS_BEFORE_PRUNING, waits)
         return Study(self.path / "study.db", self.recipe.seed, self._sampler, pruner)
 
-    def _run_trial(self, study, trial, count):
+    def _run_trial(self, study, trial):
         """Train a trial and tell the study how it ended; true if it was interrupted."""
         values = self.space.suggest(trial)
         shown = ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
-        print(f"\nTrial {trial.number} of {count}: {shown}", flush=True)
+        print(f"\nTrial {trial.number} of {self._trials}: {shown}", flush=True)
         states = import_optuna().trial.TrialState
         try:
             run = self._trained(study, trial, values)
@@ -236,20 +256,25 @@ class Tuning:
             keras.backend.clear_session()
         if run.status == "interrupted":
             return True
-        metrics = run.folder.metrics()
+        metrics, history = run.folder.metrics(), run.folder.history()
         trial.set_user_attr("seconds", metrics.get("training_seconds"))
-        if run.status == "diverged":
-            trial.set_user_attr("note", "the loss was not finite")
+        notes = ["the loss was not finite"] if run.status == "diverged" else []
+        if metrics["best_epoch"] is None:
+            notes.append("no epoch was better than the untrained model")
+        trial.set_user_attr("note", "; ".join(notes))
         if "pruned" in trial.user_attrs:
             study.study.tell(trial, state=states.PRUNED)
         else:
-            study.study.tell(trial, _value_of_best(run.folder, self.objective))
+            best = int(np.argmax(history[run.recipe.monitor]))
+            study.study.tell(trial, history[self.objective][best])
         return False
 
     def _trained(self, study, trial, values):
         """The run of a trial, after its training."""
         folder = RunFolder(study.place(trial.number))
         recipe = self.space.recipe(self.recipe, values)
+        if not recipe.training.epochs:
+            raise ValueError(f"training.epochs must be {_AN_EPOCH}, received 0")
         recipe = dataclasses.replace(recipe, name=f"{recipe.name}, trial {trial.number}")
         run = Run(folder.path, None if folder.recipe_path.exists() else recipe)
         if self._has_the_images_of(recipe):
@@ -288,14 +313,6 @@ class _Reports(keras.callbacks.Callback):
         if self._trial.should_prune():
             self._trial.set_user_attr("pruned", epoch + 1)
             self.model.stop_training = True
-
-
-def _value_of_best(folder, objective):
-    """The objective of the model that a run keeps."""
-    metrics = folder.metrics()
-    if metrics["best_epoch"] is None:
-        return metrics["untrained"][objective]
-    return folder.history()[objective][metrics["best_epoch"] - 1]
 
 
 def _is_out_of_memory(error):

@@ -89,25 +89,32 @@ def test_files_that_break_while_training_are_named_and_the_run_continues_when_me
     assert len(folder.history()["loss"]) == 2
 
 
-def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(run, without_tracing, monkeypatch):
+@pytest.mark.parametrize(
+    ("full_at", "kept"),
+    [
+        (1, "No epoch of training is kept: free some space, then begin again with"),
+        (2, "The run keeps 1 epoch of training: free some space, then continue with"),
+    ],
+)
+def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(
+    run, without_tracing, monkeypatch, full_at, kept
+):
     def save(self, epoch, original=Checkpoint._save):
-        with largest_file(3000 if epoch == 1 else 10**9):
+        with largest_file(3000 if epoch == full_at else 10**9):
             original(self, epoch)
 
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "_save", save)
-        code, said, folder = run()
+        code, said, folder = run("--training.epochs", full_at + 1)
     told = said.strip().splitlines()[-1]
     assert code == 1
     assert told.startswith(f"gsp-tf: error: {folder.checkpoint_path} cannot be written: it would")
-    assert told.endswith(
-        "The run keeps its last evaluation: free some space, then continue with "
-        f"gsp-tf train --resume {folder.path}"
-    )
-    assert folder.metrics()["status"] == "failed" and epoch_of(folder.checkpoint_path) == 0
+    assert told.endswith(f"{kept} gsp-tf train --resume {folder.path}")
+    assert folder.metrics()["status"] == "failed"
+    assert epoch_of(folder.checkpoint_path) == full_at - 1
     kill_while_writing("replacing", folder.model_path)
     code, said, folder = run(resume=True)
-    assert code == 0 and len(folder.history()["loss"]) == 2
+    assert code == 0 and len(folder.history()["loss"]) == full_at + 1
     assert [path.name for path in folder.path.rglob(".*")] == [".lock"]
 
 

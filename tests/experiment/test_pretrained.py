@@ -1,5 +1,6 @@
 """Pretrained networks without training, and heads that are trained on their features."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,8 @@ from presets import write_preset
 from ray_jobs import ray_without_processes
 from runs import run_command
 
-from gsp_tf import backbones
+from gsp_tf import _files, backbones
+from gsp_tf.cli import main
 from gsp_tf.data import load_folder
 from gsp_tf.evaluation import ranking_metrics
 from gsp_tf.experiment import (
@@ -227,6 +229,39 @@ def test_an_adaptation_continues_and_another_one_gets_a_folder(
     )
 
 
+@pytest.mark.parametrize(
+    ("stopped_at", "options"),
+    [
+        ("model.keras", []),
+        ("metrics.json", ["--run", "mine"]),
+        ("history.csv", ["--data.feature_cache", "null"]),
+    ],
+)
+def test_an_adaptation_that_was_stopped_at_a_file_continues(
+    networks, capsys, monkeypatch, without_tracing, stopped_at, options
+):
+    class Stop(BaseException):
+        """As if the process had been killed."""
+
+    def replace(source, target, original=os.replace):
+        if Path(target).name == stopped_at:
+            raise Stop
+        original(source, target)
+
+    short = ["--training.epochs", "1", "--training.steps_per_epoch", "1"]
+    command = ["adapt", "my_images", *NAMED, *short, *options]
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(_files.os, "replace", replace)
+        main(command)
+    capsys.readouterr()
+    monkeypatch.setattr(Run, "show", lambda self: None)
+    assert run_command(*command) == run_command(*command) == 0
+    assert "have changed" not in capsys.readouterr().err
+    (folder,) = ["mine"] if "--run" in options else networks.glob("runs/my_images*")
+    assert RunFolder(folder).metrics()["status"] == "finished"
+    assert len(RunFolder(folder).history()["loss"]) == 1
+
+
 def test_an_adaptation_is_done_anew_for_other_photographs(networks, capsys, without_tracing):
     command = ["adapt", "my_images", *NAMED]
     assert run_command(*command) == 0
@@ -239,7 +274,7 @@ def test_an_adaptation_is_done_anew_for_other_photographs(networks, capsys, with
     assert "of other photographs. Choose another folder" in capsys.readouterr().err
     assert run_command(*command) == 0
     notes = capsys.readouterr().err
-    assert "have changed since runs/my_images-linear-0 was trained" in notes
+    assert "have changed since runs/my_images-linear-0 began" in notes
     assert "so this run goes to runs/my_images-linear-0-2" in notes
     second = RunFolder("runs/my_images-linear-0-2").metrics()
     assert second["status"] == "finished" and second["images"] != before["images"]

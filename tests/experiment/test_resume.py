@@ -1,9 +1,11 @@
 """Runs that are stopped in every way, and end as if they had not been."""
 
 import functools
+import os
 import shutil
 import signal
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -354,6 +356,27 @@ def test_more_epochs_that_change_nothing_are_refused(
     folder.checkpoint_path.unlink()
     assert run(*resume, "--training.epochs", "5") == 1
     assert "has a history but no checkpoint" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stopped_at", ["metrics.json", "recipe.yaml"])
+def test_more_epochs_that_were_stopped_as_they_began_are_trained(
+    trained, tmp_path, monkeypatch, without_tracing, stopped_at
+):
+    class Stop(BaseException):
+        """As if the process had been killed."""
+
+    def replace(source, target, original=os.replace):
+        original(source, target)
+        if Path(target).name == stopped_at:
+            raise Stop
+
+    folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
+    more = folder.metrics()["epochs"] + 1
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr("gsp_tf._files.os.replace", replace)
+        Run(folder.path).resume(epochs=more)
+    Run(folder.path).resume(epochs=more)
+    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == more
 
 
 def test_a_run_starts_from_the_model_of_another(trained, tmp_path, capsys, monkeypatch):

@@ -1,6 +1,7 @@
 """Searches: which trials there are, how they end, and that they survive being stopped."""
 
 import csv
+import errno
 import re
 import signal
 import sys
@@ -13,7 +14,7 @@ import pytest
 from runs import run_command
 
 from gsp_tf.experiment import Run, RunFolder
-from gsp_tf.recipe import ProtocolRecipe, Recipe, load_recipe, save_recipe
+from gsp_tf.recipe import ProtocolRecipe, Recipe, TrainingRecipe, load_recipe, save_recipe
 from gsp_tf.tuning import Tuning
 from gsp_tf.tuning._results import importance, trial_results
 
@@ -66,18 +67,84 @@ def tuning(tmp_path, **options):
     return Tuning(tmp_path / "tuned", recipe, DIM, **{"sampler": "random", **options})
 
 
-def test_a_trial_has_the_objective_of_the_model_that_it_keeps(training, tmp_path):
-    curves = [[0.2, 0.6, 0.3], [0.05, 0.01], [0.3, 0.4]]
+def test_a_trial_has_the_objective_of_its_best_epoch(training, tmp_path, capsys):
+    curves = [[0.2, 0.6, 0.3], [0.01, 0.05], [0.3, 0.4]]
     training.values = curves.__getitem__
+    training.statuses = {1: "diverged"}
     search = tuning(tmp_path)
     assert search.run(trials=3)
     results = search.results()
-    assert [result.value for result in results] == [0.6, 0.1, 0.4]  # the second stays untrained
+    assert [result.value for result in results] == [0.6, 0.05, 0.4]  # not the 0.1 before training
     assert [list(result.by_epoch.values()) for result in results] == curves
     assert [result.seconds for result in results] == [1.5] * 3
+    untrained = "the loss was not finite; no epoch was better than the untrained model"
+    assert [result.note for result in results] == ["", untrained, ""]
+    stored = Tuning(search.path)._study().trials
+    rows = list(csv.DictReader((search.path / "trials.csv").open()))
+    assert [trial.value for trial in stored] == [float(row[MAP]) for row in rows]
+    assert [trial.value for trial in stored] == [result.value for result in results]
+    search.show()
+    printed = capsys.readouterr().out
+    assert f"Trial 1: {untrained}." in printed and "0.0500" in printed
     other = Tuning(tmp_path / "other", Recipe(), DIM, objective="val_recall_at_1")
     other.run(trials=2)
-    assert [result.value for result in other.results()] == [pytest.approx(0.4), 0.9]
+    assert [result.value for result in other.results()] == [pytest.approx(0.4), 0.95]
+
+
+def test_a_search_judges_epochs(training, tmp_path):
+    untrained = Recipe(training=TrainingRecipe(epochs=0))
+    with pytest.raises(ValueError, match="training.epochs must be 1 or more in a search"):
+        Tuning(tmp_path / "none", untrained, DIM)
+    search = Tuning(tmp_path / "some", untrained, {"training.epochs": [0, 1, 2, 3]})
+    search.run(trials=6)
+    states = {result.values["training.epochs"]: result.state for result in search.results()}
+    assert len(states) > 1
+    assert all(state == ("complete" if epochs else "failed") for epochs, state in states.items())
+
+
+def test_a_search_that_continues_has_the_trials_that_it_was_asked_for(training, tmp_path, capsys):
+    training.statuses = {1: "interrupted"}
+    assert not tuning(tmp_path).run(trials=3)
+    training.statuses = {2: "interrupted"}
+    path = tmp_path / "tuned"
+    assert run_command("tune", "--resume", path) == 130
+    assert "Trial 1 of 3" in capsys.readouterr().out
+    training.statuses = {3: "interrupted"}
+    assert run_command("tune", "--resume", path, "--trials", "5") == 130
+    training.statuses = {}
+    assert run_command("tune", "--resume", path) == 0
+    assert len(Tuning(path).results()) == 5
+
+
+@pytest.mark.parametrize("stopped_at", ["tuning.yaml", "study.db", "trials.csv"])
+def test_a_search_that_was_stopped_at_a_file_continues(
+    training, tmp_path, monkeypatch, stopped_at, capsys
+):
+    class Stop(BaseException):
+        """As if the process had been killed."""
+
+    def stop(*_):
+        raise Stop
+
+    module, name = {
+        "tuning.yaml": ("tuning", "replace_text"),
+        "study.db": ("tuning", "Study"),
+        "trials.csv": ("_results", "replace_text"),
+    }[stopped_at]
+    with monkeypatch.context() as patched, pytest.raises(Stop):
+        patched.setattr(f"gsp_tf.tuning.{module}.{name}", stop)
+        tuning(tmp_path).run(trials=2)
+    if stopped_at == "tuning.yaml":  # nothing is there yet, so the same call begins
+        assert tuning(tmp_path).run(trials=2)
+    else:
+        assert run_command("tune", "--resume", tmp_path / "tuned") == 0
+    assert [result.state for result in Tuning(tmp_path / "tuned").results()] == ["complete"] * 2
+
+
+def test_a_full_disk_says_how_to_continue_the_search(training, tmp_path):
+    training.errors = {0: OSError(errno.ENOSPC, "No space left on device", "x/model.keras")}
+    with pytest.raises(OSError, match="Free some space, then continue with gsp-tf tune --resume"):
+        tuning(tmp_path).run(trials=2)
 
 
 def test_what_a_search_leaves(training, tmp_path, capsys):
@@ -212,13 +279,13 @@ def test_a_killed_search_goes_on_and_never_looks_at_the_test_classes(
 ):
     recipe = write_recipe("training: {epochs: 3, steps_per_epoch: 1}")
     path, search = tmp_path / "a {search}?", "loss.temperature: {low: 0.05, high: 1, log: true}"
-    begin = (recipe, "--search", search, "--out", path, "--trials", "3")
+    begin = (recipe, "--search", search, "--out", path, "--trials", "2")
     killed = processes.run(KILLED, *begin)
     assert killed.returncode == -signal.SIGKILL, killed.output
     second = RunFolder(path / "trials/0001")
     assert len(second.history()[MAP]) == 1
     (before,) = [r.values for r in Tuning(path).results() if r.state == "running"]
-    assert run_command("tune", "--resume", path, "--trials", "2") == 0
+    assert run_command("tune", "--resume", path) == 0
     printed = capsys.readouterr().out
     assert "Epoch 2/3" in printed and "Epoch 1/3" not in printed  # from the checkpoint
     results = Tuning(path).results()
@@ -259,6 +326,8 @@ def test_refused_folders_and_metrics(training, tmp_path, monkeypatch, capsys):
         tuning(tmp_path, objective="val_nmi").run(trials=3)
     with pytest.raises(FileExistsError, match="gsp-tf tune --resume"):
         tuning(tmp_path)
+    with pytest.raises(FileExistsError, match="exists. Choose another folder.$"):
+        Tuning(tmp_path, Recipe(), DIM)
     (tmp_path / "tuned/tuning.yaml").write_text("search: 3")
     with pytest.raises(ValueError, match="tuning.yaml is damaged"):
         Tuning(tmp_path / "tuned")

@@ -178,11 +178,11 @@ class CodedResidualTransform(LocalFeatureLayer):
         if mask is None:
             count = ops.cast(ops.shape(features)[1], features.dtype)
         else:
-            mask = ops.cast(mask, features.dtype)[..., None]
+            mask = ops.expand_dims(ops.cast(mask, features.dtype), -1)
             count = ops.maximum(ops.sum(mask, axis=1, keepdims=True), 1)
             weights = weights * mask
         weights = weights / count
-        totals = ops.sum(weights, axis=1)[..., None]
+        totals = ops.expand_dims(ops.sum(weights, axis=1), -1)
         return ops.einsum("bnk,bnc->bkc", weights, features) - totals * prototypes
 
     @property

@@ -69,7 +69,7 @@ class LocalFeatureLayer(keras.layers.Layer):
         features = ops.reshape(features, (shape[0], -1, shape[-1]))
         if mask is not None:
             mask = ops.reshape(mask, ops.shape(features)[:2])
-            features = ops.where(ops.cast(mask, "bool")[..., None], features, 0)
+            features = ops.where(ops.expand_dims(ops.cast(mask, "bool"), -1), features, 0)
         return features, mask, shape[1:-1]
 
     def _prepare(self, features):

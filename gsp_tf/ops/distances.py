@@ -60,7 +60,8 @@ def pairwise_distances(
         )
     square_distances, square_norms = _expanded(x, y)
     dtype = square_distances.dtype
-    if keras.backend.standardize_dtype(dtype) == "float32" and available("float64") == "float64":
+    is_wide = keras.backend.standardize_dtype(dtype) != "float32"
+    if where is not False and not is_wide and available("float64") == "float64":
         near = square_distances < _NEAR * square_norms
         square_distances = ops.cond(
             ops.any(ops.logical_and(near, where)),
@@ -91,9 +92,8 @@ def safe_sqrt(x: Tensor) -> Tensor:
 
 def _expanded(x, y):
     """Squared distances (0 within rounding error) and sums of squared norms, both `(..., a, b)`."""
-    square_norms = ops.expand_dims(ops.sum(ops.square(x), axis=-1), -1) + ops.expand_dims(
-        ops.sum(ops.square(y), axis=-1), -2
-    )
+    x_squares, y_squares = (ops.sum(ops.square(z), axis=-1) for z in (x, y))
+    square_norms = ops.expand_dims(x_squares, -1) + ops.expand_dims(y_squares, -2)
     square_distances = square_norms - 2.0 * matmul(x, ops.swapaxes(y, -1, -2))
     coincident = square_distances <= relative_rounding(x) * square_norms
     return ops.where(coincident, 0.0, square_distances), square_norms

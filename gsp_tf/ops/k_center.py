@@ -55,7 +55,9 @@ def _choices(pool, centers, k):
     if centers.shape[-2] != 0:
         products = ops.matmul(pool, ops.swapaxes(centers, -1, -2))
         center_norms = _half_squares(centers)
-        nearest = ops.min(norms[..., None] - (products - center_norms[..., None, :]), axis=-1)
+        nearest = ops.min(
+            ops.expand_dims(norms, -1) - (products - ops.expand_dims(center_norms, -2)), axis=-1
+        )
     *batch, size = ops.shape(norms)
     flat_norms = ops.reshape(norms, (-1,))
     starts = ops.reshape(ops.arange(math.prod(batch), dtype="int32") * size, batch)
@@ -64,13 +66,13 @@ def _choices(pool, centers, k):
         nearest, chosen = state
         index = argmax(nearest)
         row = starts + index
-        norm = ops.take(flat_norms, row, axis=0)[..., None]
+        norm = ops.expand_dims(ops.take(flat_norms, row, axis=0), -1)
         nearest = ops.minimum(nearest, norms - products_with(row) + norm)
         rows = ops.reshape(row, (-1,))
         never = ops.full_like(rows, float("-inf"), dtype=nearest.dtype)
         nearest = ops.scatter_update(ops.reshape(nearest, (-1,)), rows[:, None], never)
         nearest = ops.reshape(nearest, ops.shape(norms))
-        chosen = ops.where(ops.arange(k, dtype="int32") == step, index[..., None], chosen)
+        chosen = ops.where(ops.arange(k, dtype="int32") == step, ops.expand_dims(index, -1), chosen)
         return nearest, chosen
 
     chosen = ops.zeros((*batch, k), dtype="int32")
@@ -88,7 +90,7 @@ def _norms_and_products(pool, k):
     points = ops.reshape(pool, (-1, dim))
 
     def products_with(row):
-        return ops.matmul(pool, ops.take(points, row, axis=0)[..., None])[..., 0]
+        return ops.matmul(pool, ops.expand_dims(ops.take(points, row, axis=0), -1))[..., 0]
 
     return _half_squares(pool), products_with
 

@@ -81,7 +81,7 @@ def generalized_mean(x: Tensor, p: Tensor | float, weights: Tensor) -> Tensor:
         >>> generalized_mean([[3.0], [5.0]], 2.0, [0.5, 0.5]).numpy().round(3).tolist()
         [4.123]
     """
-    weights = ops.convert_to_tensor(weights)[..., None]
+    weights = ops.expand_dims(ops.convert_to_tensor(weights), -1)
     present = weights > 0
     x = ops.maximum(ops.where(present, x, 0.0), _SMALLEST)
     # The mean scales with x, so the choice of unit does not affect it and needs no gradient.
@@ -172,7 +172,10 @@ def generalized_sum_pooling(
             on_sphere = feature_squares * total + ops.tensordot(pull, prototype_squares, 1)
             on_sphere = 0.5 * (on_sphere - _row_sums(g_cost * cost))
             own = scale * ops.where(square_norms < 1.0, total, on_sphere)
-            g_features = own[..., None] * features + weights[..., None] * g_pooled[:, None]
+            g_features = (
+                ops.expand_dims(own, -1) * features
+                + ops.expand_dims(weights, -1) * g_pooled[:, None]
+            )
             # Started earlier, the product would hold one more array of the size of the features.
             g_features += after(g_features, lambda: ops.tensordot(pull, -prototypes, 1))
             g_prototypes = ops.tensordot(1.0 / scale, pull, 2)[:, None] * prototypes
@@ -218,7 +221,7 @@ def attribute_maps(
     square_costs = _squares(features, lipschitz_normalize(prototypes))[-1]
     coincident = square_costs == 0
     cost = ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_costs)))
-    return weights[..., None] * softmax(rounded(-entropy_smoothing * cost))
+    return ops.expand_dims(weights, -1) * softmax(rounded(-entropy_smoothing * cost))
 
 
 def _squares(features, prototypes):
@@ -227,9 +230,9 @@ def _squares(features, prototypes):
     square_norms = ops.minimum(_row_sums(ops.square(features)), largest)
     scale = ops.rsqrt(ops.maximum(square_norms, 1.0))
     prototype_squares = ops.sum(ops.square(prototypes), axis=-1)
-    square_sums = (square_norms * scale * scale)[..., None] + prototype_squares
+    square_sums = ops.expand_dims(square_norms * scale * scale, -1) + prototype_squares
     products = ops.tensordot(features, ops.transpose(-2.0 * prototypes), 1)
-    squares = scale[..., None] * products + square_sums
+    squares = ops.expand_dims(scale, -1) * products + square_sums
     squares = ops.where(squares > relative_rounding(features) * square_sums, squares, 0.0)
     return square_norms, scale, prototype_squares, squares
 
@@ -250,4 +253,4 @@ def _weighted_sums(x, weights):
 
 def _products(x, y):
     """`x_j . y` `(B, n)` for x `(B, n, C)` and y `(B, C)`."""
-    return ops.matmul(x, y[..., None])[..., 0]
+    return ops.matmul(x, ops.expand_dims(y, -1))[..., 0]

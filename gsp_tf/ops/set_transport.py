@@ -107,7 +107,7 @@ def partial_set_transport(
 
         return (plan,), gradient
 
-    plan = transport(cost, rows, columns)[0] * unit[..., None]
+    plan = transport(cost, rows, columns)[0] * ops.expand_dims(unit, -1)
     return plan[..., 1:, 1:], plan[..., 1:, 0], plan[..., 0, 1:]
 
 
@@ -123,18 +123,20 @@ class _Problem:
         moved = ops.sum(self.rows[..., 1:], axis=-1, keepdims=True) - self.columns[..., :1]
         self.logits, self.mass = logits, ops.maximum(moved, least)
         self.allowed = (
-            self.has_row[..., None] & self.has_column[..., None, :] & _not_the_corner(logits)
+            ops.expand_dims(self.has_row, -1)
+            & ops.expand_dims(self.has_column, -2)
+            & _not_the_corner(logits)
         )
-        self.spread = -ops.min(logits, axis=(-1, -2))[..., None]
+        self.spread = -ops.expand_dims(ops.min(logits, axis=(-1, -2)), -1)
 
     def plan(self, potentials, scale):
         """Plan that meets the rows, given the potentials of the columns and the scale of ε."""
-        scores = rounded(scale[..., None] * self.logits) + potentials[..., None, :]
+        scores = rounded(ops.expand_dims(scale, -1) * self.logits) + ops.expand_dims(potentials, -2)
         scores = ops.where(self.allowed, scores, _OUT_OF_REACH)
         share = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))
         share = ops.where(self.allowed, share, 0.0)
         total = ops.sum(share, axis=-1, keepdims=True)
-        return self.rows[..., None] * share / ops.where(total > 0, total, 1.0)
+        return ops.expand_dims(self.rows, -1) * share / ops.where(total > 0, total, 1.0)
 
     def error(self, plan):
         """Sum of the absolute errors of the columns."""
@@ -162,7 +164,7 @@ class _Problem:
         """Change of the first potential that gives about the right mass, by its log-odds."""
         left, moved = self.columns[..., :1], self.mass
         of_plan = ops.sum(plan[..., 1:, :1], axis=-2)
-        moved_by_plan = ops.sum(plan[..., 1:, 1:], axis=(-1, -2))[..., None]
+        moved_by_plan = ops.expand_dims(ops.sum(plan[..., 1:, 1:], axis=(-1, -2)), -1)
         step = _log(left) - _log(of_plan) - _log(moved) + _log(moved_by_plan)
         step = ops.where(self.has_column[..., :1], step, 0.0)
         return ops.concatenate([step, ops.zeros_like(plan[..., 0, 1:])], axis=-1)
@@ -203,16 +205,16 @@ class _Problem:
     def _solved(self, plan, root, right, damping):
         """Solution of `(I - QᵀQ + qqᵀ) x = right`, `Q_ij = π_ij / sqrt(a_i b_j)`, `q = sqrt(b)`."""
         # QᵀQ has the eigenvalue 1 for q, as a constant added to the potentials changes nothing.
-        scaled = plan / ops.sqrt(ops.where(self.has_row, self.rows, 1.0))[..., None]
-        scaled = scaled / root[..., None, :]
+        scaled = plan / ops.expand_dims(ops.sqrt(ops.where(self.has_row, self.rows, 1.0)), -1)
+        scaled = scaled / ops.expand_dims(root, -2)
         unit = ops.where(self.has_column, root, 0.0)
         unit = unit / ops.sqrt(ops.maximum(ops.sum(unit * unit, axis=-1, keepdims=True), 1e-30))
         size = ops.shape(plan)[-1]
         rounding = 4.0 * self.precision * (ops.cast(size, plan.dtype) + 8.0)
-        system = (1.0 + rounding + damping)[..., None] * ops.eye(size, dtype=plan.dtype)
+        system = ops.expand_dims(1.0 + rounding + damping, -1) * ops.eye(size, dtype=plan.dtype)
         system = system - matmul(ops.swapaxes(scaled, -1, -2), scaled)
-        system = system + unit[..., None] * unit[..., None, :]
-        return solve_positive_definite(system, right[..., None])[..., 0]
+        system = system + ops.expand_dims(unit, -1) * ops.expand_dims(unit, -2)
+        return solve_positive_definite(system, ops.expand_dims(right, -1))[..., 0]
 
     def gradient(self, plan, upstream):
         """Gradients of logits, rows and columns by the implicit function of the constraints."""
@@ -220,12 +222,14 @@ class _Problem:
         row_sums, column_sums = ops.sum(moved, axis=-1), ops.sum(moved, axis=-2)
         rows = ops.where(self.has_row, self.rows, 1.0)
         root = ops.sqrt(ops.where(self.has_column, self.columns, 1.0))
-        right = column_sums - ops.sum(plan * (row_sums / rows)[..., None], axis=-2)
+        right = column_sums - ops.sum(plan * ops.expand_dims(row_sums / rows, -1), axis=-2)
         of_columns = self._solved(plan, root, right / root, ops.zeros_like(self.mass)) / root
         of_columns = ops.where(self.has_column, of_columns, 0.0)
-        of_rows = row_sums - ops.sum(plan * of_columns[..., None, :], axis=-1)
+        of_rows = row_sums - ops.sum(plan * ops.expand_dims(of_columns, -2), axis=-1)
         of_rows = ops.where(self.has_row, of_rows / rows, 0.0)
-        of_logits = plan * (upstream - of_rows[..., None] - of_columns[..., None, :])
+        of_logits = plan * (
+            upstream - ops.expand_dims(of_rows, -1) - ops.expand_dims(of_columns, -2)
+        )
         return of_logits, of_rows, of_columns
 
 

@@ -79,13 +79,15 @@ def partial_transport(
         log_s = ops.logsumexp(logits, axis=-2)
         taken, left = taken_and_left(log_s, present, n, transport_ratio, solver, max_iterations)
         residual = left / n
-        plan = assignment * (taken / n)[..., None, :]
+        plan = assignment * ops.expand_dims(taken / n, -2)
 
         def gradient(upstream_residual, upstream_plan):
             through_plan = ops.sum(assignment * upstream_plan, axis=-2)
             g_log_s = through_solution((through_plan - upstream_residual) / n, taken, left)
-            g_assignment = (taken / n)[..., None, :] * (upstream_plan - through_plan[..., None, :])
-            g_logits = assignment * (g_log_s[..., None, :] + g_assignment)
+            g_assignment = ops.expand_dims(taken / n, -2) * (
+                upstream_plan - ops.expand_dims(through_plan, -2)
+            )
+            g_logits = assignment * (ops.expand_dims(g_log_s, -2) + g_assignment)
             return (-entropy_smoothing * g_logits,)
 
         return (residual, plan), gradient
@@ -253,7 +255,7 @@ def balanced_transport(
         [[0.25, 0.25], [0.25, 0.25]]
     """
     cost = at_least_float32(cost)
-    weights = ops.cast(weights, cost.dtype)[..., None, :]
+    weights = ops.expand_dims(ops.cast(weights, cost.dtype), -2)
     # A set without features gets some mass, so that its potentials stay finite.
     is_empty = ops.logical_not(ops.any(weights > 0, axis=-1, keepdims=True))
     has_mass = ops.logical_or(weights > 0, is_empty)

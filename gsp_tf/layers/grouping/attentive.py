@@ -76,6 +76,6 @@ class AttentiveGrouping(LocalFeatureGrouping):
         scores = ops.matmul(features, directions)
         if mask is None:
             return ops.softmax(scores, axis=1)
-        left = ops.cast(mask, "bool")[..., None]
+        left = ops.expand_dims(ops.cast(mask, "bool"), -1)
         lowest = np.finfo(keras.backend.standardize_dtype(scores.dtype)).min
         return ops.where(left, ops.softmax(ops.where(left, scores, lowest), axis=1), 0.0)

@@ -91,11 +91,13 @@ class LocalFeatureGrouping(LocalFeatureLayer):
 
     def attention(self, features: Tensor, mask: Tensor | None) -> Tensor:
         """Attention `(B, n, groups)` of a set `(B, n, C)` with a mask `(B, n)` or `None`."""
-        return ops.repeat(average_weights(features, mask)[..., None], self.num_groups, axis=-1)
+        return ops.repeat(
+            ops.expand_dims(average_weights(features, mask), -1), self.num_groups, axis=-1
+        )
 
     def weighted_features(self, features: Tensor, mask: Tensor | None) -> Tensor:
         """`w_gj ⊙ x_j` up to a factor: `(B, n, groups, C)` of a set with a mask or `None`."""
-        return self.attention(features, mask)[..., None] * features[:, :, None]
+        return ops.expand_dims(self.attention(features, mask), -1) * features[:, :, None]
 
     def _maps(self, of_set, features, mask):
         """Result `(B, n, groups)` of a function of a set and its mask, at the positions."""
@@ -108,7 +110,7 @@ class LocalFeatureGrouping(LocalFeatureLayer):
         strongest = ops.argmax(ops.max(responses, axis=1, keepdims=True), axis=-1, keepdims=True)
         maps = ops.take_along_axis(responses, strongest, axis=-1)[..., 0]
         total = ops.sum(maps, axis=1, keepdims=True)
-        average = average_weights(features, mask)[..., None]
+        average = ops.expand_dims(average_weights(features, mask), -1)
         return ops.where(total > 0, maps / ops.where(total > 0, total, 1.0), average)
 
     def compute_output_shape(self, input_shape):

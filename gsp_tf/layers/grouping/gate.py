@@ -74,7 +74,7 @@ class GateGrouping(LocalFeatureGrouping):
         self.kernel = self.add_kernel("kernel", (channels, self.group_dim))
 
     def pool_groups(self, features: Tensor, mask: Tensor | None) -> Tensor:
-        weighted = average_weights(features, mask)[..., None] * self._hidden(features)
+        weighted = ops.expand_dims(average_weights(features, mask), -1) * self._hidden(features)
         products = ops.einsum("bnh,bnc->bhc", weighted, features)
         gated = ops.einsum("bhc,ghc->bgc", products, self._kernels(products.dtype))
         gated = gated + ops.multiply(average(features, mask)[:, None], self.group_biases)
@@ -85,7 +85,7 @@ class GateGrouping(LocalFeatureGrouping):
 
     def attention(self, features: Tensor, mask: Tensor | None) -> Tensor:
         magnitudes = ops.mean(ops.abs(self._gates(features)), axis=-1)
-        magnitudes = average_weights(features, mask)[..., None] * magnitudes
+        magnitudes = ops.expand_dims(average_weights(features, mask), -1) * magnitudes
         total = ops.sum(magnitudes, axis=1, keepdims=True)
         return magnitudes / ops.where(total > 0, total, 1.0)
 

@@ -32,6 +32,6 @@ class AverageMaxPooling(LocalFeaturePooling):
 
 def maximum(features, average):
     """Largest value `(B, C)` of each channel of a set, or 0 for a set without features."""
-    present = ops.convert_to_tensor(average)[..., None] > 0
+    present = ops.expand_dims(ops.convert_to_tensor(average), -1) > 0
     largest = ops.max(ops.where(present, features, -math.inf), axis=1)
     return ops.where(ops.any(present, axis=1), largest, 0.0)

@@ -76,7 +76,7 @@ class CBAMPooling(WeightedPooling):
     def call(self, features):
         features, _, positions = self.as_set(features)
         refined, scores = self._attend(features, positions)
-        pooled = ops.mean(ops.sigmoid(scores)[..., None] * refined, axis=1)
+        pooled = ops.mean(ops.expand_dims(ops.sigmoid(scores), -1) * refined, axis=1)
         return ops.cast(pooled, self.compute_dtype)
 
     def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:

@@ -85,7 +85,7 @@ class GSoPPooling(LocalFeaturePooling):
             self.reduction(features), mask=mask, training=training
         )
         reduced, features = at_least_float32(ops.relu(reduced), features)
-        shares = masked_softmax(ops.zeros_like(features[..., 0]), mask)[..., None]
+        shares = ops.expand_dims(masked_softmax(ops.zeros_like(features[..., 0]), mask), -1)
         centred = reduced - ops.sum(shares * reduced, axis=1, keepdims=True)
         covariance = ops.matmul(ops.swapaxes(shares * centred, -1, -2), centred)
         rows = self.row_convolution(self.row_normalization(covariance, training=training))

@@ -70,6 +70,6 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
     def _pool(self, features, mask):
         _, attributes, weights = super()._pool(features, mask)
         average = average_weights(features, mask)
-        relative = ops.divide_no_nan(weights, average)[..., None]
+        relative = ops.expand_dims(ops.divide_no_nan(weights, average), -1)
         power = ops.cast(self.power, features.dtype)
         return generalized_mean(relative * features, power, average), attributes, weights

@@ -89,9 +89,9 @@ class NetVLAD(LocalFeaturePooling):
             features, self.centers, self.assignment_kernel, self.assignment_bias
         )
         assignment = ops.softmax(ops.matmul(features, kernel) + bias, axis=-1)
-        assignment = ops.where(average[..., None] > 0, assignment, 0.0)
+        assignment = ops.where(ops.expand_dims(average, -1) > 0, assignment, 0.0)
         residuals = ops.einsum("bnk,bnc->bkc", assignment, features)
-        residuals = residuals - ops.sum(assignment, axis=1)[..., None] * centers
+        residuals = residuals - ops.expand_dims(ops.sum(assignment, axis=1), -1) * centers
         pooled = ops.reshape(l2_normalize(residuals), (ops.shape(features)[0], -1))
         return l2_normalize(pooled)
 

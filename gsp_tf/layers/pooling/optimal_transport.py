@@ -65,7 +65,8 @@ class OptimalTransportPooling(PrototypePooling):
         return l2_normalize(features)
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
-        cost = pairwise_distances(self.normalize(self.prototypes), self.normalize(features))
+        prototypes, vectors = self.normalize(self.prototypes), self.normalize(features)
+        cost = pairwise_distances(prototypes, vectors, where=False)  # no near pair takes float64
         plan = balanced_transport(cost, average, self.entropy_smoothing, self.num_iterations)
         pooled = self.num_prototypes**0.5 * ops.matmul(plan, features)
         return ops.reshape(pooled, (ops.shape(features)[0], -1))

@@ -71,7 +71,7 @@ class SMKPooling(WeightedPooling):
 
     def _smooth(self, features, average, positions):
         """Mean of the present features in the neighbourhood of every position."""
-        present = ops.cast(average[..., None] > 0, features.dtype)
+        present = ops.cast(ops.expand_dims(average, -1) > 0, features.dtype)
         total, count = (
             ops.average_pool(
                 ops.reshape(x, (ops.shape(x)[0], *positions, ops.shape(x)[-1])),

@@ -50,7 +50,7 @@ class WeldonPooling(LocalFeaturePooling):
         self.k_min = k_min
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
-        present = average[..., None] > 0
+        present = ops.expand_dims(average, -1) > 0
         pooled = _sum_of_largest(features, present, self.k_max)
         return pooled - _sum_of_largest(-features, present, self.k_min)
 

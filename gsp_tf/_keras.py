@@ -110,7 +110,11 @@ def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
 
 def weighted_layers(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
     """The layers of a model with weights of their own, and the paths that these begin with."""
-    layers = [layer for layer in layers_within(model) if layer._trainable_variables]
+    layers = [
+        layer
+        for layer in layers_within(model)
+        if layer._trainable_variables or (layer.quantization_mode and layer.variables)
+    ]
     return [(layer.variables[0].path.rpartition("/")[0], layer) for layer in layers]
 
 

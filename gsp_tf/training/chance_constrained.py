@@ -179,6 +179,8 @@ class ChanceConstrainedTrainer:
             type(given.optimizer).from_config(given.optimizer.get_config()),
             jit_compile=given.jit_compile,
             run_eagerly=given.run_eagerly,
+            steps_per_execution=given.steps_per_execution,
+            auto_scale_loss=isinstance(given.optimizer, keras.optimizers.LossScaleOptimizer),
         )
         learner.optimizer.build(learner.trainable_variables)
         return learner
@@ -214,8 +216,12 @@ class _Alternation(keras.callbacks.Callback):
         samples, _ = self.pool.draw(self.forward, k)
         self._project_from(samples.reshape(-1, samples.shape[-1]))
 
+    def on_epoch_begin(self, epoch, logs=None):
+        self.steps_before = self.steps
+
     def on_train_batch_end(self, batch, logs=None):
-        self.steps += 1
+        # Keras calls this once for the steps of an execution, with the number of the last.
+        self.steps = self.steps_before + batch + 1
 
     def on_epoch_end(self, epoch, logs=None):
         monitor = self.trainer.monitor

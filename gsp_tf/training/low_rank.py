@@ -77,10 +77,14 @@ def merged_lora(model: keras.Model) -> Iterator[None]:
 
     A saved model then has plain layers, whose kernels are `W + alpha / rank * A B`. Loading it
     needs no more than loading the network that `add_lora` was given. After the block, training
-    continues as before. A model without such matrices is left as it is.
+    continues as before. A model without such matrices is left as it is. In layers that
+    `model.quantize` made int8 or int4, before or after `add_lora`, the sum is quantized again.
 
     Args:
         model: a model with adapted layers at any depth.
+
+    Raises:
+        ValueError: if an adapted layer was quantized with "gptq" or "awq".
 
     Example:
         >>> import keras
@@ -104,17 +108,30 @@ def merged_lora(model: keras.Model) -> Iterator[None]:
 @contextlib.contextmanager
 def _merged(layer):
     """A layer whose kernel is the sum, and which says that it has no low-rank matrices."""
-    name = "embeddings" if isinstance(layer, keras.layers.Embedding) else "kernel"
-    rank, alpha = layer.lora_rank, layer.lora_alpha
-    a, b = (ops.convert_to_tensor(getattr(layer, f"lora_{name}_{x}")) for x in "ab")
-    layer.lora_enabled, layer.lora_rank = False, None
-    kernel = getattr(layer, name)  # the variable, in its own precision
-    before = ops.convert_to_numpy(kernel)
+    rank, mode = layer.lora_rank, getattr(layer, "quantization_mode", None)
+    if mode in ("gptq", "awq"):
+        raise ValueError(
+            f"The low-rank matrices of {layer.path} cannot be added to a kernel that was quantized "
+            f"with {mode!r}. Save with merged_lora first, and quantize the loaded model."
+        )
+    before = [(variable, ops.convert_to_numpy(variable)) for variable in layer.variables]
     try:
-        kernel.assign_add(ops.cast(alpha / rank * ops.matmul(a, b), kernel.dtype))
+        if mode in ("int8", "int4"):
+            # Keras saves the sum, quantized, and sets the matrices to zero when it loads that.
+            store = {}
+            layer.save_own_variables(store)
+            layer.load_own_variables(store)
+        else:
+            name = "embeddings" if isinstance(layer, keras.layers.Embedding) else "kernel"
+            a, b = (ops.convert_to_tensor(getattr(layer, f"lora_{name}_{x}")) for x in "ab")
+            layer.lora_enabled = False
+            kernel = getattr(layer, name)  # the variable, in its own precision
+            kernel.assign_add(ops.cast(layer.lora_alpha / rank * ops.matmul(a, b), kernel.dtype))
+        layer.lora_enabled, layer.lora_rank = False, None
         yield
     finally:
-        kernel.assign(before)
+        for variable, value in before:
+            variable.assign(value)
         layer.lora_enabled, layer.lora_rank = True, rank
 
 
@@ -138,4 +155,4 @@ def is_of_lora(variable: keras.Variable) -> bool:
 def _is_able(layer):
     """Whether a layer trains and takes low-rank matrices, as the networks of keras-hub do too."""
     is_layer = hasattr(layer, "enable_lora") and not isinstance(layer, keras.Model)
-    return is_layer and bool(layer.trainable_variables)
+    return is_layer and layer.trainable

@@ -181,15 +181,29 @@ class MetricLearner(DistributedModel, keras.Model):
         Args:
             optimizer: optimizer or its name.
             loss: must be `None`.
-            kwargs: further arguments of `keras.Model.compile`, such as `jit_compile`.
+            kwargs: further arguments of `keras.Model.compile`, such as `jit_compile`. Weights of
+                losses are arguments of the learner, and `RetrievalEvaluation` is its metric.
 
         Raises:
-            ValueError: if a loss is given.
+            ValueError: if a loss, weights of losses or metrics are given.
         """
         if loss is not None:
             raise ValueError(
                 f"MetricLearner was made with its loss; compile takes none, received {loss!r}."
             )
+        if kwargs.get("loss_weights") is not None:
+            raise ValueError(
+                "MetricLearner was made with the weights of its losses; compile takes none, "
+                f"received loss_weights={kwargs['loss_weights']!r}. Give MetricLearner(..., "
+                f"loss_weights={{name: weight}}) of {', '.join(self.loss_weights)}."
+            )
+        for name in ("metrics", "weighted_metrics"):
+            if kwargs.get(name):
+                raise ValueError(
+                    "Metrics of Keras compare one prediction with one label, and embeddings are "
+                    f"compared with each other: MetricLearner.compile takes no {name}, received "
+                    f"{kwargs[name]!r}. Give fit the callback RetrievalEvaluation."
+                )
         super().compile(optimizer=optimizer, loss=None, **kwargs)
 
     def get_compile_config(self):

@@ -278,6 +278,15 @@ def test_training_finds_the_classes(loss, jit_compile):
     assert best == max(p["map_at_r"] for p in trainer.projections)
 
 
+def test_it_trains_as_its_learner_was_compiled():
+    steps = 1 if keras.backend.backend() == "torch" else 2  # Keras takes one on PyTorch
+    learner = metric_learner(jit_compile=False, steps_per_execution=steps, auto_scale_loss=False)
+    trainer = ChanceConstrainedTrainer(learner, proxies_per_class=2, pool_size=3)
+    fit(trainer, epochs=2, steps=4)
+    assert trainer.learner.steps_per_execution == steps
+    assert trainer.projections[0]["steps"] == 8
+
+
 def test_mixed_precision_and_learning_rate_multipliers():
     keras.config.set_dtype_policy("mixed_float16")
     optimizer = with_learning_rate_multipliers(keras.optimizers.SGD(0.05), {"proxies": 0.0})

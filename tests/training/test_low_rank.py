@@ -100,6 +100,75 @@ def test_an_embedding_layer_is_merged():
         assert layer.embeddings is layer.variables[0]
 
 
+QUANTIZED = {
+    "gptq": keras.quantizers.GPTQConfig(dataset=None, tokenizer=None, group_size=-1),
+    "awq": keras.quantizers.AWQConfig(dataset=None, tokenizer=None, group_size=-1),
+}
+
+
+def quantizable():
+    inputs = keras.Input((2,), dtype="int32")
+    x = keras.layers.Embedding(6, 16, name="embedding")(inputs)
+    x = keras.layers.EinsumDense("abc,cd->abd", (2, 16), bias_axes="d", name="einsum")(x)
+    x = keras.layers.Dense(16, use_bias=False, name="dense")(keras.layers.Flatten()(x))
+    return keras.Model(inputs, x)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
+@pytest.mark.parametrize("quantizes_first", [True, False])
+def test_a_quantized_layer_is_merged(tmp_path, mode, quantizes_first):
+    """The file holds the function W + s A B of the model, up to rounding to the width again."""
+    keras.utils.set_random_seed(0)
+    model, names = quantizable(), ["embedding", "einsum", "dense"]
+    if mode == "float8":
+        names.remove("embedding")  # Keras has no such embedding
+        model.get_layer("embedding").trainable = False
+    steps = [lambda: model.quantize(mode), lambda: add_lora(model, rank=2, alpha=4.0)]
+    for step in steps if quantizes_first else steps[::-1]:
+        step()
+    inputs = {
+        "embedding": np.arange(6)[None],
+        "einsum": RNG.normal(size=(3, 2, 16)).astype("float32"),
+        "dense": RNG.normal(size=(3, 32)).astype("float32"),
+    }
+    expected = {}
+    for name in names:
+        layer = model.get_layer(name)
+        assert layer.lora_enabled and layer.quantization_mode == mode
+        for variable in layer.variables:
+            if variable.name.startswith("lora"):
+                variable.assign(RNG.normal(size=variable.shape))
+        if mode == "float8":  # Keras cannot call such a layer
+            change = plain(layer.lora_kernel_a) @ plain(layer.lora_kernel_b)
+            kernel = plain(layer._kernel) + 2.0 * change
+            expected[name] = inputs[name] @ kernel + (0.0 if layer.bias is None else layer.bias)
+        else:
+            expected[name] = plain(layer(inputs[name]))
+    before = [plain(variable) for variable in model.variables]
+
+    with merged_lora(model):
+        model.save(tmp_path / "model.keras")
+    for variable, value in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(plain(variable), value)
+    assert all(model.get_layer(name).lora_enabled for name in names)
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert not any("lora" in variable.path for variable in loaded.variables)
+    for name, values in expected.items():
+        found = plain(loaded.get_layer(name)(inputs[name]))
+        error = np.linalg.norm(found - values) / np.linalg.norm(values)
+        assert error < {"int8": 0.02, "int4": 0.2, "float8": 0.06}[mode], name
+
+
+@pytest.mark.parametrize("mode", ["gptq", "awq"])
+def test_matrices_that_cannot_be_added_to_a_quantized_kernel_are_refused(mode):
+    model = quantizable()
+    add_lora(model, rank=1, layers=["dense"])
+    model.get_layer("dense").quantize(mode, config=QUANTIZED[mode])
+    message = f"dense cannot be added .* quantized with '{mode}'"
+    with pytest.raises(ValueError, match=message), merged_lora(model):
+        pass
+
+
 def test_patterns_choose_the_layers():
     network = every_kind()
     assert add_lora(network, rank=1, layers=["^conv", "dense"]) == ["convolution", "dense"]

@@ -270,7 +270,16 @@ def test_refuses_another_loss_weights_of_samples_and_images_without_labels():
     learner = MetricLearner(vector_embedder(), ContrastiveLoss())
     with pytest.raises(ValueError, match="made with its loss; compile takes none, received 'mse'"):
         learner.compile(optimizer="adam", loss="mse")
-    learner.compile("adam", run_eagerly=True)
+    for weights in (0.5, 0, [0.5], {"embedding": 0.5}):
+        with pytest.raises(
+            ValueError, match=r"compile takes none, .* MetricLearner\(\.\.\., loss_w"
+        ):
+            learner.compile("adam", loss_weights=weights)
+    for name in ("metrics", "weighted_metrics"):
+        for metrics in ("accuracy", ["accuracy"], {"embedding": keras.metrics.Mean()}):
+            with pytest.raises(ValueError, match=f"takes no {name}, .* RetrievalEvaluation"):
+                learner.compile("adam", **{name: metrics})
+    learner.compile("adam", metrics=[], loss_weights=None, run_eagerly=True)
     for weights in ({"sample_weight": np.ones(24)}, {"class_weight": dict.fromkeys(range(4), 2)}):
         with pytest.raises(ValueError, match="MetricLearner takes no sample_weight"):
             learner.fit(*samples(), verbose=0, **weights)

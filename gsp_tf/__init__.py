@@ -1,13 +1,13 @@
 """Deep metric learning for Keras 3, on TensorFlow, JAX and PyTorch.
 
 Subpackages are imported on first use, so `import gsp_tf` is cheap and
-`gsp_tf.layers.GeneralizedSumPooling` works after it. Only `keras.saving.load_model` needs
-`import gsp_tf.training`, which registers all layers and losses.
+`gsp_tf.layers.GeneralizedSumPooling` works after it. Then `keras.saving.load_model` loads every
+model with layers, losses or optimizers of this library.
 """
 
 from typing import TYPE_CHECKING
 
-from gsp_tf._lazy import import_lazily
+from gsp_tf._lazy import import_lazily, load_with_keras
 
 if TYPE_CHECKING:
     from gsp_tf import (
@@ -48,3 +48,4 @@ __all__ = [
 ]
 
 import_lazily(__name__)
+load_with_keras()

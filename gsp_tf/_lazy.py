@@ -1,8 +1,10 @@
-"""Packages that import their names on first use, and TensorFlow in the same way."""
+"""Packages that import their names on first use, TensorFlow in the same way, and saved models."""
 
 import ast
 import contextlib
 import importlib
+import importlib.abc
+import importlib.util
 import sys
 import types
 from pathlib import Path
@@ -79,3 +81,65 @@ def has_tensorflow() -> bool:
     except ImportError:
         return False
     return True
+
+
+def load_with_keras():
+    """Lets `keras.saving.load_model` find the classes of this library without importing them.
+
+    Keras looks a registered class up in a dict by its name. As soon as Keras is imported, the dict
+    gets a placeholder for each class, which a class replaces when its module is imported.
+    """
+    if "keras" in sys.modules:
+        _put_placeholders()
+    else:
+        sys.meta_path.insert(0, _AfterKeras())
+
+
+class _AfterKeras(importlib.abc.MetaPathFinder):
+    """Puts the placeholders into Keras right after somebody has imported it."""
+
+    def find_spec(self, name, path, target=None):
+        if name != "keras":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_put(module):
+                execute(module)
+                _put_placeholders()
+
+            spec.loader.exec_module = execute_and_put
+        return spec
+
+
+def _put_placeholders():
+    import keras
+
+    objects = keras.saving.get_custom_objects()
+    for name in _registered_names():
+        objects.setdefault(name, _Placeholder(name))
+
+
+def _registered_names():
+    """Names that Keras knows the classes of this library by: exports, and two private ones."""
+    names = {"PathRules", "TrainedPositions"}
+    for package in ("layers", "losses", "training"):
+        face = Path(__file__).parent / package / "__init__.py"
+        names.update(ast.literal_eval(ast.parse(face.read_text("utf-8")).body[-1].value))
+    return {f"gsp_tf>{name}" for name in names}
+
+
+class _Placeholder:
+    """A class of the library that nobody has imported yet."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def from_config(self, config):
+        importlib.import_module("gsp_tf.training")  # registers all of them
+        import keras
+
+        # Not `get_registered_object`, which finds the placeholder again while a model is loaded.
+        return keras.saving.get_custom_objects()[self._name].from_config(config)

@@ -1,9 +1,15 @@
+import importlib
+import pkgutil
+import subprocess
+import sys
 import types
 
+import keras
+import numpy as np
 import pytest
 
 import gsp_tf
-from gsp_tf._lazy import _origins
+from gsp_tf._lazy import _origins, _registered_names
 
 PACKAGES = ("data", "evaluation", "experiment", "serving", "visual")
 
@@ -23,3 +29,52 @@ def test_other_names_are_missing():
         _ = gsp_tf.visual.nothing
     with pytest.raises(AttributeError, match="module 'gsp_tf' has no attribute 'nothing'"):
         _ = gsp_tf.nothing
+
+
+LOAD = """
+import sys
+{imports}
+assert not [name for name in sys.modules if name.startswith("gsp_tf.") and name != "gsp_tf._lazy"]
+model = keras.saving.load_model(sys.argv[1])
+learner = keras.saving.load_model(sys.argv[2])
+import numpy as np
+images = np.ones((2, 4, 4, 3), "float32")
+print(float(model.predict(images, verbose=0).sum()), type(learner.embedding_loss).__name__)
+"""
+
+
+@pytest.mark.parametrize("imports", ["import gsp_tf\nimport keras", "import keras\nimport gsp_tf"])
+def test_keras_loads_what_the_library_saved_in_a_new_process(imports, tmp_path):
+    from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
+    from gsp_tf.losses import ProxyAnchorLoss
+    from gsp_tf.training import MetricLearner, with_learning_rate_multipliers
+
+    pooled = GeneralizedSumPooling(4)(image := keras.Input((4, 4, 3)))
+    model = keras.Model(image, L2Normalization()(pooled))
+    learner = MetricLearner(model, ProxyAnchorLoss(3))
+    learner.compile(with_learning_rate_multipliers(keras.optimizers.SGD(), {"proxies": 2.0}))
+    learner.fit(np.ones((2, 4, 4, 3)), np.arange(2), verbose=0)
+    paths = tmp_path / "model.keras", tmp_path / "learner.keras"
+    model.save(paths[0])
+    learner.save(paths[1])
+    found = subprocess.run(
+        [sys.executable, "-c", LOAD.format(imports=imports), *paths],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    total, loss = found.stdout.split()
+    expected = model.predict(np.ones((2, 4, 4, 3)), verbose=0).sum()
+    np.testing.assert_allclose(float(total), expected, rtol=1e-5)
+    assert loss == "ProxyAnchorLoss"
+
+
+def test_keras_finds_every_class_that_is_registered():
+    registered = set()
+    for module in pkgutil.walk_packages(gsp_tf.__path__, "gsp_tf."):
+        if not module.name.endswith("__main__"):
+            values = vars(importlib.import_module(module.name)).values()
+            classes = (value for value in values if isinstance(value, type))
+            registered |= {keras.saving.get_registered_name(of) for of in classes}
+    ours = {name for name in registered if name.startswith("gsp_tf>")}
+    assert ours <= _registered_names()

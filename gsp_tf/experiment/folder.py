@@ -119,8 +119,6 @@ class RunFolder:
         """The model in a `.keras` file, in Keras' safe mode; a `ValueError` names a damaged one."""
         import keras
 
-        import gsp_tf.training  # noqa: F401  (registers layers and losses)
-
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):
                 raise ValueError(f"{path} is damaged: it is not a .keras archive.")

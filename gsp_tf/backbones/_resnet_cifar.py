@@ -3,7 +3,9 @@
 `resnet20` follows "Deep Residual Learning for Image Recognition" (He et al., CVPR 2016), section
 4.2; a shortcut that changes the shape is a 1x1 convolution (option B). `resnetv2_20` has the blocks
 of "Identity Mappings in Deep Residual Networks" (He et al., ECCV 2016): normalisation and ReLU
-precede each convolution and follow the last block.
+precede each convolution and follow the last block. `resnetv2_20_bottleneck` has that paper's
+bottleneck blocks (figure 1 and section 4.1: 1x1, 3x3, 1x1) at the widths of the program of GSP's
+authors, whose `CifarResNet` it is. Both have 20 layers with weights, the classifier included.
 """
 
 import keras
@@ -47,6 +49,30 @@ def resnetv2_20(input_shape: InputShape = (None, None, 3)) -> keras.Model:
         x = layers.Add(name=name)([x, shortcut])
     x = layers.ReLU()(_normalize(x))
     return keras.Model(images, x, name="resnetv2_20")
+
+
+@register("resnetv2_20_bottleneck", intermediate="stage_2")
+def resnetv2_20_bottleneck(input_shape: InputShape = (None, None, 3)) -> keras.Model:
+    """ResNet-20 with two pre-activation bottleneck blocks a stage: 64, 128 and 256 channels."""
+    images = keras.Input(input_shape)
+    x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
+    x = layers.ReLU()(_normalize(_convolve(x, 16)))
+    for stage, width in enumerate((64, 128, 256)):
+        for block in range(2):
+            is_first = block == 0
+            strides = 2 if is_first and stage > 0 else 1
+            narrow = 16 if is_first and stage == 0 else width // 2
+            shortcut = x
+            if not (is_first and stage == 0):  # the stem is normalised
+                x = layers.ReLU()(_normalize(x))
+            x = _convolve(x, narrow, kernel_size=1, strides=strides)
+            x = _convolve(layers.ReLU()(_normalize(x)), narrow)
+            x = _convolve(layers.ReLU()(_normalize(x)), width, kernel_size=1)
+            if is_first:
+                shortcut = _convolve(shortcut, width, kernel_size=1, strides=strides)
+            x = layers.Add(name=f"stage_{stage + 1}" if block == 1 else None)([x, shortcut])
+    x = layers.ReLU()(_normalize(x))
+    return keras.Model(images, x, name="resnetv2_20_bottleneck")
 
 
 def _blocks():

@@ -12,7 +12,13 @@ from PIL import ExifTags, Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data.images._formats import FORMATS, missing_to_decode
+from gsp_tf.data.images._formats import (
+    FORMATS,
+    check_encoding,
+    missing_to_decode,
+    png_ends_early,
+    unread_kind,
+)
 from gsp_tf.data.images._jpeg_scans import ends_early, find_scans, set_scale
 
 MAX_PIXELS = 2**28 // 3
@@ -23,6 +29,7 @@ Pillow has the same limit.
 
 PIXEL_LIMIT = f"at most {MAX_PIXELS:,} are decoded"
 _JPEG = b"\xff\xd8\xff"
+_PNG = b"\x89PNG\r\n\x1a\n"
 _LARGEST_RATIO = 8  # of JPEG files
 _MAX_SCANS = 100  # of a JPEG file; each is a pass over all pixels
 _STRIP = 2**22  # pixels converted at once
@@ -65,8 +72,9 @@ def read_image(
 ) -> np.ndarray:
     """Decodes an image file (JPEG, PNG, BMP, GIF, WebP, TIFF, AVIF, HEIC) to 8 bits per channel.
 
-    The EXIF orientation is applied. Transparency is composited on white. 16-bit grey is scaled to
-    8 bits. CMYK and palettes become RGB. An animation gives its first frame.
+    The EXIF orientation is applied. Transparency is composited on white. Samples of 16 bits are
+    divided by 257: grey is rounded, a colour may be one level lower. CMYK and palettes become RGB.
+    Colour profiles are not applied. An animation gives its first frame, a TIFF its first page.
 
     A JPEG with one scan, as cameras write it, and more than `MAX_PIXELS` is decoded at 1/2, 1/4 or
     1/8 of its width and height, whichever is the largest that fits.
@@ -82,10 +90,11 @@ def read_image(
         uint8 `(H, W, channels)`, the image or its reduction.
 
     Raises:
-        UnreadableImageError: If the file is missing, empty, truncated or not an image; if it holds
-            32-bit integers or floats, because their range is unknown; or if its header states more
-            than `MAX_PIXELS`, except for a JPEG with one scan. A lossless JPEG, or one with more
-            than 100 scans, is refused too. None of these are decoded.
+        UnreadableImageError: If the file is missing, empty, truncated or not an image; if its
+            samples are signed, of 12 or 32 bits or floats; if it has another encoding whose pixels
+            would not be those of the standard of its format, such as YCbCr or Lab in a TIFF; or if
+            its header states more than `MAX_PIXELS`, except for a JPEG with one scan. A lossless
+            JPEG, or one with more than 100 scans, is refused too.
 
     Example:
         >>> import tempfile
@@ -197,9 +206,9 @@ def _opened(path):
 
 
 def _file(path: PathLike) -> PathLike | io.BytesIO:
-    """The input for Pillow: the bytes of a JPEG, the path of any other file."""
+    """The input for Pillow: the bytes of a JPEG or PNG, the path of any other file."""
     with _opened(path) as file:
-        return io.BytesIO(file.read()) if file.peek(3)[:3] == _JPEG else path
+        return io.BytesIO(file.read()) if file.peek(8).startswith((_JPEG, _PNG)) else path
 
 
 def _contents(contents: bytes, name: PathLike) -> io.BytesIO:
@@ -222,8 +231,10 @@ def _decoded(file, name, min_side=None):
             return
         with Image.open(file, formats=FORMATS) as image:
             check_pixels(image.size)
-            _check_mode(image.mode)
+            check_encoding(image)
             image.load()
+            if image.format == "PNG" and png_ends_early(file.getvalue(), image):
+                raise ValueError("it is cut off: its last pixels are missing")
             yield image, max(1, min(image.size) // (min_side or min(image.size)))
 
 
@@ -234,7 +245,10 @@ def _naming(file, name):
         yield
     except Image.UnidentifiedImageError as error:
         reason = f"not an image of an accepted format ({', '.join(FORMATS)})"
-        reason = missing_to_decode(_header(file)) or reason
+        header = _header(file)
+        if kind := unread_kind(header):
+            reason = f"its header is broken, or of a kind of {kind} that is not read"
+        reason = missing_to_decode(header[:12]) or reason
         raise UnreadableImageError(name, reason) from error
     except Image.DecompressionBombError as error:
         reason = f"it has more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels; {PIXEL_LIMIT}"
@@ -254,6 +268,8 @@ def _decoded_jpeg(contents: bytes, min_side: int | None) -> Image.Image:
         check_pixels(image.size)  # all stay in memory until the last scan
     if scans.count > _MAX_SCANS:
         raise ValueError(f"it has {scans.count:,} scans; at most {_MAX_SCANS} are decoded")
+    if image.mode == "CMYK" and "adobe" not in image.info:
+        raise ValueError("it is in CMYK and does not say which values are ink (no Adobe marker)")
     if pixels > max(MAX_PIXELS, 512 * len(contents)):  # 64 pixels take at least a bit
         raise ValueError(f"it is cut off: {len(contents):,} bytes cannot hold {pixels:,} pixels")
     sufficient = max(1, min(image.size) // (min_side or min(image.size)))
@@ -271,9 +287,9 @@ def _decoded_jpeg(contents: bytes, min_side: int | None) -> Image.Image:
 
 def _header(file: PathLike | io.BytesIO) -> bytes:
     if isinstance(file, io.BytesIO):
-        return file.getvalue()[:12]
+        return file.getvalue()[:16]
     with open(file, "rb") as opened:
-        return opened.read(12)
+        return opened.read(16)
 
 
 def check_pixels(size: tuple[int, int]) -> None:
@@ -282,14 +298,6 @@ def check_pixels(size: tuple[int, int]) -> None:
     if width * height > MAX_PIXELS:
         raise ValueError(
             f"it has {width:,} x {height:,} = {width * height:,} pixels; {PIXEL_LIMIT}"
-        )
-
-
-def _check_mode(mode: str) -> None:
-    if mode in ("I", "F"):
-        raise ValueError(
-            f"its pixels are 32-bit (mode {mode}) and their range is unknown; accepted are "
-            "8-bit images and 16-bit grey ones"
         )
 
 

@@ -119,6 +119,9 @@ def test_png(check):
         *(png(depth, 0) for depth in (1, 2, 4, 8, 16)),
         *(png(depth, colour) for depth in (8, 16) for colour in (2, 4, 6)),
         png(1, 0, chunk(b"tRNS", b"\x00\x01")),
+        png(2, 0, chunk(b"tRNS", b"\x00\x02")),
+        png(4, 0, chunk(b"tRNS", b"\x00\x00")),
+        png(4, 0, chunk(b"tRNS", b"\x00\x0b")),
         png(8, 0, chunk(b"tRNS", b"\x00\x09")),
         png(16, 0, chunk(b"tRNS", b"\x12\x34")),
         png(8, 2, chunk(b"tRNS", bytes([0, 1, 0, 2, 0, 3]))),
@@ -129,6 +132,15 @@ def test_png(check):
         png(8, 2, chunk(b"tEXt", b"Comment\x00" + b"long " * 9000)),
     ]
     check(contents)
+
+
+XMP = b'<x:xmpmeta tiff:Orientation="%s"/>'
+COMPRESSED_XMP = b"XML:com.adobe.xmp\x00\x01\x00\x00\x00" + zlib.compress(XMP % b"6")
+
+
+def test_the_orientation_of_exif_counts_before_that_of_xmp(photograph, check):
+    contents = [encoded(photograph, exif=exif(value), xmp=XMP % b"3") for value in (1, 6)]
+    check([*contents, encoded(photograph, xmp=XMP % b"1")], channels=[3])
 
 
 def large_jpeg(photograph):
@@ -152,6 +164,10 @@ def test_what_is_refused(photograph, decode):
         png(8, 2)[:-30]: "Invalid PNG",
         png(8, 2, size=(side, side)): rf"Image 7.*\[{side} {side}\].*at most 89,478,485",
         png(8, 2, size=(2**32 - 1, 2**32 - 1)): "at most 89,478,485",
+        png(16, 2, chunk(b"tRNS", bytes(6))): "Image 7.*one transparent colour of 16 bits",
+        encoded(photograph, xmp=XMP % b"6"): "Image 7.*orientation outside of EXIF",
+        png(8, 2, chunk(b"iTXt", COMPRESSED_XMP)): "Image 7.*orientation outside of EXIF",
+        png(8, 2, chunk(b"zTXt", b"Raw profile type exif\x00")): "orientation outside of EXIF",
         large_jpeg(photograph): r"Image 7.*\[65000 65000\].*at most 89,478,485",
     }
     for contents, message in refused.items():

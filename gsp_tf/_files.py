@@ -290,6 +290,21 @@ def refuse_existing(path: PathLike) -> None:
         raise FileExistsError(f"{path} exists. Choose another name, or remove it.")
 
 
+# What a spreadsheet takes for the beginning of a formula, by the rule of OWASP on CSV injection.
+FORMULA = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+
+
+def csv_cell(value: Any) -> Any:
+    """A value for a CSV file; a text that looks like a formula gets an apostrophe in front."""
+    is_formula = isinstance(value, str) and re.match(f"'*{FORMULA}", value)
+    return f"'{value}" if is_formula else value
+
+
+def csv_text(cell: str) -> str:
+    """The text that `csv_cell` wrote as this cell."""
+    return cell[1:] if re.match(f"'+{FORMULA}", cell) else cell
+
+
 def replace_text(path: PathLike, text: str) -> None:
     """Writes a text file as UTF-8, with `replacing`."""
     with replacing(path) as temporary:

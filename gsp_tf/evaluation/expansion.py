@@ -47,6 +47,9 @@ def expand_queries(
     queries = _units(queries, "queries")
     references = queries if among_themselves else _units(references, "references")
     search, n = ExactSearch(references, "cosine"), operator.index(neighbours)
+    available = search.size - among_themselves
+    if not 1 <= n <= available:
+        raise ValueError(f"neighbours must be between 1 and {available}; received {n}.")
     expanded = np.empty_like(queries)
     for start in range(0, len(queries), _BLOCK):
         block = slice(start, start + _BLOCK)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gsp_tf._files import replace_text
+from gsp_tf._files import csv_cell, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment._baselines import baseline_names
 from gsp_tf.experiment.folder import RunFolder
@@ -156,11 +156,11 @@ class Comparison:
         writer = csv.writer(text, lineterminator="\n")
         names = [" ".join(column) for column in self.columns]
         numbers = [n for name in names for n in (name, f"{name} std")]
-        writer.writerow(["method", *numbers, "interrupted runs"])
+        writer.writerow(["method", *map(csv_cell, numbers), "interrupted runs"])
         for method, row in self.rows.items():
             cells = [row.get(column, _Cell(None, None)) for column in self.columns]
             values = [value for cell in cells for value in (cell.mean, cell.std)]
-            writer.writerow([method, *values, len(self._interrupted.get(method, ()))])
+            writer.writerow([csv_cell(method), *values, len(self._interrupted.get(method, ()))])
         return text.getvalue()
 
     def latex(self) -> str:

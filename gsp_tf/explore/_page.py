@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -21,7 +22,7 @@ from gsp_tf.explore import _fragments as fragments
 from gsp_tf.explore._guard import Guard
 from gsp_tf.explore._model_view import ModelView
 from gsp_tf.explore._prototype_browser import PrototypeBrowser
-from gsp_tf.explore._searched import Searched
+from gsp_tf.explore._searched import Searched, shown_reason
 from gsp_tf.serving import ConditionError
 from gsp_tf.visual import array_tile
 
@@ -48,7 +49,7 @@ class Exploration:
 
     def page(self, max_bytes: int) -> str:
         """The page itself."""
-        images, indices, names, labels = self._examples
+        images, indices, _, names, labels = self._examples
         tiles = [array_tile(images.image(i), name) for i, name in zip(indices, names, strict=True)]
         examples = list(zip(tiles, labels, strict=True))
         return fragments.page(self._view, self._searched, examples, max_bytes)
@@ -61,21 +62,22 @@ class Exploration:
 
     def search_example(self, number: int, where: str | None = None) -> str:
         """The places and neighbours of an example."""
-        images, indices, names, _ = self._examples
-        return self._found(images, indices[[number]], names[number], where)
+        images, indices, numbers, names, _ = self._examples
+        own = int(numbers[number])
+        return self._found(images, indices[[number]], names[number], where, own)
 
-    def _found(self, images, indices, name, where):
-        """The answer for one image of a set."""
+    def _found(self, images, indices, name, where, own=None):
+        """The answer for one image of a set; `own` is its number among the searched ones."""
         batches = evaluation_batches(self._view.model.recipe, images, np.asarray(indices))
         seen = self._view.look(batches)
-        found = self._searched.nearest(seen.embedding, self._k, where) if self._k else []
+        found = self._searched.nearest(seen.embedding, self._k, where, own) if self._k else []
         pairs = self._pairs(batches, found[:_EXPLAINED]) if found else []
         pooling = self._view.pooling_name
         return fragments.found(name, seen, pooling, found, self._searched, pairs, where)
 
     def _pairs(self, batches, found):
         """Names and pictures of the first neighbours beside the image of a batch."""
-        others, indices, names, _ = self._searched.images(found)
+        others, indices, _, names, _ = self._searched.images(found)
         if not names:
             return []
         others = evaluation_batches(self._view.model.recipe, others, indices)
@@ -173,10 +175,13 @@ class _Page:
         loop = asyncio.get_running_loop()
         try:
             return HTMLResponse(await loop.run_in_executor(self._worker, function, *arguments))
-        except (UnreadableImageError, ConditionError) as error:
+        except ConditionError as error:
             raise HTTPException(422, str(error)) from error
+        except UnreadableImageError as error:
+            raise HTTPException(422, shown_reason(error)) from error
         except (ValueError, OSError, tf.errors.OpError) as error:
-            raise HTTPException(500, reason(error)) from error
+            print(f"A request failed: {reason(error)}", file=sys.stderr)
+            raise HTTPException(500, shown_reason(error)) from error
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app):

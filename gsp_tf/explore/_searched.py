@@ -1,16 +1,20 @@
 """The images that a page searches: those of an index, or the test images of the run."""
 
 import dataclasses
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import tensorflow as tf
 
 from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
-from gsp_tf.data import FileImages, ImageSet, find_unreadable
+from gsp_tf.data import FileImages, ImageSet, UnreadableImageError, find_unreadable
 from gsp_tf.evaluation import ExactSearch
 from gsp_tf.experiment import Run, load_splits, reason
 from gsp_tf.serving import (
@@ -22,6 +26,7 @@ from gsp_tf.serving import (
     find_thresholds,
     image_tile,
     open_index,
+    rows_where,
 )
 from gsp_tf.visual import Tile, array_tile
 
@@ -40,10 +45,11 @@ class Found(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Some images of a set, with their file names and labels, `None` without a label."""
+    """Some images of a set, with their numbers, file names and labels, `None` without a label."""
 
     images: ImageSet | Sequence
     indices: np.ndarray
+    numbers: np.ndarray  # as in `Found`
     names: list[str]
     labels: list[str | None]
 
@@ -60,6 +66,9 @@ class IndexedImages:
         self.summary = f"{counted(len(index), 'image')} in {Path(*index.path.parts[-2:])}"
         self.distance = index.distance_name
         self.columns = [name for name in index.columns if name != "id"]
+        shown = {name: index.column(name, index.ids) for name in self.columns}
+        shown["path"] = pc.replace_substring_regex(shown["path"], r"^(?s:.*)[/\\]", "")
+        self._shown = pa.table(shown)  # visitors must not learn the folders of the machine
         blocks = np.array_split(index.ids, 1 + len(index) // _BLOCK)
         classes = {label for ids in blocks for label in index.labels(ids)}
         self.num_classes = len(classes - {None})
@@ -67,14 +76,21 @@ class IndexedImages:
     def __len__(self) -> int:
         return len(self._index)
 
-    def nearest(self, embedding: np.ndarray, k: int, where: str | None = None) -> list[Found]:
+    def nearest(
+        self, embedding: np.ndarray, k: int, where: str | None = None, own: int | None = None
+    ) -> list[Found]:
         """The k images nearest to an embedding `(1, D)`, of those that meet a condition."""
-        matching = None if where is None else self._index.matching(where)
-        if matching is not None:
-            k = min(k, len(matching))
-            if not k:
-                raise ConditionError(f"No image meets the condition {where[:200]!r}.")
-        ids, distances = self._index.search(embedding, k, where=matching)
+        excluded = [] if own is None else [own]
+        matching = None
+        if where is not None:
+            met = np.asarray(rows_where(self._shown, where))
+            matching = np.setdiff1d(self._index.ids[met], excluded)
+        k = min(k, len(self) - len(excluded) if matching is None else len(matching))
+        if not k and where is not None:
+            raise ConditionError(f"No other image meets the condition {where[:200]!r}.")
+        if not k:
+            return []
+        ids, distances = self._index.search(embedding, k, excluded, matching)
         tiles = map(image_tile, self._index.paths(ids[0]))
         return _ranked(self.thresholds, ids[0], distances[0], self._index.labels(ids[0]), tiles)
 
@@ -92,7 +108,7 @@ class IndexedImages:
         kept = [i for i, path in enumerate(paths) if path not in unreadable]
         paths, labels = [paths[i] for i in kept], [labels[i] for i in kept]
         images = FileImages(paths, np.zeros(len(paths), int), [""], channels=self._channels)
-        return Sample(images, np.arange(len(paths)), list(map(_name, paths)), labels)
+        return Sample(images, np.arange(len(paths)), ids[kept], list(map(file_name, paths)), labels)
 
 
 class TestImages:
@@ -120,13 +136,17 @@ class TestImages:
     def __len__(self) -> int:
         return len(self._images)
 
-    def nearest(self, embedding: np.ndarray, k: int, where: str | None = None) -> list[Found]:
+    def nearest(
+        self, embedding: np.ndarray, k: int, where: str | None = None, own: int | None = None
+    ) -> list[Found]:
         """The k images nearest to an embedding `(1, D)`; they have no columns for conditions."""
         if where is not None:
             raise ConditionError(
                 "Conditions are for an index with metadata; these are test images."
             )
-        (indices,), (distances,) = self._search(embedding, k)
+        excluded = None if own is None else [own]
+        k = min(k, len(self) - (own is not None))
+        (indices,), (distances,) = self._search(embedding, k, excluded) if k else ([()], [()])
         tiles = map(array_tile, map(self._images.image, indices), self._names(indices))
         return _ranked(self.thresholds, indices, distances, self._labels(indices), tiles)
 
@@ -139,12 +159,12 @@ class TestImages:
         return self._sample(_at_most(np.arange(len(self)), count))
 
     def _sample(self, indices):
-        return Sample(self._images, indices, self._names(indices), self._labels(indices))
+        return Sample(self._images, indices, indices, self._names(indices), self._labels(indices))
 
     def _names(self, indices):
         """The file names of images."""
         paths = getattr(self._images, "paths", None)
-        return [f"image {i}" if paths is None else _name(paths[i]) for i in indices]
+        return [f"image {i}" if paths is None else file_name(paths[i]) for i in indices]
 
     def _labels(self, indices):
         """The class names of images."""
@@ -169,7 +189,7 @@ class NoImages:
 
     def sample(self, count: int) -> Sample:
         """No images."""
-        return Sample((), np.arange(0), [], [])
+        return Sample((), np.arange(0), np.arange(0), [], [])
 
 
 Searched = IndexedImages | TestImages | NoImages
@@ -190,7 +210,8 @@ def open_searched(
     try:
         return TestImages(model, thresholds)
     except (ValueError, OSError, ImportError, tf.errors.OpError) as error:
-        return NoImages(reason(error))
+        print(f"The test images cannot be loaded: {reason(error)}", file=sys.stderr)
+        return NoImages(shown_reason(error))
 
 
 def _ranked(thresholds, numbers, distances, labels, tiles):
@@ -210,6 +231,14 @@ def _at_most(values, count):
     return np.sort(np.random.default_rng(0).choice(values, count, replace=False))
 
 
-def _name(path):
+def shown_reason(error: BaseException) -> str:
+    """What visitors are told about an error, without the folders of the machine."""
+    if isinstance(error, UnreadableImageError):
+        return f"{file_name(error.path)}: {error.reason}"
+    text = reason(error)
+    return "it failed; the terminal says why" if re.search(r"[/\\]", text) else text
+
+
+def file_name(path: str) -> str:
     """The file name of a path with separators of any system."""
     return path.replace("\\", "/").rsplit("/", 1)[-1]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from gsp_tf._files import replacing
+from gsp_tf._files import csv_cell, replacing
 
 
 def write_table(path: Path, columns: dict[str, Any]) -> None:
@@ -34,6 +34,16 @@ def as_text(name: object) -> str:
 @contextmanager
 def writing_table(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
     """A function that appends tables to a file, which appears when all is written."""
-    writer = pq.ParquetWriter if path.suffix.lower() == ".parquet" else pa_csv.CSVWriter
+    is_parquet = path.suffix.lower() == ".parquet"
+    writer = pq.ParquetWriter if is_parquet else pa_csv.CSVWriter
     with replacing(path) as temporary, writer(temporary, schema) as opened:
-        yield opened.write_table
+        yield opened.write_table if is_parquet else lambda table: opened.write_table(_cells(table))
+
+
+def _cells(table):
+    """A table for a CSV file, in which no text is a formula."""
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if pa.types.is_string(column.type):
+            cells = pa.array(map(csv_cell, column.to_pylist()), column.type)
+            table = table.set_column(place, name, cells)
+    return table

@@ -12,6 +12,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from gsp_tf._console import counted, listed
+from gsp_tf._files import FORMULA
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._tables import as_text
 
@@ -144,7 +145,12 @@ def _read_csv(path, names):
     else:
         types = dict.fromkeys(names, pa.string())
         options = pa_csv.ConvertOptions(include_columns=names, column_types=types)
-    return pa_csv.read_csv(path, convert_options=options)
+    table = pa_csv.read_csv(path, convert_options=options)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            texts = pc.replace_substring_regex(table[place], f"^'('*{FORMULA})", r"\1")
+            table = table.set_column(place, field, texts)
+    return table
 
 
 def _read_parquet(path, names):

@@ -6,7 +6,7 @@ import io
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf._files import replace_text
+from gsp_tf._files import csv_cell, replace_text
 from gsp_tf.experiment import RunFolder
 from gsp_tf.recipe import save_recipe
 from gsp_tf.tuning._storage import import_optuna
@@ -70,9 +70,8 @@ def _write_table(path, results, fields, objective):
     for one in results:
         numbers = one.number, one.state, one.value, len(one.by_epoch), one.seconds, one.note
         values = [one.values.get(name) for name in fields]
-        writer.writerow(
-            [*numbers, *(value if _is_scalar(value) else value_text(value) for value in values)]
-        )
+        values = [value if _is_scalar(value) else value_text(value) for value in values]
+        writer.writerow(map(csv_cell, [*numbers, *values]))
     replace_text(path, text.getvalue())
 
 

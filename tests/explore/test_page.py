@@ -1,6 +1,8 @@
 import re
+import shutil
 import struct
 import zlib
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
@@ -52,15 +54,16 @@ def test_an_image_gets_its_places_and_neighbours(page, ask, query):
     assert why.count("<figure>") == 3 and "matched places of &lt;i&gt;mine.png and" in why
 
 
-def test_an_example_finds_itself(page, ask):
-    first = ask(page, "/", "GET").body
-    name = first.split('data-example="1" title="')[1].split('"')[0]
-    answer = ask(page, "/examples/1")
-    assert f"<h3>{name}, as the model sees it</h3>" in answer.body
-    nearest = answer.body.split("Nearest neighbours")[1].split("</figure>")[0]
-    distance = nearest.split('class="number">')[1].split("<")[0]
-    assert name in nearest and float(distance) < 1e-3
-    assert ask(page, "/examples/8").status == 404
+def test_an_example_finds_others_and_not_itself(view, model, index, page, serve, ask):
+    indexed = serve(page_app(Exploration(view, open_searched(model, index), 99)))
+    for port, count in ((page, 3), (indexed, 79)):
+        first = ask(port, "/", "GET").body
+        name = first.split('data-example="1" title="')[1].split('"')[0]
+        answer = ask(port, "/examples/1")
+        assert f"<h3>{name}, as the model sees it</h3>" in answer.body
+        nearest = answer.body.split("Nearest neighbours")[1].split("Why these")[0]
+        assert nearest.count("<figure>") == count and f"</span>{name}" not in nearest
+        assert ask(port, "/examples/8").status == 404
 
 
 def test_no_file_of_the_machine_is_served(page, run, images, ask):
@@ -212,22 +215,49 @@ def test_a_condition_restricts_what_is_found(view, model, run, images, query, tm
     path = build_index(embedded, tmp_path / "index", table=table).path
     page = serve(page_app(Exploration(view, open_searched(model, path), 5)))
     first = ask(page, "/", "GET").body
-    assert 'id="where"' in first and "Columns: path, label, camera" in first
-    where = f"camera == 2 and path != {names[2]!r}"
+    assert 'id="where"' in first and "Columns: path, label, camera; path is the name" in first
+    shown = [Path(name).name for name in names]
+    where = f"camera == 2 and path != {shown[2]!r}"
     answer = ask(page, f"/search?name=a.png&where={quote(where)}", body=query)
     found = answer.body.split("Nearest neighbours")[1].split("Why these")[0]
     assert answer.status == 200 and found.count("<figure>") == 5
     assert "of those where <code>camera == 2 and path != &#39;" in found
-    two = quote(f"path in ({names[2]!r}, {names[5]!r})")
-    found = ask(page, f"/examples/1?where={two}").body.split("Nearest neighbours")[1]
+    two = quote(f"path in ({shown[2]!r}, {shown[5]!r})")
+    found = ask(page, f"/search?where={two}", body=query).body.split("Nearest neighbours")[1]
     assert found.split("Why these")[0].count("<figure>") == 2
     for where, message in (
         ("__import__('os')", "cannot be used"),
         ("camra == 1", "did you mean camera?"),
-        ("camera == 9", "No image meets the condition"),
+        ("camera == 9", "No other image meets the condition"),
+        ("id == 1", "no column id"),
     ):
         answer = ask(page, f"/examples/1?where={quote(where)}")
         assert answer.status == 422 and message in answer.body
+    whole = f"path {{}} {names[40]!r}"  # nothing tells where the files are
+    answers = [ask(page, f"/search?where={quote(whole.format(by))}", body=query) for by in "<>"]
+    none = f"path >= {str(images)!r} and path < {str(images)[:-1] + 'z'!r}"
+    answers.append(ask(page, f"/search?where={quote(none)}", body=query))
+    assert [answer.status for answer in answers] == [422, 200, 422]
+
+
+def test_no_answer_tells_the_folders_of_the_machine(
+    view, model, run, images, query, serve, ask, tmp_path
+):
+    own = tmp_path / "copies"
+    shutil.copytree(images, own)
+    path = build_index(embed_images(run, [own], tmp_path / "e"), tmp_path / "index").path
+    port = serve(page_app(Exploration(view, open_searched(model, path), 3)))
+    answers = [ask(port, "/", "GET")]
+    shutil.rmtree(own)
+    answers += [ask(port, "/examples/0"), ask(port, "/prototypes"), ask(port, "/search", body=b"")]
+    asked = [f"/search?where={quote(where)}" for where in ("no", "id", "'")]
+    answers += [ask(port, path, body=query) for path in asked]
+    while answers[2].status == 202:
+        answers[2] = ask(port, "/prototypes")
+    assert [answer.status for answer in answers] == [200, 500, 500, *4 * [422]]
+    assert answers[1].body == "it failed; the terminal says why"
+    bodies = "".join(answer.body for answer in answers)
+    assert str(tmp_path) not in bodies and str(images) not in bodies
 
 
 def test_test_images_take_no_condition(page, ask):

@@ -76,7 +76,7 @@ def test_images_of_an_index_that_are_gone_are_left_out_of_a_sample(run, model, i
     assert len(open_index(run, index)) == 80 and len(found.sample(11).names) == 11
 
 
-def test_without_data_there_is_a_reason(run, tmp_path):
+def test_without_data_there_is_a_reason(run, tmp_path, capsys):
     own = shutil.copytree(run, tmp_path / "run")
     recipe = (own / "recipe.yaml").read_text("utf-8")
     recipe, count = re.subn("(?m)^  path: .*", f"  path: {tmp_path / 'gone'}", recipe)
@@ -84,5 +84,6 @@ def test_without_data_there_is_a_reason(run, tmp_path):
     (own / "recipe.yaml").write_text(recipe, "utf-8")
     found = open_searched(RunModel(own))
     assert isinstance(found, NoImages) and len(found) == 0
-    assert str(tmp_path / "gone") in found.summary
+    assert str(tmp_path / "gone") in capsys.readouterr().err
+    assert str(tmp_path) not in found.summary and "the terminal says why" in found.summary
     assert "gsp-tf embed" in found.summary and "gsp-tf index" in found.summary

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gsp_tf._console import counted
+from gsp_tf._files import csv_text
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images.encoded_images import FileImages
 from gsp_tf.data.images.image_set import ImageSet
@@ -154,9 +155,10 @@ def read_rows(path: PathLike) -> list[_ManifestRow]:
 
 
 def _row(folder: Path, line: int, record: dict[str, str]) -> _ManifestRow:
-    file = os.path.normpath(folder / record["path"]) if record["path"].strip() else ""
-    split = record["split"].strip() if "split" in record else None
-    return _ManifestRow(line, file, record["label"].strip(), split)
+    path, label = csv_text(record["path"]), csv_text(record["label"])
+    file = os.path.normpath(folder / path) if path.strip() else ""
+    split = csv_text(record["split"]).strip() if "split" in record else None
+    return _ManifestRow(line, file, label.strip(), split)
 
 
 def row_problems(rows: list[_ManifestRow], may_lack_label: bool = False) -> list[str]:

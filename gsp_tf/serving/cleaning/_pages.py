@@ -32,7 +32,7 @@ def write_duplicates_page(found, sizes):
         for row in rows[:_MOST_PICTURES]:
             kind = "identical" if found.is_identical[row] else "near"
             is_best = found.is_representative[row]
-            notes = [] if found.sets is None else [str(found.sets[row])]
+            notes = [found.labels[row], None if found.sets is None else str(found.sets[row])]
             notes += [f"{sizes[row, 0]} x {sizes[row, 1]}"] if sizes[row, 0] else []
             if not is_best and np.isfinite(found.distances[row]):
                 notes.append(f"{found.distances[row]:.4f} away")

@@ -276,12 +276,15 @@ def _shared(groups, sets):
 def _columns(found, sizes):
     """The columns of the table: one row for each image of a group, the representative first."""
     rows = ordered_rows(found)
+    # A representative is compared with the others: it is identical only if it has a copy.
+    copies = np.bincount(found.representatives[rows], found.is_identical[rows], len(found.names))
+    has_copy = copies[found.representatives] > 1
     columns = {
         "group": found.groups[rows],
         "representative": found.is_representative[rows],
         "path": found.names[rows].tolist(),
         "label": [found.labels[row] for row in rows],
-        "kind": np.where(found.is_identical[rows], "identical", "near").tolist(),
+        "kind": np.where(found.is_identical & has_copy, "identical", "near")[rows].tolist(),
         "distance": pa.array(found.distances[rows], from_pandas=True),
         "width": sizes[rows, 0],
         "height": sizes[rows, 1],

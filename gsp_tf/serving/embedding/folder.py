@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsp_tf._files import replacing
+from gsp_tf._files import csv_cell, csv_text, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._metadata import Metadata, ModelInfo
 from gsp_tf.serving.embedding._parquet import reading_parquet
@@ -165,7 +165,7 @@ class EmbeddingsFolder:
         if not self.corrupt_path.exists():
             return []
         with open(self.corrupt_path, newline="", encoding="utf-8") as file:
-            return [tuple(row) for row in csv.reader(file)][1:]
+            return [tuple(map(csv_text, row)) for row in csv.reader(file)][1:]
 
     def refuse_other_files(self) -> None:
         """Raises `FileExistsError` if the folder holds anything but embeddings, or is a file."""
@@ -231,7 +231,8 @@ class EmbeddingsFolder:
             replacing(self.corrupt_path) as temporary,
             open(temporary, "w", newline="", encoding="utf-8") as file,
         ):
-            csv.writer(file).writerows([("path", "reason"), *corrupt])
+            rows = [("path", "reason"), *corrupt]
+            csv.writer(file).writerows([map(csv_cell, row) for row in rows])
 
 
 def _notes(metadata: dict | None, path: Path) -> tuple[list, list]:

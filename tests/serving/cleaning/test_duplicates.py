@@ -70,6 +70,8 @@ def test_planted_copies_are_found_and_images_stay_as_they_are(colours_run, photo
     second = {"0.png": "identical.png", "identical.png": "0.png"}[first]
     near = dict.fromkeys(("quality.jpg", "half.png", "mirrored.png"), "near")
     assert kinds == {second: "identical", **near}
+    of_best = {Path(row["path"]).name: row["kind"] for row in rows if row["representative"]}
+    assert of_best.pop(first) == "identical" and set(of_best.values()) == {"near"}
     best = {Path(row["path"]).name for row in rows if row["representative"]}
     assert found.num_mixed == 0
     assert {"12.png", "mirrored and larger.png"} < best and first in best

@@ -1,0 +1,67 @@
+"""Texts in CSV files: no spreadsheet takes one for a formula, and reading gives the same text."""
+
+import csv
+import random
+
+import pyarrow as pa
+import pytest
+
+from gsp_tf._files import csv_cell, csv_text
+from gsp_tf.data.datasets.manifest import read_rows
+from gsp_tf.serving._tables import write_table
+from gsp_tf.serving.embedding import EmbeddingsFolder
+from gsp_tf.serving.embedding._listing import list_images
+from gsp_tf.serving.image_table import ImageTable
+
+# https://owasp.org/www-community/attacks/CSV_Injection
+BEGINNINGS = ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"]
+PLAIN = ["cat", "'cat'", "a=b", "", "'", " =", "7"]
+FORMULAS = [f"{begin}cmd|' /C calc'!A0" for begin in BEGINNINGS]
+TEXTS = [*PLAIN, *FORMULAS, *(f"{quotes}{text}" for text in FORMULAS for quotes in ("'", "''"))]
+
+
+def cells(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return [cell for row in csv.reader(file) for cell in row]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_cell_is_no_formula_and_gives_its_text_back(text):
+    assert not csv_cell(text).startswith(tuple(BEGINNINGS))
+    assert csv_text(csv_cell(text)) == text
+    assert (csv_cell(text) == text) == (text in PLAIN)
+
+
+def test_random_texts_come_back():
+    draw = random.Random(0)
+    for _ in range(2000):
+        text = "".join(draw.choices("'=-a\t+", k=draw.randrange(6)))
+        assert csv_text(csv_cell(text)) == text
+
+
+def test_numbers_stay_numbers():
+    assert [csv_cell(value) for value in (-1, -0.5, None, True)] == [-1, -0.5, None, True]
+
+
+def test_tables_and_lists_of_images_are_no_formulas_and_come_back(tmp_path):
+    names = [text for text in TEXTS if text.strip() == text and text]
+    paths = [str(tmp_path / f"{row}.png") for row in range(len(names))]
+    for path in paths:
+        open(path, "w").close()
+    table = tmp_path / "table.csv"
+    write_table(table, {"path": paths, "label": names, "score": pa.array([-1.0] * len(names))})
+    assert not any(cell.startswith(tuple(BEGINNINGS)) for cell in cells(table) if cell != "-1")
+    assert [image.label for image in list_images([table])] == names
+    assert ImageTable(table, ["label"]).values(paths)["label"].tolist() == names
+    assert ImageTable(table).rows(paths)["label"].to_pylist() == names
+    assert [row.label for row in read_rows(table)] == names
+
+
+def test_the_list_of_unreadable_images_is_no_formula_and_comes_back(tmp_path):
+    folder, corrupt = (
+        EmbeddingsFolder(tmp_path),
+        [(text, text) for text in TEXTS if "\r" not in text],
+    )
+    folder.write_corrupt(corrupt)
+    assert not any(cell.startswith(tuple(BEGINNINGS)) for cell in cells(tmp_path / "corrupt.csv"))
+    assert folder.corrupt() == corrupt

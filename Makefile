@@ -81,6 +81,7 @@ reference-pml: $(PML)/.installed
 	$(PML)/bin/python tools/pml/reference.py tests/oracles/losses_field.npz
 	$(PML)/bin/python tools/pml/miners.py tests/oracles/miners.npz
 	$(PML)/bin/python tools/pml/arguments.py tests/oracles/loss_arguments.npz
+	$(PML)/bin/python tools/pml/differences.py tests/oracles/differences.npz
 
 reference-programs: $(PML)/.installed $(PML)/programs
 	$(PML)/bin/python tools/pml/programs.py $(PML)/programs tests/oracles/losses_programs.npz

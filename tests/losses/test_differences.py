@@ -1,0 +1,145 @@
+"""Where pytorch-metric-learning has another number: the sentences of docs/migration are true.
+
+`tools/pml/differences.py` wrote the numbers of the library.
+"""
+
+import re
+import runpy
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from keras import ops
+
+from gsp_tf import losses
+
+ROOT = Path(__file__).parents[2]
+CLASS_WEIGHTS = [float(number % 4) for number in range(1, 13)]
+triplets = partial(losses.TripletMarginMiner, 0.17)
+margin = {"margin": 0.3, "beta": 1.1, "reduction": "nonzero_mean"}
+multi_similarity = partial(losses.MultiSimilarityLoss, 2, 50, 0.5)
+circle = partial(losses.CircleLoss, 0.4, 8)
+supcon = partial(losses.SupervisedContrastiveLoss, 0.5)
+lifted, angular = partial(losses.LiftedStructureLoss, 1), partial(losses.AngularLoss, 40)
+generalized_lifted = partial(losses.GeneralizedLiftedStructureLoss, 1)
+nca, hard = partial(losses.NCALoss, 1), losses.BatchHardMiner
+
+# For each number of the library: its row on the page, and our loss and number.
+CASES = {
+    "multi_similarity_triplets": ("losses.MultiSimilarityLoss", multi_similarity, 1.34774),
+    "circle_triplets": ("losses.CircleLoss", circle, 9.89880),
+    "supcon_triplets": ("losses.SupConLoss", supcon, 2.48097),
+    "generalized_lifted_triplets": (
+        "losses.GeneralizedLiftedStructureLoss", generalized_lifted, 4.29327,
+    ),
+    "nca_batch_hard": ("losses.NCALoss", lambda: nca(miner=hard()), 1.18283),
+    "nca_memory": ("losses.NCALoss", lambda: losses.CrossBatchMemory(nca(), 64), 1.24753),
+    "angular_batch_hard": ("losses.AngularLoss", lambda: angular(miner=hard()), 1.74428),
+    "triplet_hdc": (
+        "miners.HDCMiner", lambda: losses.TripletLoss(0.3, miner=losses.HDCMiner(0.15)), 1.20250,
+    ),
+    "pnp_sum": ("losses.PNPLoss", lambda: losses.PNPLoss("O", reduction="sum"), 16.34088),
+    "threshold_consistent_sum": (
+        "losses.ThresholdConsistentMarginLoss",
+        lambda: losses.ThresholdConsistentMarginLoss(reduction="sum"), 14.67248,
+    ),
+    "p2s_grad_sum": (
+        "losses.P2SGradLoss", lambda: losses.P2SGradLoss(12, reduction="sum"), 2.75615,
+    ),
+    "margin_nonzero_mean": ("losses.MarginLoss", lambda: losses.MarginLoss(**margin), 0.796504),
+    "class_margin_nonzero_mean": (
+        "losses.MarginLoss(learn_beta=True, num_classes=100)",
+        lambda: losses.ClassMarginLoss(num_classes=12, **margin), 0.796504,
+    ),
+    "supcon_mean": ("losses.SupConLoss", lambda: supcon(reduction="mean"), 2.10082),
+    "lifted_class_weights": (
+        "reducers.ClassWeightedReducer", lambda: lifted(class_weights=CLASS_WEIGHTS), 10.06500,
+    ),
+    "generalized_lifted_class_weights": (
+        "reducers.ClassWeightedReducer",
+        lambda: generalized_lifted(class_weights=CLASS_WEIGHTS), 5.48980,
+    ),
+    "angular_class_weights": (
+        "reducers.ClassWeightedReducer", lambda: angular(class_weights=CLASS_WEIGHTS), 3.98926,
+    ),
+}  # fmt: skip
+
+
+class Once(losses.Miner):
+    """A miner that counts each chosen pair once."""
+
+    def __init__(self, miner):
+        self.miner = miner
+
+    def __call__(self, pairs):
+        return tuple(ops.minimum(weights, 1.0) for weights in self.miner(pairs))
+
+
+def batch(oracle, name="random"):
+    labels, embeddings = (
+        oracle("losses_field")[f"{name}/{kind}"] for kind in ("labels", "embeddings")
+    )
+    lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    return labels, (embeddings / lengths).astype("float32")
+
+
+def is_told(theirs, ours, other):
+    """Whether the row of a name on the page has both numbers, with three digits."""
+    table = runpy.run_path(ROOT / "tools/migration/pages.py")["TABLE"]["pytorch_metric_learning"]
+    row = next(row for rows in table.values() for row in rows if row["theirs"] == theirs)
+    numbers = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", row["difference"])}
+    return {float(f"{number:.3g}") for number in (ours, other)} <= numbers
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_the_page_has_our_number_and_theirs(oracle, key):
+    row, make, expected = CASES[key]
+    of_triplets = key.endswith("triplets")
+    loss = make(miner=triplets()) if of_triplets else make()
+    labels, embeddings = batch(oracle, "singles" if key == "supcon_mean" else "random")
+    if key == "p2s_grad_sum":
+        loss(labels, embeddings)
+        loss.proxies.assign(oracle("losses_field")["proxies"][:12])
+    theirs = float(oracle("differences")[key])
+    assert float(loss(labels, embeddings)) == pytest.approx(expected, rel=1e-4)
+    assert abs(expected - theirs) > 0.01 * theirs and is_told(row, expected, theirs)
+    if of_triplets:  # which is the whole difference
+        once = make(miner=Once(triplets()))
+        assert float(once(labels, embeddings)) == pytest.approx(theirs, rel=1e-4)
+
+
+def test_reducers_change_nothing_there_that_reduces_itself(oracle):
+    for key, count in (("pnp_sum", 12), ("p2s_grad_sum", 12)):
+        assert CASES[key][2] == pytest.approx(count * oracle("differences")[key], rel=1e-4)
+    for key in ("lifted", "generalized_lifted", "angular"):
+        make = {"lifted": lifted, "angular": angular}.get(key, generalized_lifted)
+        value = float(make()(*batch(oracle)))  # the mean weight times the mean loss there
+        theirs = float(oracle("differences")[f"{key}_class_weights"])
+        assert value * np.mean(CLASS_WEIGHTS[:4]) == pytest.approx(theirs, rel=1e-4)
+
+
+def test_a_single_mined_triplet_costs_something(oracle):
+    angles = np.deg2rad([0.0, 40.0, 70.0])
+    points = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("float32")
+    loss = losses.ContrastiveLoss(0, 1, miner=losses.TripletMarginMiner(0.2))
+    chord = 2 * np.sin(np.deg2rad([20, 15]))  # of the positive and of the negative pair
+    value = float(loss(np.array([0, 0, 1]), points))
+    assert value == pytest.approx(chord[0] + 1 - chord[1], rel=1e-5)
+    assert oracle("differences")["contrastive_one_triplet"] == 0
+    assert is_told("miners.TripletMarginMiner", value, 0)
+
+
+def test_swapped_triplets_with_references_have_the_distance_of_positive_and_negative(oracle):
+    labels, x = batch(oracle)
+    loss, references = losses.TripletLoss(0.3, swap=True, reduction="nonzero_mean"), -x
+    value = float(loss.pairwise(labels, x, labels, references))
+    between = np.linalg.norm(x[:, None] - references, axis=-1)
+    among = np.linalg.norm(references[:, None] - references, axis=-1)
+    same = labels[:, None] == labels
+    a, p, n = np.nonzero(same[:, :, None] & ~same[:, None])
+    costs = between[a, p] - np.minimum(between[a, n], among[p, n]) + 0.3
+    assert value == pytest.approx(costs[costs > 0].mean(), rel=1e-4)
+    theirs = oracle("differences")
+    assert is_told("losses.TripletMarginLoss", value, float(theirs["triplet_swap_references"]))
+    assert np.isnan(theirs["triplet_swap_more_references"])

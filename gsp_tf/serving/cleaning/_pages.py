@@ -32,7 +32,8 @@ def write_duplicates_page(found, sizes):
         for row in rows[:_MOST_PICTURES]:
             kind = "identical" if found.is_identical[row] else "near"
             is_best = found.is_representative[row]
-            notes = [found.labels[row], None if found.sets is None else str(found.sets[row])]
+            of_set = None if found.sets is None else _short(found.sets[row])
+            notes = [found.labels[row], of_set]
             notes += [f"{sizes[row, 0]} x {sizes[row, 1]}"] if sizes[row, 0] else []
             if not is_best and np.isfinite(found.distances[row]):
                 notes.append(f"{found.distances[row]:.4f} away")
@@ -102,6 +103,11 @@ def write_labels_page(found, embeddings, metric):
         image_tile,
         len(shown),
     )
+
+
+def _short(name):
+    """The last two parts of a path, to fit in a line; other names as they are."""
+    return "/".join(str(name).split("/")[-2:])
 
 
 def _label(found, row):

@@ -1,3 +1,4 @@
+import re
 import shutil
 from pathlib import Path
 
@@ -98,6 +99,22 @@ def test_pages_show_every_picture_and_load_nothing(
         )
         assert tab.locator("b:text-is('<b>')").count() == 0
         tab.close()
+
+
+def test_pages_have_labels_and_short_names_of_files(colours, colours_run, tmp_path):
+    for number in range(2):
+        shutil.copytree(colours / f"class {number}", tmp_path / f"{number}" / "first")
+        shutil.copytree(colours / f"class {number}", tmp_path / f"{number}" / "second")
+    sources = [tmp_path / "0", tmp_path / "1"]
+    found = find_duplicates(sources, tmp_path / "out")
+    errors = find_label_errors(sources, tmp_path / "labels", colours_run, k=3)
+    for page in (found.page, errors.page):
+        text = page.read_text("utf-8")
+        shown = re.sub(r"(?s)<style.*?</style>|<[^>]*>", "\n", text)
+        assert str(tmp_path) in text and str(tmp_path) not in shown
+        assert re.search(r"\bfirst\b *(·|$)", shown, re.M) and re.search(
+            r"^first/\S+$", shown, re.M
+        )
 
 
 def test_what_cannot_be_used_is_refused(colours, tmp_path, command):

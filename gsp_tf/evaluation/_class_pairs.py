@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gsp_tf.evaluation._pair_scale import SIDE, STEPS, PairScale
+from gsp_tf.evaluation._pair_scale import SIDE, PairScale
 
 _REPLICATES = 64
 
@@ -16,7 +16,7 @@ class ClassPairs:
     def __init__(self, scale: PairScale, classes, ends, groups, steps, image_steps=()):
         # Rows are sorted by class. `classes` (N,) numbers the class of each row, `ends` (C,) are
         # the rows after each class, and `groups` (C,) ascends.
-        widths = np.diff(steps, prepend=-1, append=STEPS - 1)
+        widths = np.diff(steps, prepend=-1, append=scale.size - 1)
         self._lookup = np.repeat(np.arange(len(widths)), widths)
         self._limits = np.searchsorted(steps, image_steps)
         self._classes, self._groups, self._size = classes, groups, len(steps) + 1

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation import _pair_curves as curves
 from gsp_tf.evaluation._class_pairs import ClassPairs
-from gsp_tf.evaluation._pair_scale import SIDE, STEPS, PairScale
+from gsp_tf.evaluation._pair_scale import SIDE, pair_scale
 from gsp_tf.evaluation.search_space import Metric
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
 
@@ -59,8 +59,9 @@ class PairDistances:
     """The distances of all pairs of embeddings, with pairs of the same class told apart.
 
     The pairs are counted block by block: memory grows with the number of embeddings, not of pairs.
-    Distances are rounded up to one of 2^20 steps, which are wider for larger distances. The counts
-    at a step are exact.
+    Distances are computed in float64, and equal embeddings have the distance 0. With up to 1,448
+    different embeddings, every distance is exact. With more, distances above 0 are rounded up to
+    one of 2^20 steps, which are wider for larger distances; the counts at a step are exact.
 
     Args:
         embeddings: floats `(N, D)`.
@@ -90,7 +91,7 @@ class PairDistances:
     def __init__(
         self, embeddings: ArrayLike, labels: ArrayLike, metric: Metric = "euclidean", seed: int = 0
     ):
-        embeddings = checked_embeddings(embeddings, "embeddings")
+        embeddings = checked_embeddings(embeddings, "embeddings", wide=True)
         labels = checked_labels(labels, len(embeddings), "labels")
         self.labels = labels
         self.classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
@@ -107,24 +108,24 @@ class PairDistances:
         self._place = np.argsort(shuffled)  # of each class in the shuffled order
         self._order = np.argsort(self._place[numbers], kind="stable")
         self._ends = np.cumsum(sizes[shuffled])
-        self._scale = PairScale(embeddings, metric, self._order)
+        self._scale = pair_scale(embeddings, metric, self._order)
         self._positives, self._negatives = self._counted()
 
     def _counted(self):
-        """Cumulative counts `(STEPS,)` of positive and negative pairs."""
+        """Cumulative counts `(S,)` of positive and negative pairs."""
         classes = self._sorted_classes()
         ends = np.append(np.arange(SIDE, len(classes), SIDE), len(classes))
-        every, same = np.zeros((2, STEPS), np.int64)
+        every, same = np.zeros((2, self._scale.size), np.int64)
         for rows, columns, steps in self._scale.blocks(ends, "Counting pairs"):
             of_rows, of_columns = classes[rows], classes[columns]
             if rows == columns or of_rows[-1] == of_columns[0]:
                 is_same = of_rows[:, None] == of_columns
                 if rows == columns:
                     is_same = np.triu(is_same, 1)
-                same += np.bincount(steps[is_same], minlength=STEPS)
+                same += np.bincount(steps[is_same], minlength=self._scale.size)
             if rows == columns:
                 steps = steps[np.triu_indices(len(steps), 1)]
-            every += np.bincount(steps.ravel(), minlength=STEPS)
+            every += np.bincount(steps.ravel(), minlength=self._scale.size)
         return np.cumsum(same), np.cumsum(every - same)
 
     def _sorted_classes(self):
@@ -183,8 +184,8 @@ class PairDistances:
         return self._point(int(np.searchsorted(self._positives, needed)))
 
     def at_threshold(self, threshold: float) -> OperatingPoint:
-        """The rates of a given threshold, rounded down to a step of the scale."""
-        return self._point(int(self._scale.steps_below(threshold)))
+        """The rates of a given threshold, rounded up to a step where distances are."""
+        return self._point(int(self._scale.steps_at(threshold)))
 
     def _steps_at(self, rates):
         """The last steps with pairs up to which the shares of false matches are allowed."""
@@ -205,13 +206,13 @@ class PairDistances:
         """Counts the pairs of each class up to some distances.
 
         Args:
-            thresholds: distances, rounded down to steps of the scale.
+            thresholds: distances, rounded up to steps where distances are.
             by_image: also count those of each embedding.
 
         Returns:
             `PairsOfClasses`.
         """
-        steps, places = np.unique(self._scale.steps_below(thresholds), return_inverse=True)
+        steps, places = np.unique(self._scale.steps_at(thresholds), return_inverse=True)
         found = self._class_pairs(steps, steps if by_image else ())
         images = np.empty_like(found.image_negatives)
         images[self._order] = found.image_negatives
@@ -242,13 +243,13 @@ class PairDistances:
             distances `(S,)`, and counts `(1 + B, S)` of positive and of negative pairs up to them;
             the first row has the pairs themselves.
         """
-        wanted = [self._scale.steps_below(thresholds)] if len(thresholds) else []
+        wanted = [self._scale.steps_at(thresholds)] if len(thresholds) else []
         for counts, shares in (
             (self._positives, _POSITIVE_SHARES),
             (self._negatives, _NEGATIVE_SHARES),
         ):
             wanted.append(np.searchsorted(counts, np.ceil(shares * counts[-1])))
-        steps = np.unique(np.concatenate([*wanted, [STEPS - 1]]))
+        steps = np.unique(np.concatenate([*wanted, [self._scale.size - 1]]))
         found = self._class_pairs(steps)
         parts = [(self._positives[steps][None], self._negatives[steps][None])]
         parts += ((p[:, :-1], n[:, :-1]) for p, n in found.resampled(num_resamples, seed))

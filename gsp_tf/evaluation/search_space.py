@@ -75,10 +75,52 @@ class SearchSpace:
         return np.sqrt(np.maximum(scores, 0)) * self.scale
 
 
+def metric_points(embeddings: np.ndarray, metric: Metric) -> np.ndarray:
+    """Points whose Euclidean distances give the distances of embeddings.
+
+    Those of the Euclidean metric are the embeddings. For the cosine distance they are the
+    directions of the embeddings, and `|u - v|² / 2 = 1 - uᵀv` keeps the digits of small distances.
+    One dimension more holds the zero vectors, which have similarity 0 to every other vector.
+
+    Args:
+        embeddings: floats `(N, D)`.
+        metric: the distance.
+
+    Returns:
+        the embeddings, or float64 `(N, D + 1)`.
+
+    Raises:
+        ValueError: for an unknown metric.
+
+    Example:
+        >>> metric_points(np.array([[0.0, 2.0], [0.0, 0.0]]), "cosine")
+        array([[0., 1., 0.],
+               [0., 0., 1.]])
+    """
+    if metric not in get_args(Metric):
+        raise ValueError(f"metric must be one of {get_args(Metric)}; received {metric!r}.")
+    if metric == "euclidean":
+        return embeddings
+    points = np.zeros((len(embeddings), embeddings.shape[1] + 1))
+    points[:, :-1] = unit_vectors(embeddings)
+    points[:, -1] = ~embeddings.any(axis=1)
+    return points
+
+
+def metric_distances(squares: np.ndarray, metric: Metric) -> np.ndarray:
+    """The distances of a metric for squared distances of `metric_points`.
+
+    Example:
+        >>> metric_distances(np.array([4.0, 2.0]), "cosine")
+        array([2., 1.])
+    """
+    return np.sqrt(squares) if metric == "euclidean" else squares / 2
+
+
 def distances_of_pairs(
     embeddings: np.ndarray, first: np.ndarray, second: np.ndarray, metric: Metric = "euclidean"
 ) -> np.ndarray:
-    """The distances of pairs of embeddings, computed in double precision.
+    """The distances of pairs of embeddings, computed in double precision; 0 for equal ones.
 
     Args:
         embeddings: floats `(N, D)`.
@@ -96,12 +138,11 @@ def distances_of_pairs(
     found = np.empty(len(first))
     for start in range(0, len(first), _PAIRS):
         part = slice(start, start + _PAIRS)
-        a, b = (embeddings[rows[part]].astype(np.float64) for rows in (first, second))
-        if metric == "cosine":
-            similarities = np.einsum("nd,nd->n", unit_vectors(a), unit_vectors(b))
-            found[part] = np.maximum(1 - similarities, 0)
-        else:
-            found[part] = np.linalg.norm(a - b, axis=1)
+        a, b = (
+            metric_points(embeddings[rows[part]].astype(np.float64), metric)
+            for rows in (first, second)
+        )
+        found[part] = metric_distances(np.square(a - b).sum(axis=1), metric)
     return found
 
 

@@ -6,12 +6,13 @@ from numpy.typing import ArrayLike
 from gsp_tf._typing import Relation
 
 
-def checked_embeddings(embeddings: ArrayLike, name: str) -> np.ndarray:
+def checked_embeddings(embeddings: ArrayLike, name: str, wide: bool = False) -> np.ndarray:
     """Returns embeddings as a finite, contiguous float32 array `(N, D)`.
 
     Args:
         embeddings: real numbers `(N, D)` of any floating or integer dtype.
         name: name of the array in errors.
+        wide: returns numbers that float32 does not hold in float64.
 
     Raises:
         ValueError: if the rank is not 2, N or D is 0, or a value is not finite in float32.
@@ -29,14 +30,16 @@ def checked_embeddings(embeddings: ArrayLike, name: str) -> np.ndarray:
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} must be a non-empty (N, D) array; received {array.shape}.")
     with np.errstate(over="ignore"):
-        array = np.ascontiguousarray(array, dtype=np.float32)
-    is_finite = np.isfinite(array)
+        narrow = np.ascontiguousarray(array, dtype=np.float32)
+    is_finite = np.isfinite(narrow)
     if not is_finite.all():
         bad = np.count_nonzero(~is_finite.all(axis=1))
         raise ValueError(
             f"{name} must be finite in float32; {bad} of {len(array)} rows hold NaN or infinity."
         )
-    return array
+    if wide and not np.can_cast(array.dtype, np.float32):
+        return np.ascontiguousarray(array, dtype=np.float64)
+    return narrow
 
 
 def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
@@ -94,6 +97,25 @@ def unit_vectors(embeddings: np.ndarray) -> np.ndarray:
     lengths = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64))
     lengths[lengths == 0] = 1
     return embeddings / lengths[:, None]
+
+
+def distinct_rows(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different rows of an array.
+
+    Args:
+        array: numbers `(N, D)`.
+
+    Returns:
+        rows `(U,)`, the first of each different one, and numbers `(N,)` from 0 to U - 1, equal for
+        equal rows.
+
+    Example:
+        >>> distinct_rows(np.array([[3.0, 1.0], [0.0, 2.0], [3.0, 1.0]]))
+        (array([1, 0]), array([1, 0, 1]))
+    """
+    rows = np.ascontiguousarray(array + array.dtype.type(0))  # -0 becomes 0
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    return np.unique(keys, return_index=True, return_inverse=True)[1:]
 
 
 def truncated(embeddings: np.ndarray, dim: int) -> np.ndarray:

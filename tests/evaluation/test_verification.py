@@ -4,6 +4,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
@@ -51,6 +53,93 @@ def test_equals_scikit_learn(seed, metric):
     at = np.searchsorted(-thresholds[1:], roc.distances * (1 + 1e-6), side="right")
     np.testing.assert_allclose(roc.false_match_rates, false[at], atol=2 / len(same))
     np.testing.assert_allclose(roc.true_match_rates, true[at], atol=2 / same.sum())
+
+
+def points_with_ties(kind, count, dim, rng):
+    """Points of which many are equal, or equally far apart."""
+    if kind == "copies":
+        return rng.normal(size=(5, dim))[rng.integers(0, 5, count)]
+    if kind == "codes":
+        return rng.choice([-1.0, 1.0], (count, dim))
+    return rng.integers(-2, 3, (count, dim)).astype(float)
+
+
+def metric_of_definition(points, metric):
+    """Distances of all pairs in float64 by SciPy; those of cosine are half squares of chords."""
+    if metric == "euclidean":
+        return pdist(points)
+    is_zero = ~points.any(axis=1, keepdims=True)
+    points = np.hstack(
+        [points / (np.linalg.norm(points, axis=1, keepdims=True) + is_zero), is_zero]
+    )
+    return np.square(np.round(pdist(points), 13)) / 2  # collinear points differ by rounding
+
+
+@pytest.mark.parametrize("most_exact", [1448, 0], ids=["exact", "steps"])
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(["copies", "codes", "grid"]),
+    metric=st.sampled_from(["euclidean", "cosine"]),
+    dim=st.sampled_from([1, 2, 7, 64, 512]),
+    scale=st.sampled_from([2.0**-100, 1.0, 2.0**60]),
+    offset=st.sampled_from([0, 0, 1000]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    seed=st.integers(0, 2**16),
+)
+def test_ties_and_far_origins_equal_scikit_learn(
+    most_exact, kind, metric, dim, scale, offset, dtype, seed
+):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(40) % 4
+    points = ((points_with_ties(kind, 40, dim, rng) + offset) * scale).astype(dtype)
+    i, j = np.triu_indices(40, 1)
+    same, distances = labels[i] == labels[j], metric_of_definition(points.astype(float), metric)
+    assume(distances.any())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_pair_scale, "_MOST_DISTINCT", most_exact)
+        pairs = PairDistances(points, labels, metric)
+    # Distances of steps differ by up to 1e-5; those of far points can be nearer than that.
+    near = 1e-12 if most_exact else 2e-3
+    assert pairs.auc() == pytest.approx(roc_auc_score(same, -distances), abs=near)
+    expected = average_precision_score(same, -distances)
+    assert pairs.average_precision() == pytest.approx(expected, abs=near)
+    for threshold in (0.0, distances.max() * 1e-12):
+        point = pairs.at_threshold(threshold)
+        copies = (points[i] == points[j]).all(axis=1)
+        if metric == "euclidean":
+            assert point.true_match_rate == copies[same].mean()
+            assert point.false_match_rate == copies[~same].mean()
+        assert point.true_match_rate >= copies[same].mean()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("most_exact", [1448, 0])
+def test_copies_match_at_every_threshold(monkeypatch, metric, most_exact):
+    monkeypatch.setattr(_pair_scale, "_MOST_DISTINCT", most_exact)
+    rng = np.random.default_rng(0)
+    unit = rng.normal(size=(40, 64))
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    pairs = PairDistances(np.repeat(unit, 3, axis=0), np.repeat(np.arange(40), 3), metric)
+    for threshold in (0.0, 1e-12, 1e-4):
+        assert pairs.at_threshold(threshold)[1:] == (0, 1)
+    assert pairs.at_threshold(-1e-9)[1:] == (0, 0)
+    assert pairs.at_true_match_rate(1).threshold == 0
+    assert (pairs.by_class([0.0]).positives == 3).all()
+
+
+@pytest.mark.parametrize("most_exact", [1448, 0])
+def test_pairs_at_the_threshold_match(monkeypatch, most_exact):
+    monkeypatch.setattr(_pair_scale, "_MOST_DISTINCT", most_exact)
+    grid = np.random.default_rng(0).integers(0, 4, (200, 3))
+    labels = np.arange(200) % 5
+    i, j = np.triu_indices(200, 1)
+    distances, same = pdist(grid.astype(float)), labels[i] == labels[j]
+    pairs = PairDistances(grid, labels)
+    for threshold in np.unique(distances):
+        point, matches = pairs.at_threshold(threshold), distances <= threshold
+        assert point.false_match_rate == matches[~same].mean()
+        assert point.true_match_rate == matches[same].mean()
+        assert (pairs.by_class([threshold]).positives.sum()) == (matches & same).sum()
 
 
 @pytest.mark.parametrize("factor", [1e2, 1e4, 1e6])

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._ensemble_ranking import EnsembleRanking
 from gsp_tf.evaluation._positives import Positives, check_labelled, checked_depths
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, warn_of_own_images
 
 
 def ensemble_metrics(
@@ -70,6 +70,7 @@ def ensemble_metrics(
                 "queries and references must be of the same models; received models of "
                 f"{dims[0]} and {dims[1]} dimensions."
             )
+        warn_of_own_images(folds[0][0], reference_folds[0][0])
     gallery_labels = None if references is None else reference_labels
     positives = Positives(query_labels, gallery_labels).counts
     single, concatenated = EnsembleRanking(

@@ -10,7 +10,7 @@ from gsp_tf.evaluation._positives import Positives, check_labelled
 from gsp_tf.evaluation.exact_search import exact_ranking
 from gsp_tf.evaluation.ranking import RankingMetrics, measured
 from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, warn_of_own_images
 
 
 def gallery_metrics(
@@ -61,7 +61,9 @@ def gallery_metrics(
     is_own = references is None
     if is_own:
         references, reference_labels, reference_sources = queries, query_labels, query_sources
-    references = checked_embeddings(references, "references")
+    else:
+        references = checked_embeddings(references, "references")
+        warn_of_own_images(queries, references)
     reference_labels = checked_labels(reference_labels, len(references), "reference_labels")
     galleries = np.asarray(galleries)
     if galleries.shape != (len(references),):

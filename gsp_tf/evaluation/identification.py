@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, warn_of_own_images
 
 
 def open_set_identification(
@@ -68,6 +68,8 @@ def open_set_identification(
     check_resampling(num_resamples, confidence)
     queries = checked_embeddings(queries, "queries")
     query_labels = checked_labels(query_labels, len(queries), "query_labels")
+    references = checked_embeddings(references, "references")
+    warn_of_own_images(queries, references)
     search = ExactSearch(references, metric)
     reference_labels = checked_labels(reference_labels, search.size, "reference_labels")
     is_known = np.isin(query_labels, reference_labels)

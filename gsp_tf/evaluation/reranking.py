@@ -13,7 +13,7 @@ from gsp_tf.evaluation.expansion import PCAWhitening, augment_database, expand_q
 from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
 from gsp_tf.evaluation.ranking import RankingMetrics
 from gsp_tf.evaluation.transport_matching import TokenSets, rerank_by_transport
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, warn_of_own_images
 
 RERANKINGS = (
     "k_reciprocal",
@@ -134,6 +134,7 @@ class _Images:
         self.references = self.queries
         if references is not None:
             self.references = checked_embeddings(references, "references")
+            warn_of_own_images(self.queries, self.references)
         self.tokens = query_tokens, query_tokens if references is None else reference_tokens
         self.size = len(self.references) - self.among_themselves
         self.bytes = 4 * self.references.shape[1]

@@ -19,6 +19,7 @@ from gsp_tf.evaluation.vectors import (
     checked_embeddings,
     checked_label_vectors,
     checked_labels,
+    warn_of_own_images,
 )
 
 
@@ -165,6 +166,7 @@ def searched(
     if references is None:
         return exact_ranking(queries, queries, metric, exclude_own=True), (labels, None)
     references = checked_embeddings(references, "references")
+    warn_of_own_images(queries, references)
     reference_labels = check(reference_labels, references, "reference_labels")
     return exact_ranking(queries, references, metric, False), (labels, reference_labels)
 

@@ -1,5 +1,7 @@
 """Checks of embeddings and labels."""
 
+import warnings
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -40,6 +42,25 @@ def checked_embeddings(embeddings: ArrayLike, name: str, wide: bool = False) -> 
     if wide and not np.can_cast(array.dtype, np.float32):
         return np.ascontiguousarray(array, dtype=np.float64)
     return narrow
+
+
+def warn_of_own_images(queries: np.ndarray, references: np.ndarray) -> None:
+    """Warns where references are the queries, row by row, so that each query finds itself.
+
+    Args:
+        queries: floats `(Q, D)`.
+        references: floats `(N, D)`.
+
+    Example:
+        >>> warn_of_own_images(np.eye(2), np.ones((2, 2)))
+    """
+    if np.array_equal(queries, references):
+        warnings.warn(
+            f"Each of the {len(queries)} queries finds itself: the reference of the same row is at "
+            "distance 0, so the first result says nothing. Give other references, or none, and "
+            "each query searches the other queries.",
+            stacklevel=4,
+        )
 
 
 def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:

@@ -35,7 +35,8 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
         clusters and classes are the same partition, as for a single class.
 
     Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, or do not have one label each.
+        ValueError: if embeddings are not finite or not `(N, D)`, do not have one label each, or the
+            seed is out of range.
         TypeError: if labels are not integers.
 
     Example:
@@ -44,6 +45,8 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
     """
     embeddings = checked_embeddings(embeddings, "embeddings").astype(np.float64)
     labels = checked_labels(labels, len(embeddings), "labels")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed must be between 0 and {2**32 - 1}; received {seed}.")
     kmeans = KMeans(len(np.unique(labels)), n_init=1, random_state=seed)
     clusters = kmeans.fit_predict(embeddings)
     return {

@@ -145,3 +145,9 @@ def test_pairs_are_counted_exactly():
 def test_label_types_and_shapes(dtype):
     labels = np.array([[0], [0], [0], [1]], dtype)
     assert clustering_metrics([[0.0], [1.0], [7.0], [8.0]], labels)["f1"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_out_of_range_is_refused_by_its_name(seed):
+    with pytest.raises(ValueError, match=f"seed must be between 0 and 4294967295; received {seed}"):
+        clustering_metrics(np.eye(4), [0, 0, 1, 1], seed=seed)

@@ -55,6 +55,19 @@ def concrete(tensor: Tensor) -> np.ndarray | None:
         return None
 
 
+def is_traced(tensor: Tensor) -> bool:
+    """Whether a graph that keeps the numbers of Python is being made of a tensor's function."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return not tf.executing_eagerly()
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return isinstance(tensor, jax.core.Tracer)
+    return False
+
+
 def compiled(function: Callable) -> Callable:
     """A function of tensors and, last, a number that TensorFlow and JAX compile."""
     if keras.backend.backend() == "tensorflow":

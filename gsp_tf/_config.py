@@ -1,9 +1,15 @@
-"""Saves layers, losses and miners as the arguments of their constructors."""
+"""Arguments of the constructors of layers, losses and miners: saved, and guarded."""
 
+import functools
 import inspect
-from typing import Any
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import keras
+from keras import ops
+
+from gsp_tf._backend import is_traced
 
 
 def constructor_config(instance: Any, **others: Any) -> dict[str, Any]:
@@ -15,8 +21,10 @@ def constructor_config(instance: Any, **others: Any) -> dict[str, Any]:
 
 
 def _serialized(value):
-    if isinstance(value, list):
-        return [*map(_serialized, value)]
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_serialized, value))
+    if isinstance(value, keras.Variable):
+        return float(value)
     is_object = hasattr(value, "get_config") or callable(value)
     return keras.saving.serialize_keras_object(value) if is_object else value
 
@@ -30,3 +38,110 @@ def _restored(value):
     if isinstance(value, list):
         return [*map(_restored, value)]
     return keras.saving.deserialize_keras_object(value) if isinstance(value, dict) else value
+
+
+class Guarded:
+    """Mixin of losses, miners and regularisers, whose arguments a traced step keeps."""
+
+    unscheduled: tuple[str, ...] = ()
+    """Arguments of a float type that only the constructor or the structure of a step reads."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        was_read = "_was_traced" in vars(self) and name in _parameters(type(self))
+        if was_read or (name in self.unscheduled and name in vars(self)):
+            kind = type(self).__name__
+            reason = "a training step was traced with it" if was_read else "it was read already"
+            raise ValueError(
+                f"{name} of {kind} cannot change, because {reason}; received {value!r}. Make a new "
+                f"{kind}, or change a number while training with gsp_tf.training.Schedule."
+            )
+        super().__setattr__(name, value)
+
+    def keep_if_traced(self, tensor: Any) -> None:
+        """From a trace with this tensor on, refuse to change the arguments, those within too."""
+        if is_traced(tensor):
+            for part, _ in parts_of(self):
+                vars(part)["_was_traced"] = True
+
+
+class Number(NamedTuple):
+    """A number among the arguments of an object: an attribute, or an entry of one."""
+
+    owner: Any
+    name: str
+    entry: int | str | None = None
+
+    def get(self) -> Any:
+        """The number, or the variable in its place."""
+        value = getattr(self.owner, self.name)
+        return value if self.entry is None else value[self.entry]
+
+    def put(self, number: Any) -> None:
+        """Set the number past every guard, and without Keras tracking it."""
+        if self.entry is not None:
+            old = getattr(self.owner, self.name)
+            items = dict(old) if hasattr(old, "keys") else [*old]
+            items[self.entry] = number
+            number = type(old)(items)
+        vars(self.owner)[self.name] = number
+
+    def check(self, number: float) -> None:
+        """Raise ValueError where the constructor of a guarded object does, given the number."""
+        config = self.owner.get_config()
+        if self.entry is not None:
+            entries = [*config[self.name]]
+            entries[self.entry] = number
+            number = entries
+        type(self.owner).from_config({**config, self.name: number})
+
+
+def parts_of(guarded: Guarded) -> Iterator[tuple[Guarded, str]]:
+    """A guarded object and all within it, with their paths from it."""
+    yield guarded, ""
+    for name in vars(guarded).keys() & _parameters(type(guarded)).keys():
+        value = getattr(guarded, name)
+        is_list = isinstance(value, (list, tuple))
+        items = [(f"{name}.{i}", x) for i, x in enumerate(value)] if is_list else [(name, value)]
+        for path, item in items:
+            if isinstance(item, Guarded):
+                for part, rest in parts_of(item):
+                    yield part, f"{path}.{rest}".rstrip(".")
+
+
+def numbers_of(guarded: Guarded) -> dict[str, Number]:
+    """The numbers that may change while training, by their paths."""
+    numbers = {}
+    for part, path in parts_of(guarded):
+        for name, parameter in _parameters(type(part)).items():
+            if "float" not in str(parameter.annotation) or name in part.unscheduled:
+                continue
+            value = vars(part).get(name)
+            is_list = isinstance(value, (list, tuple))
+            entries = range(len(value)) if is_list else [None]
+            for entry in entries:
+                number = Number(part, name, entry)
+                if _is_number(value if entry is None else value[entry]):
+                    full = ".".join(str(x) for x in (path, name, entry) if x not in ("", None))
+                    numbers[full] = number
+    return numbers
+
+
+def _is_number(value):
+    return isinstance(value, (int, float, keras.Variable)) and not isinstance(value, bool)
+
+
+@functools.cache
+def _parameters(cls):
+    parameters = inspect.signature(cls).parameters
+    return {name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
+
+
+def is_zero(number: Any) -> bool:
+    """Whether a number is 0 for good; one that a `Schedule` changes is not."""
+    return not isinstance(number, keras.Variable) and number == 0
+
+
+def elementary(function: str, number: Any) -> Any:
+    """A function of the name in `math` and `keras.ops`, of a number or one that changes."""
+    module = math if isinstance(number, (int, float)) else ops
+    return getattr(module, function)(number)

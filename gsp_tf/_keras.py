@@ -1,6 +1,8 @@
 """The private parts of Keras and keras-hub that gsp_tf uses; no other module names them."""
 
+import contextlib
 import functools
+import types
 from collections.abc import Callable, Iterator
 
 import keras
@@ -106,6 +108,19 @@ def draw_seeds_from(seeds: keras.random.SeedGenerator, layer: keras.layers.Layer
 def layers_within(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """All layers of a model, including those inside other layers."""
     return model._flatten_layers(include_self=False)
+
+
+@contextlib.contextmanager
+def holding(model: keras.Model, variables: list[keras.Variable]) -> Iterator[None]:
+    """A built model whose steps see variables that it does not save, as those of random seeds."""
+    seeds = model._seed_generators
+    known = {id(seed.state) for seed in seeds}
+    seeds += [types.SimpleNamespace(state=v) for v in variables if id(v) not in known]
+    try:
+        yield
+    finally:
+        held = {id(variable) for variable in variables}
+        seeds[:] = [seed for seed in seeds if id(seed.state) not in held]
 
 
 def weighted_layers(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:

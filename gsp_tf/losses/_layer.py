@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._config import constructor_config, deserialized
+from gsp_tf._config import Guarded, constructor_config, deserialized
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._arguments import refuse_unknown, spell_out
 from gsp_tf.losses._inputs import check_inputs, nan_unless
@@ -22,7 +22,7 @@ def checked_regularizer(name: str, regularizer: Any) -> keras.regularizers.Regul
     return regularizer
 
 
-class LossLayer(keras.layers.Layer, keras.losses.Loss):
+class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
     """Base of the losses with variables: a layer `loss(labels, embeddings) -> scalar`."""
 
     # It computes in the given dtype, else in that of the loss layer that it holds, else in float32,
@@ -33,6 +33,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     # embedding_regularizer and proxies_regularizer: terms of the embeddings, as they come, and of
     # the proxies that a call adds.
     # relation: how labels are related; "equal" for classes (B,), otherwise label vectors (B, C).
+    unscheduled = ("p", "power", "class_weights")
     num_classes = None
     normalize = True
     relation = "equal"
@@ -76,6 +77,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
             return super().__call__(labels, embeddings, **kwargs)
         if sample_weight is not _NOT_GIVEN and sample_weight is not None:
             raise ValueError(f"{type(self).__name__} compares samples and takes no sample_weight.")
+        self.keep_if_traced(embeddings)
         labels, embeddings, is_valid = check_inputs(
             labels,
             embeddings,

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 import keras
 from keras import ops
 
-from gsp_tf._config import constructor_config, deserialized
+from gsp_tf._config import Guarded, constructor_config, deserialized
 from gsp_tf._typing import Relation, Tensor
 from gsp_tf.losses._arguments import covered, refuse_fixed, refuse_inner, spell_out
 from gsp_tf.losses._distances import Distance, check_distance
@@ -35,7 +35,7 @@ class PairArguments(TypedDict, total=False):
     name: str | None
 
 
-class PairLoss(keras.losses.Loss, Reduced):
+class PairLoss(Guarded, keras.losses.Loss, Reduced):
     """Base of the losses over pairs that have no weights.
 
     A subclass implements `terms(pairs)`, the costs of pairs or anchors and their weights, or
@@ -105,6 +105,7 @@ class PairLoss(keras.losses.Loss, Reduced):
         7.0
     """
 
+    unscheduled = ("p", "power", "class_weights", "relation_threshold")
     fixed: tuple[str, ...] = ()
     takes_grades = False
     sums_over_references = False
@@ -231,6 +232,7 @@ class PairLoss(keras.losses.Loss, Reduced):
 
     def _prepare(self, labels, embeddings):
         num_classes = None if self.class_weights is None else len(self.class_weights)
+        self.keep_if_traced(embeddings)
         labels, embeddings, is_valid = check_inputs(
             labels, embeddings, num_classes, normalize=self.normalize, relation=self.relation
         )

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._config import constructor_config
+from gsp_tf._config import Guarded, constructor_config
 from gsp_tf._typing import Relation, Tensor
 from gsp_tf.losses._distances import Distance, distances_named, signals
 from gsp_tf.losses._rows import fold_marked
@@ -223,7 +223,7 @@ def is_graded(relation: Relation, threshold: float | None) -> bool:
     return threshold is None and relation not in ("equal", "any")
 
 
-class Miner:
+class Miner(Guarded):
     """Base of the miners, which weigh all positive and negative pairs.
 
     A subclass implements `__call__(pairs) -> (positives, negatives)`. Both are weights `(A, R)`

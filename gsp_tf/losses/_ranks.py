@@ -16,18 +16,18 @@ def soft_counts_above(
     # One mark per row is compared with its row at a time, in the gradient too, so that no more than
     # a few matrices of the size of `scores` are ever held.
 
-    def compared(scores, columns):
+    def compared(scores, columns, temperature):
         own = ops.take_along_axis(scores, columns, axis=1)
         above = ops.sigmoid((scores - own) / temperature)
         places = ops.arange(ops.shape(scores)[1], dtype=columns.dtype)
         return ops.where(places[None, :] == columns, 0.0, above)
 
     @custom_gradient
-    def counts(scores, marked, *weights):
+    def counts(scores, marked, temperature, *weights):
         is_marked = marked > 0
 
         def count(columns, is_active, is_mark, *sums):
-            above = compared(scores, columns)
+            above = compared(scores, columns, temperature)
             return tuple(
                 ops.where(is_mark, ops.sum(w * above, axis=1, keepdims=True), s)
                 for w, s in zip(weights, sums, strict=True)
@@ -35,7 +35,7 @@ def soft_counts_above(
 
         def gradient(*upstreams):
             def pull(columns, is_active, is_mark, total):
-                above = compared(scores, columns)
+                above = compared(scores, columns, temperature)
                 pulls = sum(
                     w * ops.take_along_axis(u, columns, axis=1)
                     for w, u in zip(weights, upstreams, strict=True)
@@ -45,8 +45,10 @@ def soft_counts_above(
                 return (total + slopes - ops.where(is_mark, own, 0.0),)
 
             (total,) = fold_marked(is_marked, pull, (ops.zeros_like(scores),))
-            return total, ops.zeros_like(marked), *(ops.zeros_like(w) for w in weights)
+            others = (marked, temperature, *weights)
+            return total, *(ops.zeros_like(x) for x in others)
 
         return fold_marked(is_marked, count, [ops.zeros_like(scores) for _ in weights]), gradient
 
-    return counts(scores, ops.cast(marked, scores.dtype), *weights)
+    temperature = ops.convert_to_tensor(temperature, scores.dtype)
+    return counts(scores, ops.cast(marked, scores.dtype), temperature, *weights)

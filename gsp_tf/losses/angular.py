@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from gsp_tf._backend import custom_gradient, segment_sum
+from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
@@ -54,7 +55,7 @@ class AngularLoss(PairLoss):
         self.angle = angle
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
-        square_tangent = math.tan(math.radians(self.angle)) ** 2
+        square_tangent = elementary("tan", self.angle * (math.pi / 180.0)) ** 2
         scale = 4.0 * square_tangent
         similarities = pairs.similarities
         has_negative = ops.any(pairs.negatives > 0, axis=1, keepdims=True)

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
 from gsp_tf.losses._reductions import sines
@@ -54,11 +55,12 @@ class ArcFaceLoss(SoftmaxProxyLoss):
         self.scale = scale
 
     def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
-        margin = math.radians(self.margin_degrees)
+        margin = self.margin_degrees * (math.pi / 180.0)
+        sine, cosine = elementary("sin", margin), elementary("cos", margin)
         moved = ops.where(
-            similarities > math.cos(math.pi - margin),
-            math.cos(margin) * similarities - math.sin(margin) * sines(similarities),
-            similarities - margin * math.sin(margin),
+            similarities > -cosine,
+            cosine * similarities - sine * sines(similarities),
+            similarities - margin * sine,
         )
         own = own_class_mask(labels, ops.shape(similarities)[1])
         return self.scale * ops.where(own, moved, similarities)

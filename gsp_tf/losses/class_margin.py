@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._config import is_zero
 from gsp_tf.losses._distances import Distance
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Miner, Pairs
@@ -52,6 +53,8 @@ class ClassMarginLoss(LossLayer, Reduced):
         >>> round(float(loss(np.array([0, 0, 1]), embeddings)), 3)
         0.942
     """
+
+    unscheduled = (*LossLayer.unscheduled, "margin", "beta", "thresholds")
 
     def __init__(
         self,
@@ -109,7 +112,7 @@ class ClassMarginLoss(LossLayer, Reduced):
         betas = ops.take(self.betas, labels * 0 if self.shared_beta else labels)[:, None]
         kinds = self.margin_loss.costs(pairs, betas)
         total = self.margin_loss.reduced(kinds, labels)
-        if self.nu:
+        if not is_zero(self.nu):
             counts = pairs.triplet_counts[0]
             if self.mean_over_pairs:
                 counts = pairs.positives + pairs.negatives

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._backend import assign_rows, available
+from gsp_tf._config import is_zero
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import l2_normalize
 
@@ -133,7 +134,7 @@ class CrossBatchMemory(PairWrapper):
             waiting = self.warmup_steps * ops.shape(anchors)[0]
             warm = self.num_enqueued >= ops.cast(self.capacity + waiting, self.num_enqueued.dtype)
         total = self._memory_loss(labels, anchors, slots)
-        if self.warmup_steps or self.batch_weight or self.start_full:
+        if self.warmup_steps or not is_zero(self.batch_weight) or self.start_full:
             within = self.loss.mined_loss(
                 self.loss.pairs(anchors, anchors, labels, labels, exclude_self=True)
             )

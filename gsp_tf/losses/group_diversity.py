@@ -3,13 +3,13 @@
 import keras
 from keras import ops
 
-from gsp_tf._config import constructor_config
+from gsp_tf._config import Guarded, constructor_config
 from gsp_tf.losses._inputs import as_float_tensor
 from gsp_tf.ops import l2_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class GroupDiversityLoss(keras.losses.Loss):
+class GroupDiversityLoss(Guarded, keras.losses.Loss):
     """Pushes the group embeddings of an image apart.
 
     `mean_i mean_{p<q} log(1 + exp(α β_0 (s_pq - μ)))` with cosine similarities s between the groups
@@ -54,6 +54,7 @@ class GroupDiversityLoss(keras.losses.Loss):
     def __call__(self, labels, embeddings, sample_weight=None):
         if sample_weight is not None:
             raise ValueError("GroupDiversityLoss takes no sample_weight.")
+        self.keep_if_traced(embeddings)
         embeddings = as_float_tensor(embeddings)
         if len(embeddings.shape) != 3 or embeddings.shape[1] is None:
             raise ValueError(

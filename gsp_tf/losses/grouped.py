@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._config import is_zero
 from gsp_tf.losses._arguments import refuse_inner
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pair_loss import PairLoss
@@ -100,7 +101,7 @@ class GroupedLoss(LossLayer):
         groups = ops.reshape(embeddings, (-1, self.num_groups, group_dim))
         losses = [loss(labels, groups[:, g]) for g, loss in enumerate(self.group_losses)]
         total = sum(losses) / self.num_groups
-        if self.diversity_weight:
+        if not is_zero(self.diversity_weight):
             total = total + self.diversity_weight * self.diversity(labels, groups)
         return total
 

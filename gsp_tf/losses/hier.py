@@ -55,6 +55,8 @@ class HIERLoss(LossLayer):
         True
     """
 
+    unscheduled = ("curvature",)
+
     def __init__(
         self,
         num_proxies: int = 512,

@@ -44,6 +44,8 @@ class HybridLoss(LossLayer):
         (2, 2)
     """
 
+    unscheduled = ("alpha", "beta", "base", "margin", "proxy_alpha")
+
     def __init__(
         self,
         num_classes: int,

@@ -49,6 +49,8 @@ class MultiLevelDistanceRegularization(PairWrapper):
     momentum = 0.9
     normalize = False
 
+    unscheduled = ("levels",)
+
     def __init__(
         self,
         loss: PairLoss,

@@ -50,6 +50,8 @@ class PartialFC(SoftmaxWrapper):
         True
     """
 
+    unscheduled = ("sample_rate",)
+
     def __init__(
         self,
         proxy_loss: ProxyLoss,

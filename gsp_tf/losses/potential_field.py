@@ -49,6 +49,8 @@ class PotentialFieldLoss(ProxyLayer):
         1.613
     """
 
+    unscheduled = ("delta",)
+
     def __init__(
         self,
         num_classes: int,

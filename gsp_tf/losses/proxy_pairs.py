@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._config import is_zero
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._proxy import ProxyLayer
@@ -64,6 +65,6 @@ class ProxyPairsLoss(ProxyLayer, PairWrapper):
         """Loss with other proxies, as in `ProxyLoss`."""
         proxy_labels = ops.repeat(ops.arange(self.num_classes), self.proxies_per_class)
         total = self.loss.pairwise(labels, embeddings, proxy_labels, proxies)
-        if self.batch_weight:
+        if not is_zero(self.batch_weight):
             total = total + self.batch_weight * self.loss(labels, embeddings)
         return total

@@ -45,6 +45,8 @@ class ProxySynthesis(ProxyWrapper):
         True
     """
 
+    unscheduled = ("ratio",)
+
     def __init__(
         self,
         proxy_loss: ProxyLoss,

@@ -6,12 +6,12 @@ import keras
 from keras import ops
 
 from gsp_tf._backend import absolute
-from gsp_tf._config import constructor_config
+from gsp_tf._config import Guarded, constructor_config
 from gsp_tf._typing import Tensor
 from gsp_tf.ops import at_least_float32, l2_normalize, pairwise_distances
 
 
-class RowRegularizer(keras.regularizers.Regularizer):
+class RowRegularizer(Guarded, keras.regularizers.Regularizer):
     """Base of the regularisers `λ mean_i r_i` of the rows of a matrix.
 
     A subclass implements `terms(rows) -> r`. Every constructor argument is an attribute of the same
@@ -38,6 +38,7 @@ class RowRegularizer(keras.regularizers.Regularizer):
         self.weight = weight
 
     def __call__(self, x: Tensor) -> Tensor:
+        self.keep_if_traced(x)
         return self.weight * ops.mean(self.terms(at_least_float32(x)))
 
     def terms(self, rows: Tensor) -> Tensor:
@@ -86,6 +87,8 @@ class LpRegularizer(RowRegularizer):
         >>> float(LpRegularizer(p=1.0)([[1.0, -2.0], [0.0, 3.0]]))
         3.0
     """
+
+    unscheduled = ("p",)
 
     def __init__(self, weight: float = 1.0, p: float = 2.0, power: float = 1.0) -> None:
         super().__init__(weight)

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._backend import rounded
+from gsp_tf._config import is_zero
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
 from gsp_tf.ops import l2_normalize, pairwise_distances
@@ -82,7 +83,7 @@ class SoftTripleLoss(SoftmaxProxyLoss):
 
     def regularization(self, proxies: Tensor) -> Tensor | float:
         """τ times half the mean distance between two centres of a class."""
-        if self.tau == 0 or self.proxies_per_class == 1:
+        if is_zero(self.tau) or self.proxies_per_class == 1:
             return 0.0
         k = self.proxies_per_class
         centers = ops.reshape(l2_normalize(proxies), (self.num_classes, k, -1))

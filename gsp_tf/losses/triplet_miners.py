@@ -7,6 +7,7 @@ from typing import Literal
 import keras
 from keras import ops
 
+from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pairs import Pairs, TripletMiner
@@ -47,7 +48,7 @@ class AngularMiner(TripletMiner):
         others = ops.square(pairs.euclidean_distances)
         is_batch = pairs.references is pairs.anchors
         between = others if is_batch else pairwise_distances(pairs.references, squared=True)
-        square_tangent = math.tan(math.radians(self.angle)) ** 2
+        square_tangent = elementary("tan", self.angle * (math.pi / 180.0)) ** 2
 
         def is_wide(columns):
             own = ops.take_along_axis(others, columns, axis=1)

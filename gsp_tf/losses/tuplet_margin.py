@@ -6,6 +6,7 @@ from typing import Unpack
 
 import keras
 
+from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
@@ -54,6 +55,6 @@ class TupletMarginLoss(PairLoss):
         self.scale = scale
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
-        margin, cosines = math.radians(self.margin_degrees), pairs.similarities
-        moved = math.cos(margin) * cosines + math.sin(margin) * sines(cosines)
+        margin, cosines = self.margin_degrees * (math.pi / 180.0), pairs.similarities
+        moved = elementary("cos", margin) * cosines + elementary("sin", margin) * sines(cosines)
         yield cross_entropies(self.scale * moved, self.scale * cosines, pairs)

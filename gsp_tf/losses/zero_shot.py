@@ -53,6 +53,8 @@ class ZeroShotLoss(LossLayer):
 
     normalize = False
 
+    unscheduled = ("ridge",)
+
     def __init__(
         self,
         num_classes: int,

@@ -18,6 +18,7 @@ from gsp_tf.training.optimizers import (
 )
 from gsp_tf.training.projection_learner import ProjectionLearner
 from gsp_tf.training.proxy_pool import ProxyPool
+from gsp_tf.training.schedule import Schedule
 from gsp_tf.training.softmax_classifier import SoftmaxClassifier
 from gsp_tf.training.stop_on_nan import StopOnNaN
 from gsp_tf.training.trackers import MlflowTracker, Tracker, WandbTracker
@@ -32,6 +33,7 @@ __all__ = [
     "ProxyPool",
     "RetrievalEvaluation",
     "SaveBest",
+    "Schedule",
     "SoftmaxClassifier",
     "StopOnNaN",
     "Tracker",

@@ -1,7 +1,7 @@
 """An embedder and its losses as one Keras model."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import keras
@@ -15,6 +15,15 @@ from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_r
 
 _Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """A function or `keras.losses.Loss` of labels and outputs, or a loss layer."""
+_FIXED = (
+    "attribute_loss",
+    "attribute_weight",
+    "chunk_size",
+    "embedder",
+    "loss_weights",
+    "named_losses",
+)
+"""The attributes of a learner that a training step is traced with."""
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -54,7 +63,8 @@ class MetricLearner(DistributedModel, keras.Model):
 
     Attributes:
         named_losses: dict from names to losses.
-        loss_weights: dict from these names and "regularizers" to weights.
+        loss_weights: mapping from these names and "regularizers" to weights. `Schedule` changes
+            them while training; nothing else does.
 
     Raises:
         ValueError: if a weight is out of range or belongs to no loss, if losses do not match the
@@ -113,7 +123,9 @@ class MetricLearner(DistributedModel, keras.Model):
             self.autocast = False  # the gradients of all chunks add up in the type of the weights
         self._has_told_of_chunks = False
         self.named_losses = _checked_losses(losses)
-        self.loss_weights = _checked_weights(losses, {**weights, **(loss_weights or {})})
+        self.loss_weights = _LossWeights(
+            _checked_weights(losses, {**weights, **(loss_weights or {})})
+        )
         used = {name: loss for name, loss in losses.items() if loss is not None}
         self.seed_generators = [
             loss.seed_generator
@@ -124,6 +136,15 @@ class MetricLearner(DistributedModel, keras.Model):
             setattr(self, f"{name}_loss_tracker", keras.metrics.Mean(name=f"{name}_loss"))
         if embedder.built and getattr(embedder, "inputs", None):
             self.build(embedder.input_shape)
+
+    def __setattr__(self, name, value):
+        if name in _FIXED and hasattr(self, "loss_weights"):
+            raise ValueError(
+                f"{name} of MetricLearner is fixed when it is made; received {value!r}. Make a new "
+                "MetricLearner, or change numbers of its losses while training with "
+                "gsp_tf.training.Schedule."
+            )
+        super().__setattr__(name, value)
 
     @property
     def embedding_loss(self) -> _Loss:
@@ -233,10 +254,10 @@ class MetricLearner(DistributedModel, keras.Model):
             value = loss_value(loss, y, output, training)
             tracker = getattr(self, f"{name}_loss_tracker")
             tracker.update_state(value, sample_weight=ops.shape(output)[0])
-            total = total + self.loss_weights[name] * value
+            total = total + ops.cast(self.loss_weights[name], value.dtype) * value
         for regularizer in self.losses:
-            weighted = self.loss_weights["regularizers"] * ops.sum(regularizer)
-            total = total + ops.cast(weighted, total.dtype)
+            weight = ops.cast(self.loss_weights["regularizers"], total.dtype)
+            total = total + weight * ops.cast(ops.sum(regularizer), total.dtype)
         return divide_by_replicas(total)
 
     def _losses_of(self, outputs):
@@ -261,7 +282,7 @@ class MetricLearner(DistributedModel, keras.Model):
             **super().get_config(),
             "embedder": serialize(self.embedder),
             "loss": {name: serialize(loss) for name, loss in self.named_losses.items()},
-            "loss_weights": dict(self.loss_weights),
+            "loss_weights": {name: float(x) for name, x in self.loss_weights.items()},
             "chunk_size": self.chunk_size,
         }
 
@@ -290,6 +311,34 @@ def _checked_losses(losses):
         if getattr(loss, "reduction", None) == "none":
             raise ValueError(f"The loss {name!r} must give one number, received reduction='none'.")
     return losses
+
+
+class _LossWeights(MutableMapping):
+    """The weights of a learner's losses by name, which only a `Schedule` changes."""
+
+    def __init__(self, weights: Mapping[str, Any]) -> None:
+        self._weights = dict(weights)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._weights[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def __repr__(self) -> str:
+        return repr(self._weights)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        raise ValueError(
+            "A training step keeps the weights of the losses that it was traced with: change them "
+            f'with gsp_tf.training.Schedule({{"loss_weights.{name}": ...}}); received {value!r}.'
+        )
+
+    def __delitem__(self, name: str) -> None:
+        self[name] = 0.0
 
 
 def _checked_weights(losses, weights):

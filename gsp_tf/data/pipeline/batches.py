@@ -35,6 +35,7 @@ def training_dataset(
     views: int = 1,
     unlabelled: ImageSet | None = None,
     unlabelled_per_batch: int = 0,
+    cycle_images: bool = False,
 ) -> _Batches:
     """Makes endless batches with random crops, flips and augmentation, fixed by the seed.
 
@@ -53,6 +54,7 @@ def training_dataset(
         views: Views of each image in a batch, 1 or 2, each with its own crop, flip and
             augmentation.
         unlabelled: Images without a class, such as those of `load_unlabelled`.
+        cycle_images: As in `ClassBalancedSampler`.
         unlabelled_per_batch: U, images per batch that are drawn from those without a class, or from
             all images with `classes_per_batch=0`; needs two views.
 
@@ -90,7 +92,12 @@ def training_dataset(
     sampler = None
     if classes_per_batch:
         sampler = ClassBalancedSampler(
-            images.labels, classes_per_batch, images_per_class, seed, images.class_names
+            images.labels,
+            classes_per_batch,
+            images_per_class,
+            seed,
+            images.class_names,
+            cycle_images,
         )
     num_unlabelled = 0 if unlabelled is None else len(unlabelled)
     plan = BatchPlan(images.labels, sampler, seed, num_unlabelled, unlabelled_per_batch, views)

@@ -27,6 +27,7 @@ class SuperClassSampler(ClassBalancedSampler):
         seed: Seed of the sequence.
         batches_per_choice: Number of batches in a row from the same super-classes.
         class_names: Names of the classes for error messages; without them, messages show ids.
+        cycle_images: As in `ClassBalancedSampler`.
 
     Raises:
         ValueError: If a super-class has fewer than `classes_per_super_class` classes, or as for
@@ -49,6 +50,7 @@ class SuperClassSampler(ClassBalancedSampler):
         seed: int,
         batches_per_choice: int = 1,
         class_names: Sequence[str] | None = None,
+        cycle_images: bool = False,
     ):
         super().__init__(
             labels,
@@ -56,6 +58,7 @@ class SuperClassSampler(ClassBalancedSampler):
             images_per_class,
             seed,
             class_names,
+            cycle_images,
         )
         classes = np.unique(labels)
         if classes[0] < 0 or classes[-1] >= len(super_classes):
@@ -112,6 +115,7 @@ class NearestClassSampler(ClassBalancedSampler):
         min_distance: Neighbours that are nearer do not count: they are near-duplicates, whose
             labels are in doubt.
         class_names: Names of the classes for error messages; without them, messages show ids.
+        cycle_images: As in `ClassBalancedSampler`.
 
     Raises:
         ValueError: If the neighbours do not fit the labels, `min_distance` is given without
@@ -136,8 +140,11 @@ class NearestClassSampler(ClassBalancedSampler):
         distances: np.ndarray | None = None,
         min_distance: float | None = None,
         class_names: Sequence[str] | None = None,
+        cycle_images: bool = False,
     ):
-        super().__init__(labels, classes_per_batch, images_per_class, seed, class_names)
+        super().__init__(
+            labels, classes_per_batch, images_per_class, seed, class_names, cycle_images
+        )
         neighbours = np.asarray(neighbours)
         size = len(labels)
         if neighbours.ndim != 2 or len(neighbours) != size or neighbours.max(initial=-1) >= size:

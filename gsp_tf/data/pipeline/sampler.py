@@ -54,7 +54,7 @@ class Sampler:
         """
         with self._lock:
             if self._choices is None or number < self._next:
-                self._next, self._choices = 0, iter(self.choices())
+                self._next, self._choices = 0, iter(self.sequence())
             for _ in range(number - self._next):
                 next(self._choices)
             choice = next(self._choices)
@@ -64,6 +64,10 @@ class Sampler:
     def choices(self) -> Iterator[Any]:
         """What each batch consists of, without end."""
         raise NotImplementedError
+
+    def sequence(self) -> Iterator[Any]:
+        """What `drawn` gets for each batch: the choices."""
+        return self.choices()
 
     def drawn(self, choice: Any, rng: np.random.Generator) -> np.ndarray:
         """Image indices of the batch of a choice."""
@@ -83,6 +87,10 @@ class ClassBalancedSampler(Sampler):
         images_per_class: K, images per class.
         seed: Seed of the sequence.
         class_names: Names of the classes for error messages; without them, messages show ids.
+        cycle_images: Show each image of a class once, in a new order, before any image of that
+            class comes again, so that a small class comes round sooner. With classes of n images,
+            n a multiple of `images_per_class`, and their number a multiple of `classes_per_batch`,
+            `N / (P K)` batches are one pass over all N images.
 
     Raises:
         ValueError: If there are fewer than `classes_per_batch` classes, or if a class has a single
@@ -102,6 +110,7 @@ class ClassBalancedSampler(Sampler):
         images_per_class: int,
         seed: int,
         class_names: Sequence[str] | None = None,
+        cycle_images: bool = False,
     ):
         labels = checked_labels(labels)
         if classes_per_batch < 1 or images_per_class < 1:
@@ -126,19 +135,36 @@ class ClassBalancedSampler(Sampler):
         if small:
             warnings.warn(
                 f"{small} of {counted(len(classes), 'class', 'classes')} have fewer than "
-                f"{counted(images_per_class, 'image')}; theirs are drawn with replacement.",
+                f"{counted(images_per_class, 'image')}; theirs come more than once in a batch.",
                 stacklevel=2,
             )
         super().__init__(classes_per_batch * images_per_class, seed)
         self.classes_per_batch = classes_per_batch
         self.images_per_class = images_per_class
+        self.cycle_images = cycle_images
         self._members = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
 
     def choices(self) -> Iterator[np.ndarray]:
         """Numbers of the classes of each batch, in the order of their labels."""
         return evenly(len(self._members), self.classes_per_batch, np.random.default_rng(self.seed))
 
+    def sequence(self) -> Iterator[np.ndarray]:
+        """The classes of each batch, or its images if they come in cycles."""
+        return self._cycles() if self.cycle_images else self.choices()
+
+    def _cycles(self):
+        rng, k = np.random.default_rng((self.seed, 0)), self.images_per_class
+        # A class with fewer images than a batch has of it shows one after the other.
+        at_once = [k if len(members) >= k else 1 for members in self._members]
+        turns = [evenly(len(m), n, rng) for m, n in zip(self._members, at_once, strict=True)]
+        for classes in self.choices():
+            yield np.concatenate(
+                [self._members[c][next(turns[c])] for c in classes for _ in range(k // at_once[c])]
+            )
+
     def drawn(self, choice: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if self.cycle_images:
+            return choice
         return np.concatenate([self._draw(self._members[c], rng) for c in choice])
 
     def _draw(self, members, rng):

@@ -96,3 +96,35 @@ def test_batches_in_any_order():
     sampler = ClassBalancedSampler(labels, 5, 2, seed=3)
     for number in (0, 40, 7, 8, 8, 0, 1):
         np.testing.assert_array_equal(sampler.batch(number), expected[number])
+
+
+def test_cycles_show_every_image_once_before_any_again():
+    """64 images in batches of 4 x 4: each pass of 4 batches shows every image once."""
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(8), 8))
+    sampler = ClassBalancedSampler(labels, 4, 4, seed=3, cycle_images=True)
+    passes = [np.concatenate([sampler.batch(4 * p + i) for i in range(4)]) for p in range(5)]
+    for shown in passes:
+        assert sorted(shown.tolist()) == list(range(64))
+    assert len({tuple(shown.tolist()) for shown in passes}) == 5
+    for number in (17, 0, 18):  # whatever was asked for before
+        again = ClassBalancedSampler(labels, 4, 4, seed=3, cycle_images=True).batch(number)
+        np.testing.assert_array_equal(sampler.batch(number), again)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 8, 2, 7), (4, 4, 9, 1000, 6)])
+def test_each_class_cycles_through_its_own_images(sizes):
+    labels = np.repeat(np.arange(5), sizes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampler = ClassBalancedSampler(labels, 2, 4, seed=0, cycle_images=True)
+    shown = np.concatenate([sampler.batch(number) for number in range(60)])
+    for label, size in enumerate(sizes):
+        own = shown[labels[shown] == label]
+        for start in range(0, len(own), size):
+            part = own[start : start + size]
+            assert len(set(part.tolist())) == len(part)
+    for number in range(60):  # a large enough class has no image twice in a batch
+        batch = sampler.batch(number)
+        for label in set(labels[batch].tolist()):
+            own = batch[labels[batch] == label]
+            assert len(own) == 4 and (sizes[label] < 4 or len(set(own.tolist())) == 4)

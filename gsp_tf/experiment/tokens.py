@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._endless import refuse_endless
 from gsp_tf._typing import Tensor
 from gsp_tf.evaluation import TokenSets
 from gsp_tf.experiment.model import features_model
@@ -71,7 +72,8 @@ class TokenModel:
         return TokenSets.pack(local, weights.reshape(len(local), -1), self.k)
 
     def embed(self, batches: Iterable) -> TokenSets:
-        """The token sets of batches of images and labels."""
+        """The token sets of finite batches of images and labels."""
+        refuse_endless(batches, "batches")
         return TokenSets.join([self(images) for images, _ in batches])
 
     def none(self) -> TokenSets:

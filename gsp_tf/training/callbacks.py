@@ -1,6 +1,6 @@
 """Callbacks that evaluate retrieval during training and keep the best model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,8 +25,9 @@ class RetrievalEvaluation(keras.callbacks.Callback):
     data set, and all log the metrics of the first.
 
     Args:
-        dataset: finite batches of `(images, labels)`, or a pair of arrays; its classes
-            should not be training classes.
+        dataset: finite batches of `(images, labels)`, or a pair of arrays, as for `embed`; its
+            classes should not be training classes. It is read after every epoch, so a generator,
+            which can be read once, is not enough.
         recall_at: the values of K in Recall@K.
         metric: distance between embeddings.
         prefix: prefix of the metric names.
@@ -36,7 +37,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         relation_threshold: as in `retrieval_metrics`.
 
     Raises:
-        ValueError: if the data set is an array without labels.
+        ValueError: if a data set is endless, can be read only once, or has no labels.
         TypeError: if the labels of a pair of arrays are not integers.
 
     Example:
@@ -64,13 +65,15 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         relation_threshold: float = 0.0,
     ):
         super().__init__()
-        self.dataset = labelled_batches(dataset)
+        self.dataset = _read_often(dataset, "dataset")
         self.recall_at = tuple(recall_at)
         self.metric = metric
         self.prefix = prefix
         self.relation = relation
         self.relation_threshold = relation_threshold
-        self.references = None if references is None else labelled_batches(references)
+        self.references = None
+        if references is not None:
+            self.references = _read_often(references, "references")
         self._embedder = None
 
     def set_model(self, model: keras.Model) -> None:
@@ -107,6 +110,16 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         if logs is not None:
             with averaged_weights(self.model):
                 logs.update(self.evaluate())
+
+
+def _read_often(dataset, argument):
+    """Labelled batches that can be read after every epoch."""
+    if isinstance(dataset, Iterator):
+        raise ValueError(
+            f"{argument} is read after every epoch, and the {type(dataset).__name__} received can "
+            "be read only once. Give a data set, a list of batches, or a pair of arrays."
+        )
+    return labelled_batches(dataset, argument)
 
 
 class SaveBest(keras.callbacks.Callback):

@@ -1,16 +1,23 @@
 """Embeddings of a whole data set."""
 
+import operator
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
+from keras import ops, tree
 
+from gsp_tf._console import listed
+from gsp_tf._endless import refuse_endless
 from gsp_tf._typing import Tensor
 from gsp_tf.training.metric_learner import first_output
 
-Batches = Iterable[tuple[Tensor, Tensor]]
-"""A `tf.data.Dataset` or another iterable of batches of images and labels, or a pair of arrays."""
+Batches = Iterable[tuple[Tensor | list | tuple | dict, Tensor]]
+"""A `tf.data.Dataset` or another iterable of batches of images and labels, or a pair of arrays.
+
+The images are one array, or a list, tuple or dict of arrays for an embedder with several inputs.
+"""
 
 
 def embed(
@@ -23,13 +30,15 @@ def embed(
             `inference(embedder)`, which is traced once for many data sets.
         dataset: finite batches of `(images (B, H, W, C), labels (B,))`, or a pair of arrays: images
             `(N, H, W, C)` and labels `(N,)`. Label vectors have two axes, such as multi-hot tags.
+            For an embedder with several inputs, the images are a list, tuple or dict of arrays.
 
     Returns:
         Embeddings, a float32 array `(N, D)`, and labels, an integer array `(N,)`, or label vectors
         as they came.
 
     Raises:
-        ValueError: if the data set is empty, or an array without labels.
+        ValueError: if the data set is empty or endless, has no labels or has sample weights, or the
+            arrays of a batch have different lengths.
         TypeError: if the labels are not integers.
 
     Example:
@@ -42,9 +51,9 @@ def embed(
     """
     forward = inference(embedder) if isinstance(embedder, keras.layers.Layer) else embedder
     embeddings, labels = [], []
-    for images, batch_labels in labelled_batches(dataset):
-        embeddings.append(ops.convert_to_numpy(forward(images)))
-        batch_labels = np.asarray(batch_labels)
+    for batch in labelled_batches(dataset):
+        inputs, batch_labels = inputs_and_labels(batch)
+        embeddings.append(ops.convert_to_numpy(forward(inputs)))
         is_column = batch_labels.ndim != 2 or batch_labels.shape[1] == 1
         labels.append(batch_labels.reshape(-1) if is_column else batch_labels)
     if not embeddings:
@@ -52,38 +61,98 @@ def embed(
     return np.concatenate(embeddings).astype("float32"), np.concatenate(labels)
 
 
-def labelled_batches(dataset: Batches) -> Batches:
-    """The data set, or batches of a pair of arrays; raises for an array without labels."""
-    if isinstance(dataset, tuple) and len(dataset) == 2 and hasattr(dataset[0], "__array__"):
-        images, labels = dataset[0], np.asarray(dataset[1])
+def labelled_batches(dataset: Batches, argument: str = "dataset") -> Batches:
+    """The data set, or batches of a pair of arrays; raises without labels and for endless data."""
+    if _is_pair_of_arrays(dataset):
+        inputs, labels = dataset[0], np.asarray(dataset[1])
         if labels.dtype.kind not in "iu" and labels.ndim < 2:
             raise TypeError(
                 f"labels must be integers; received dtype {labels.dtype}. Number the classes with "
                 "np.unique(labels, return_inverse=True)[1]."
             )
-        if len(images) != len(labels):
-            raise ValueError(
-                f"images and labels must be equally many; received {len(images)} and {len(labels)}."
-            )
-        return _ArrayBatches(images, labels)
-    if hasattr(dataset, "__array__"):
+        _check_rows(inputs, labels)
+        return _ArrayBatches(inputs, labels)
+    if hasattr(dataset, "__array__") or isinstance(dataset, dict):
+        received = list(dataset) if isinstance(dataset, dict) else np.shape(dataset)
         raise ValueError(
             "Labels are needed: pass (images, labels), two arrays, or a data set of such batches; "
-            f"received one array {np.shape(dataset)}. model.predict gives embeddings alone."
+            f"received {'inputs' if isinstance(dataset, dict) else 'one array'} {received}. "
+            "model.predict gives embeddings alone."
         )
+    refuse_endless(dataset, argument)
     return dataset
 
 
-class _ArrayBatches:
-    """Batches of a pair of arrays, as often as they are asked for."""
+def _is_pair_of_arrays(dataset):
+    """Whether a data set is inputs and labels as arrays, and not two batches."""
+    if not isinstance(dataset, tuple) or len(dataset) != 2:
+        return False
+    inputs, labels = dataset
+    if hasattr(inputs, "__array__"):
+        return True
+    arrays = tree.flatten(inputs)
+    if not arrays or not all(hasattr(x, "__array__") for x in arrays):
+        return False
+    return not isinstance(labels, dict) and not (
+        isinstance(labels, (tuple, list)) and any(_is_part_of_batch(x) for x in labels)
+    )
 
-    def __init__(self, images, labels, size=32):
-        self.images, self.labels, self.size = images, labels, size
+
+def _is_part_of_batch(value):
+    """Whether a value is an array or arrays, and not the label of one image."""
+    return isinstance(value, (tuple, dict)) or len(getattr(value, "shape", ())) > 0
+
+
+def inputs_and_labels(batch: Any) -> tuple[Tensor | list | tuple | dict, np.ndarray]:
+    """The two parts of a batch; raises for other batches and for parts of different lengths."""
+    parts = batch if isinstance(batch, (tuple, list)) else (batch,)
+    if len(parts) == 3 and parts[2] is not None:
+        raise ValueError(
+            "Embeddings take no sample weights: give batches (inputs, labels), such as "
+            "dataset.map(lambda inputs, labels, weights: (inputs, labels))."
+        )
+    if len(parts) not in (2, 3) or parts[1] is None or isinstance(parts[1], (tuple, dict)):
+        raise ValueError(
+            "Labels are needed: batches must be (inputs, labels), the inputs one array, or a list, "
+            f"tuple or dict of them, and the labels one array; received {_described(batch)}."
+        )
+    inputs, labels = parts[0], np.asarray(parts[1])
+    _check_rows(inputs, labels)
+    return inputs, labels
+
+
+def _described(batch):
+    """A batch in words: its structure and shapes."""
+    if isinstance(batch, (tuple, list)):
+        return f"({', '.join(map(_described, batch))})"
+    if isinstance(batch, dict):
+        return f"{{{', '.join(f'{name}: {_described(part)}' for name, part in batch.items())}}}"
+    if hasattr(batch, "shape"):
+        return f"{type(batch).__name__} {tuple(batch.shape)}"
+    return type(batch).__name__
+
+
+def _check_rows(inputs, labels):
+    """Raises unless all inputs have as many rows as there are labels."""
+    counts = [np.shape(x)[0] if np.ndim(x) else None for x in tree.flatten(inputs)]
+    if any(count != len(labels) for count in counts):
+        raise ValueError(
+            f"images and labels must be equally many; received {listed(counts, 9)} and "
+            f"{len(labels)}."
+        )
+
+
+class _ArrayBatches:
+    """Batches of arrays of inputs and labels, as often as they are asked for."""
+
+    def __init__(self, inputs, labels, size=32):
+        self.inputs, self.labels, self.size = inputs, labels, size
 
     def __iter__(self):
         for start in range(0, len(self.labels), self.size):
             rows = slice(start, start + self.size)
-            yield self.images[rows], self.labels[rows]
+            inputs = tree.map_structure(operator.itemgetter(rows), self.inputs)
+            yield inputs, self.labels[rows]
 
 
 def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
@@ -93,7 +162,8 @@ def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
         embedder: model from images to embeddings, its first output.
 
     Returns:
-        Function from images `(B, H, W, C)` to float32 embeddings `(B, D)`.
+        Function from images `(B, H, W, C)` to float32 embeddings `(B, D)`. For an embedder with
+        several inputs, the images are a list, tuple or dict of arrays.
 
     Example:
         >>> import keras, numpy as np
@@ -103,8 +173,9 @@ def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
     """
 
     if keras.backend.backend() != "tensorflow":
+        model = _FirstOutput(embedder)
         return lambda images: ops.cast(
-            first_output(embedder.predict_on_batch(np.asarray(images))), "float32"
+            model.predict_on_batch(tree.map_structure(np.asarray, images)), "float32"
         )
     import tensorflow as tf
 
@@ -113,8 +184,19 @@ def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
         return tf.cast(first_output(embedder(images, training=False)), "float32")
 
     def of_any_batch(images):
-        images = tf.convert_to_tensor(images)
-        batches = tf.TensorSpec((None, *images.shape[1:]), images.dtype)
+        images = tree.map_structure(tf.convert_to_tensor, images)
+        batches = tree.map_structure(lambda x: tf.TensorSpec((None, *x.shape[1:]), x.dtype), images)
         return forward.get_concrete_function(batches)(images)
 
     return of_any_batch
+
+
+class _FirstOutput(keras.Model):
+    """An embedder's first output; compiled by JAX, a dict of outputs would be sorted by name."""
+
+    def __init__(self, embedder):
+        super().__init__()
+        self.embedder = embedder
+
+    def call(self, images):
+        return first_output(self.embedder(images))

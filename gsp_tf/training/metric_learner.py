@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import keras
-from keras import ops
+from keras import ops, tree
 
 from gsp_tf._console import counted, listed
 from gsp_tf._keras import serialized_optimizer
@@ -43,8 +43,8 @@ class MetricLearner(DistributedModel, keras.Model):
     replicas.
 
     Args:
-        embedder: model from images to embeddings `(B, D)`, or to a list or dict of outputs
-            `(B, ...)` with the embeddings first.
+        embedder: model from images, or several inputs, to embeddings `(B, D)`, or to a list or dict
+            of outputs `(B, ...)` with the embeddings first.
         loss: `loss(labels, embeddings) -> scalar`, a `keras.losses.Loss` or a loss layer. Or a dict
             of losses by name, one per output of the embedder, `None` for an output without a loss.
             Names are the keys of the outputs if these are a dict; otherwise losses and outputs have
@@ -159,7 +159,10 @@ class MetricLearner(DistributedModel, keras.Model):
     def build(self, input_shape):
         outputs = getattr(self.embedder, "outputs", None)
         if not outputs:
-            outputs = self.embedder(keras.Input(batch_shape=input_shape))
+            inputs = tree.map_shape_structure(
+                lambda shape: keras.Input(batch_shape=shape), input_shape
+            )
+            outputs = self.embedder(inputs)
         elif not isinstance(self.embedder, keras.Sequential):
             outputs = self.embedder.output  # a dict stays a dict
         for loss, features in self._losses_of(outputs).values():
@@ -167,7 +170,7 @@ class MetricLearner(DistributedModel, keras.Model):
                 loss.build((features.shape[0],), tuple(features.shape))
 
     def call(self, images, training=None):
-        is_symbolic = isinstance(keras.tree.flatten(images)[0], keras.KerasTensor)
+        is_symbolic = isinstance(tree.flatten(images)[0], keras.KerasTensor)
         if not training or self.chunk_size is None or is_symbolic:
             return self.embedder(images, training=training)
         self._tell_of_chunks()

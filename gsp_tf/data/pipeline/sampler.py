@@ -33,6 +33,8 @@ class Sampler:
         array([8, 9, 0, 1])
     """
 
+    num_batches = None  # endless, as of a keras.utils.PyDataset
+
     def __init__(self, batch_size: int, seed: int):
         self.batch_size = batch_size
         self.seed = seed

@@ -104,13 +104,14 @@ class NetVLAD(LocalFeaturePooling):
         more than 65,536 local features, a random sample of that many is used.
 
         Args:
-            features: array of maps or sets as for the layer, or an iterable of them such as a
+            features: array of maps or sets as for the layer, or a finite iterable of them such as a
                 `tf.data.Dataset`; only the first entry of a tuple is used. Features that a Keras
                 mask leaves out are ignored.
             seed: seed of the sample and of k-means.
 
         Raises:
-            ValueError: if there are fewer local features than clusters, or one is not finite.
+            ValueError: if there are fewer local features than clusters, one is not finite, or the
+                iterable is endless.
 
         Example:
             >>> import numpy as np

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._endless import refuse_endless
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_sizes
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
@@ -62,13 +63,14 @@ class PrototypePooling(LocalFeaturePooling):
         used.
 
         Args:
-            features: array of maps or sets as for the layer, or an iterable of them such as a
+            features: array of maps or sets as for the layer, or a finite iterable of them such as a
                 `tf.data.Dataset`; only the first entry of a tuple is used. Features that a Keras
                 mask leaves out are not candidates.
             seed: seed of the random sample.
 
         Raises:
-            ValueError: if there are fewer local features than prototypes, or one is not finite.
+            ValueError: if there are fewer local features than prototypes, one is not finite, or the
+                iterable is endless.
 
         Example:
             >>> from gsp_tf.layers import GeneralizedSumPooling
@@ -88,10 +90,17 @@ def sample_local_features(pooling, features, seed, **needed):
     """Local features of data, `(at most 65536, C)`; refuses fewer than a size the layer needs."""
     if hasattr(features, "shape"):
         features = [features]
+    refuse_endless(features, "features")
     rng = np.random.default_rng(seed)
     pool, keys = [], []
     for batch in features:
         batch = batch[0] if isinstance(batch, (tuple, list)) else batch
+        if isinstance(batch, (tuple, list, dict)):
+            raise ValueError(
+                "adapt takes maps (B, H, W, C) or sets (B, n, C) of local features, received "
+                f"{len(batch)} inputs of an embedder. Give the outputs of "
+                "keras.Model(embedder.input, pooling.input) for them."
+            )
         local, mask, _ = pooling.as_set(batch, getattr(batch, "_keras_mask", None))
         local = ops.convert_to_numpy(at_least_float32(local))
         kept = slice(None) if mask is None else ops.convert_to_numpy(mask).astype(bool)

@@ -11,7 +11,7 @@ from keras import ops, tree
 from gsp_tf._console import listed
 from gsp_tf._endless import refuse_endless
 from gsp_tf._typing import Tensor
-from gsp_tf.training.metric_learner import first_output
+from gsp_tf.training.metric_learner import embeddings_of
 
 Batches = Iterable[tuple[Tensor | list | tuple | dict, Tensor]]
 """A `tf.data.Dataset` or another iterable of batches of images and labels, or a pair of arrays.
@@ -52,7 +52,7 @@ def embed(
     forward = inference(embedder) if isinstance(embedder, keras.layers.Layer) else embedder
     embeddings, labels = [], []
     for batch in labelled_batches(dataset):
-        inputs, batch_labels = inputs_and_labels(batch)
+        inputs, batch_labels = _inputs_and_labels(batch)
         embeddings.append(ops.convert_to_numpy(forward(inputs)))
         is_column = batch_labels.ndim != 2 or batch_labels.shape[1] == 1
         labels.append(batch_labels.reshape(-1) if is_column else batch_labels)
@@ -103,7 +103,7 @@ def _is_part_of_batch(value):
     return isinstance(value, (tuple, dict)) or len(getattr(value, "shape", ())) > 0
 
 
-def inputs_and_labels(batch: Any) -> tuple[Tensor | list | tuple | dict, np.ndarray]:
+def _inputs_and_labels(batch: Any) -> tuple[Tensor | list | tuple | dict, np.ndarray]:
     """The two parts of a batch; raises for other batches and for parts of different lengths."""
     parts = batch if isinstance(batch, (tuple, list)) else (batch,)
     if len(parts) == 3 and parts[2] is not None:
@@ -181,7 +181,7 @@ def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
 
     @tf.function(autograph=False)
     def forward(images):
-        return tf.cast(first_output(embedder(images, training=False)), "float32")
+        return tf.cast(embeddings_of(embedder, embedder(images, training=False)), "float32")
 
     def of_any_batch(images):
         images = tree.map_structure(tf.convert_to_tensor, images)
@@ -199,4 +199,4 @@ class _FirstOutput(keras.Model):
         self.embedder = embedder
 
     def call(self, images):
-        return first_output(self.embedder(images))
+        return embeddings_of(self.embedder, self.embedder(images))

@@ -15,7 +15,7 @@ from gsp_tf.losses import (
 )
 from gsp_tf.training._findings import findings
 from gsp_tf.training._kept_batch import keep_batches, release_batches
-from gsp_tf.training.metric_learner import first_output, loss_value
+from gsp_tf.training.metric_learner import embeddings_of, loss_value
 
 _ROWS, _ROWS_OF_CLASS = 128, 8
 _CLASSES = 10_000  # about so many have their proxies looked at
@@ -259,7 +259,7 @@ class _Embedder:
 
         def forward(weights, state, images, training=True):
             outputs, _ = self._model.stateless_call(weights, state, images, training=training)
-            return ops.cast(first_output(outputs), "float32")
+            return ops.cast(embeddings_of(self._model, outputs), "float32")
 
         # JAX would compile each operation by itself.
         self._forward = compiled(forward) if keras.backend.backend() == "jax" else forward

@@ -373,6 +373,15 @@ def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
     return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
 
 
+def embeddings_of(embedder: keras.Model, outputs: Tensor | list | tuple | dict) -> Tensor:
+    """The embeddings among the outputs of an embedder or a learner, by name if they are a dict."""
+    # A Keras model of dicts sorts their names on PyTorch; its symbolic outputs keep the order.
+    declared = getattr(getattr(embedder, "embedder", embedder), "output", None)
+    if isinstance(outputs, dict) and isinstance(declared, dict):
+        return outputs[next(iter(declared))]
+    return first_output(outputs)
+
+
 def loss_value(loss: _Loss, labels: Tensor, inputs: Tensor, training: bool) -> Tensor:
     """Value of a loss of a `MetricLearner`; a loss layer also receives `training`."""
     if isinstance(loss, keras.layers.Layer):

@@ -10,7 +10,7 @@ from gsp_tf.commands._recipes import run_folder
 def command(
     run: str,
     *,
-    format: Literal["saved_model", "onnx", "keras"],
+    format: Literal["saved_model", "onnx", "litert", "keras"],
     out: str | None = None,
     attributes: bool = False,
     pooling_weights: bool = False,
@@ -24,8 +24,8 @@ def command(
         run: Run folder, or a pretrained network as it is, such as efficientnet_lite0 or
             hub:dinov2_small.
         format: saved_model needs no gsp_tf and also serves image files; onnx needs no TensorFlow;
-            keras holds the layers themselves and needs gsp_tf. TensorFlow writes the first two,
-            whatever KERAS_BACKEND is.
+            litert runs in the plain interpreter of LiteRT; keras holds the layers themselves and
+            needs gsp_tf. TensorFlow writes all but the last, whatever KERAS_BACKEND is.
         out: Folder to create; null is the name of the format, in the run.
         attributes: Also output the attributes of gsp.
         pooling_weights: Also output the weights of places, if the pooling has them.

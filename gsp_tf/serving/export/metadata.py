@@ -22,7 +22,7 @@ class ExportMetadata:
     """The contents of `metadata.json` in an exported model.
 
     Args:
-        format: "saved_model", "onnx" or "keras".
+        format: "saved_model", "onnx", "litert" or "keras".
         name: name of the recipe.
         inputs: type, shape and range of each input, by name.
         outputs: shape of each output, by name.

@@ -13,6 +13,7 @@ from gsp_tf._files import new_folder, refuse_existing
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment import fingerprint, load_splits
 from gsp_tf.serving import RunModel
+from gsp_tf.serving.export._litert import read_litert, write_litert
 from gsp_tf.serving.export._onnx import ONNX_PACKAGES, read_onnx, write_onnx
 from gsp_tf.serving.export._saved_model import read_saved_model, write_saved_model
 from gsp_tf.serving.export._served_embedder import ServedEmbedder
@@ -27,7 +28,7 @@ KERAS_NAME = "embedder.keras"
 
 def export_run(
     path: PathLike,
-    format: Literal["saved_model", "onnx", "keras"],
+    format: Literal["saved_model", "onnx", "litert", "keras"],
     out: PathLike | None = None,
     attributes: bool = False,
     pooling_weights: bool = False,
@@ -37,12 +38,13 @@ def export_run(
     The exported model is loaded again and compared with the original on random images, in batches
     of different sizes. The folder appears only after this check. The names of the training classes
     come from the run's images. If the images are missing, the names are left out; nothing is
-    downloaded. SavedModel and ONNX are written on the TensorFlow backend, from runs of any.
+    downloaded. All but "keras" are written on the TensorFlow backend, from runs of any.
 
     Args:
         path: run folder.
         format: "saved_model" (serves without this library, also from image files), "onnx" (serves
-            without TensorFlow) or "keras" (the layers themselves; loading needs this library).
+            without TensorFlow), "litert" (serves in the plain interpreter of LiteRT) or "keras"
+            (the layers themselves; loading needs this library).
         out: folder to create; `None` means a folder in the run folder, named after the format.
         attributes: also output the attributes of generalized sum pooling; not with "keras".
         pooling_weights: also output the weights of the local features; not with "keras".
@@ -68,7 +70,7 @@ def export_run(
         raise ValueError(f"format must be one of {', '.join(_FORMATS)}; received {format!r}.")
     if format == "keras" and (attributes or pooling_weights):
         raise ValueError(
-            "Attributes and pooling weights are outputs of saved_model and onnx; a .keras file "
+            "Attributes and pooling weights are outputs of the other formats; a .keras file "
             "holds the layers themselves, whose methods give them."
         )
     backend = keras.backend.backend()
@@ -114,6 +116,7 @@ class _Format(NamedTuple):
 _FORMATS = {
     "saved_model": _Format(write_saved_model, read_saved_model),
     "onnx": _Format(write_onnx, read_onnx, ONNX_PACKAGES),
+    "litert": _Format(write_litert, read_litert),
     "keras": _Format(_write_keras, _read_keras),
 }
 

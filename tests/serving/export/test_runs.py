@@ -32,8 +32,8 @@ def exported(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported")
     first = folder / "first"
     first.mkdir()
-    for format, outputs in (("saved_model", True), ("onnx", True), ("keras", False)):
-        out = export_run(run.path, format, first / format, outputs, outputs)
+    for format, outputs in (("saved_model", 1), ("onnx", 1), ("litert", 1), ("keras", 0)):
+        out = export_run(run.path, format, first / format, bool(outputs), bool(outputs))
         assert out == first / format
     shutil.move(first, folder / "moved")
     return folder / "moved"
@@ -136,6 +136,19 @@ def test_onnx_serves_without_tensorflow(exported, images, expected, tmp_path):
     check(dict(np.load(tmp_path / "out.npz")), expected)
 
 
+def test_litert_serves_in_the_plain_interpreter(exported, images, expected):
+    plain = tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    path = str(exported / "litert" / "model.tflite")
+    with pytest.warns(UserWarning, match="ai_edge_litert"):
+        interpreter = tf.lite.Interpreter(path, experimental_op_resolver_type=plain)
+    run = interpreter.get_signature_runner()
+    for count in (5, 1):
+        outputs = run(images=images[:count])
+        assert set(outputs) == set(expected)
+        for name, output in outputs.items():
+            np.testing.assert_allclose(output, expected[name][:count], rtol=0, atol=LIMIT)
+
+
 def test_the_keras_file_holds_the_embedder(exported, images, expected):
     embedder = keras.models.load_model(exported / "keras" / "embedder.keras")
     assert type(embedder.get_layer("pooling")).__name__ == "GeneralizedSumPooling"
@@ -143,7 +156,7 @@ def test_the_keras_file_holds_the_embedder(exported, images, expected):
     np.testing.assert_allclose(embedding, expected["embedding"], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("format", ["saved_model", "onnx", "keras"])
+@pytest.mark.parametrize("format", ["saved_model", "onnx", "litert", "keras"])
 def test_metadata(format, run, exported):
     metadata = verify_export(exported / format)
     described = json.loads((exported / format / "metadata.json").read_text("utf-8"))
@@ -235,7 +248,7 @@ def test_pooling_without_weights_or_attributes(make_run, tmp_path):
         ("onnx", {"pooling_weights": True}, weighing),
         ("saved_model", {"attributes": True}, attributing),
         ("keras", {"attributes": True}, "holds the layers themselves"),
-        ("tflite", {}, "one of saved_model, onnx, keras; received 'tflite'"),
+        ("tflite", {}, "one of saved_model, onnx, litert, keras; received 'tflite'"),
     ):
         with pytest.raises(ValueError, match=message):
             export_run(folder.path, format, tmp_path / "out", **outputs)
@@ -285,10 +298,11 @@ def test_a_model_file_that_is_damaged_or_holds_code_is_named(make_run, tmp_path)
     assert nothing_but(tmp_path, "run")
 
 
-def test_what_onnx_has_no_operation_for_is_refused(make_run, tmp_path):
+def test_what_a_format_has_no_operation_for_is_refused(make_run, tmp_path):
     folder = make_run("--pooling.name", "generalized_max")
-    with pytest.raises(ValueError, match="cannot be written as ONNX.*Cholesky"):
-        export_run(folder.path, "onnx", tmp_path / "out")
+    for format, name in (("onnx", "ONNX"), ("litert", "LiteRT")):
+        with pytest.raises(ValueError, match=f"cannot be written as {name}.*Cholesky"):
+            export_run(folder.path, format, tmp_path / "out")
     assert nothing_but(tmp_path, "run")
 
 

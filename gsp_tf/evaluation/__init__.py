@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.ranking import RankingMetrics, ranking_metrics
     from gsp_tf.evaluation.reranking import RERANKINGS, Reranked, reranking_metrics
     from gsp_tf.evaluation.retrieval import class_wise_map, retrieval_metrics
-    from gsp_tf.evaluation.search_space import SearchSpace, distances_of_pairs
+    from gsp_tf.evaluation.search_space import SearchSpace, corrected_scores, distances_of_pairs
     from gsp_tf.evaluation.spread import embedding_spread
     from gsp_tf.evaluation.threshold_consistency import ThresholdConsistency, opis
     from gsp_tf.evaluation.transport_matching import TokenSets, match_tokens, rerank_by_transport
@@ -86,6 +86,7 @@ __all__ = [
     "clustering_metrics",
     "conformal_threshold",
     "covering_radius_curve",
+    "corrected_scores",
     "distances_of_pairs",
     "embedding_density",
     "embedding_spread",

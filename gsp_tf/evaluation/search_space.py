@@ -1,5 +1,6 @@
 """Vectors for faiss that keep distances accurate in float32."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -10,6 +11,7 @@ from gsp_tf.evaluation.vectors import unit_vectors
 
 Metric = Literal["euclidean", "cosine"]
 _PAIRS = 1 << 14
+_NEAR = 2.0**-10  # squared distance over squared norm
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,56 @@ class SearchSpace:
         if self.metric == "cosine":
             return np.maximum(1 - scores, 0)
         return np.sqrt(np.maximum(scores, 0)) * self.scale
+
+
+def corrected_scores(
+    queries: np.ndarray,
+    scores: np.ndarray,
+    rows: np.ndarray,
+    vectors_of: Callable[[np.ndarray], np.ndarray],
+    metric: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of faiss, computed from differences where float32 products cancel.
+
+    So equal vectors have the best score that there is, and the distance 0.
+
+    Args:
+        queries: float32 `(Q, D)`, vectors of faiss.
+        scores: float32 `(Q, k)`, best first.
+        rows: integers `(Q, k)`, what was found; -1 for nothing.
+        vectors_of: function from rows `(n,)` to float32 vectors `(n, D)`.
+        metric: a metric of faiss; vectors for the inner product have length 1.
+
+    Returns:
+        scores and rows, best first; equal ones by row.
+
+    Example:
+        >>> found = np.float32([[0.004, 9.0]]), np.array([[1, 0]])
+        >>> vectors = np.float32([[0.0], [3.0]])
+        >>> corrected_scores(vectors[1:], *found, vectors.__getitem__, faiss.METRIC_L2)[0]
+        array([[0., 9.]], dtype=float32)
+    """
+    is_l2 = metric == faiss.METRIC_L2
+    if is_l2:
+        is_near = scores < _NEAR * np.einsum("nd,nd->n", queries, queries)[:, None]
+    else:
+        is_near = scores > 1 - _NEAR
+    is_near &= rows >= 0
+    of, places = np.nonzero(is_near)
+    if not len(of):
+        return scores, rows
+    scores = scores.copy()
+    for start in range(0, len(of), _PAIRS):
+        near = of[start : start + _PAIRS], places[start : start + _PAIRS]
+        difference = vectors_of(rows[near]).astype(np.float64) - queries[near[0]]
+        squares = np.einsum("nd,nd->n", difference, difference)
+        scores[near] = squares if is_l2 else 1 - squares / 2
+    changed = np.unique(of)
+    some = scores[changed], rows[changed]
+    order = np.lexsort((some[1], some[0] if is_l2 else -some[0]))
+    for all_of, of_changed in zip((scores, rows := rows.copy()), some, strict=True):
+        all_of[changed] = np.take_along_axis(of_changed, order, axis=1)
+    return scores, rows
 
 
 def metric_points(embeddings: np.ndarray, metric: Metric) -> np.ndarray:

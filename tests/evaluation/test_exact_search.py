@@ -47,3 +47,17 @@ def test_refuses_k_out_of_range(k):
 def test_refuses_queries_beyond_float32_distances():
     with pytest.raises(ValueError, match="too far"):
         nearest_neighbours([[1e38]], [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("offset", [0, 10])
+def test_copies_are_0_apart_and_come_first(metric, offset):
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(50, 64)) + offset
+    points = np.concatenate([points, points, points + 1e-3 * rng.normal(size=(50, 64))])
+    indices, distances = nearest_neighbours(points, points, 3, metric)
+    rows = np.arange(100) % 50
+    np.testing.assert_array_equal(indices[:100], np.stack([rows, rows + 50, rows + 100], axis=1))
+    assert not distances[:100, :2].any() and distances[:, 2].all()
+    _, alone = nearest_neighbours(points, points, 1, metric)
+    assert not alone.any()

@@ -6,6 +6,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 
+from gsp_tf.evaluation import corrected_scores
 from gsp_tf.serving.index.kinds import (
     CODES,
     KEEP_VECTORS,
@@ -163,15 +164,28 @@ class VectorIndex:
             scores of faiss and ids `(Q, k)`, best first; id -1 marks a missing one.
         """
         if self.codes is None or not len(self):
-            return self._found(queries, k, selector, everything)
+            found = self._found(queries, k, selector, everything)
+            return self._corrected(queries, *found) if self.kind in KEEP_VECTORS else found
         depth = min(len(self), max(_CANDIDATES_PER_NEIGHBOUR * k, _FEWEST_CANDIDATES))
         rows = max(1, _FLOATS // (max(depth, 1) * self.dim))
         parts = []
         for start in range(0, len(queries), rows):
             some = queries[start : start + rows]
             _, ids = self._found(some, max(depth, k), selector, everything)
-            parts.append(self._rescored(some, ids, k))
+            found = self._rescored(some, ids, k)
+            if self.codes.kind in KEEP_VECTORS:
+                found = self.codes._corrected(some, *found)
+            parts.append(found)
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+    def _corrected(self, queries, scores, ids):
+        """Scores and ids found for queries, with those of near vectors exact."""
+
+        def vectors_of(ids):
+            rows, _ = find_rows(ids, row_ids(self.index))
+            return storage(self.index).reconstruct_batch(rows)
+
+        return corrected_scores(queries, scores, ids, vectors_of, self.metric)
 
     def _found(self, queries, k, selector, everything):
         """Scores and ids by the index alone."""

@@ -24,7 +24,7 @@ def _serialized(value):
     if isinstance(value, (list, tuple)):
         return type(value)(map(_serialized, value))
     if isinstance(value, keras.Variable):
-        return float(value)
+        return ops.convert_to_numpy(value).item()
     is_object = hasattr(value, "get_config") or callable(value)
     return keras.saving.serialize_keras_object(value) if is_object else value
 

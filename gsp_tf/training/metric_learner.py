@@ -285,7 +285,9 @@ class MetricLearner(DistributedModel, keras.Model):
             **super().get_config(),
             "embedder": serialize(self.embedder),
             "loss": {name: serialize(loss) for name, loss in self.named_losses.items()},
-            "loss_weights": {name: float(x) for name, x in self.loss_weights.items()},
+            "loss_weights": {
+                name: float(ops.convert_to_numpy(x)) for name, x in self.loss_weights.items()
+            },
             "chunk_size": self.chunk_size,
         }
 

@@ -31,6 +31,7 @@ from gsp_tf.training import (
     MetricLearner,
     ProxyPool,
     RetrievalEvaluation,
+    Schedule,
     with_learning_rate_multipliers,
 )
 
@@ -112,13 +113,26 @@ def train(name, strategy):
         trainer = ChanceConstrainedTrainer(learner, 2, 4, projection_weight=1.0, patience=1)
         pool = ProxyPool(labels, load)
         history = trainer.fit(
-            batches.repeat(), pool, [evaluation], steps_per_epoch=3, epochs=6, verbose=0
+            batches.repeat(),
+            pool,
+            [evaluation, Schedule({"projection_weight": lambda epoch: 1.0 + 0.1 * epoch})],
+            steps_per_epoch=3,
+            epochs=6,
+            verbose=0,
         )
         assert len(trainer.projections) > 1
         learner = trainer.learner
     else:
+        steps = keras.optimizers.schedules.PolynomialDecay(0.5, 6, 1.0)
+        first = next(iter(learner.named_losses))
+        numbers = {f"loss_weights.{first}": lambda epoch: 1.0 + epoch, "loss.batch_weight": steps}
         history = learner.fit(
-            batches, epochs=2, validation_data=batches, validation_freq=2, verbose=0
+            batches,
+            epochs=2,
+            validation_data=batches,
+            validation_freq=2,
+            verbose=0,
+            callbacks=[Schedule(numbers)],
         )
     return history.history, [
         [variable.name, variable.numpy().tolist(), replicas_differ(variable)]

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.ensemble import ensemble_metrics
     from gsp_tf.evaluation.estimates import Estimate, classes_for_interval
     from gsp_tf.evaluation.exact_search import ExactSearch, all_but, nearest_neighbours
-    from gsp_tf.evaluation.expansion import PCAWhitening, augment_database, expand_queries
+    from gsp_tf.evaluation.expansion import (
+        LearnedWhitening,
+        PCAWhitening,
+        augment_database,
+        expand_queries,
+    )
     from gsp_tf.evaluation.foreground import foreground_share
     from gsp_tf.evaluation.galleries import gallery_metrics
     from gsp_tf.evaluation.geometry import embedding_density, hull_overlap, spectral_decay
@@ -65,6 +70,7 @@ __all__ = [
     "KReciprocalSearch",
     "LabelVotes",
     "OperatingPoint",
+    "LearnedWhitening",
     "PCAWhitening",
     "PairDistances",
     "PairsOfClasses",

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation.exact_search import ExactSearch
-from gsp_tf.evaluation.vectors import checked_embeddings, unit_vectors
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
 
 _BLOCK = 1 << 12
 
@@ -182,6 +182,68 @@ class PCAWhitening:
             while dims[-1] >= 16:
                 dims.append(dims[-1] // 2)
         return sorted({dim for dim in map(operator.index, dims) if dim <= self.dim}, reverse=True)
+
+
+class LearnedWhitening(PCAWhitening):
+    """Projects embeddings so that differences of matched pairs have the unit covariance.
+
+    Whitening learned from matched pairs (Mikolajczyk, Matas, "Improving Descriptors for Fast Tree
+    Matching by Optimal Linear Projection", ICCV 2007; Radenović, Tolias, Chum, TPAMI 2019): with
+    the covariance C_S of the differences of two embeddings of one class and C_D of two classes,
+    `y = Uᵀ C_S^(-1/2) (x - mean)`, scaled to length 1. U are the eigenvectors of
+    `C_S^(-1/2) C_D C_S^(-1/2)`, with the largest eigenvalues first.
+
+    Args:
+        embeddings: floats `(N, D)`.
+        labels: integers `(N,)` or `(N, 1)`, the classes; two embeddings of one class are matched.
+
+    Attributes:
+        dim: D, the number of components.
+        variances: float64 `(D,)`, the eigenvalues, in descending order: how much farther pairs of
+            two classes differ than matched ones, squared.
+
+    Raises:
+        ValueError: if arrays do not fit, there is a single class, or the differences of matched
+            pairs do not span all D dimensions.
+        TypeError: if labels are not integers.
+
+    Example:
+        >>> points = [[0.0, 1.0], [0.0, -1.0], [1.0, 1.0], [1.0, -1.0], [1.1, 1.0], [0.1, 1.0]]
+        >>> whiten = LearnedWhitening(points, [0, 0, 1, 1, 1, 0])
+        >>> left, right = whiten([[0.1, 1.0], [0.9, -1.0]], dim=1)
+        >>> left * right
+        array([-1.], dtype=float32)
+    """
+
+    def __init__(self, embeddings: ArrayLike, labels: ArrayLike):
+        embeddings = checked_embeddings(embeddings, "embeddings")
+        labels = checked_labels(labels, len(embeddings), "labels")
+        classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        if len(classes) < 2:
+            raise ValueError(f"Labels of two classes or more are needed; received {len(classes)}.")
+        self._mean = embeddings.mean(axis=0, dtype=np.float64)
+        # The differences of all pairs of n vectors have n times the scatter about their mean.
+        scatters = np.zeros((2, embeddings.shape[1], embeddings.shape[1]))
+        order = np.argsort(numbers, kind="stable")
+        for rows in np.split(order, np.cumsum(sizes)[:-1]):
+            centred = embeddings[rows] - self._mean
+            scatters[0] += len(embeddings) * (centred.T @ centred)
+            centred -= centred.mean(axis=0)
+            scatters[1] += len(rows) * (centred.T @ centred)
+        matched = int((sizes * (sizes - 1) // 2).sum())
+        different = len(embeddings) * (len(embeddings) - 1) // 2 - matched
+        values, vectors = np.linalg.eigh(scatters[1] / max(matched, 1))
+        if values[0] <= 1e-9 * values[-1]:
+            raise ValueError(
+                f"The differences of {matched:,} matched pairs do not span the "
+                f"{embeddings.shape[1]} dimensions; more embeddings of the same classes are needed."
+            )
+        whitening = vectors / np.sqrt(values) @ vectors.T
+        between = (scatters[0] - scatters[1]) / different
+        values, vectors = np.linalg.eigh(whitening @ between @ whitening)
+        self.variances = values[::-1]
+        self.dim = len(values)
+        self._projection = whitening @ vectors[:, ::-1]
 
 
 def _units(embeddings, name):

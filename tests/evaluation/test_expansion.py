@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from clusters import clusters
 
-from gsp_tf.evaluation import PCAWhitening, augment_database, expand_queries
+from gsp_tf.evaluation import LearnedWhitening, PCAWhitening, augment_database, expand_queries
 
 
 def naive(queries, references, n, alpha, own):
@@ -66,3 +66,33 @@ def test_refuses_what_makes_no_sense():
     ]:
         with pytest.raises(ValueError, match=message):
             function()
+
+
+def test_learned_whitening_follows_its_equation():
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 6
+    points = rng.normal(size=(6, 4))[labels] + rng.normal(size=(60, 4)) @ rng.normal(size=(4, 4))
+    points = points.astype(np.float32)
+    whiten = LearnedWhitening(points, labels)
+    i, j = np.triu_indices(60, 1)
+    is_matched = labels[i] == labels[j]
+    projected = (points - points.mean(axis=0, dtype=float)) @ whiten._projection
+    differences = projected[i] - projected[j]
+    matched, different = (
+        differences[of].T @ differences[of] / of.sum() for of in (is_matched, ~is_matched)
+    )
+    np.testing.assert_allclose(matched, np.eye(4), atol=1e-6)
+    np.testing.assert_allclose(different, np.diag(whiten.variances), atol=1e-5)
+    assert (np.diff(whiten.variances) < 0).all()
+    lengths = np.linalg.norm(projected, axis=1, keepdims=True)
+    np.testing.assert_allclose(whiten(points), projected / lengths, atol=1e-6)
+    assert whiten(points, 2).shape == (60, 2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [(np.zeros(6, int), "two classes or more"), (np.arange(6), "0 matched pairs do not span")],
+)
+def test_learned_whitening_refuses_what_it_cannot_learn_from(labels, message):
+    with pytest.raises(ValueError, match=message):
+        LearnedWhitening(np.random.default_rng(0).normal(size=(6, 3)), labels)

@@ -127,3 +127,10 @@ def test_distances_of_pairs(metric):
 def test_what_cannot_be_used_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         near_duplicate_groups(*arguments)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_copies_are_grouped_at_distance_0(metric):
+    points = np.random.default_rng(0).normal(size=(30, 64)) + 100
+    groups = near_duplicate_groups(np.concatenate([points, points]), 0.0, metric).groups
+    np.testing.assert_array_equal(groups, np.arange(60) % 30)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from embedded import edit_json, write_embeddings
 
-from gsp_tf.serving import Index, build_index, verify_index
+from gsp_tf.serving import Index, VectorIndex, build_index, verify_index
 
 RESCORED = [("sq8", "vectors"), ("hnsw_sq8", "vectors"), ("ivf_sq8", "vectors")]
 RESCORED += [("ivf_pq", "sq8"), ("ivf_pq", "vectors")]
@@ -147,3 +147,19 @@ def test_prefixes_are_searched_normalised(source, tmp_path):
     with pytest.raises(ValueError, match="is of dimension 8; received embeddings of dimension 9"):
         index.search(VECTORS[:, :9], 1)
     assert Index(index.path).metadata.embedding_dim == 32
+
+
+@pytest.mark.parametrize("metric", [faiss.METRIC_L2, faiss.METRIC_INNER_PRODUCT])
+@pytest.mark.parametrize(
+    ("kind", "rescore"), [("exact", None), ("hnsw", None), ("ivf_sq8", "vectors")]
+)
+def test_the_distance_of_a_stored_vector_is_0(kind, rescore, metric):
+    points = np.random.default_rng(0).normal(size=(300, 64)).astype("float32") + 10
+    if metric == faiss.METRIC_INNER_PRODUCT:
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+    vectors = VectorIndex.new(kind, 64, len(points), metric, rescore)
+    vectors.train(points)
+    vectors.add(np.arange(300), points)
+    scores, ids = vectors.search(points, 2)
+    assert (ids[:, 0] == np.arange(300)).all()
+    assert (scores[:, 0] == (0 if metric == faiss.METRIC_L2 else 1)).all()

@@ -73,7 +73,7 @@ class Schedule(keras.callbacks.Callback):
                 f"There is no number {unknown[0]} to schedule; the numbers are "
                 f"{', '.join(numbers)}."
             )
-        self._numbers = {path: numbers[path] for path in self.schedules}
+        self._numbers = {path: numbers[path][0] for path in self.schedules}
         weights = {id(weight) for weight in self.model.weights}
         self._variables, self._lent = {}, []
         with scope_of(self.model):
@@ -82,7 +82,7 @@ class Schedule(keras.callbacks.Callback):
                 if id(value) not in weights:
                     self._lent.append(path)
                 if not isinstance(value, keras.Variable):
-                    value = keras.Variable(value, dtype=_dtype(self.model), trainable=False)
+                    value = keras.Variable(value, dtype=numbers[path][1], trainable=False)
                 self._variables[path] = value
         held = [self._variables[path] for path in self._lent]
         self._held.enter_context(holding(self.model, held))
@@ -139,15 +139,15 @@ def _is_of_steps(values):
 
 
 def _numbers_of(model):
-    """All numbers of a model that can be scheduled, by their paths."""
-    numbers = {}
+    """All numbers of a model that can be scheduled, with their types, by their paths."""
+    numbers, dtype = {}, _dtype(model)
     if isinstance(model, MetricLearner):
         losses = {"loss": model.embedding_loss, "attribute_loss": model.attribute_loss}
         losses |= {f"named_losses.{name}": loss for name, loss in model.named_losses.items()}
         for name in model.loss_weights:
-            numbers[f"loss_weights.{name}"] = Number(model, "loss_weights", name)
+            numbers[f"loss_weights.{name}"] = (Number(model, "loss_weights", name), dtype)
         if isinstance(getattr(model, "projection_weight", None), keras.Variable):
-            numbers["projection_weight"] = Number(model, "projection_weight")
+            numbers["projection_weight"] = (Number(model, "projection_weight"), dtype)
     elif isinstance(model.loss, dict):
         losses = {f"loss.{name}": loss for name, loss in model.loss.items()}
     elif isinstance(model.loss, (list, tuple)):
@@ -156,13 +156,15 @@ def _numbers_of(model):
         losses = {"loss": model.loss}
     for path, loss in losses.items():
         if isinstance(loss, Guarded):
-            numbers |= {f"{path}.{name}": number for name, number in numbers_of(loss).items()}
+            of_loss = _dtype(loss) if isinstance(loss, keras.layers.Layer) else dtype
+            for name, number in numbers_of(loss).items():
+                numbers[f"{path}.{name}"] = (number, of_loss)
     return numbers
 
 
 def _dtype(model):
-    """The type in which losses compare embeddings."""
+    """The type in which a loss layer, or other losses of a model, compare embeddings."""
     embedder = getattr(model, "embedder", model)
     outputs = keras.tree.flatten(getattr(embedder, "outputs", None) or [])
-    types = [embedder.compute_dtype, *(keras.backend.standardize_dtype(x.dtype) for x in outputs)]
+    types = [keras.backend.standardize_dtype(x.dtype) for x in outputs] or [embedder.compute_dtype]
     return "float64" if "float64" in types else "float32"

@@ -251,3 +251,20 @@ def test_a_learner_and_copies_of_arguments_refuse_to_change():
 def test_schedules_of_nothing_and_bad_values_are_refused(schedules, message):
     with pytest.raises(ValueError, match=message):
         fit(learner_of(losses.NCALoss(), run_eagerly=True), schedules)
+
+
+@pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16", "float64"])
+@pytest.mark.parametrize("memory", [True, False])
+def test_numbers_have_the_type_of_their_loss(precision, memory):
+    """A loss layer compares in float32 by default, a pair loss in the type of the embeddings."""
+    keras.config.set_dtype_policy(precision)
+    loss = losses.MultiSimilarityLoss(miner=losses.MultiSimilarityMiner())
+    path = "loss.loss" if memory else "loss"
+    learner = learner_of(losses.CrossBatchMemory(loss, 32) if memory else loss, jit_compile=False)
+    schedules = {f"{path}.{x}": lambda epoch: 0.3 for x in ("beta", "base", "miner.epsilon")}
+    (found,) = fit(learner, schedules | {"loss_weights.embedding": lambda epoch: 2.0})
+    loss = losses.MultiSimilarityLoss(beta=0.3, base=0.3, miner=losses.MultiSimilarityMiner(0.3))
+    (expected,) = fit(
+        learner_of(losses.CrossBatchMemory(loss, 32) if memory else loss, jit_compile=False)
+    )
+    assert found == pytest.approx(2 * expected, rel=1e-5)

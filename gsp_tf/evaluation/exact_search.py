@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._positives import Nearest
-from gsp_tf.evaluation.search_space import Metric, SearchSpace, corrected_scores, metric_points
+from gsp_tf.evaluation.search_space import Metric, SearchSpace, corrected_scores
 from gsp_tf.evaluation.vectors import checked_embeddings
 
 _BLOCK_ROWS = 1 << 13
@@ -38,14 +38,12 @@ class ExactSearch:
         references = checked_embeddings(references, "references")
         self.metric = metric
         self.size, self.dim = references.shape
-        # Cosine distances are half the squares of distances of directions.
-        of_origin = references if metric == "euclidean" else metric_points(references[:1], metric)
-        self._space = SearchSpace.around(of_origin)
-        self._index = faiss.IndexFlat(of_origin.shape[1], self._space.faiss_metric)
-        self._index.codes.resize(4 * self.size * of_origin.shape[1])
+        self._space = SearchSpace.around(references, metric)
+        self._index = faiss.IndexFlat(self.dim, self._space.faiss_metric)
+        self._index.codes.resize(references.nbytes)
         self._index.codes.resize(0)  # the room stays, so that the blocks are copied only once
         for start in range(0, self.size, _BLOCK_ROWS):
-            self._index.add(self._vectors(references[start : start + _BLOCK_ROWS]))
+            self._index.add(self._space.vectors(references[start : start + _BLOCK_ROWS]))
 
     def __call__(
         self, queries: ArrayLike, k: int, exclude: ArrayLike | None = None
@@ -75,7 +73,7 @@ class ExactSearch:
             raise ValueError(f"k must be between 1 and {available}; received {k}.")
         found = k + (exclude is not None)
         parts = [
-            self._nearest(self._vectors(queries[start : start + _BLOCK_ROWS]), found)
+            self._nearest(self._space.vectors(queries[start : start + _BLOCK_ROWS]), found)
             for start in range(0, len(queries), _BLOCK_ROWS)
         ]
         scores, indices = map(np.concatenate, zip(*parts, strict=True))
@@ -84,13 +82,7 @@ class ExactSearch:
         if exclude is not None:
             kept = all_but(indices, np.asarray(exclude))
             scores, indices = (a[kept].reshape(len(queries), k) for a in (scores, indices))
-        if self.metric == "euclidean":
-            return indices, self._space.distances(scores)
-        return indices, np.maximum(scores, 0) * (np.square(self._space.scale) / 2)
-
-    def _vectors(self, embeddings):
-        points = metric_points(embeddings, self.metric)
-        return self._space.vectors(points).astype(np.float32, copy=False)
+        return indices, self._space.distances(scores)
 
     def _nearest(self, vectors, k):
         """Scores and rows of the nearest references of vectors."""
@@ -102,12 +94,13 @@ class ExactSearch:
         scores, rows = corrected(vectors, *self._index.search(vectors, k))
         # Where k are as near as rounding, faiss chooses them again, from differences: it computes
         # those for a few queries.
-        norms = np.einsum("nd,nd->n", vectors, vectors)
-        unsure = np.flatnonzero(scores[:, -1] < _ROUNDING * norms) if k < self.size else []
-        for start in range(0, len(unsure), _FEW):
-            part = unsure[start : start + _FEW]
-            found = self._index.search(vectors[part], k)
-            scores[part], rows[part] = corrected(vectors[part], *found)
+        if self.metric == "euclidean" and k < self.size:
+            norms = np.einsum("nd,nd->n", vectors, vectors)
+            unsure = np.flatnonzero(scores[:, -1] < _ROUNDING * norms)
+            for start in range(0, len(unsure), _FEW):
+                part = unsure[start : start + _FEW]
+                found = self._index.search(vectors[part], k)
+                scores[part], rows[part] = corrected(vectors[part], *found)
         return scores, rows
 
 

@@ -104,8 +104,9 @@ class DynamicSoftMarginLoss(LossLayer):
     def _updated(self, counts, training):
         """The histogram with the triplets of a batch; it stays as it is if there are none."""
         old = ops.convert_to_tensor(self.histogram)
-        momentum = ops.where(ops.sum(old) > 0, self.momentum, 1.0)
-        new = (1.0 - momentum) * old + ops.cast(momentum, old.dtype) * counts
+        momentum = ops.convert_to_tensor(self.momentum, old.dtype)
+        momentum = ops.where(ops.sum(old) > 0, momentum, 1.0)
+        new = (1.0 - momentum) * old + momentum * counts
         total = ops.sum(new)
         new = ops.where(ops.sum(counts) > 0, new / ops.where(total > 0, total, 1.0), old)
         if training:

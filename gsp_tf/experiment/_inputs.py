@@ -46,6 +46,7 @@ class ImageInputs:
             views=data.views,
             unlabelled=self._unlabelled,
             unlabelled_per_batch=data.unlabelled_per_batch,
+            cycle_images=data.cycle_images,
         )
 
     def evaluation_batches(self, images, indices=None):
@@ -79,6 +80,7 @@ class FeatureInputs:
                 recipe.seed,
                 first_epoch * recipe.training.steps_per_epoch,
                 images.class_names,
+                data.cycle_images,
             )
         return _ending_at_once(batches) if keras.backend.backend() == "tensorflow" else batches
 

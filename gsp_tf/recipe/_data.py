@@ -40,6 +40,7 @@ class DataRecipe(Section, path="data"):
             without a label. data.name=unlabelled has images of this kind alone.
         classes_per_batch: P, classes in a training batch; 0 draws no image by its class.
         images_per_class: K, images of each class in a training batch.
+        cycle_images: show every image of a class once before any image of that class comes again.
         unlabelled_per_batch: images in a training batch that are drawn from those without a class,
             or from all training images with data.classes_per_batch=0. Their classes, if they have
             any, are not looked at.
@@ -85,6 +86,7 @@ class DataRecipe(Section, path="data"):
     unlabelled: str | None = None
     classes_per_batch: NonNegativeInt = 16
     images_per_class: Count = 4
+    cycle_images: bool = False
     unlabelled_per_batch: NonNegativeInt = 0
     views: Literal[1, 2] = 1
     horizontal_flip: bool = False

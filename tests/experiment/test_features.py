@@ -174,6 +174,23 @@ def test_batches_are_those_of_images(tmp_path):
         assert labels.tolist() == their_labels.numpy().tolist()
 
 
+@pytest.mark.parametrize("cached", [False, True], ids=["images", "features"])
+def test_a_pass_shows_every_image_once(cached, recipes, monkeypatch):
+    recipe = replace(recipes[cached], seed=5)
+    labels = np.repeat(np.arange(4), 6)
+    of_image = np.arange(24, dtype="uint8").reshape(-1, 1, 1, 1) * np.ones((16, 16, 3), "uint8")
+    images = data.ArrayImages(of_image, labels, list("abcd"))
+    changed = replace(recipe.data, classes_per_batch=2, images_per_class=3, cycle_images=True)
+    recipe = replace(recipe, data=changed)
+    inputs = _inputs.ImageInputs(recipe)
+    if cached:
+        inputs = _inputs.FeatureInputs(recipe, build_embedder(recipe, channels=3))
+        monkeypatch.setattr(inputs, "_network", lambda batch: batch)
+    batches = itertools.islice(inputs.training_batches(images), 4)
+    shown = [convert_to_numpy(batch)[:, 0, 0, 0] for batch, _ in batches]
+    assert sorted(np.concatenate(shown).round().tolist()) == list(range(24))
+
+
 def test_maps_are_computed_once_and_a_stopped_computation_continues(tmp_path):
     seen = []
 

@@ -195,6 +195,7 @@ def training_maps(
     seed: int,
     first_batch: int = 0,
     class_names: Sequence[str] | None = None,
+    cycle_images: bool = False,
 ) -> keras.utils.PyDataset:
     """Makes endless class-balanced batches of maps: of the images of `training_dataset`.
 
@@ -207,6 +208,7 @@ def training_maps(
         seed: Seed of the batches and flips.
         first_batch: Number of batches to skip, to continue where training stopped.
         class_names: Names of the classes for error messages.
+        cycle_images: As in `ClassBalancedSampler`.
 
     Returns:
         Batches `(maps, labels)`: float16 `(P*K, ...)` and int32 `(P*K,)`, for
@@ -224,7 +226,7 @@ def training_maps(
         (4, 3, 3, 8)
     """
     sampler = ClassBalancedSampler(
-        maps.labels, classes_per_batch, images_per_class, seed, class_names
+        maps.labels, classes_per_batch, images_per_class, seed, class_names, cycle_images
     )
     plan = BatchPlan(maps.labels, sampler, seed)
 

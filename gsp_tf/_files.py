@@ -10,14 +10,22 @@ import os
 import re
 import shutil
 import stat
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from gsp_tf._typing import PathLike
 
+UNSEALED = "sha256 of all but these digits: " + 64 * "0"
+"""Text that a file holds once, after all other texts, and that `write_sealed` gives its digits."""
+
+_DIGITS = b"0" * 64
+_SEAL = UNSEALED.encode().removesuffix(_DIGITS)
+_UNFOLDED_AT_LEAST, _UNFOLDED_PER_BYTE = 2**26, 256
 _LOCK_NAME = ".lock"
 _PARTIAL = ".partial"
 _FULL = {
@@ -271,10 +279,100 @@ def cache_folder() -> Path:
     return Path(os.environ.get("GSP_TF_CACHE") or "~/.cache/gsp_tf").expanduser()
 
 
+def write_sealed(path: PathLike, content: bytes) -> None:
+    """Writes a file that holds `UNSEALED`, with the SHA-256 of its other bytes in that place."""
+    start = content.rindex(_SEAL) + len(_SEAL)
+    seal = hashlib.sha256(content).hexdigest().encode()
+    with replacing(path) as temporary:
+        temporary.write_bytes(content[:start] + seal + content[start + len(seal) :])
+
+
+def check_seal(path: PathLike, content: bytes, again: str) -> None:
+    """Raises `ValueError` unless a file has the bytes that `write_sealed` wrote.
+
+    Args:
+        path: the file, for the error.
+        content: its bytes. What is taken from the file is taken from them.
+        again: how to write the file again, for the error.
+    """
+    start = content.rfind(_SEAL) + len(_SEAL)
+    if start < len(_SEAL):
+        raise ValueError(
+            f"{path} is damaged, or of an earlier version: it has no checksum of its own. {again}"
+        )
+    digest = hashlib.sha256(memoryview(content)[:start])
+    digest.update(_DIGITS)
+    digest.update(memoryview(content)[start + len(_DIGITS) :])
+    if content[start : start + len(_DIGITS)] != digest.hexdigest().encode():
+        raise ValueError(
+            f"{path} is damaged, or was edited: its bytes are not those that were written. {again}"
+        )
+
+
+def check_zip(path: PathLike, what: str) -> None:
+    """Raises `ValueError` unless every file in a zip archive has its checksum.
+
+    Readers that take only parts of a file in an archive, such as those of arrays and of HDF5, do
+    not compare it.
+
+    Args:
+        path: the archive.
+        what: what it holds, for the error.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unfolded = sum(entry.file_size for entry in archive.infolist())
+            wrong = archive.testzip() if unfolded <= _most_unfolded(path) else None
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a broken archive may raise anything
+        raise ValueError(f"{path} is damaged, or is not {what}: {error}") from error
+    check_unfolded(path, unfolded)
+    if wrong is not None:
+        raise ValueError(f"{path} is damaged: {wrong} in it does not have its checksum.")
+
+
+def check_unfolded(path: PathLike, size: int) -> None:
+    """Raises `ValueError` if what a file unfolds to is out of proportion to the file.
+
+    Args:
+        path: the file.
+        size: bytes in memory.
+    """
+    if size > _most_unfolded(path):
+        raise ValueError(
+            f"{path} is refused: its {os.path.getsize(path):,} bytes unfold to {size:,} bytes or "
+            f"more in memory; up to {_most_unfolded(path):,} are accepted."
+        )
+
+
+def _most_unfolded(path):
+    """The most bytes in memory that a file may take."""
+    return _UNFOLDED_AT_LEAST + _UNFOLDED_PER_BYTE * os.path.getsize(path)
+
+
+@contextlib.contextmanager
+def reading_arrays(path: PathLike, what: str) -> Iterator[np.lib.npyio.NpzFile]:
+    """Opens a `.npz` file, without pickle, as `check_zip` does; errors of the block name it."""
+    check_zip(path, what)
+    try:
+        with np.load(path) as arrays:
+            yield arrays
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a broken array may raise anything
+        raise ValueError(f"{path} is damaged, or is not {what}: {error}") from error
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Reads a JSON object; other content raises a ValueError that names the file."""
+    return json_object(path, path.read_bytes())
+
+
+def json_object(path: PathLike, content: bytes) -> dict[str, Any]:
+    """The JSON object in the bytes of a file, which the error names."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(content.decode("utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     except RecursionError:

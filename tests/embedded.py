@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.recipe import load_recipe
 from gsp_tf.serving import EmbeddingsFolder
-from gsp_tf.serving._metadata import ModelInfo, Preprocessing
+from gsp_tf.serving._metadata import ModelInfo, Preprocessing, write_entries
 from gsp_tf.serving.embedding import Shard
 from gsp_tf.serving.embedding.folder import EmbeddingsMetadata, ImageList, Outcome
 
@@ -77,8 +77,13 @@ def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, mo
 
 
 def edit_json(path, **changes):
-    """Change entries of a JSON file."""
-    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")
+    """Change entries of a JSON file, and its checksum if it has one."""
+    entries = json.loads(path.read_text("utf-8"))
+    if "seal" in entries:
+        entries.pop("seal")
+        write_entries(path, entries | changes)
+    else:
+        path.write_text(json.dumps(entries | changes), "utf-8")
 
 
 def random_embeddings(count, dim=8, seed=0):

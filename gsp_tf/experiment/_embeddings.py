@@ -1,12 +1,12 @@
 """The embeddings of a run's test images."""
 
 import hashlib
-import zipfile
 from typing import NamedTuple
 
 import numpy as np
 
 from gsp_tf._console import show_progress
+from gsp_tf._files import reading_arrays
 from gsp_tf.data import ImageSet
 from gsp_tf.experiment._inputs import evaluation_inputs
 from gsp_tf.experiment.data import evaluation_batches
@@ -38,9 +38,9 @@ def kept_embeddings(run):
         return None
     check_test_classes(folder, splits.test)
     try:
-        with np.load(folder.embeddings_path) as arrays:
+        with reading_arrays(folder.embeddings_path, "an archive of arrays") as arrays:
             kept = RunEmbeddings(*map(arrays.get, RunEmbeddings._fields))
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         raise ValueError(
             f"{folder.embeddings_path} is damaged; gsp-tf evaluate {folder.path} writes it again."
         ) from error

@@ -4,13 +4,12 @@ import contextlib
 import csv
 import json
 import shutil
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gsp_tf._console import counted
-from gsp_tf._files import advising, locked, read_json, replacing
+from gsp_tf._files import advising, check_zip, locked, read_json, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe, load_recipe, save_recipe
 
@@ -119,9 +118,7 @@ class RunFolder:
         """The model in a `.keras` file, in Keras' safe mode; a `ValueError` names a damaged one."""
         import keras
 
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError(f"{path} is damaged: it is not a .keras archive.")
+        check_zip(path, "a .keras archive")
         try:
             return keras.models.load_model(path, compile=compile)
         except Exception as error:  # an incompatible configuration may raise anything
@@ -139,7 +136,10 @@ class RunFolder:
         names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
         # Earlier versions may have left an incomplete last row.
         rows = [row for row in rows if all(row[name] for name in names)]
-        return {name: [float(row[name]) for row in rows] for name in names}
+        try:
+            return {name: [float(row[name]) for row in rows] for name in names}
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{self.history_path} is damaged: {error}") from error
 
     @contextlib.contextmanager
     def training(self):

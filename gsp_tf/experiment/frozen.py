@@ -2,7 +2,6 @@
 
 import functools
 import warnings
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import LedoitWolf
 
 from gsp_tf._console import show_progress
-from gsp_tf._files import replacing
+from gsp_tf._files import reading_arrays, replacing
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
 from gsp_tf.experiment._baselines import GAINS, frozen_name
 from gsp_tf.experiment._embeddings import embed_splits
@@ -166,11 +165,11 @@ def _kept(path, labels, measure):
 def _read(path, labels):
     """Metrics from a file; None if it is not there, damaged, or of other queries."""
     try:
-        with np.load(path) as arrays:
+        with reading_arrays(path, "an archive of arrays") as arrays:
             values = dict(arrays)
         same = np.array_equal(values.pop(_LABELS), labels)
         return RankingMetrics(values, labels) if same else None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError):
         return None
 
 

@@ -9,11 +9,17 @@ import typing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import gsp_tf
-from gsp_tf._files import read_json, replace_text
+from gsp_tf._files import UNSEALED, check_seal, json_object, write_sealed
 from gsp_tf._typing import PathLike
+
+LARGEST = 2**31 - 1
+"""The most that a number of dimensions, images or bytes of text may be."""
+
+_SEAL = "seal"
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,12 @@ class ModelInfo:
     recipe: str
     run: str
     preprocessing: Preprocessing
+
+
+def check_range(name: str, value: float | None, low: float, high: float) -> None:
+    """Raises `ValueError` unless a number is `None` or in a range."""
+    if value is not None and not low <= value <= high:
+        raise ValueError(f"{name} is {value!r}; expected {low:g} to {high:g}.")
 
 
 def check_same_model(ours: ModelInfo | None, theirs: ModelInfo | None, both: str) -> None:
@@ -54,33 +66,50 @@ def check_same_model(ours: ModelInfo | None, theirs: ModelInfo | None, both: str
 
 
 class Metadata:
-    """Base of dataclasses stored as JSON files with the name and version of their format."""
+    """Base of dataclasses stored as JSON files with the name and version of their format.
+
+    Each file holds the checksum of its other bytes. `again` says how to write the file again.
+    """
 
     format: ClassVar[str]
     format_version: ClassVar[int]
+    again: ClassVar[str]
 
     def write(self, path: PathLike) -> None:
         """Writes the file under a temporary name, then renames it."""
         header = {"format": self.format, "format_version": self.format_version}
-        replace_text(path, json.dumps(header | dataclasses.asdict(self), indent=2) + "\n")
+        write_entries(path, header | dataclasses.asdict(self))
 
     @classmethod
     def read(cls, path: PathLike) -> Self:
         """Reads the file; a `ValueError` names the file and the wrong entry."""
-        path = Path(path)
-        entries = read_json(path)
+        content = Path(path).read_bytes()
+        entries = json_object(path, content)
         name, number = entries.pop("format", None), entries.pop("format_version", None)
         if name != cls.format:
             raise ValueError(f"{path} does not describe {cls.format}; received format {name!r}.")
         if number != cls.format_version:
             raise ValueError(
                 f"{path} has format version {number!r}; this version of gsp_tf reads "
-                f"{cls.format_version}. Make the folder again with gsp-tf."
+                f"{cls.format_version}. {cls.again}"
             )
-        try:
-            return parsed(cls, entries, "")
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
+        return parsed_entries(cls, path, content, entries, cls.again)
+
+
+def write_entries(path: PathLike, entries: dict[str, Any]) -> None:
+    """Writes a JSON object and the checksum of its bytes."""
+    write_sealed(path, (json.dumps(entries | {_SEAL: UNSEALED}, indent=2) + "\n").encode())
+
+
+def parsed_entries(
+    kind: type[_Kind], path: PathLike, content: bytes, entries: dict[str, Any], again: str
+) -> _Kind:
+    """A dataclass from the entries of a file whose bytes have their checksum."""
+    check_seal(path, content, again)
+    try:
+        return parsed(kind, {name: entries[name] for name in entries if name != _SEAL}, "")
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def parsed(kind: Any, value: Any, name: str) -> Any:
@@ -103,9 +132,9 @@ def parsed(kind: Any, value: Any, name: str) -> Any:
         return {key: parsed(arguments[1], entry, name) for key, entry in value.items()}
     if origin is typing.Literal and type(value) is str and value in arguments:
         return value
-    if kind is float and type(value) in (int, float) and math.isfinite(value):
-        return float(value)
-    if type(value) is not kind:
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind or (kind is float and not math.isfinite(value)):
         raise ValueError(f"{name} is {value!r:.200}; expected {getattr(kind, '__name__', kind)}.")
     return value
 

@@ -1,5 +1,6 @@
 """Calibration of thresholds on labelled embeddings."""
 
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -67,6 +68,9 @@ def calibrate(
     if coverage is not None:
         labelled = source.embeddings, source.labels
         retrieval_set = conformal_threshold(*labelled, coverage, metric, seed)
+    precision = found.precision
+    if precision is not None and math.isnan(precision.value):  # no pair matches
+        precision = None
     sizes = np.bincount(source.labels)
     over = [
         ClassOver(source.class_names[label], float(found.class_rates[number]), int(sizes[label]))
@@ -85,7 +89,7 @@ def calibrate(
         unknown=_threshold(found.unknown),
         classes_over=tuple(sorted(over, key=lambda one: -one.false_match_rate)),
         base_rate=base_rate,
-        precision=None if found.precision is None else Interval.of(found.precision),
+        precision=None if precision is None else Interval.of(precision),
         coverage=coverage,
         retrieval_set=retrieval_set,
         calibrated_on=CalibratedOn(

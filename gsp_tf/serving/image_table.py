@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from gsp_tf._console import counted, listed
 from gsp_tf._files import FORMULA
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._tables import as_text
+from gsp_tf.serving.embedding._parquet import opened_parquet, read_rows
 
 
 class ImageTable:
@@ -154,7 +154,8 @@ def _read_csv(path, names):
 
 
 def _read_parquet(path, names):
-    return pq.read_table(path, columns=names)
+    with opened_parquet(path) as file:
+        return read_rows(path, file, names)
 
 
 def column_texts(columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> dict[str, np.ndarray]:

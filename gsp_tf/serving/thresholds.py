@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import Estimate
-from gsp_tf.serving._metadata import Metadata, ModelInfo, check_same_model
+from gsp_tf.serving._metadata import LARGEST, Metadata, ModelInfo, check_range, check_same_model
 
 if TYPE_CHECKING:
     from gsp_tf.serving.index import Index
@@ -97,8 +97,9 @@ class Thresholds(Metadata):
 
     format: ClassVar[str] = "gsp_tf thresholds"
     format_version: ClassVar[int] = 1
+    again: ClassVar[str] = "gsp-tf calibrate writes it again."
     model: ModelInfo | None
-    metric: str
+    metric: Literal["euclidean", "cosine"]
     dim: int
     false_match_rate: float
     missed_match_rate: float
@@ -115,7 +116,16 @@ class Thresholds(Metadata):
     versions: dict[str, str]
 
     def __post_init__(self) -> None:
-        if not 0 <= self.match.distance.value <= self.unknown.distance.value:
+        check_range("dim", self.dim, 1, LARGEST)
+        for name in ("false_match_rate", "missed_match_rate", "confidence", "base_rate"):
+            check_range(name, getattr(self, name), 0, 1)
+        check_range("coverage", self.coverage, 0, 1)
+        check_range("retrieval_set", self.retrieval_set, 0, LARGEST)
+        for name, found in (("match", self.match), ("unknown", self.unknown)):
+            check_range(f"the distance of {name}", found.distance.value, 0, LARGEST)
+            for rate in (found.false_match_rate, found.true_match_rate):
+                check_range(f"a rate of {name}", rate.value, 0, 1)
+        if self.match.distance.value > self.unknown.distance.value:
             raise ValueError("the threshold of unknown is smaller than that of match.")
 
     def decide(self, distance: float) -> Decision:

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from gsp_tf._files import check_unfolded, check_zip
 from gsp_tf._typing import PathLike
 from gsp_tf.data import LeftOut, find_images
 from gsp_tf.evaluation import TokenSets, checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
-from gsp_tf.serving.embedding._parquet import list_rows, parquet_files, reading_parquet
+from gsp_tf.serving.embedding._parquet import list_rows, opened_parquet, parquet_files
 from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS, num_tokens, token_sets
 from gsp_tf.serving.embedding.folder import FILE_COLUMNS
 from gsp_tf.serving.image_table import column_texts, located, plain_columns
@@ -236,6 +236,8 @@ def _of_folder(folder, columns, tokens):
 def _of_arrays(path, columns, needs_labels):
     needed = ["labels", "embeddings"] if needs_labels else ["embeddings"]
     try:
+        if path.suffix == ".npz":
+            check_zip(path, "an archive of arrays")
         loaded = np.load(path)
         with nullcontext({"embeddings": loaded}) if path.suffix == ".npy" else loaded as arrays:
             embeddings = checked_embeddings(arrays["embeddings"], "embeddings")
@@ -279,7 +281,7 @@ def _of_parquet(path, columns, needs_labels):
 
     first, count = next(read(), None), 0
     for file in files:
-        with reading_parquet(file), pq.ParquetFile(file) as opened:
+        with opened_parquet(file) as opened:
             count += opened.metadata.num_rows
     return VectorSource(read, count, 0 if first is None else first.embeddings.shape[1])
 
@@ -297,15 +299,15 @@ def _plain(columns, whose):
 
 def _plain_names(file):
     """The names of the plain columns of a Parquet file, without those that every source has."""
-    with reading_parquet(file):
-        columns = pq.read_schema(file).empty_table()
+    with opened_parquet(file) as opened:
+        columns = opened.schema_arrow.empty_table()
     return list(_plain({n: columns[n] for n in columns.column_names if n not in _KNOWN}, file))
 
 
 def _parquet_blocks(file, columns, needs_labels, as_texts):
     """Blocks of a Parquet file."""
-    start = 0
-    with reading_parquet(file), pq.ParquetFile(file) as opened:
+    start = unfolded = 0
+    with opened_parquet(file) as opened:
         names = opened.schema_arrow.names
         missing = {"embedding", "label"} if needs_labels else {"embedding"}
         missing -= set(names)
@@ -325,3 +327,5 @@ def _parquet_blocks(file, columns, needs_labels, as_texts):
                 some = column_texts(some) if as_texts else _plain(some, file)
                 yield block_of_file(file, *known, list_rows(batch["embedding"], file), some, start)
                 start += len(batch)
+                unfolded += batch.nbytes
+                check_unfolded(file, unfolded)

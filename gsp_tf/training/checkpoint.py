@@ -8,10 +8,11 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
-from gsp_tf._files import replacing
+from gsp_tf._files import reading_arrays, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.training.distribute import is_chief
 
+_WHAT = "a checkpoint"
 _KERAS_STATE = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
     keras.callbacks.ModelCheckpoint: ("best",),
@@ -96,12 +97,9 @@ class Checkpoint(keras.callbacks.Callback):
             np.savez(temporary, state=np.frombuffer(text.encode(), "uint8"), **arrays)
 
     def _restore(self, epoch):
-        try:
-            with np.load(self.path) as file:
-                state = _read_state(file, lambda number: file[f"array_{number}"])
-                saved = [file[f"variable_{i}"] for i in range(_count(file, "variable_"))]
-        except Exception as error:
-            raise _damaged(self.path, error) from error
+        with reading_arrays(self.path, _WHAT) as file:
+            state = _read_state(file, lambda number: file[f"array_{number}"])
+            saved = [file[f"variable_{i}"] for i in range(_count(file, "variable_"))]
         variables = self._variables()
         shapes = [tuple(variable.shape) for variable in variables]
         if state["epoch"] != epoch or [value.shape for value in saved] != shapes:
@@ -139,17 +137,8 @@ def epoch_of(path: PathLike) -> int:
             ...
         FileNotFoundError: ...no/such.npz...
     """
-    try:
-        with np.load(path) as file:
-            return _read_state(file, lambda number: None)["epoch"]
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path, error):
-    return ValueError(f"{path} is damaged, or is not a checkpoint: {error}")
+    with reading_arrays(path, _WHAT) as file:
+        return _read_state(file, lambda number: None)["epoch"]
 
 
 def _read_state(file, array):

@@ -140,7 +140,9 @@ def test_what_cannot_be_read(vectors, tmp_path):
     for dim in (2, 3):
         pq.write_table(pa.table({"embedding": [[1.0] * dim]}), dims / f"{dim}.parquet")
     folder = write_embeddings(tmp_path / "e", vectors[:30])
-    edit_json(folder / "embeddings.json", outcome={"embedded": 31, "corrupt": 0, "lengths": [1, 1]})
+    outcome = {"embedded": 31, "corrupt": 0, "lengths": [1, 1]}
+    images = {"listed": 31, "sha256": "a"}
+    edit_json(folder / "embeddings.json", outcome=outcome, images=images)
     for name, needs_labels, message in (
         ("a.npz", True, "a.npz cannot be read; expected arrays labels and embeddings"),
         ("cut.npz", False, "cut.npz cannot be read; expected arrays embeddings"),

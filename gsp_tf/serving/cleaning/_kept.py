@@ -24,6 +24,7 @@ class _KeptMetadata(Metadata):
 
     format: ClassVar[str] = "gsp_tf kept embeddings"
     format_version: ClassVar[int] = 1
+    again: ClassVar[str] = "Remove its folder; the same command embeds the images again."
     model: ModelInfo
     dim: int
 

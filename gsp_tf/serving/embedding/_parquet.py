@@ -1,12 +1,18 @@
 """Parquet files, and errors that name them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gsp_tf._files import check_unfolded
+
+_ROWS = 1024
+_WIDTHS = {"BOOLEAN": 1 / 8, "INT32": 4, "FLOAT": 4, "INT96": 12}
 
 
 def parquet_files(path: Path) -> list[str]:
@@ -21,14 +27,43 @@ def parquet_files(path: Path) -> list[str]:
 
 
 @contextmanager
-def reading_parquet(path: Path | str) -> Iterator[None]:
-    """Raises `ValueError` with the name of the file if it is damaged."""
+def opened_parquet(path: Path | str, content: bytes | None = None) -> Iterator[pq.ParquetFile]:
+    """Opens a Parquet file, or the bytes of one; a `ValueError` names a file that is damaged.
+
+    A file whose footer announces values out of proportion to its size is refused before they are
+    read.
+    """
+    source = path if content is None else pa.BufferReader(content)
     try:
-        yield
-    except (pa.ArrowException, OSError) as error:
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            check_unfolded(path, _announced(file.metadata))
+            yield file
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if not Path(path).is_file():
             raise
         raise ValueError(f"{path} is damaged, or no Parquet file: {error}") from error
+
+
+def _announced(footer):
+    """The fewest bytes that the values of a Parquet file take in memory."""
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+    return sum(_WIDTHS.get(column.physical_type, 8) * column.num_values for column in columns)
+
+
+def read_rows(
+    path: Path | str, file: pq.ParquetFile, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Reads an open Parquet file, as long as its rows are in proportion to the file."""
+    batches, size = [], 0
+    for batch in file.iter_batches(_ROWS, columns=columns):
+        size += batch.nbytes
+        check_unfolded(path, size)
+        batches.append(batch)
+    schema = file.schema_arrow
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns], schema.metadata)
+    return pa.Table.from_batches(batches, schema)
 
 
 def list_rows(column: pa.Array, file: str) -> np.ndarray:

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gsp_tf._typing import PathLike
-from gsp_tf.serving.embedding._parquet import parquet_files, reading_parquet
+from gsp_tf.serving.embedding._parquet import opened_parquet, parquet_files
 
 _READ = ("path", "bytes", "label")
 _WRITTEN = ("embedding", "file_size", "file_time")
@@ -50,6 +49,7 @@ class Collection:
             column has a wrong type or several types.
 
     Example:
+        >>> import pyarrow.parquet as pq
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     pq.write_table(pa.table({"path": ["/a.jpg", "/b.jpg"]}), f"{folder}/1.parquet")
@@ -107,7 +107,7 @@ class Collection:
 
     def _batches(self, file, count, low, high, size):
         """Reads the rows of a file from `low` to `high`, using only the row groups they need."""
-        with pq.ParquetFile(file) as opened:
+        with opened_parquet(file) as opened:
             if opened.metadata.num_rows != count:
                 raise ValueError(f"{file} was changed: it had {count} rows before.")
             sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups)]
@@ -143,8 +143,8 @@ class Collection:
 
 def _checked(file: str) -> tuple[int, bytes, dict[str, pa.DataType]]:
     """Checks the types of a file; returns its number of rows, footer and other columns."""
-    with reading_parquet(file):
-        metadata = pq.read_metadata(file)
+    with opened_parquet(file) as opened:
+        metadata = opened.metadata
         schema = metadata.schema.to_arrow_schema()
     types = {field.name: field.type for field in schema}
     text, binary = (pa.string(), pa.large_string()), (pa.binary(), pa.large_binary())

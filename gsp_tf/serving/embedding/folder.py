@@ -1,25 +1,26 @@
 """Folders of embeddings: Parquet shards and their metadata."""
 
 import csv
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsp_tf._files import csv_cell, csv_text, replacing
+from gsp_tf._files import UNSEALED, check_seal, csv_cell, replacing, write_sealed
 from gsp_tf._typing import PathLike
-from gsp_tf.serving._metadata import Metadata, ModelInfo
-from gsp_tf.serving.embedding._parquet import reading_parquet
+from gsp_tf.serving._metadata import LARGEST, Metadata, ModelInfo, check_range
+from gsp_tf.serving.embedding._parquet import opened_parquet, read_rows
 
 FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 _CORRUPT = b"corrupt"
 _LENGTHS = b"lengths"
-_LARGEST = 2**31 - 1
+_AGAIN = "Remove its folder and embed the images again."
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,11 @@ class EmbeddingsMetadata(Metadata):
 
     format: ClassVar[str] = "gsp_tf embeddings"
     format_version: ClassVar[int] = 2
+    again: ClassVar[str] = "Remove its folder and embed the images again with gsp-tf embed."
     model: ModelInfo
     images: ImageList
     dim: int
-    metric: str
+    metric: Literal["euclidean", "cosine"]
     shard_size: int
     versions: dict[str, str]
     outcome: Outcome | None = None
@@ -57,11 +59,15 @@ class EmbeddingsMetadata(Metadata):
         sizes = {"dim": self.dim, "shard_size": self.shard_size, "listed": self.images.listed}
         if self.outcome is not None:
             sizes["embedded"] = self.outcome.embedded
-            if len(self.outcome.lengths) != 2:
-                raise ValueError("lengths must be two numbers.")
+            lengths = self.outcome.lengths
+            if len(lengths) != 2 or not 0 <= lengths[0] <= lengths[1]:
+                raise ValueError("lengths must be two numbers that are 0 or more and ascend.")
         for name, size in sizes.items():
-            if not 1 <= size <= _LARGEST:
-                raise ValueError(f"{name} is {size!r}.")
+            check_range(name, size, 1, LARGEST)
+        if self.outcome is not None:
+            check_range("corrupt", self.outcome.corrupt, 0, LARGEST)
+            if self.outcome.embedded + self.outcome.corrupt != self.images.listed:
+                raise ValueError("embedded and corrupt do not add up to listed.")
 
     @property
     def num_shards(self) -> int:
@@ -162,10 +168,10 @@ class EmbeddingsFolder:
 
     def corrupt(self) -> list[tuple[str, str]]:
         """Pairs of path and reason, for images that could not be read."""
-        if not self.corrupt_path.exists():
-            return []
-        with open(self.corrupt_path, newline="", encoding="utf-8") as file:
-            return [tuple(map(csv_text, row)) for row in csv.reader(file)][1:]
+        metadata = self.metadata()
+        has_any = metadata.outcome is None or metadata.outcome.corrupt
+        numbers = range(metadata.num_shards if has_any else 0)
+        return [pair for number in numbers for pair in self.summarize_shard(number).corrupt]
 
     def refuse_other_files(self) -> None:
         """Raises `FileExistsError` if the folder holds anything but embeddings, or is a file."""
@@ -192,16 +198,17 @@ class EmbeddingsFolder:
         lengths = np.linalg.norm(shard.embeddings, axis=1)
         extent = [float(lengths.min()), float(lengths.max())] if len(lengths) else []
         notes = {_CORRUPT: json.dumps(shard.corrupt), _LENGTHS: json.dumps(extent)}
-        table = pa.table(columns).replace_schema_metadata(notes)
-        with replacing(self.shard_path(number)) as temporary:
-            pq.write_table(table, temporary, use_dictionary=["label"], write_page_checksum=True)
+        notes["seal"] = UNSEALED
+        table, content = pa.table(columns).replace_schema_metadata(notes), io.BytesIO()
+        pq.write_table(table, content, use_dictionary=["label"])
+        write_sealed(self.shard_path(number), content.getvalue())
 
     def read_shard(self, number: int, dim: int) -> Shard:
         """Reads a shard with embeddings of dimension `dim`; raises `ValueError` if damaged."""
         path = self.shard_path(number)
         wanted = {"path": pa.string(), "label": pa.string()}
         wanted["embedding"] = pa.list_(pa.float32(), dim)
-        table = read_table(path, wanted)
+        table = read_table(path, wanted, self._compared(path))
         embeddings = table["embedding"].combine_chunks().flatten().to_numpy()
         if embeddings.size != len(table) * dim or table["path"].null_count:
             raise ValueError(f"{path} is damaged: it has rows without a path or an embedding.")
@@ -215,15 +222,22 @@ class EmbeddingsFolder:
 
     def shard_schema(self, number: int) -> pa.Schema:
         """The names and types of the columns of a shard."""
-        with reading_parquet(self.shard_path(number)):
-            return pq.read_schema(self.shard_path(number))
+        path = self.shard_path(number)
+        with opened_parquet(path, self._compared(path)) as file:
+            return file.schema_arrow
 
     def summarize_shard(self, number: int) -> _ShardSummary:
-        """Reads only the footer of a shard; raises `ValueError` if damaged."""
+        """Reads what a shard says of itself; raises `ValueError` if damaged."""
         path = self.shard_path(number)
-        with reading_parquet(path):
-            footer = pq.read_metadata(path)
-        return _ShardSummary(footer.num_rows, *_notes(footer.metadata, path))
+        with opened_parquet(path, self._compared(path)) as file:
+            return _ShardSummary(file.metadata.num_rows, *_notes(file.metadata.metadata, path))
+
+    @staticmethod
+    def _compared(path):
+        """The bytes of a shard, which have their checksum."""
+        content = path.read_bytes()
+        check_seal(path, content, _AGAIN)
+        return content
 
     def write_corrupt(self, corrupt: list[tuple[str, str]]) -> None:
         """Writes `corrupt.csv`."""
@@ -246,10 +260,12 @@ def _notes(metadata: dict | None, path: Path) -> tuple[list, list]:
         raise ValueError(f"{path} is damaged: its notes cannot be read ({error}).") from error
 
 
-def read_table(path: Path, columns: dict[str, pa.DataType]) -> pa.Table:
-    """Reads a Parquet file; raises `ValueError` unless it has the given columns and types."""
-    with reading_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+def read_table(
+    path: Path, columns: dict[str, pa.DataType], content: bytes | None = None
+) -> pa.Table:
+    """Reads a Parquet file, or its bytes, which must have the given columns and types."""
+    with opened_parquet(path, content) as file:
         found = {field.name: field.type for field in file.schema_arrow}
         if columns.items() <= found.items():
-            return file.read()
+            return read_rows(path, file)
     raise ValueError(f"{path} has the columns {found}; expected {columns}.")

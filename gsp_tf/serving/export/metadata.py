@@ -1,19 +1,22 @@
 """Metadata of an exported model, and verification of its files."""
 
 import dataclasses
-import json
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Self
 
 import keras
 
-from gsp_tf._files import file_sha256, read_json, replace_text
+from gsp_tf._files import file_sha256, json_object
 from gsp_tf._typing import PathLike
 from gsp_tf.data import MAX_PIXELS
 from gsp_tf.recipe import recipe_values
-from gsp_tf.serving._metadata import parsed, versions
+from gsp_tf.serving._metadata import parsed_entries, versions, write_entries
+
+CARD = "README.md"
+"""The model card, which is edited, so that it has no checksum."""
 
 _NAME = "metadata.json"
+_AGAIN = "gsp-tf export, or gsp-tf publish, writes the folder again."
 _MAX_NAMED = 5
 
 
@@ -67,11 +70,8 @@ class ExportMetadata:
         file = Path(folder) / _NAME
         if not file.is_file():
             raise FileNotFoundError(f"{folder} is not an exported model: it has no {_NAME}.")
-        entries = {"thresholds": None} | read_json(file)
-        try:
-            return parsed(cls, entries, "")
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"{file} is damaged: {error}") from error
+        content = file.read_bytes()
+        return parsed_entries(cls, file, content, json_object(file, content), _AGAIN)
 
     def with_checksums(self, folder: PathLike) -> Self:
         """The same metadata with the checksums of the files that are now in a folder."""
@@ -79,7 +79,7 @@ class ExportMetadata:
 
     def write(self, folder: PathLike) -> None:
         """Write `metadata.json` into the folder of an exported model."""
-        replace_text(Path(folder) / _NAME, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+        write_entries(Path(folder) / _NAME, dataclasses.asdict(self))
 
 
 def verify_export(path: PathLike) -> ExportMetadata:
@@ -112,11 +112,17 @@ def verify_export(path: PathLike) -> ExportMetadata:
 
 
 def check_files(folder, metadata, may_have_more=False):
-    """Refuses a folder whose files are not those of its metadata; it may also have others."""
+    """Refuses a folder whose files are not those of its metadata; it may also have others.
+
+    The card may be there or not, with any text.
+    """
     root = folder.resolve()
     for name in metadata.sha256:
         parts = PurePosixPath(name.replace("\\", "/"))
-        inside = "\0" not in name and (root / name).resolve().is_relative_to(root)
+        try:
+            inside = "\0" not in name and (root / name).resolve().is_relative_to(root)
+        except (OSError, RuntimeError):  # links that lead to each other
+            inside = False
         if parts.is_absolute() or ".." in parts.parts or not inside:
             raise ValueError(f"{folder / _NAME} names a file outside of its folder: {name!r}")
     names = set(metadata.sha256) | (set() if may_have_more else set(_files(folder)))
@@ -147,14 +153,14 @@ def describe(folder, format, served, recipe, metrics, train_classes, thresholds,
 
 
 def _files(folder):
-    """The names of the files of a folder but the metadata, as paths in it."""
+    """The names of the files of a folder but the metadata and the card, as paths in it."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     names = (path.relative_to(folder).as_posix() for path in files)
-    return [name for name in names if name != _NAME]
+    return [name for name in names if name not in (_NAME, CARD)]
 
 
 def _checksums(folder):
-    """SHA-256 of each file except the metadata, by its path in the folder."""
+    """SHA-256 of each file except the metadata and the card, by its path in the folder."""
     return {name: file_sha256(folder / name) for name in _files(folder)}
 
 

@@ -17,6 +17,7 @@ from gsp_tf.serving.export._hub import checked_repository, download, is_on_hub, 
 from gsp_tf.serving.export._model_card import model_card
 from gsp_tf.serving.export._served_embedder import ServedEmbedder
 from gsp_tf.serving.export.metadata import (
+    CARD,
     ExportMetadata,
     check_files,
     describe,
@@ -28,8 +29,8 @@ from gsp_tf.serving.thresholds import NAME as THRESHOLDS
 from gsp_tf.serving.thresholds import find_thresholds
 from gsp_tf.training import first_output
 
-_MODEL, _CARD, _METADATA = "model.keras", "README.md", "metadata.json"
-_FILES = (_MODEL, _CARD, _METADATA, THRESHOLDS, "recipe.yaml", "metrics.json")
+_MODEL, _METADATA = "model.keras", "metadata.json"
+_FILES = (_MODEL, CARD, _METADATA, THRESHOLDS, "recipe.yaml", "metrics.json")
 
 
 def save_pretrained(
@@ -108,7 +109,13 @@ def from_pretrained(source: PathLike, revision: str | None = None) -> keras.Mode
     """
     folder = _folder_of(source, revision)
     if (folder / _METADATA).is_file():
-        check_files(folder, ExportMetadata.read(folder), may_have_more=True)
+        metadata = ExportMetadata.read(folder)
+        check_files(folder, metadata, may_have_more=True)
+        if _model_path(folder).name not in metadata.sha256:
+            raise ValueError(
+                f"{folder / _METADATA} does not list {_model_path(folder).name}, so the model may "
+                "be another one. gsp-tf publish writes the folder again."
+            )
     return _load(folder)
 
 
@@ -139,7 +146,7 @@ def _save(model, folder, license, repository=None):
             metadata = _of_run(run, recipe, embedder, name, temporary)
         metadata.with_checksums(temporary).write(temporary)
         card = model_card(metadata, recipe, license, repository or f"USER/{name}")
-        replace_text(temporary / _CARD, card)  # to be edited
+        replace_text(temporary / CARD, card)  # to be edited
     return Path(folder)
 
 
@@ -154,11 +161,16 @@ def _folder_of(source, revision):
 
 def _load(folder):
     """The embedder in a folder."""
+    model = RunFolder.load(_model_path(folder))
+    return getattr(model, "embedder", model)
+
+
+def _model_path(folder):
+    """The file of the model in a folder."""
     path = next((folder / n for n in (_MODEL, KERAS_NAME) if (folder / n).is_file()), None)
     if path is None:
         raise FileNotFoundError(f"{folder} holds no model: it has no {_MODEL} or {KERAS_NAME}.")
-    model = RunFolder.load(path)
-    return getattr(model, "embedder", model)
+    return path
 
 
 def _outputs_of(embedder):

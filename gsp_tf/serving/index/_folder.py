@@ -2,8 +2,8 @@
 
 import base64
 import contextlib
-import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,16 +13,18 @@ import faiss
 import numpy as np
 import pyarrow.parquet as pq
 
+from gsp_tf._console import listed
 from gsp_tf._files import hashing, locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace
-from gsp_tf.serving._metadata import Metadata, ModelInfo
+from gsp_tf.serving._metadata import Metadata, ModelInfo, check_range
 from gsp_tf.serving.embedding.folder import read_table
 from gsp_tf.serving.index._segments import (
     ITEM_COLUMNS,
     Segment,
     StoredFile,
     StoredSegment,
+    available_memory,
     is_ours,
 )
 from gsp_tf.serving.index._tokens import stored_tables, write_tables
@@ -30,7 +32,6 @@ from gsp_tf.serving.index.kinds import Kind, Rescore, check_rescore
 from gsp_tf.serving.index.recall import Recall
 from gsp_tf.serving.index.vector_index import VectorIndex
 
-_MEMINFO = Path("/proc/meminfo")
 _Read = TypeVar("_Read")
 
 
@@ -52,6 +53,11 @@ class Space:
         origin = np.frombuffer(base64.b64decode(self.origin), "<f4")
         if origin.shape != (dim,):
             raise ValueError(f"its origin has {len(origin)} dimensions, expected {dim}.")
+        mantissa, exponent = np.frexp(self.scale)
+        if mantissa != 0.5 or not -148 <= exponent <= 128:
+            raise ValueError(f"scale is {self.scale!r}; expected a power of two of float32.")
+        if not np.isfinite(origin).all():
+            raise ValueError("its origin is not finite.")
         return SearchSpace(metric, origin, np.float32(self.scale))
 
 
@@ -61,6 +67,7 @@ class IndexMetadata(Metadata):
 
     format: ClassVar[str] = "gsp_tf index"
     format_version: ClassVar[int] = 2
+    again: ClassVar[str] = "Remove its folder and build the index again with gsp-tf index."
     kind: Kind
     metric: str
     dim: int
@@ -75,6 +82,10 @@ class IndexMetadata(Metadata):
 
     def __post_init__(self) -> None:
         self.search_space()
+        check_range("next_id", self.next_id, 0, 2**53)
+        names = [file.name for file in self.files]
+        if len(set(names)) < len(names):
+            raise ValueError("it names a file twice.")
         check_rescore(self.kind, self.rescore)
         if self.embedding_dim is not None and self.embedding_dim < self.dim:
             raise ValueError(f"embedding_dim is {self.embedding_dim}, less than dim.")
@@ -128,21 +139,33 @@ class IndexFolder:
             if on_disk is None:
                 vectors = sum(segment.vectors.bytes for segment in metadata.segments)
                 on_disk = vectors > available_memory()
-            segments = [self.read(metadata, s, on_disk) for s in metadata.segments]
+            find = StoredFile.left_on_disk
+            segments = [self.read(metadata, s, on_disk, find=find) for s in metadata.segments]
             self._check_ids(metadata, segments)
             return metadata, segments, on_disk
 
         return self._of_one_generation(opened)
 
     def verify(self) -> IndexMetadata:
-        """Compares all files with their checksums."""
+        """Compares all files with their checksums, opens them, and warns of files it can lose."""
 
         def verified(metadata):
-            for file in metadata.files:
-                file.verify(self.path)
+            segments = [self.read(metadata, s, True) for s in metadata.segments]
+            self._check_ids(metadata, segments)
+            for segment in segments:
+                if segment.tokens is not None:
+                    next(segment.tokens())
             return metadata
 
-        return self._of_one_generation(verified)
+        metadata = self._of_one_generation(verified)
+        left = [file.name for file in self._left(metadata)]
+        if left:
+            warnings.warn(
+                f"{self.path} has files that its index does not name, left by a change that was "
+                f"stopped: {listed(left)}. The next change removes them.",
+                stacklevel=3,
+            )
+        return metadata
 
     def _of_one_generation(self, read: Callable[[IndexMetadata], _Read]) -> _Read:
         while True:
@@ -159,13 +182,17 @@ class IndexFolder:
         stored: StoredSegment,
         mapped: bool,
         codes_mapped: bool = True,
+        find: Callable[[StoredFile, Path], Path] = StoredFile.compared,
     ) -> Segment:
-        """Reads a segment; the checksum of vectors is not compared if they stay on disk."""
-        find = StoredFile.find if mapped else StoredFile.verify
-        path, items_path = find(stored.vectors, self.path), stored.items.verify(self.path)
+        """Reads a segment; `find` compares the files that stay on disk, tokens once they are read.
+
+        All others are compared with their checksums.
+        """
+        path = (find if mapped else StoredFile.compared)(stored.vectors, self.path)
+        items_path = stored.items.compared(self.path)
         if (stored.codes is None) != (metadata.rescore is None):
             raise ValueError(f"{self.metadata_path} is damaged: its segments do not fit rescore.")
-        codes = None if stored.codes is None else stored.codes.find(self.path)
+        codes = None if stored.codes is None else find(stored.codes, self.path)
         metric = metadata.search_space().faiss_metric
         described = metadata.kind, path, metric, mapped, metadata.rescore, codes, codes_mapped
         vectors = VectorIndex.read(*described)
@@ -178,7 +205,10 @@ class IndexFolder:
         are_read = not metadata.kind.startswith("ivf") or not mapped
         if are_read and not np.array_equal(vectors.ids, items["id"]):
             raise ValueError(f"{path} is damaged: its ids are not those of its items.")
-        tokens = None if stored.tokens is None else stored_tables(stored.tokens.find(self.path))
+        tokens = None
+        if stored.tokens is not None:
+            stored.tokens.found(self.path)
+            tokens = stored_tables(lambda: find(stored.tokens, self.path), items["id"])
         return Segment(vectors, items, tokens, stored)
 
     def _check_ids(self, metadata, segments):
@@ -203,16 +233,18 @@ class IndexFolder:
             try:
                 yield
             finally:
-                current = self._current()
-                kept = {file.name for file in current.files} if current is not None else set()
-                for file in self._files():
-                    if is_ours(file.name) and file.name not in kept:
-                        file.unlink(missing_ok=True)
+                for file in self._left(self._current()):
+                    file.unlink(missing_ok=True)
 
     def write(
         self, metadata: IndexMetadata, segments: Sequence[Segment]
     ) -> tuple[IndexMetadata, list[Segment]]:
-        """Writes new segments, then `index.json`; call it only within `changing`."""
+        """Writes new segments, then `index.json`; call it only within `changing`.
+
+        The files of the other segments are compared with their checksums.
+        """
+        for file in (file for s in segments if s.stored is not None for file in s.stored.files):
+            file.compared(self.path)
         segments = [s if s.stored is not None else self._write(s) for s in segments]
         metadata = replace(metadata, segments=tuple(s.stored for s in segments))
         metadata.write(self.metadata_path)
@@ -241,13 +273,20 @@ class IndexFolder:
             tokens,
             codes,
         )
-        kept = None if tokens is None else stored_tables(self.path / tokens.name)
+        kept = None
+        if tokens is not None:
+            kept = stored_tables(lambda: tokens.left_on_disk(self.path), segment.items["id"])
         return replace(segment, tokens=kept, stored=stored)
 
     def _current(self) -> IndexMetadata | None:
         with contextlib.suppress(FileNotFoundError):
             return self.metadata()
         return None
+
+    def _left(self, metadata: IndexMetadata | None) -> list[Path]:
+        """The files of segments that the index does not name, after a change that was stopped."""
+        kept = {file.name for file in metadata.files} if metadata is not None else set()
+        return [file for file in self._files() if is_ours(file.name) and file.name not in kept]
 
     def _files(self) -> list[Path]:
         return list(self.path.iterdir())
@@ -256,13 +295,3 @@ class IndexFolder:
 def _is_left(file: Path) -> bool:
     """Whether a file may be left over from a killed build of an index."""
     return file.name.startswith(".") or is_ours(file.name)
-
-
-def available_memory() -> int:
-    """Available memory in bytes, as Linux estimates it; total memory on other systems."""
-    if _MEMINFO.exists():
-        for line in _MEMINFO.read_text().splitlines():
-            name, value = line.split(":")
-            if name == "MemAvailable":
-                return 1024 * int(value.split()[0])
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

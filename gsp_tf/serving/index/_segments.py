@@ -1,6 +1,8 @@
 """Segments of an index: some of its images, open or in files that never change."""
 
+import os
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from gsp_tf.serving.index._tokens import Tables, chained, without
 from gsp_tf.serving.index.vector_index import VectorIndex
 
 ITEM_COLUMNS = {"id": pa.int64(), "path": pa.string(), "label": pa.string()}
+_MEMINFO = Path("/proc/meminfo")
 _OURS = re.compile(
     r"(?:vectors|codes)-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet|tokens-[0-9a-f]{8}\.arrow"
 )
@@ -29,7 +32,29 @@ class StoredFile:
         if not is_ours(self.name):
             raise ValueError(f"it names a file elsewhere: {self.name}.")
 
-    def find(self, folder: Path) -> Path:
+    def compared(self, folder: Path) -> Path:
+        """The path in a folder; raises unless the file has its size and checksum."""
+        path = self.found(folder)
+        if file_sha256(path) != self.sha256:
+            raise ValueError(f"{path} is damaged: its SHA-256 is not that in index.json.")
+        return path
+
+    def left_on_disk(self, folder: Path) -> Path:
+        """Like `compared`, but a file larger than the memory has its size alone; a warning says so.
+
+        Comparing such a file takes minutes, and evicts from memory what else is read.
+        """
+        if self.bytes <= available_memory():
+            return self.compared(folder)
+        path = self.found(folder)
+        warnings.warn(
+            f"{path} is larger than the available memory, so its checksum was not compared: damage "
+            f"in it would give wrong results. gsp-tf index {folder} --verify compares it.",
+            stacklevel=2,
+        )
+        return path
+
+    def found(self, folder: Path) -> Path:
         """The path in a folder; raises if the file is missing or has another size."""
         path = folder / self.name
         if not path.is_file():
@@ -37,13 +62,6 @@ class StoredFile:
         size = path.stat().st_size
         if size != self.bytes:
             raise ValueError(f"{path} is damaged: it has {size} bytes, expected {self.bytes}.")
-        return path
-
-    def verify(self, folder: Path) -> Path:
-        """The path in a folder; raises if the file is missing or has another checksum."""
-        path = self.find(folder)
-        if file_sha256(path) != self.sha256:
-            raise ValueError(f"{path} is damaged: its SHA-256 is not that in index.json.")
         return path
 
 
@@ -83,6 +101,16 @@ class Segment:
         tokens = chained(self.tokens, other.tokens) if len(self.items) else other.tokens
         items = joined_items([self.items, other.items])
         return Segment(self.vectors.merged(other.vectors), items, tokens)
+
+
+def available_memory() -> int:
+    """Available memory in bytes, as Linux estimates it; total memory on other systems."""
+    if _MEMINFO.exists():
+        for line in _MEMINFO.read_text().splitlines():
+            name, value = line.split(":")
+            if name == "MemAvailable":
+                return 1024 * int(value.split()[0])
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def is_ours(name: str) -> bool:

@@ -1,6 +1,7 @@
 """The token sets of an index: tables of ids and local features, which stay on disk."""
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +34,10 @@ def embedded_tables(folder: EmbeddingsFolder | None, first_id: int) -> Tables | 
     return tables
 
 
-def stored_tables(path: Path) -> Tables:
-    """The table in a file, which is mapped into memory."""
-    return lambda: iter([_mapped(path)])
+def stored_tables(find: Callable[[], Path], ids: pa.ChunkedArray) -> Tables:
+    """The table of some ids in a file, which is found, checked and mapped when it is first read."""
+    read = functools.cache(lambda: _mapped(find(), ids))
+    return lambda: iter([read()])
 
 
 def without(tables: Tables | None, ids: np.ndarray) -> Tables | None:
@@ -70,11 +72,10 @@ def write_tables(tables: Tables, sink) -> None:
         writer.close()
 
 
-def read_sets(paths: Sequence[Path], ids: np.ndarray) -> TokenSets:
-    """The token sets of some ids, from files that hold all of them; only their rows are read."""
+def read_sets(tables: Iterable[pa.Table], ids: np.ndarray) -> TokenSets:
+    """The token sets of some ids, from tables that hold all of them; only their rows are read."""
     found = []
-    for path in paths:
-        table = _mapped(path)
+    for table in tables:
         rows, known = find_rows(ids, table["id"].to_numpy())
         if known.any():
             found.append((np.flatnonzero(known), token_sets(table.take(rows[known]))))
@@ -84,12 +85,15 @@ def read_sets(paths: Sequence[Path], ids: np.ndarray) -> TokenSets:
     return TokenSets.join([sets for _, sets in found]).take(np.argsort(places))
 
 
-def _mapped(path):
+def _mapped(path, ids):
     try:
         with pa.memory_map(str(path)) as file:
             table = pa.ipc.open_file(file).read_all()
-    except pa.ArrowException as error:
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    if "id" not in table.column_names or not num_tokens(table.schema):
+    if not num_tokens(table.schema):
         raise ValueError(f"{path} is damaged: it holds no token sets.")
+    if "id" not in table.column_names or not table["id"].equals(ids):
+        raise ValueError(f"{path} is damaged: its ids are not those of its items.")
     return table

@@ -14,9 +14,8 @@ from gsp_tf.serving.index._folder import (
     IndexFolder,
     IndexMetadata,
     Space,
-    available_memory,
 )
-from gsp_tf.serving.index._segments import Segment
+from gsp_tf.serving.index._segments import Segment, available_memory
 from gsp_tf.serving.index._tokens import embedded_tables
 from gsp_tf.serving.index.image_index import Index
 from gsp_tf.serving.index.kinds import Kind, Rescore, choose_kind
@@ -164,10 +163,11 @@ def training_rows(index: VectorIndex, count: int, rng: np.random.Generator) -> n
 
 
 def verify_index(path: PathLike) -> IndexMetadata:
-    """Checks the files of an index against the checksums in `index.json`.
+    """Checks the files of an index against the checksums in `index.json`, and opens them.
 
-    All files are read in full, including vectors on disk; none is loaded. Checksums detect damage
-    but are not a signature: whoever can change the files can also change the checksums.
+    All files are read in full, including those that stay on disk. A warning names files that a
+    change left when it was stopped. Checksums detect damage but are not a signature: whoever can
+    change the files can also change the checksums.
 
     Args:
         path: Folder written by `build_index`.

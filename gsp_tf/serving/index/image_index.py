@@ -26,6 +26,8 @@ from gsp_tf.serving.vector_sources import VectorSource
 if TYPE_CHECKING:  # importing it loads TensorFlow
     from gsp_tf.serving.embedding import RunModel
 
+_BITS_PER_IMAGE = 1024
+
 
 class Index:
     """A nearest-neighbour index of images, stored in a folder.
@@ -127,10 +129,8 @@ class Index:
         if where is not None:
             where = self.matching(where) if isinstance(where, str) else np.asarray(where, np.int64)
             self._rows(where)
-            is_kept = np.zeros(self.metadata.next_id, bool)
-            is_kept[where], is_kept[excluded] = True, False
-            selector = faiss.IDSelectorBitmap(np.packbits(is_kept, bitorder="little"))
-            left_out = len(self) - np.count_nonzero(is_kept)
+            kept = np.setdiff1d(where, excluded)
+            selector, left_out = _selector(kept, len(self)), len(self) - len(kept)
         elif left_out:
             selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(excluded))
         self.check_k(k, left_out)
@@ -245,9 +245,9 @@ class Index:
                 "and build an index of them."
             )
         self._rows(ids)
-        stored = [segment.tokens for segment in self.metadata.segments]
-        paths = [file.find(self.path) for file in stored if file is not None]
-        return read_sets(paths, np.asarray(ids, np.int64))
+        with_tokens = [segment.tokens for segment in self._segments if segment.tokens is not None]
+        tables = (table for tokens in with_tokens for table in tokens())
+        return read_sets(tables, np.asarray(ids, np.int64))
 
     def change(
         self,
@@ -348,3 +348,13 @@ class Index:
         if not known.all():
             raise ValueError(f"The index {self.path} has no image of id {listed(ids[~known])}.")
         return rows
+
+
+def _selector(ids, count):
+    """The ids that a search finds, in memory in proportion to them or to the images."""
+    size = int(ids.max(initial=0)) + 1
+    if size > _BITS_PER_IMAGE * count:  # almost all ids are those of deleted images
+        return faiss.IDSelectorBatch(ids)
+    is_kept = np.zeros(size, bool)
+    is_kept[ids] = True
+    return faiss.IDSelectorBitmap(np.packbits(is_kept, bitorder="little"))

@@ -132,19 +132,41 @@ def read_index(path: Path, kind: Kind, metric: int, mapped: bool) -> faiss.Index
     """Reads a faiss index made by `new_index`; its vectors stay in the file if `mapped`."""
     mapping = faiss.IO_FLAG_MMAP if kind in _IVF else faiss.IO_FLAG_MMAP_IFC
     flags = (mapping if mapped else 0) | faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE
+    limit = faiss.get_deserialization_vector_byte_limit()
+    # faiss makes room for what a file announces before it reads it.
+    faiss.set_deserialization_vector_byte_limit(path.stat().st_size)
     try:
         index = faiss.read_index(str(path), flags)
     except (RuntimeError, MemoryError) as error:
         raise ValueError(f"{path} is not an index of faiss, or damaged: {error}") from error
+    finally:
+        faiss.set_deserialization_vector_byte_limit(limit)
     if not _is_of_kind(index, kind, mapped):
         raise ValueError(f"{path} is not an index of kind {kind!r}, but another one of faiss.")
     parts = [index, inner(index)]
     parts.append(faiss.downcast_index(index.quantizer) if kind in _IVF else storage(index))
     if {part.metric_type for part in parts} != {metric}:
         raise ValueError(f"{path} is damaged: its metric is not that in index.json.")
-    if kind in _IVF and not index.nprobe:
-        raise ValueError(f"{path} is damaged: its nprobe is 0, so that a search looks nowhere.")
+    if kind in _GRAPHS and not _is_graph(inner(index)):
+        raise ValueError(f"{path} is damaged: its graph does not fit its vectors.")
     return index
+
+
+def _is_graph(index):
+    """Whether the links of a graph lead to its vectors."""
+    graph, count = index.hnsw, index.ntotal
+    levels, offsets, links, sizes = map(
+        faiss.vector_to_array,
+        (graph.levels, graph.offsets, graph.neighbors, graph.cum_nneighbor_per_level),
+    )
+    if len(levels) != count or len(offsets) != count + 1:
+        return False
+    if not count:
+        return graph.entry_point == -1
+    fit = levels.min() >= 1 and levels.max() < len(sizes) and graph.max_level < levels.max()
+    fit = fit and 0 <= graph.entry_point < count and levels[graph.entry_point] > graph.max_level
+    fit = fit and offsets[0] == 0 and np.array_equal(np.diff(offsets), sizes[levels])
+    return bool(fit and offsets[-1] == len(links) and links.min() >= -1 and links.max() < count)
 
 
 def _is_of_kind(index, kind, mapped):

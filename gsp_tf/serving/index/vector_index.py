@@ -81,7 +81,13 @@ class VectorIndex:
             read = cls.read(CODES[rescore], codes, metric, codes_mapped)
             if (len(read), read.dim) != (index.ntotal, index.d):
                 raise ValueError(f"{codes} is damaged: it has not the vectors of {path}.")
-        return cls(kind, index, read)
+        vectors = cls(kind, index, read)
+        if vectors.effort is not None and not 1 <= vectors.effort <= vectors.efforts()[-1]:
+            raise ValueError(
+                f"{path} is damaged: a search takes {vectors.effort} lists or steps; expected 1 to "
+                f"{vectors.efforts()[-1]}."
+            )
+        return vectors
 
     def __len__(self) -> int:
         return self.index.ntotal

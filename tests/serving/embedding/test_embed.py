@@ -1,4 +1,5 @@
 import csv
+import io
 import os
 import shutil
 
@@ -7,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, save_run
 
-from gsp_tf._files import file_sha256
+from gsp_tf._files import UNSEALED, file_sha256, write_sealed
 from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.serving import EmbeddingsFolder, RunModel, embed_images
 
@@ -174,9 +175,10 @@ def test_damaged_notes_of_shards_are_named(own, name, noted):
     table = pq.read_table(path)
     if name == "lengths" and noted == "[1]":
         noted = '["long"]'
-    pq.write_table(
-        table.replace_schema_metadata({**table.schema.metadata, name.encode(): noted}), path
-    )
+    notes = {**table.schema.metadata, name.encode(): noted, b"seal": UNSEALED}
+    content = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(notes), content)
+    write_sealed(path, content.getvalue())
     with pytest.raises(ValueError, match="embeddings-00000.parquet is damaged: its notes"):
         own.summarize_shard(0)
 
@@ -189,7 +191,7 @@ def test_damaged_notes_of_shards_are_named(own, name, noted):
         ("{}", "does not describe gsp_tf embeddings; received format None"),
         ('{"a":' * 100_000, "embeddings.json is damaged: it is nested too deeply"),
         ('{"format": "gsp_tf embeddings", "format_version": 9}', "format version 9"),
-        ('{"format": "gsp_tf embeddings", "format_version": 2}', "it lacks entries, .*model"),
+        ('{"format": "gsp_tf embeddings", "format_version": 2}', "it has no checksum of its own"),
     ],
 )
 def test_damaged_metadata_are_refused(own, content, message):

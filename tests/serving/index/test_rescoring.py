@@ -9,6 +9,7 @@ import pytest
 from embedded import edit_json, write_embeddings
 
 from gsp_tf.serving import Index, VectorIndex, build_index, verify_index
+from gsp_tf.serving._metadata import write_entries
 
 RESCORED = [("sq8", "vectors"), ("hnsw_sq8", "vectors"), ("ivf_sq8", "vectors")]
 RESCORED += [("ivf_pq", "sq8"), ("ivf_pq", "vectors")]
@@ -102,6 +103,11 @@ def test_codes_that_are_gone_changed_or_of_others_are_refused(rescored, tmp_path
     codes.write_bytes(content)
     with pytest.raises(ValueError, match="codes-.* is damaged: its SHA-256"):
         verify_index(path)
+    for mapped in (False, True):
+        with pytest.raises(ValueError, match="codes-.* is damaged: its SHA-256"):
+            Index(path, mapped)
+    content[-50] ^= 1
+    codes.write_bytes(content)
     edit_json(path / "index.json", rescore="vectors")
     with pytest.raises(ValueError, match="codes-.* is not an index of kind 'exact'"):
         Index(path)
@@ -114,9 +120,9 @@ def test_an_index_of_an_older_version_opens_and_grows(rescored, source, tmp_path
     """Its index.json knows nothing of codes, rescoring and prefixes."""
     index = build_index(source, tmp_path / "index", "ivf_sq8")
     entries = json.loads((index.path / "index.json").read_text())
-    older = {k: v for k, v in entries.items() if k not in ("rescore", "embedding_dim")}
+    older = {k: v for k, v in entries.items() if k not in ("seal", "rescore", "embedding_dim")}
     older["segments"] = [{k: v for k, v in s.items() if k != "codes"} for s in entries["segments"]]
-    (index.path / "index.json").write_text(json.dumps(older))
+    write_entries(index.path / "index.json", older)
     opened = Index(index.path)
     np.testing.assert_array_equal(opened.search(QUERIES, 5)[0], index.search(QUERIES, 5)[0])
     opened.change(write_embeddings(tmp_path / "more", VECTORS[:1], ["/x.png"]))

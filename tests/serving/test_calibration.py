@@ -243,11 +243,6 @@ def test_an_export_holds_the_thresholds(calibrated, tmp_path):
     assert held["match"]["distance"]["value"] == found.match.distance.value
     assert held["false_match_rate"] == 0.05 and "model" not in held
     assert str(tmp_path.parent) not in json.dumps(held)
-    # An export from before there were thresholds.
-    entries = json.loads((out / "metadata.json").read_text("utf-8"))
-    del entries["thresholds"]
-    (out / "metadata.json").write_text(json.dumps(entries), "utf-8")
-    assert verify_export(out).thresholds is None
 
 
 def test_command(calibrated, images, command, tmp_path):

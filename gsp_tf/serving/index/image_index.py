@@ -39,8 +39,8 @@ class Index:
     Args:
         path: Folder written by `build_index`.
         mapped: Whether to leave the vectors on disk and read only those that a search needs; `None`
-            does so if they exceed the available memory. Only `verify_index` compares the checksum
-            of vectors on disk.
+            does so if they exceed the available memory. The checksum of a file on disk is compared
+            too, unless it is larger than the available memory; a warning then says so.
 
     Attributes:
         metadata: The contents of `index.json`.

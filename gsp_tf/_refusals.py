@@ -29,7 +29,7 @@ def readable(message, parser):
         return f"Missing: {', '.join(_name(actions.get(key), key) for key in keys)}."
     unknown = re.match(r"unrecognized arguments: (--[\w.-]+)", message)
     if unknown:
-        return f"{unknown[1]} is not an option{similar(unknown[1], parser._option_string_actions)}"
+        return f"{unknown[1]} is not an option{similar(unknown[1], _options(unknown[1], parser))}"
     choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
     if choice:
         choices = re.findall(r"[\w-]+", choice[2])
@@ -102,6 +102,17 @@ def _value(text):
     if kind:
         return "null" if kind[1] == "NoneType" else f"a {kind[1]}"
     return quoted[1] if quoted else text
+
+
+def _options(unknown, parser):
+    """The options of a parser; those of a mapping take any key, so also that of an unknown one."""
+    known = dict(parser._option_string_actions)
+    _, dot, key = unknown.partition(".")
+    for option, action in parser._option_string_actions.items() if dot else ():
+        hint = getattr(action, "_typehint", None)
+        if any(typing.get_origin(part) is dict for part in (hint, *typing.get_args(hint))):
+            known[f"{option}.{key}"] = action
+    return known
 
 
 def _name(action, key):

@@ -87,6 +87,7 @@ def _parser():
         usage="gsp-tf COMMAND ...",
         description="Deep metric learning: train, evaluate and compare image embeddings.",
         exit_on_error=False,
+        allow_abbrev=False,
         parser_mode=VALUES,  # also for the commands
         version=__version__,
     )

@@ -64,6 +64,8 @@ def test_answers_without_tensorflow(tmp_path):
         [],
         ["trian"],
         ["train", "--trainin.epochs", "3"],
+        ["train", "--training.epoch", "3"],
+        ["adapt", "photos", "--los.name", "triplet"],
         ["train", "--training.epochs", "many"],
         ["export", "runs/mine"],
         ["embed", "no/such/run", "photos"],
@@ -76,18 +78,20 @@ def test_answers_without_tensorflow(tmp_path):
         ["report", "no/such/run"],
     ]
     codes, out, err = run_lightly(*commands)
-    assert codes == [0] * 8 + [1] * 13
+    assert codes == [0] * 8 + [1] * 15
     assert f"gsp-tf {__version__}" in out
     for line in (
         "A command is missing; gsp-tf --help lists them.",
         "'trian' is not a command; did you mean train? The commands are train, adapt,",
         "--trainin.epochs is not an option; did you mean --training.epochs?",
+        "--training.epoch is not an option; did you mean --training.epochs?",
+        "--los.name is not an option; did you mean --loss.name?",
         "training.epochs must be an integer of 0 or more, received many.",
         "Missing: --format.",
     ):
         assert f"gsp-tf: error: {line}" in err
     assert err.count("no/such/run is not a run folder: it has no recipe.yaml") == 7
-    assert len(err.splitlines()) == 14
+    assert len(err.splitlines()) == 16
 
 
 def test_report_and_index_work_without_tensorflow(tmp_path):

@@ -65,7 +65,7 @@ def command_parser(command, function):
     parameters, hints = inspect.signature(function).parameters, typing.get_type_hints(function)
     takes_recipe = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     of_class = _RecipeParser if takes_recipe else ArgumentParser
-    parser = of_class(description=text, exit_on_error=False)
+    parser = of_class(description=text, exit_on_error=False, allow_abbrev=False)
     for name, parameter in parameters.items():
         if parameter.kind is not parameter.VAR_KEYWORD:
             _add(parser, parameter, hints[name], help=helps[name])

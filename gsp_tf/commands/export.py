@@ -5,6 +5,7 @@ import sys
 from typing import Literal
 
 from gsp_tf.commands._recipes import run_folder
+from gsp_tf.commands.results import show_untrained
 
 
 def command(
@@ -33,6 +34,8 @@ def command(
     run = run_folder(run)
     if format != "keras" and "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = "tensorflow"  # loads the models of every backend
+
     from gsp_tf.serving import export_run
 
     print(f"Exported: {export_run(run, format, out, attributes, pooling_weights)}")
+    show_untrained(run)

@@ -1,6 +1,7 @@
 """`gsp-tf publish`: the model of a run as a folder to publish, or on Hugging Face."""
 
 from gsp_tf.commands._recipes import require_run
+from gsp_tf.commands.results import show_untrained
 
 
 def command(run: str, *, out: str | None = None, license: str | None = None):
@@ -18,9 +19,11 @@ def command(run: str, *, out: str | None = None, license: str | None = None):
         license: Licence of the model, an identifier of Hugging Face such as apache-2.0.
     """
     require_run(run)
+
     from gsp_tf.serving import save_pretrained
 
     place = save_pretrained(run, out or f"{run}/pretrained", license)
+    show_untrained(run)
     if isinstance(place, str):
         print(f"Uploaded: {place}")
         return

@@ -10,12 +10,21 @@ def exit_code(runs):
     statuses = {run.status for run in runs}
     if "diverged" in statuses:
         print(
-            "gsp-tf: error: the loss was not finite; the run holds the best model until then. "
-            "Try a smaller --training.learning_rate.",
+            "gsp-tf: error: the loss was not finite; the run holds the model that was best until "
+            "then. Try a smaller --training.learning_rate.",
             file=sys.stderr,
         )
         return 1
     return 130 if "interrupted" in statuses else 0
+
+
+def show_untrained(run):
+    """Print that the model of a run folder is the untrained one, if it is."""
+    from gsp_tf.experiment import RunFolder, untrained_note
+
+    note = untrained_note(RunFolder(run).metrics())
+    if note is not None:
+        print(f"{run}: {note}")
 
 
 def show_embeddings(folder):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.experiment._baselines import Baseline, baselines
+    from gsp_tf.experiment._baselines import Baseline, baselines, untrained_note
     from gsp_tf.experiment._embeddings import fingerprint
     from gsp_tf.experiment._facts import recipe_facts
     from gsp_tf.experiment.check import Check, check_recipe
@@ -74,6 +74,7 @@ __all__ = [
     "rerank_run",
     "reranking_record",
     "run_demo",
+    "untrained_note",
 ]
 
 import_lazily(__name__)

@@ -54,6 +54,26 @@ def baseline_names(recipe: Recipe) -> dict[str, str]:
     return {"frozen": frozen_name(recipe), "head": "with a linear head"}
 
 
+def untrained_note(metrics: Mapping[str, Any]) -> str | None:
+    """Why the model that a run keeps is the one before training; `None` for a trained model.
+
+    Args:
+        metrics: contents of its `metrics.json`.
+
+    Example:
+        >>> untrained_note({"status": "finished", "epochs": 3, "best_epoch": None})
+        'No epoch was better than the untrained model, which is the model of this run.'
+        >>> untrained_note({"status": "finished", "epochs": 3, "best_epoch": 2})
+    """
+    if metrics.get("best_epoch", 0) is not None:
+        return None
+    if metrics.get("epochs"):
+        return "No epoch was better than the untrained model, which is the model of this run."
+    if metrics.get("status") == "finished":
+        return "It was not trained."
+    return "Its training ended before the first epoch was complete: this is the untrained model."
+
+
 def frozen_name(recipe: Recipe) -> str:
     """The name of the metrics of `frozen_metrics` in tables."""
     return "frozen network" if recipe.initial_run is None else "initial run"

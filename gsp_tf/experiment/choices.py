@@ -50,7 +50,7 @@ def choose_recipe(
     cropped. The network is a pretrained one if its ImageNet weights are on this machine, in the
     cache of Keras or a package of the extra `[pretrained]`; otherwise it is a small one that learns
     from random weights. The pooling of a pretrained network is an average, than which GSP was no
-    better on photographs (docs/choosing.md); that of a small one is GSP. Images are large enough
+    better on photographs; that of a small one is GSP. Images are large enough
     for a last map of 4 x 4, and larger for larger photographs. Every split has at least two
     classes. The same folder always gives the same recipe.
 

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from gsp_tf._files import csv_cell, replace_text
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment._baselines import baseline_names
+from gsp_tf.experiment._baselines import baseline_names, untrained_note
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.visual import display_name
 
 _OF_CLASSES = ("nmi", "f1", "class_wise_map_at_r")
 
 _BEST = "best R@1"
-_MARK = "†"
+_MARKS = {"†": "training was interrupted", "‡": "no epoch was better than the untrained model"}
 
 
 class _Cell(NamedTuple):
@@ -26,11 +26,11 @@ class _Cell(NamedTuple):
 
     mean: float
     std: float | None  # sample standard deviation; None for a single value
-    interrupted: bool = False  # whether the training of a run was interrupted
+    marks: str = ""  # those of `_MARKS` that hold for a run
 
     def __str__(self):
         deviation = "" if self.std is None else f" ± {self.std:.2f}"
-        return f"{self.mean:.2f}{deviation}{_MARK if self.interrupted else ''}"
+        return f"{self.mean:.2f}{deviation}{self.marks}"
 
 
 class _Column(NamedTuple):
@@ -51,7 +51,8 @@ class Comparison:
     results: the mean of its models, and the concatenation of one model per fold. With repeats, a
     single such run has its own deviation, over every choice of models. The best Recall@1 of several
     conventional runs is also shown, because the thesis reports it (Gürbüz 2022, section 5.3.4.1). A
-    run with interrupted training counts with its best model so far, and is marked.
+    run with interrupted training counts with its best model so far, and is marked; so is a run
+    whose model is the untrained one.
 
     Args:
         paths: folders of `Run` or `Ensemble`.
@@ -82,10 +83,10 @@ class Comparison:
         _name_datasets(runs)
         datasets = list(dict.fromkeys(run.dataset for run in runs))
         values = defaultdict(lambda: defaultdict(list))
-        self._interrupted = defaultdict(list)
+        self._marked = {mark: defaultdict(list) for mark in _MARKS}
         for run in self._comparable(runs):
-            if run.interrupted:
-                self._interrupted[run.method].append(str(run.path))
+            for mark in run.marks:
+                self._marked[mark][run.method].append(str(run.path))
             for method, cells in run.rows().items():
                 for (dimension, metric), cell in cells.items():
                     of_runs = values[method][_Column(run.dataset, dimension, metric)]
@@ -148,19 +149,21 @@ class Comparison:
         lines = [header, ["---"] + ["---:"] * len(self.columns)]
         lines += [[method.replace("|", "\\|"), *self._texts(method)] for method in self.rows]
         table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-        return table + (f"\n{self._footnote()}\n" if self._interrupted else "")
+        return table + "".join(f"\n{note}\n" for note in self._footnotes())
 
     def csv(self) -> str:
-        """The table as CSV: each mean, each deviation, and the number of interrupted runs."""
+        """The table as CSV: each mean, each deviation, and how many runs have each mark."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         names = [" ".join(column) for column in self.columns]
         numbers = [n for name in names for n in (name, f"{name} std")]
-        writer.writerow(["method", *map(csv_cell, numbers), "interrupted runs"])
+        names_of_counts = "interrupted runs", "untrained runs"
+        writer.writerow(["method", *map(csv_cell, numbers), *names_of_counts])
         for method, row in self.rows.items():
             cells = [row.get(column, _Cell(None, None)) for column in self.columns]
             values = [value for cell in cells for value in (cell.mean, cell.std)]
-            writer.writerow([csv_cell(method), *values, len(self._interrupted.get(method, ()))])
+            counts = [len(marked.get(method, ())) for marked in self._marked.values()]
+            writer.writerow([csv_cell(method), *values, *counts])
         return text.getvalue()
 
     def latex(self) -> str:
@@ -182,8 +185,7 @@ class Comparison:
             cells = [_in_latex(text) for text in self._texts(method)]
             lines.append(" & ".join([_escape(method), *cells]) + " \\\\")
         lines.append("\\bottomrule")
-        if self._interrupted:
-            note = _in_latex(_escape(self._footnote()))
+        for note in map(_in_latex, map(_escape, self._footnotes())):
             lines.append(f"\\multicolumn{{{1 + len(self.columns)}}}{{l}}{{{note}}} \\\\")
         return "\n".join([*lines, "\\end{tabular}", ""])
 
@@ -197,9 +199,11 @@ class Comparison:
             replace_text(path, text)
         return list(paths)
 
-    def _footnote(self):
-        paths = ", ".join(path for paths in self._interrupted.values() for path in paths)
-        return f"{_MARK} training was interrupted: {paths}"
+    def _footnotes(self):
+        for mark, marked in self._marked.items():
+            if marked:
+                paths = ", ".join(path for paths in marked.values() for path in paths)
+                yield f"{mark} {_MARKS[mark]}: {paths}"
 
     def _texts(self, method):
         row = self.rows[method]
@@ -226,8 +230,9 @@ class _Result:
         }
         self._result = metrics.get("ensemble" if self._is_ensemble else "test")
         status = metrics.get("status", "not known")
-        self.interrupted = status == "interrupted"
-        if self._result is None or not (folder.is_trained() or self.interrupted):
+        interrupted = status == "interrupted"
+        self.marks = "†" * interrupted + "‡" * _trained_in_vain(metrics)
+        if self._result is None or not (folder.is_trained() or interrupted):
             raise ValueError(f"{self.path} has no final results yet: its status is {status!r}.")
         self.dataset, self.path_of_data = _names_of_data(recipe.data)
         self.test_classes = metrics.get("test_classes")
@@ -246,10 +251,10 @@ class _Result:
         baselines = {name: self._cells(found) for name, found in self._baselines.items()}
         return {**baselines, self.method: self.results()}
 
-    def _cells(self, result, interrupted=False):
+    def _cells(self, result, marks=""):
         """Cells of the metrics of one model that are there."""
         return {
-            (self._dimension(1), shown): _Cell(100 * result[name], None, interrupted)
+            (self._dimension(1), shown): _Cell(100 * result[name], None, marks)
             for name, shown in self.metrics().items()
             if name in result
         }
@@ -257,13 +262,13 @@ class _Result:
     def results(self):
         """dict from dimension and metric to `Cell`."""
         if not self._is_ensemble:
-            return self._cells(self._result, self.interrupted)
+            return self._cells(self._result, self.marks)
         parts = {"concatenated": self._num_folds, "separated": 1}
         return {
             (self._dimension(models), shown): _Cell(
                 100 * self._result[part]["mean"][name],
                 _percent(self._result[part]["std"][name]),
-                self.interrupted,
+                self.marks,
             )
             for part, models in parts.items()
             for name, shown in self.metrics().items()
@@ -272,6 +277,11 @@ class _Result:
     def _dimension(self, models):
         """The dimension of the embeddings of models together, in terms of C without a map."""
         return f"{models}C" if self._dim is None else f"{models * self._dim}D"
+
+
+def _trained_in_vain(metrics):
+    """Whether a run was trained and keeps the model from before."""
+    return untrained_note(metrics) is not None and bool(metrics.get("epochs"))
 
 
 def _name_datasets(runs):
@@ -312,8 +322,8 @@ def _over_runs(cells):
     if len(cells) == 1:
         return cells[0]
     means = [cell.mean for cell in cells]
-    interrupted = any(cell.interrupted for cell in cells)
-    return _Cell(statistics.mean(means), statistics.stdev(means), interrupted)
+    marks = "".join(mark for mark in _MARKS if any(mark in cell.marks for cell in cells))
+    return _Cell(statistics.mean(means), statistics.stdev(means), marks)
 
 
 def _groups(keys):
@@ -331,7 +341,7 @@ def _rules(counts):
 
 
 def _in_latex(text):
-    return text.replace("±", "$\\pm$").replace(_MARK, "$^\\dagger$")
+    return text.replace("±", "$\\pm$").replace("†", "$^\\dagger$").replace("‡", "$^\\ddagger$")
 
 
 def _escape(text):

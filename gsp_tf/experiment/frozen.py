@@ -9,10 +9,10 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import LedoitWolf
 
-from gsp_tf._console import show_progress
+from gsp_tf._console import counted, show_progress
 from gsp_tf._files import reading_arrays, replacing
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
-from gsp_tf.experiment._baselines import GAINS, frozen_name
+from gsp_tf.experiment._baselines import GAINS, frozen_name, untrained_note
 from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import evaluation_inputs
@@ -27,9 +27,13 @@ from gsp_tf.visual import class_by_class, display_name
 _LABELS = "labels"
 _FITTED = 10_000
 """Most training images that a linear head is fitted to."""
+_STOPPED = {"interrupted": "was interrupted", "diverged": "diverged", "failed": "failed"}
 _FEW = 10
 """Classes, of which fewer are a poor sample to resample."""
-ADVICE = "docs/finetuning.md says what to change."
+ADVICE = (
+    "Train less of the network (backbone.lora.rank, backbone.frozen_to, gsp-tf adapt), or change "
+    "it more slowly (training.learning_rate, warmup_epochs, lowest_layer_multiplier, ema_momentum)."
+)
 
 
 def _is_pretrained(recipe):
@@ -206,7 +210,10 @@ def _helped(gain: Estimate) -> bool:
 
 
 def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
-    """What training added to the network that it started from, in a few sentences."""
+    """What training added to the network that it started from, in a few sentences.
+
+    A training that was stopped, or whose model is the untrained one, is not judged.
+    """
     found = _gain_of(recipe, metrics)
     if found is None:
         return None
@@ -226,6 +233,13 @@ def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
     classes = metrics["num_classes"]["test"]
     if classes < _FEW:
         fact += f" {classes} test classes are few: intervals of so few are too narrow."
+    if untrained_note(metrics) is not None:
+        return f"The model before training: {fact}"
+    if metrics.get("status") in _STOPPED:
+        return (
+            f"Training {_STOPPED[metrics['status']]} after {counted(metrics['epochs'], 'epoch')}; "
+            f"the model is the best until then. {fact}"
+        )
     if not _helped(gain):
         is_worse = max(gain.value, np.nan_to_num(gain.high, nan=gain.value)) < 0
         judged = "made retrieval worse" if is_worse else "is not shown to make retrieval better"
@@ -239,6 +253,9 @@ def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
 def gain_texts(recipe: Recipe, models: Sequence[Mapping]) -> list[str]:
     """What training added to what several models are compared with, from their `metrics.json`."""
     said, missed, name = [], False, frozen_name(recipe)
+    untrained = sum(untrained_note(metrics) is not None for metrics in models)
+    if untrained:
+        said.append(f"{untrained} of {len(models)} models are untrained: no epoch was better.")
     for over, compared in (("frozen", name), ("head", f"{name} with a linear head")):
         found = filter(None, (_gain_of(recipe, metrics, over) for metrics in models))
         gains = sorted(gain for _, gain in found)

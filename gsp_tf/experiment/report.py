@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import ViewedImages, evaluation_image
-from gsp_tf.experiment._baselines import baseline_names
+from gsp_tf.experiment._baselines import baseline_names, untrained_note
 from gsp_tf.experiment.frozen import gain_text
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
@@ -184,25 +185,14 @@ def _notes_on_training(metrics):
         f"In training, at step {finding['step']:,}: {finding['text']}"
         for finding in metrics.get("health", [])
     ]
+    kept = "" if untrained_note(metrics) else "; this is the best model until then"
     if metrics.get("status") == "interrupted":
-        notes.append(
-            f"Training was interrupted after {metrics['epochs']} epochs; this is the best model "
-            "until then."
-        )
+        notes.append(f"Training was interrupted after {counted(metrics['epochs'], 'epoch')}{kept}.")
     if metrics.get("status") == "diverged":
         epoch, step = metrics["diverged_at"]
         notes.append(
-            f"Training diverged: the loss was not finite in epoch {epoch + 1}, step {step + 1}. "
-            "This is the best model until then."
+            f"Training diverged: the loss was not finite in epoch {epoch + 1}, step {step + 1}"
+            f"{kept}."
         )
     untrained = untrained_note(metrics)
     return notes if untrained is None else [*notes, untrained]
-
-
-def untrained_note(metrics):
-    """Why the model of a run is the untrained one, or `None`."""
-    if (metrics.get("status"), metrics.get("epochs")) == ("finished", 0):
-        return "It was not trained."
-    if metrics.get("best_epoch", 0) is None:
-        return "No epoch was better than the untrained model, which is shown here."
-    return None

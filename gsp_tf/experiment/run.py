@@ -13,6 +13,7 @@ import numpy as np
 from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ranking_metrics
+from gsp_tf.experiment._baselines import untrained_note
 from gsp_tf.experiment._classification import accuracy
 from gsp_tf.experiment._embeddings import (
     RunEmbeddings,
@@ -27,7 +28,7 @@ from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.frozen import gain_entries, gain_text, kept_baselines
-from gsp_tf.experiment.report import report_runs, untrained_note
+from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.training import MetricLearner
@@ -193,7 +194,8 @@ class Run:
             return
         if self.status == "interrupted":
             print(
-                "\nInterrupted; now evaluating the best model. "
+                "\nInterrupted; now evaluating the "
+                f"{'untrained' if untrained_note(self.folder.metrics()) else 'best'} model. "
                 f"`gsp-tf train --resume {self.folder.path}` continues the training.",
                 file=sys.stderr,
             )
@@ -292,9 +294,9 @@ class Run:
         metrics = self.folder.metrics()
         _print_weights(metrics.get("pooling_weights"))
         print(f"Report: {self.report()}")
-        for said in (untrained_note(metrics), gain_text(self.recipe, metrics)):
-            if said is not None:
-                print(said)
+        gain = gain_text(self.recipe, metrics)
+        if gain is not None:
+            print(gain)
 
 
 def _with_changes(recipe, changes, folder):
@@ -327,4 +329,7 @@ def _print_weights(spread):
         f"deviation {spread['std']:.3f}"
     )
     if spread["std"] < NEAR_AVERAGE:
-        print("This is close to average pooling; docs/gsp.md says what sharpens the weights.")
+        print(
+            "This is close to average pooling; a larger pooling.entropy_smoothing sharpens the "
+            "weights of GSP."
+        )

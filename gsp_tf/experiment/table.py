@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._console import counted
-from gsp_tf.experiment._baselines import baseline_names
+from gsp_tf.experiment._baselines import baseline_names, untrained_note
 from gsp_tf.visual import display_name
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ _OF_CLASSES = ("nmi", "ami", "f1", "class_wise_map_at_r")
 
 def print_results(runs: "Sequence[Run]"):
     """Print the test metrics of evaluated runs as one table, in percent.
+
+    Below it stands why the model of a run is the untrained one, if it is.
 
     Args:
         runs: the runs.
@@ -60,6 +62,10 @@ def print_results(runs: "Sequence[Run]"):
     for run, result in zip(runs, results, strict=True):
         table.add_row(run.recipe.name, *_cells(result["test"], columns))
     Console().print(table)
+    for run, result in zip(runs, results, strict=True):
+        note = untrained_note(result)
+        if note is not None:
+            print(f"{run.recipe.name}: {note}")
 
 
 def _cells(metrics, names):

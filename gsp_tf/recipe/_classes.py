@@ -195,7 +195,7 @@ def _arguments(section, name, place):
             hints[key] = hint
             if parameter.default is not parameter.empty:
                 defaults[key] = parameter.default
-    parser = ArgumentParser(exit_on_error=False)
+    parser = ArgumentParser(exit_on_error=False, allow_abbrev=False)
     for key, hint in hints.items():
         parser.add_argument(f"--{place}.{key}", type=hint, default=defaults.get(key))
     return parser, hints, defaults

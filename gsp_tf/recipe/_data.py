@@ -20,9 +20,9 @@ class DataRecipe(Section, path="data"):
 
     Args:
         name: glyphs (letters rendered from fonts, no download), folder (one folder per class),
-            manifest (a CSV file with the columns path, label, split), or a published set;
-            docs/datasets.md lists the files of each. cub200, cars196, sop and in_shop have official
-            halves, cifar_collage has its own splits.
+            manifest (a CSV file with the columns path, label, split), or a published set, whose
+            files its loader in gsp_tf.data describes. cub200, cars196, sop and in_shop have
+            official halves, cifar_collage has its own splits.
         path: folder of the images or of the official files, or the CSV file; relative to the
             current folder. glyphs ignores it.
         download: download missing official files into the folder.
@@ -53,7 +53,7 @@ class DataRecipe(Section, path="data"):
             shorter side of 256, which is a share of 0.0244; their programs use 0.16.
         augmentation: random changes of training images after crop and flip, in this order: names of
             image layers of Keras with their options, such as [{name: color_jitter, hue_factor:
-            0.1}, {name: grayscale, factor: 0.2}]; docs/augmentation.md lists them.
+            0.1}, {name: grayscale, factor: 0.2}].
         resize: shorter side in pixels to which evaluation scales an image before it takes the
             central square of image_size; null takes the whole central square.
         cache: folder for copies of the images with a shorter side of resize, or else of image_size,

@@ -240,7 +240,7 @@ _DEFAULTS = {name: {"name": chosen.name} for name, chosen in _CLASSES.items() if
 @cache
 def _parser():
     """A parser for recipes, cached because making one takes longer than reading a file."""
-    parser = ArgumentParser(exit_on_error=False)
+    parser = ArgumentParser(exit_on_error=False, allow_abbrev=False)
     add_recipe_arguments(parser)
     return parser
 

@@ -12,6 +12,8 @@ from jsonargparse.typing import restricted_number_type
 
 from gsp_tf._refusals import described
 
+_LARGEST = 2**32 - 1  # as of a seed; TensorFlow and files count in 64 bits
+
 Count = restricted_number_type("Count", int, (">=", 1))
 Seed = restricted_number_type("Seed", int, [(">=", 0), ("<", 2**32)])
 Positive = restricted_number_type("Positive", float, [(">", 0), ("<", math.inf)])
@@ -34,6 +36,10 @@ class Section:
             value = getattr(self, name)
             if not _fits(value, hint):
                 self.refuse(name, described(hint))
+            if isinstance(value, int) and abs(value) > _LARGEST:
+                self.refuse(name, f"at most {_LARGEST:,}")
+            if isinstance(value, float) and not math.isfinite(value):
+                self.refuse(name, "finite")
             if hasattr(type(value), "_restrictions"):  # a parsed number becomes a plain one
                 object.__setattr__(self, name, type(value).__bases__[-1](value))
         self.check()

@@ -19,7 +19,7 @@ from gsp_tf.recipe._training import (
 
 @dataclass(frozen=True)
 class ProtocolRecipe(Section, path="protocol"):
-    """Which classes train, choose the model and test; docs/protocols.md says when to use each.
+    """Which classes train, choose the model and test.
 
     Args:
         name: fractions (classes shuffled and divided by data.split_fractions, or the splits of a
@@ -141,11 +141,12 @@ class Recipe(Section):
             residual transforms, each with the loss. dense_branches keeps the pooling and has two
             dense layers instead of the transforms. global_local has a global head on the last map
             of the backbone and a local one on an intermediate map.
-        pooling: pooling of the local features; docs/poolings.md lists them.
-        loss: loss on embeddings; docs/losses.md has formulas. The number of classes is filled in.
+        pooling: pooling of the local features.
+        loss: loss on embeddings, with its formula in gsp_tf.losses. The number of classes is filled
+            in.
         miner: which pairs a loss over pairs uses; null uses all.
-        loss_wrapper: loss around the loss, such as cross_batch_memory or matryoshka; docs/losses.md
-            lists them; grouped goes with the grouping heads; null is none.
+        loss_wrapper: loss around the loss, such as cross_batch_memory or matryoshka; grouped goes
+            with the grouping heads; null is none.
         view_loss: loss of the two views of each image, besides the loss of its class, with
             data.views=2: a loss over pairs, for which the views of an image are a class, or
             barlow_twins or sim_siam. Images without a class have no other loss. null has none.

@@ -123,9 +123,10 @@ def test_the_csv_has_every_number(run):
         "method",
         *("CUB 128D P@1", "CUB 128D P@1 std", "CUB 128D MAP@R", "CUB 128D MAP@R std"),
         "interrupted runs",
+        "untrained runs",
     ]
     assert [row[0] for row in rows[1:]] == ["a,b", "c"]
-    assert list(map(float, rows[1][1:])) == pytest.approx([50, 200**0.5, 25, 50**0.5, 0])
+    assert list(map(float, rows[1][1:])) == pytest.approx([50, 200**0.5, 25, 50**0.5, 0, 0])
     assert rows[2][1:] == ["100.0", "", "50.0", "", "0"]
 
 
@@ -205,9 +206,17 @@ def test_interrupted_runs_are_marked(run):
         f"† training was interrupted: {paths[1]}",
     ]
     rows = list(csv.reader(io.StringIO(comparison.csv())))
-    assert [row[-1] for row in rows] == ["interrupted runs", "1", "0"]
+    assert [row[-2] for row in rows] == ["interrupted runs", "1", "0"]
     assert f"$\\pm$ {deviation:.2f}$^\\dagger$ \\\\" in comparison.latex()
     assert "\\multicolumn{3}{l}{$^\\dagger$ training was interrupted: " in comparison.latex()
+
+
+def test_runs_that_keep_the_untrained_model_are_marked(run):
+    paths = [run("GSP", 0.2), run("GAP", 0.1)]
+    RunFolder(paths[1]).update_metrics(best_epoch=None, epochs=3)
+    table = Comparison(paths).markdown()
+    assert "| GAP | 20.00‡ | 10.00‡ |" in table and "| GSP | 40.00 | 20.00 |" in table
+    assert table.endswith(f"‡ no epoch was better than the untrained model: {paths[1]}\n")
 
 
 def test_what_cannot_be_compared_is_skipped_if_asked(run, tmp_path):

@@ -77,8 +77,8 @@ def test_a_run_that_lost_to_the_frozen_network_says_so_in_the_end(hurt):
         "60 queries (95 % interval from resampled classes). With a linear head that is computed "
         f"from the training images it is {100 * head['map_at_r']:.1f} %, a difference of "
         f"{100 * over_head['map_at_r']:+.1f} [{100 * from_head:+.1f}, {100 * to_head:+.1f}] "
-        "points. 3 test classes are few: intervals of so few are too narrow. docs/finetuning.md "
-        "says what to change."
+        "points. 3 test classes are few: intervals of so few are too narrow. "
+        f"{frozen.ADVICE}"
     )
     page = (path / "report.html").read_text()
     assert last.replace("'", "&#39;") in page
@@ -150,8 +150,8 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
     for epoch, text in ((1, "Report: report.html"), (None, "No epoch was better than the ")):
         run.folder.update_metrics(best_epoch=epoch)
         run.show()
-        *_, note, last = capsys.readouterr().out.splitlines()
-        assert text in note and "frozen network" in last
+        *said, last = capsys.readouterr().out.splitlines()
+        assert any(text in line for line in said) and "frozen network" in last
     run.folder.update_metrics(best_epoch=before["best_epoch"])
     paths = run.folder.frozen_path, run.folder.head_path
     kept = [dict(np.load(path)) for path in paths]
@@ -246,7 +246,22 @@ def test_the_verdict_follows_from_the_interval(gains, labels, text):
     said = frozen.gain_text(Recipe(), metrics)
     assert text in said
     is_better = said.startswith("Training made retrieval better.")
-    assert ("finetuning.md" in said) == (not is_better)
+    assert (frozen.ADVICE in said) == (not is_better)
+
+
+@pytest.mark.parametrize(
+    ("status", "best_epoch", "epochs", "text"),
+    [
+        ("finished", None, 3, "The model before training: MAP@R is 50.0 %"),
+        ("interrupted", 2, 3, "Training was interrupted after 3 epochs; the model is the best"),
+        ("diverged", 1, 1, "Training diverged after 1 epoch; the model is the best until then."),
+    ],
+)
+def test_a_training_that_was_stopped_or_in_vain_is_not_judged(status, best_epoch, epochs, text):
+    metrics = entries(np.array([0.1, 0.2, 0.3]), [0, 1, 2])
+    metrics |= {"status": status, "best_epoch": best_epoch, "epochs": epochs}
+    said = frozen.gain_text(Recipe(), metrics)
+    assert said.startswith(text) and "Training made" not in said and frozen.ADVICE not in said
 
 
 def test_a_linear_head_may_do_as_well():
@@ -278,7 +293,7 @@ def test_models_of_a_protocol_are_summed_up():
     ]
     said = frozen.gain_texts(Recipe(), [better, entries(worse, labels)])
     assert said[0].startswith("1 of 2 models") and "-20.0 [-30.0, -10.0] points to +20" in said[0]
-    assert len(said) == 3 and said[-1] == "docs/finetuning.md says what to change."
+    assert len(said) == 3 and said[-1] == frozen.ADVICE
     assert frozen.gain_texts(Recipe(), [{}, {}]) == []
 
 

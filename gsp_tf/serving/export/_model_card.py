@@ -4,19 +4,20 @@ from pathlib import Path
 
 import yaml
 
-from gsp_tf.experiment import baselines, recipe_facts
+from gsp_tf.experiment import baselines, recipe_facts, untrained_note
 from gsp_tf.visual import display_name
 
 _LIBRARY = "gsp_tf"
 _TAGS = [_LIBRARY, "keras", "metric-learning", "image-retrieval"]
 _TASK = "image-feature-extraction"
+_STOPPED = {"interrupted": "was interrupted", "diverged": "diverged"}
 _COUNTS = ("num_queries", "num_skipped")
 _CHOSEN_BY_TEST = ("conventional", "tuning")
 
 
 def model_card(metadata, recipe, license, repository):
     """The text of a card; `recipe` is `None` for a model without a run."""
-    metrics = metadata.metrics.get("test", {})
+    metrics, untrained = metadata.metrics.get("test", {}), untrained_note(metadata.metrics)
     header = {
         **({} if license is None else {"license": license}),
         "library_name": _LIBRARY,
@@ -32,6 +33,7 @@ def model_card(metadata, recipe, license, repository):
         f"This model maps an image to an embedding of {dim} numbers. Images of one class have "
         "embeddings that are close to each other, also for classes that it was not trained on.",
         _use(metadata, recipe, repository),
+        *([] if untrained is None else [f"**{untrained}** Its weights are those before training."]),
         *([] if recipe is None else [_input(metadata), _data(metadata, recipe)]),
         *([_evaluation(metadata, recipe)] if metrics else []),
         *([] if recipe is None else [_training(metadata, recipe)]),
@@ -99,10 +101,16 @@ def _data(metadata, recipe):
     ]
     images = metadata.metrics.get("num_train_images")
     if images is not None and classes:
+        of_training = f"{images:,} images of {classes['train']:,} classes"
+        if untrained_note(metadata.metrics) is None:
+            used = f"{of_training} trained the model, images"
+        elif metadata.metrics.get("epochs"):
+            used = f"{of_training} were trained on, but the model is the untrained one. Images"
+        else:
+            used = "No images trained the model. Images"
         lines.append(
-            f"{images:,} images of {classes['train']:,} classes trained the model, images of "
-            f"{classes['validation']:,} classes chose it, images of {classes['test']:,} classes "
-            "tested it."
+            f"{used} of {classes['validation']:,} classes chose it, images of {classes['test']:,} "
+            "classes tested it."
         )
     return "\n".join(lines)
 
@@ -122,15 +130,19 @@ def _evaluation(metadata, recipe):
     )
     if recipe.protocol.name in _CHOSEN_BY_TEST:
         note += " They also chose the model, so the numbers are too high for new classes."
-    if metadata.metrics.get("status") == "interrupted":
-        note += " The training was interrupted; this is its best model until then."
+    untrained = untrained_note(metadata.metrics)
+    stopped = _STOPPED.get(metadata.metrics.get("status"))
+    if stopped is not None:
+        kept = "" if untrained else "; this is its best model until then"
+        note += f" The training {stopped}{kept}."
+    single = "this is one training" if untrained is None else "this is one seed"
     return "\n".join(
         [
             "## Evaluation",
             "",
             f"Retrieval of {metrics['num_queries']:,} test images. {note} The intervals hold 95 % "
             "of the means over resampled test classes. They do not hold the spread between seeds: "
-            "this is one training.",
+            f"{single}.",
             "",
             "| metric | % | 95 % interval |",
             "| --- | --- | --- |",
@@ -145,6 +157,9 @@ def _gains(metadata, recipe):
     compared = baselines(recipe, metadata.metrics)
     if not compared:
         return []
+    added, column = "what training added", "gain"
+    if untrained_note(metadata.metrics) is not None:
+        added, column = "how far this untrained model is from it", "difference"
     rows = []
     for name in metadata.metrics["test"]:
         cells = [cell for baseline in compared.values() for cell in _gain(baseline, name)]
@@ -152,10 +167,10 @@ def _gains(metadata, recipe):
             rows.append(" | ".join([f"| {display_name(name)}", *cells]) + " |")
     return [
         "",
-        "The same queries by the network before training, and what training added, in percentage "
-        "points with 95 % intervals:",
+        f"The same queries by the network before training, and {added}, in percentage points with "
+        "95 % intervals:",
         "",
-        f"| metric | {' | '.join(f'{name} | gain' for name in compared)} |",
+        f"| metric | {' | '.join(f'{name} | {column}' for name in compared)} |",
         "| --- |" + " --- | --- |" * len(compared),
         *rows,
     ]

@@ -9,6 +9,7 @@ import keras
 from gsp_tf._files import file_sha256, json_object
 from gsp_tf._typing import PathLike
 from gsp_tf.data import MAX_PIXELS
+from gsp_tf.experiment import untrained_note
 from gsp_tf.recipe import recipe_values
 from gsp_tf.serving._metadata import parsed_entries, versions, write_entries
 
@@ -137,6 +138,7 @@ def check_files(folder, metadata, may_have_more=False):
 def describe(folder, format, served, recipe, metrics, train_classes, thresholds, packages):
     """The metadata of a folder that holds only an exported `ServedEmbedder`."""
     _, size, _, channels = served.embedder.input_shape
+    note = untrained_note(metrics)
     return ExportMetadata(
         format=format,
         name=recipe.name,
@@ -144,7 +146,7 @@ def describe(folder, format, served, recipe, metrics, train_classes, thresholds,
         outputs={name: list(shape) for name, shape in served.shapes.items()},
         preprocessing=_preprocessing(recipe, size, channels),
         train_classes=train_classes,
-        metrics=metrics,
+        metrics=metrics if note is None else metrics | {"note": note},
         recipe=recipe_values(public_recipe(recipe)),
         thresholds=None if thresholds is None else _entries(without_place(thresholds)),
         versions=versions("keras", keras.backend.backend(), *packages),

@@ -175,6 +175,23 @@ def test_a_card_without_a_comparison_has_no_gains(published):
     assert "| MAP@R | 12.35 |" in alone and "| gain" not in alone
 
 
+@pytest.mark.parametrize(
+    ("ended", "says"),
+    [
+        ({"status": "finished", "epochs": 3}, "32 images of 4 classes were trained on, but the"),
+        ({"status": "finished", "epochs": 0}, "No images trained the model."),
+        ({"status": "interrupted", "epochs": 0}, "ended before the first epoch was complete"),
+    ],
+)
+def test_the_card_of_an_untrained_model_claims_no_training(published, ended, says):
+    metadata, recipe = ExportMetadata.read(published), load_recipe(published / "recipe.yaml")
+    metrics = {**metadata.metrics, "best_epoch": None, **ended}
+    card = model_card(dataclasses.replace(metadata, metrics=metrics), recipe, None, "me/birds")
+    assert says in card and "Its weights are those before training." in card
+    assert "classes trained the model" not in card and "what training added" not in card
+    assert "best model until then" not in card
+
+
 def test_commands_take_a_published_folder_as_a_run(published, images, tmp_path, command):
     folder = shutil.copytree(published, tmp_path / "birds")
     assert command("embed", folder, images)[0] == 0

@@ -435,3 +435,13 @@ def test_any_file_is_a_recipe_or_refused(tmp_path, pairs):
             assert str(error)
         else:
             assert isinstance(recipe, Recipe)
+
+
+@pytest.mark.parametrize("value", [10**20, 2**63, float("inf"), float("nan")])
+def test_numbers_that_nothing_can_count_are_refused(value):
+    sections = [Recipe, *(type(part) for part in vars(Recipe()).values() if hasattr(part, "check"))]
+    for section in sections:
+        for name, default in vars(section()).items():
+            if type(default) is (int if isinstance(value, int) else float):
+                with pytest.raises(ValueError, match=f"{name} must be "):
+                    section(**{name: value})

@@ -127,7 +127,7 @@ def test_the_csv_has_every_number(run):
     ]
     assert [row[0] for row in rows[1:]] == ["a,b", "c"]
     assert list(map(float, rows[1][1:])) == pytest.approx([50, 200**0.5, 25, 50**0.5, 0, 0])
-    assert rows[2][1:] == ["100.0", "", "50.0", "", "0"]
+    assert rows[2][1:] == ["100.0", "", "50.0", "", "0", "0"]
 
 
 def test_latex(run):

@@ -71,14 +71,13 @@ def test_a_run_that_lost_to_the_frozen_network_says_so_in_the_end(hurt):
     from_head, to_head = metrics["gain_over_head_intervals"]["map_at_r"]
     last = printed.splitlines()[-1]
     assert last == (
-        f"Training made retrieval worse. MAP@R is {100 * ours['map_at_r']:.1f} %, and that of the "
+        f"The model before training: MAP@R is {100 * ours['map_at_r']:.1f} %, and that of the "
         f"frozen network is {100 * theirs['map_at_r']:.1f} %: a difference of "
         f"{100 * gain['map_at_r']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points over the same "
         "60 queries (95 % interval from resampled classes). With a linear head that is computed "
         f"from the training images it is {100 * head['map_at_r']:.1f} %, a difference of "
         f"{100 * over_head['map_at_r']:+.1f} [{100 * from_head:+.1f}, {100 * to_head:+.1f}] "
-        "points. 3 test classes are few: intervals of so few are too narrow. "
-        f"{frozen.ADVICE}"
+        "points. 3 test classes are few: intervals of so few are too narrow."
     )
     page = (path / "report.html").read_text()
     assert last.replace("'", "&#39;") in page
@@ -152,7 +151,7 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
         run.show()
         *said, last = capsys.readouterr().out.splitlines()
         assert any(text in line for line in said) and "frozen network" in last
-    run.folder.update_metrics(best_epoch=before["best_epoch"])
+    run.folder.update_metrics(best_epoch=1)
     paths = run.folder.frozen_path, run.folder.head_path
     kept = [dict(np.load(path)) for path in paths]
     try:
@@ -166,6 +165,7 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
         assert last.startswith("Training made retrieval better. MAP@R is")
         assert last.endswith("too narrow.")
     finally:
+        run.folder.update_metrics(best_epoch=before["best_epoch"])
         for path, arrays in zip(paths, kept, strict=True):
             np.savez(path, **arrays)
 

@@ -67,6 +67,7 @@ class DuplicateDistance(Metadata):
 
     format: ClassVar[str] = "gsp_tf duplicate distance"
     format_version: ClassVar[int] = 2
+    again: ClassVar[str] = "Remove it; gsp-tf dedup measures the distance again."
     model: ModelInfo
     dim: int
     distance: float

@@ -164,7 +164,7 @@ def test_all_that_is_missing_is_said_at_once(check, tmp_path_factory):
     assert code == 1 and "Missing (3):" in output
     assert "nowhere/CUB_200_2011 does not exist" in output
     assert "There is no weights file no.weights.h5." in output
-    assert f"The run folder {run} exists." in output
+    assert f"{run} exists, and is not a run folder" in output
 
 
 @pytest.mark.parametrize(

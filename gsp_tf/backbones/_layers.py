@@ -10,7 +10,10 @@ def rgb_input(input_shape: InputShape, minimum: int) -> tuple[keras.KerasTensor,
     """Input for grey or colour images, and these images as RGB; grey ones repeat their channel."""
     *size, channels = input_shape
     if channels not in (1, 3):
-        raise ValueError(f"Images must have 1 or 3 channels, received input_shape={input_shape}.")
+        raise ValueError(
+            "Images must have 1 or 3 channels for a network that is made for RGB; conv4, "
+            f"resnet20 and resnetv2_20 take any number. Received input_shape={input_shape}."
+        )
     if any(extent is not None and extent < minimum for extent in size):
         raise ValueError(
             f"Images must be {minimum} x {minimum} pixels or larger, "

@@ -9,7 +9,7 @@ import numpy as np
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data._philox import draw
-from gsp_tf.data.datasets.collage import stitched
+from gsp_tf.data.datasets.collage import check_uint8, stitched
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.pipeline import _py_dataset
 from gsp_tf.data.pipeline.windows import central_window, resize_window
@@ -59,6 +59,7 @@ class CanvasImages(ImageSet):
                 f"images and tiles must have the same channels; received {images.channels} and "
                 f"{tiles.channels}."
             )
+        check_uint8(images, tiles)
         if len(tiles) == 0:
             raise ValueError("tiles must hold at least one image; received none.")
         if side < 1:

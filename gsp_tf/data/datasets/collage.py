@@ -55,6 +55,7 @@ class CollageImages(ImageSet):
                 "foreground and background tiles must have one shape; received "
                 f"{foreground.images.shape[1:]} and {background.images.shape[1:]}."
             )
+        check_uint8(foreground, background)
         if len(background) == 0:
             raise ValueError("the background must hold at least one image; received none.")
         if grid < 1:
@@ -128,6 +129,16 @@ def stitched(tiles: Tensor, rows: int, columns: int, module: ModuleType) -> Tens
     tiles = module.reshape(tiles, (rows, columns, height, width, channels))
     lines = module.transpose(tiles, (0, 2, 1, 3, 4))
     return module.reshape(lines, (rows * height, columns * width, channels))
+
+
+def check_uint8(*sets: ImageSet) -> None:
+    """Refuses images of other values, which would be rounded on the way into a picture."""
+    for images in sets:
+        if images.dtype != "uint8":
+            raise ValueError(
+                "collages and canvases are made of uint8 images in [0, 255]; received images whose "
+                f"pixels are {images.dtype}."
+            )
 
 
 def collage_splits(

@@ -105,7 +105,7 @@ def read_image(
         >>> image.shape, reduced.shape
         ((20, 30, 3), (10, 15, 3))
     """
-    _check_channels(channels)
+    check_channels(channels)
     with _decoded(_file(path), path, min_side) as (image, factor):
         return _to_array(image, channels, factor)
 
@@ -136,7 +136,7 @@ def decode_image(
         >>> decode_image(file.getvalue()).shape
         (2, 3, 3)
     """
-    _check_channels(channels)
+    check_channels(channels)
     with _decoded(_contents(contents, name), name, min_side) as (image, factor):
         return _to_array(image, channels, factor)
 
@@ -217,7 +217,8 @@ def _contents(contents: bytes, name: PathLike) -> io.BytesIO:
     return io.BytesIO(contents)
 
 
-def _check_channels(channels):
+def check_channels(channels: int) -> None:
+    """Refuses all but grey and RGB, which image files are converted to."""
     if channels not in (1, 3):
         raise ValueError(f"channels must be 1 or 3; received {channels!r}.")
 

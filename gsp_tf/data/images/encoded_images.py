@@ -12,7 +12,12 @@ import numpy as np
 
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike, Tensor
-from gsp_tf.data.images.decode import UnreadableImageError, decode_image, read_image
+from gsp_tf.data.images.decode import (
+    UnreadableImageError,
+    check_channels,
+    decode_image,
+    read_image,
+)
 from gsp_tf.data.images.image_set import ImageSet, check_count, constant
 from gsp_tf.data.images.jpeg import (
     Window,
@@ -24,6 +29,16 @@ from gsp_tf.data.images.jpeg import (
 
 class _CompressedImages(ImageSet):
     """Encoded images; only the needed part of a JPEG is decoded."""
+
+    def __init__(
+        self,
+        labels: Sequence[int] | np.ndarray,
+        class_names: Sequence[str],
+        groups: Sequence[str] | None,
+        channels: Literal[1, 3],
+    ):
+        check_channels(channels)
+        super().__init__(labels, class_names, groups, channels)
 
     @abc.abstractmethod
     def _file(self, index: int) -> tuple[bytes, str]:

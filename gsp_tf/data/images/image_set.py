@@ -1,7 +1,11 @@
-"""Labelled sets of images, read one at a time, by NumPy or inside a `tf.data` graph."""
+"""Labelled sets of images, read one at a time, by NumPy or inside a `tf.data` graph.
+
+Pixels lie in [0, 255], whatever the images are made from.
+"""
 
 import abc
 import functools
+import numbers
 from collections.abc import Sequence
 from typing import Literal
 
@@ -21,7 +25,8 @@ class ImageSet(abc.ABC):
         labels: The class of each image, `(N,)`, in `[0, len(class_names))`.
         class_names: The name of each class.
         groups: The super-class of each class; by default all are in one group `""`.
-        channels: 1 for grey or 3 for RGB.
+        channels: Channels of the images, at least 1, such as 1 for grey or 3 for RGB.
+        dtype: Type of the pixels that `read` and `load` give, "uint8" or "float32".
 
     Raises:
         ValueError: If labels, names, groups or channels do not fit together.
@@ -39,7 +44,8 @@ class ImageSet(abc.ABC):
         labels: Sequence[int] | np.ndarray,
         class_names: Sequence[str],
         groups: Sequence[str] | None = None,
-        channels: Literal[1, 3] = 3,
+        channels: int = 3,
+        dtype: Literal["uint8", "float32"] = "uint8",
     ):
         labels = np.asarray(labels)
         if labels.ndim != 1 or (labels.size and not np.issubdtype(labels.dtype, np.integer)):
@@ -57,12 +63,12 @@ class ImageSet(abc.ABC):
                 f"groups must name one group for each of the {len(class_names)} classes; "
                 f"received {len(groups)}."
             )
-        if channels not in (1, 3):
-            raise ValueError(f"channels must be 1 or 3; received {channels!r}.")
+        if not isinstance(channels, numbers.Integral) or channels < 1:
+            raise ValueError(f"channels must be an integer of at least 1; received {channels!r}.")
         self.labels = labels.astype(np.int64)
         self.class_names = tuple(class_names)
         self.groups = tuple(groups) if groups is not None else ("",) * len(class_names)
-        self.channels = channels
+        self.channels, self.dtype = int(channels), dtype
 
     def __init_subclass__(cls, **kwargs):
         """Makes a class with its own `load`, but not `read`, read through TensorFlow."""
@@ -82,7 +88,7 @@ class ImageSet(abc.ABC):
             seed: Two integers, for sets that draw their images (collages); others ignore them.
 
         Returns:
-            uint8 `(H, W, channels)`.
+            `(H, W, channels)` of `dtype`, in [0, 255].
         """
 
     def read_window(
@@ -98,7 +104,7 @@ class ImageSet(abc.ABC):
             min_side: As for `load_window`.
 
         Returns:
-            uint8 `(height, width, channels)`, or a reduction of it.
+            As from `read`, `(height, width, channels)`, or a reduction of it.
         """
         image = self.read(index, seed)
         top, left, height, width = choose(image.shape[:2])
@@ -112,9 +118,9 @@ class ImageSet(abc.ABC):
             seed: int64 `(2,)`, as for `read`.
 
         Returns:
-            uint8 `(H, W, channels)`.
+            `(H, W, channels)` of `dtype`, in [0, 255].
         """
-        image = tf.numpy_function(self.read, [index, seed], tf.uint8, stateful=False)
+        image = tf.numpy_function(self.read, [index, seed], self.dtype, stateful=False)
         return tf.ensure_shape(image, (None, None, self.channels))
 
     def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
@@ -129,7 +135,7 @@ class ImageSet(abc.ABC):
                 of it to save time.
 
         Returns:
-            uint8 `(height, width, channels)`, or a reduction of it.
+            As from `load`, `(height, width, channels)`, or a reduction of it.
         """
         image = self.load(index, seed)
         top, left, height, width = tf.unstack(choose(tf.shape(image)[:2]))
@@ -150,7 +156,7 @@ class ImageSet(abc.ABC):
         """
 
     def image(self, index: int) -> np.ndarray:
-        """One image as evaluation sees it, with seed `(0, index)`: uint8 `(H, W, channels)`."""
+        """One image as evaluation sees it, with seed `(0, index)`: `(H, W, channels)`."""
         if not 0 <= index < len(self):
             raise IndexError(f"index must lie in [0, {len(self)}); received {index}.")
         return self.read(index, (0, index))
@@ -216,19 +222,32 @@ def constant(values: np.ndarray | Sequence[bytes]) -> Tensor:
 
 
 class ArrayImages(ImageSet):
-    """Images of one size, held in memory.
+    """Images of one size, held in memory, of any number of channels.
+
+    A model sees `255 (v - low) / (high - low)` of a value v, where `low` and `high` are the range,
+    as float32 and without rounding: v of uint8, v / 257 of uint16.
 
     Args:
-        images: uint8 `(N, H, W, channels)`, channels 1 or 3.
+        images: uint8, uint16 or float32 `(N, H, W, channels)`.
         labels, class_names, groups: As for `ImageSet`.
+        value_range: `(low, high)`, the values that become 0 and 255; needed for float32, and by
+            default all that uint8 or uint16 can hold. No value may be outside.
 
     Raises:
-        ValueError: If `images` is not such an array or does not match `labels`.
+        ValueError: If `images` is not such an array, does not match `labels` or has values outside
+            of the range.
 
     Example:
         >>> pixels = np.full((2, 4, 4, 1), 7, "uint8")
         >>> ArrayImages(pixels, [0, 1], ["a", "b"]).image(1).shape
         (4, 4, 1)
+
+        Five bands of a sensor of 12 bits:
+
+        >>> bands = np.full((2, 4, 4, 5), 819, "uint16")
+        >>> images = ArrayImages(bands, [0, 1], ["a", "b"], value_range=(0, 4095))
+        >>> images.image(0)[0, 0]
+        array([51., 51., 51., 51., 51.], dtype=float32)
     """
 
     def __init__(
@@ -237,14 +256,18 @@ class ArrayImages(ImageSet):
         labels: Sequence[int] | np.ndarray,
         class_names: Sequence[str],
         groups: Sequence[str] | None = None,
+        value_range: tuple[float, float] | None = None,
     ):
         images = np.asarray(images)
-        if images.ndim != 4 or images.dtype != np.uint8:
+        if images.ndim != 4 or images.dtype not in (np.uint8, np.uint16, np.float32):
             raise ValueError(
-                "images must be uint8 of shape (N, H, W, channels); received "
+                "images must be uint8, uint16 or float32 of shape (N, H, W, channels); received "
                 f"{images.dtype} of shape {images.shape}."
             )
-        super().__init__(labels, class_names, groups, channels=images.shape[-1])
+        self.value_range = _checked_range(images, value_range)
+        is_as_shown = images.dtype == np.uint8 and self.value_range == (0, 255)
+        dtype = "uint8" if is_as_shown else "float32"
+        super().__init__(labels, class_names, groups, images.shape[-1], dtype)
         check_count("images", len(images), self.labels)
         self.images = images
 
@@ -254,14 +277,21 @@ class ArrayImages(ImageSet):
         return constant(self.images)
 
     def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
-        return self.images[index].copy()
+        return self._shown(self.images[index].copy(), np.asarray)
 
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
-        return tf.gather(self.tensor, index)
+        return self._shown(tf.gather(self.tensor, index), tf.cast)
+
+    def _shown(self, values, cast):
+        """Values as pixels in [0, 255]; `cast` gives them another type, by NumPy or TensorFlow."""
+        if self.dtype == "uint8":
+            return values
+        low, high = self.value_range
+        return 255.0 * (cast(values, "float32") - np.float32(low)) / np.float32(high - low)
 
     def subset(self, classes: Sequence[int]) -> "ArrayImages":
         kept, description = self._select(classes)
-        return ArrayImages(self.images[kept], **description)
+        return ArrayImages(self.images[kept], **description, value_range=self.value_range)
 
     def by_group(self) -> "ArrayImages":
         """Labels the images by their groups (super-classes).
@@ -283,4 +313,27 @@ class ArrayImages(ImageSet):
             raise ValueError(
                 f"labels by super-class need two super-classes or more; received {names.tolist()}."
             )
-        return ArrayImages(self.images, labels[self.labels], names.tolist(), names.tolist())
+        names = names.tolist()
+        return ArrayImages(self.images, labels[self.labels], names, names, self.value_range)
+
+
+def _checked_range(images, value_range):
+    """The range of values of an array, by default that of its type."""
+    if value_range is None and images.dtype == np.float32:
+        raise ValueError(
+            "value_range must be given for float32 images: the values that become 0 and 255, such "
+            "as (0, 1); received None."
+        )
+    value_range = (0, np.iinfo(images.dtype).max) if value_range is None else tuple(value_range)
+    if len(value_range) != 2 or not -np.inf < value_range[0] < value_range[1] < np.inf:
+        raise ValueError(
+            "value_range must be two finite numbers, the lower one first; received "
+            f"{value_range!r}."
+        )
+    low, high = value_range
+    if images.size and not np.float32(low) <= images.min() <= images.max() <= np.float32(high):
+        raise ValueError(
+            f"images must have values from {low} to {high}, the value_range; received values from "
+            f"{images.min()} to {images.max()}."
+        )
+    return low, high

@@ -28,7 +28,7 @@ class SelectedImages(ImageSet):
     def __init__(self, images: ImageSet, indices: Sequence[int] | np.ndarray):
         self.indices = np.asarray(indices, np.int64)
         labels = images.labels[self.indices]
-        super().__init__(labels, images.class_names, images.groups, images.channels)
+        super().__init__(labels, images.class_names, images.groups, images.channels, images.dtype)
         self.images = images
         if hasattr(images, "paths"):
             self.paths = tuple(images.paths[index] for index in self.indices)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from gsp_tf._console import counted
 from gsp_tf._keras import check_image_layer, draw_seeds_from
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._names import NOT_AUGMENTATIONS
@@ -55,9 +56,10 @@ class Augmentation:
                 except Exception as error:
                     if image.shape[-1] == 3:
                         raise
+                    channels = counted(image.shape[-1], "channel")
                     raise ValueError(
-                        f"keras.layers.{type(layer).__name__} cannot change grey images, which "
-                        "have no hue or saturation. Leave it out, or load 3 channels."
+                        f"keras.layers.{type(layer).__name__} cannot change images of {channels}, "
+                        "because it needs red, green and blue. Leave it out, or load 3 channels."
                     ) from error
         return image
 

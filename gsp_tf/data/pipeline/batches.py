@@ -227,6 +227,7 @@ class _JoinedImages:
                 f"{first.channels} and {second.channels}."
             )
         self.channels, self._first, self._second = first.channels, first, second
+        self._dtype = first.dtype if first.dtype == second.dtype else "float32"
 
     def read_window(
         self, index: int, seed: Sequence[int], choose: Window, min_side: int
@@ -242,8 +243,10 @@ class _JoinedImages:
         count = len(self._first)
         return tf.cond(
             index < count,
-            lambda: self._first.load_window(index, seed, choose, min_side),
-            lambda: self._second.load_window(index - count, seed, choose, min_side),
+            lambda: tf.cast(self._first.load_window(index, seed, choose, min_side), self._dtype),
+            lambda: tf.cast(
+                self._second.load_window(index - count, seed, choose, min_side), self._dtype
+            ),
         )
 
 
@@ -285,5 +288,6 @@ def as_arrays(images: ImageSet, size: int) -> ArrayImages:
     if isinstance(images, ArrayImages) and images.images.shape[1:3] == (size, size):
         return images
     batches = [batch for batch, _ in evaluation_dataset(images, size, batch_size=64)]
-    pixels = np.clip(np.rint(np.concatenate(batches)), 0, 255).astype(np.uint8)
-    return ArrayImages(pixels, images.labels, images.class_names, images.groups)
+    pixels = np.clip(np.concatenate(batches), 0, 255)
+    pixels = np.rint(pixels).astype(np.uint8) if images.dtype == "uint8" else pixels
+    return ArrayImages(pixels, images.labels, images.class_names, images.groups, (0, 255))

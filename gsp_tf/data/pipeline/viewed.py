@@ -42,7 +42,7 @@ class ViewedImages(ImageSet):
         if count < 1:
             raise ValueError(f"count must be at least 1; received {count}.")
         labels = np.repeat(images.labels, count)
-        super().__init__(labels, images.class_names, images.groups, images.channels)
+        super().__init__(labels, images.class_names, images.groups, images.channels, images.dtype)
         self.images, self.view, self.count, self.seed = images, view, count, seed
         self._numbers = np.arange(len(labels))  # of the views before any subset
         if hasattr(images, "paths"):
@@ -53,12 +53,14 @@ class ViewedImages(ImageSet):
             return read_by_loading(self, index, seed)
         seed = self.seed, self._numbers[index]
         view = self.view.of_array(self.images, index // self.count, seed)
-        return np.rint(view).clip(0, 255).astype(np.uint8)
+        return view if self.dtype == "float32" else np.rint(view).clip(0, 255).astype(np.uint8)
 
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
         number = tf.gather(tf.constant(self._numbers, tf.int64), index)
         seed = tf.stack([tf.constant(self.seed, tf.int64), number])
         view = self.view.in_graph(self.images, index // self.count, seed)
+        if self.dtype == "float32":
+            return view
         return tf.cast(tf.clip_by_value(tf.round(view), 0.0, 255.0), tf.uint8)
 
     def subset(self, classes: Sequence[int]) -> "ViewedImages":

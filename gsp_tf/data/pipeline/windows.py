@@ -50,9 +50,9 @@ def resize_window(image: Tensor, image_size: int, channels: int) -> Tensor:
     Antialiasing is on if more than two pixels become one; otherwise pixels would be skipped.
 
     Args:
-        image: uint8 `(H, W, channels)`.
+        image: uint8 or float32 `(H, W, channels)`.
         image_size: S, in pixels.
-        channels: 1 or 3.
+        channels: Channels of the image.
 
     Returns:
         float32 `(S, S, channels)`.

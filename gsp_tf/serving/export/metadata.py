@@ -178,7 +178,7 @@ def _inputs(format, size, channels):
             "shape": [None, size, size, channels],
             "minimum": 0,
             "maximum": 255,
-            "channels": "grey" if channels == 1 else "RGB",
+            "channels": {1: "grey", 3: "RGB"}.get(channels, f"{channels} channels"),
         }
     }
     if format == "saved_model":

@@ -52,9 +52,9 @@ def test_image_index_out_of_range(numbered, index):
 @pytest.mark.parametrize(
     ("pixels", "labels", "groups", "message"),
     [
-        (np.zeros((2, 2, 2, 1), np.float32), [0, 1], None, "uint8.*float32"),
+        (np.zeros((2, 2, 2, 1), np.float64), [0, 1], None, "uint8.*float64"),
         (np.zeros((2, 2, 2), np.uint8), [0, 1], None, r"\(2, 2, 2\)"),
-        (np.zeros((2, 2, 2, 2), np.uint8), [0, 1], None, "channels must be 1 or 3; received 2"),
+        (np.zeros((2, 2, 2, 0), np.uint8), [0, 1], None, "at least 1; received 0"),
         (np.zeros((2, 2, 2, 1), np.uint8), [0, 1, 1], None, "2 images and 3 labels"),
         (np.zeros((2, 2, 2, 1), np.uint8), [0, 2], None, r"\[0, 2\).*from 0 to 2"),
         (np.zeros((2, 2, 2, 1), np.uint8), [0.0, 1.0], None, "vector of integers"),

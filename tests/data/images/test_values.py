@@ -1,0 +1,151 @@
+"""Arrays of any number of channels and of other types than uint8: which values a model sees."""
+
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf.backbones import create
+from gsp_tf.data import (
+    ArrayImages,
+    CollageImages,
+    EncodedImages,
+    FileImages,
+    SelectedImages,
+    TrainingView,
+    ViewedImages,
+    as_arrays,
+    evaluation_dataset,
+    identical_images,
+    training_dataset,
+)
+from gsp_tf.losses import TripletLoss
+from gsp_tf.training import MetricLearner, RetrievalEvaluation, embed
+
+NAMES, LABELS = ["a", "b"], [0, 0, 1, 1]
+KINDS = {  # type: value range, and the exact value in [0, 255] of 64-bit values
+    "uint8": (None, lambda values: values),
+    "uint16": (None, lambda values: values / 257),
+    "12 bits": ((0, 4095), lambda values: values * 255 / 4095),
+    "float32": ((-1.0, 3.0), lambda values: (values + 1) * 255 / 4),
+}
+
+
+def images_of(kind, channels, side=8):
+    rng = np.random.default_rng(0)
+    shape = 4, side, side, channels
+    if kind == "float32":
+        values = rng.uniform(-1, 3, shape).astype("float32")
+        values[0, 0, :2, 0] = -1, 3
+    else:
+        top = {"uint8": 255, "uint16": 65535, "12 bits": 4095}[kind]
+        values = rng.integers(0, top + 1, shape, "uint8" if kind == "uint8" else "uint16")
+        values[0, 0, :2, 0] = 0, top
+    value_range, exact = KINDS[kind]
+    images = ArrayImages(values, LABELS, NAMES, value_range=value_range)
+    return images, exact(values.astype("float64"))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4, 6])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_pipeline_shows_the_values_of_the_definition(kind, channels):
+    images, expected = images_of(kind, channels)
+    whole = np.stack([images.image(index) for index in range(4)])
+    np.testing.assert_allclose(whole, expected, rtol=1e-6, atol=1e-4)
+    assert whole.min() == 0 and whole.max() == 255
+    for some, rows in ((images, [0, 1, 2, 3]), (SelectedImages(images, [2, 0]), [2, 0])):
+        [(batch, _)] = evaluation_dataset(some, 8, batch_size=4)
+        np.testing.assert_allclose(batch, expected[rows], rtol=1e-6, atol=1e-4)
+    np.testing.assert_allclose(images.subset([1]).image(0), expected[2], rtol=1e-6, atol=1e-4)
+    batch, labels = next(iter(training_dataset(images, 8, 2, 2, seed=0)))
+    for image, label in zip(batch.numpy(), labels.numpy(), strict=True):
+        errors = [np.abs(image - expected[row]).max() for row in (2 * label, 2 * label + 1)]
+        assert min(errors) < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["uint16", "float32"])
+def test_views_do_not_round(kind):
+    images, expected = images_of(kind, 4)
+    views = ViewedImages(images, TrainingView(8), count=2)
+    np.testing.assert_allclose(views.image(3), expected[1], rtol=1e-6, atol=1e-3)
+    small = as_arrays(images_of(kind, 4, side=16)[0], 8)
+    assert small.images.dtype == np.float32 and small.images.std() > 1
+
+
+def test_what_a_set_holds_beside_another_is_shown_in_the_same_values():
+    deep, expected = images_of("uint16", 2)
+    plain, _ = images_of("uint8", 2)
+    joined = training_dataset(deep, 8, 2, 2, 0, views=2, unlabelled=plain, unlabelled_per_batch=4)
+    batch = next(iter(joined))[0].numpy()
+    for row in batch[:8]:
+        assert min(np.abs(row - image).max() for image in expected) < 1e-3
+    for row in batch[8:]:
+        assert min(np.abs(row - image.astype(int)).max() for image in plain.images) == 0
+
+
+def test_images_are_compared_by_what_they_show():
+    values = np.full((2, 4, 4, 1), 100, "uint16")
+    sets = [ArrayImages(values, [0, 0], NAMES, value_range=(0, top)) for top in (1000, 1000, 4000)]
+    assert identical_images(sets).tolist() == [0, 0, 0, 0, 4, 4]
+
+
+def test_crops_flips_and_augmentation_of_six_channels():
+    images, _ = images_of("uint16", 6, side=20)
+    changes = [keras.layers.RandomRotation(0.1), keras.layers.RandomBrightness(0.2)]
+    view = dict(horizontal_flip=True, min_crop_area=0.3, augmentation=changes)
+    batch, _ = next(iter(training_dataset(images, 8, 2, 2, seed=0, **view)))
+    assert batch.shape == (4, 8, 8, 6) and 0 <= batch.numpy().min() < batch.numpy().max() <= 255
+    with pytest.raises(ValueError, match="RandomHue cannot change images of 6 channels"):
+        training_dataset(
+            images, 8, 2, 2, seed=0, augmentation=[keras.layers.RandomHue(0.2, (0, 255))]
+        )
+
+
+def test_training_and_evaluation_of_five_channels():
+    noise = np.random.default_rng(0).integers(0, 1000, (4, 8, 8, 5))
+    levels = np.array([9_000, 9_000, 50_000, 50_000])[:, None, None, None]
+    pixels = (levels + noise).astype("uint16")
+    images = ArrayImages(pixels, LABELS, NAMES)
+    backbone = create("conv4", (8, 8, 5))
+    outputs = keras.layers.Dense(4)(keras.layers.GlobalAveragePooling2D()(backbone.output))
+    learner = MetricLearner(keras.Model(backbone.input, outputs), TripletLoss())
+    learner.compile("sgd")
+    evaluated = RetrievalEvaluation(evaluation_dataset(images, 8, 4))
+    batches = training_dataset(images, 8, 2, 2, seed=0)
+    history = learner.fit(batches, steps_per_epoch=2, callbacks=[evaluated], verbose=0).history
+    assert np.isfinite(history["loss"]).all() and history["val_map_at_r"] == [1.0]
+    vectors, labels = embed(learner.embedder, evaluation_dataset(images, 8, 4))
+    assert vectors.shape == (4, 4) and np.asarray(labels).tolist() == LABELS
+
+
+@pytest.mark.parametrize(
+    ("values", "value_range", "message"),
+    [
+        (np.zeros((2, 4, 4, 3)), None, "uint8, uint16 or float32 .* received float64"),
+        (np.zeros((2, 4, 4), "uint8"), None, r"received uint8 of shape \(2, 4, 4\)"),
+        (np.zeros((2, 4, 4, 0), "uint8"), None, "channels must be .* at least 1; received 0"),
+        (np.zeros((2, 4, 4, 3), "float32"), None, "value_range must be given for float32"),
+        (np.full((2, 4, 4, 3), 2, "float32"), (0, 1), "values from 0 to 1, .* from 2.0 to 2.0"),
+        (np.full((2, 4, 4, 3), np.nan, "float32"), (0, 1), "received values from nan to nan"),
+        (np.zeros((2, 4, 4, 3), "uint16"), (5, 5), r"the lower one first; received \(5, 5\)"),
+        (np.zeros((2, 4, 4, 3), "uint16"), (0, np.inf), "two finite numbers"),
+    ],
+)
+def test_other_arrays_are_refused(values, value_range, message):
+    with pytest.raises(ValueError, match=message):
+        ArrayImages(values, [0, 1], NAMES, value_range=value_range)
+
+
+def test_the_ends_of_a_range_are_those_of_its_values():
+    images = ArrayImages(np.full((1, 1, 1, 1), 0.1, "float32"), [0], ["a"], value_range=(0, 0.1))
+    assert images.image(0).item() == 255
+
+
+def test_what_needs_colours_says_so():
+    images, _ = images_of("uint16", 3)
+    with pytest.raises(ValueError, match="made of uint8 images"):
+        CollageImages(images, images)
+    for files in (FileImages, EncodedImages):
+        with pytest.raises(ValueError, match="channels must be 1 or 3; received 4"):
+            files([b"a"], [0], ["a"], channels=4)
+    with pytest.raises(ValueError, match="1 or 3 channels for a network that is made for RGB"):
+        create("bn_inception", (64, 64, 4))

@@ -205,7 +205,7 @@ def test_all_that_is_missing_is_said_at_once(photographs, tmp_path, monkeypatch,
     assert "Missing (3):" in printed.out
     assert "must be at most 6, received 9: 6 classes train of 10" in printed.out
     assert "1.0_224_no_top.h5, which is not there" in printed.out
-    assert "The run folder taken exists." in printed.out
+    assert "taken exists" in printed.out
     assert "The last map of mobilenet_v2 is 1 x 1" in printed.err
 
 

@@ -397,7 +397,7 @@ def test_an_existing_run_folder_is_left_as_it_is(trained, tmp_path, capsys):
     folder.mkdir()
     (folder / "mine.txt").write_text("precious")
     assert run_command("train", trained.recipe, "--run", folder) == 1
-    assert f"The run folder {folder} exists" in capsys.readouterr().err
+    assert f"{folder} exists, and is not a run folder" in capsys.readouterr().err
     assert [path.name for path in folder.iterdir()] == ["mine.txt"]
 
 

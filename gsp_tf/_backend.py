@@ -7,7 +7,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._keras import keep_float64
 from gsp_tf._typing import Tensor
+
+keep_float64()
 
 
 def custom_gradient(function: Callable) -> Callable:
@@ -181,12 +184,6 @@ def _torch_gradients(outputs, points, upstream):
         ops.zeros_like(point) if gradient is None else gradient
         for point, gradient in zip(points, found, strict=True)
     ]
-
-
-def matmul(x: Tensor, y: Tensor) -> Tensor:
-    """Product of matrices of one type and that type, where Keras makes float32 of float64."""
-    # https://github.com/keras-team/keras/issues/23704
-    return x @ y if keras.backend.backend() == "torch" else ops.matmul(x, y)
 
 
 def segment_sum(data: Tensor, segments: Tensor, num_segments: int) -> Tensor:

@@ -6,8 +6,16 @@ import types
 from collections.abc import Callable, Iterator
 
 import keras
+from keras.src.backend.common.dtypes import BIT64_TO_BIT32_DTYPE
 
 _TORCH_OPTIMIZERS = "keras.src.backend.torch.optimizers."
+
+
+def keep_float64() -> None:
+    """Makes operations of Keras give float64 for float64, as on TensorFlow, on every backend."""
+    # On JAX and PyTorch, those of two operands would give float32, and Keras' own layers of float64
+    # would lose digits or fail: https://github.com/keras-team/keras/issues/23704
+    BIT64_TO_BIT32_DTYPE["float64"] = "float64"
 
 
 class FactoredRates(keras.optimizers.Optimizer):

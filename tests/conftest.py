@@ -87,28 +87,6 @@ def _backend():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def float64_stays_float64():
-    """Finite differences need float64, where some operations of Keras give float32.
-
-    They do so on JAX and PyTorch (https://github.com/keras-team/keras/issues/23704).
-    """
-    from keras.src.backend.common.dtypes import BIT64_TO_BIT32_DTYPE
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(BIT64_TO_BIT32_DTYPE, "float64", "float64")
-        yield
-
-
-@pytest.fixture
-def float64_becomes_float32(monkeypatch):
-    """Keras as it is: float64 that results from two operands is float32, but on TensorFlow."""
-    from keras.src.backend.common.dtypes import BIT64_TO_BIT32_DTYPE
-
-    if _backend() != "tensorflow":
-        monkeypatch.setitem(BIT64_TO_BIT32_DTYPE, "float64", "float32")
-
-
-@pytest.fixture(scope="session", autouse=True)
 def tensors_of_torch_are_read():
     """NumPy reads tensors of PyTorch with a gradient, and those of bfloat16, like all others."""
     with pytest.MonkeyPatch.context() as patch:

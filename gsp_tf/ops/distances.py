@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import available, custom_gradient, matmul
+from gsp_tf._backend import available, custom_gradient
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -94,7 +94,7 @@ def _expanded(x, y):
     """Squared distances (0 within rounding error) and sums of squared norms, both `(..., a, b)`."""
     x_squares, y_squares = (ops.sum(ops.square(z), axis=-1) for z in (x, y))
     square_norms = ops.expand_dims(x_squares, -1) + ops.expand_dims(y_squares, -2)
-    square_distances = square_norms - 2.0 * matmul(x, ops.swapaxes(y, -1, -2))
+    square_distances = square_norms - 2.0 * ops.matmul(x, ops.swapaxes(y, -1, -2))
     coincident = square_distances <= relative_rounding(x) * square_norms
     return ops.where(coincident, 0.0, square_distances), square_norms
 

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from gsp_tf._backend import custom_gradient, matmul
+from gsp_tf._backend import custom_gradient
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -77,7 +77,7 @@ def solve_positive_definite(matrix: Tensor, right: Tensor) -> Tensor:
 
         def gradient(upstream):
             through_right = solved(upstream)
-            through_matrix = -matmul(through_right, ops.swapaxes(solution, -1, -2))
+            through_matrix = -ops.matmul(through_right, ops.swapaxes(solution, -1, -2))
             return through_matrix, through_right
 
         return (solution,), gradient

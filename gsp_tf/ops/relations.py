@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import checked, matmul
+from gsp_tf._backend import checked
 from gsp_tf._typing import Relation, Tensor
 from gsp_tf.ops.distances import safe_sqrt
 from gsp_tf.ops.normalization import at_least_float32
@@ -50,7 +50,7 @@ def label_relation(x: Tensor, y: Tensor, relation: Relation) -> Tensor:
     if relation == "equal":
         return ops.cast(ops.equal(x[:, None], y[None, :]), "float32")
     x, y = at_least_float32(x, y)
-    shared = matmul(x, ops.transpose(y))
+    shared = ops.matmul(x, ops.transpose(y))
     if relation == "any":
         return ops.cast(shared > 0, x.dtype)
     square_norms = ops.sum(ops.square(x), axis=1)[:, None], ops.sum(ops.square(y), axis=1)[None, :]

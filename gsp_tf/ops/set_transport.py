@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import concrete, custom_gradient, matmul, rounded
+from gsp_tf._backend import concrete, custom_gradient, rounded
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.linear_systems import solve_positive_definite
 from gsp_tf.ops.normalization import at_least_float32
@@ -212,7 +212,7 @@ class _Problem:
         size = ops.shape(plan)[-1]
         rounding = 4.0 * self.precision * (ops.cast(size, plan.dtype) + 8.0)
         system = ops.expand_dims(1.0 + rounding + damping, -1) * ops.eye(size, dtype=plan.dtype)
-        system = system - matmul(ops.swapaxes(scaled, -1, -2), scaled)
+        system = system - ops.matmul(ops.swapaxes(scaled, -1, -2), scaled)
         system = system + ops.expand_dims(unit, -1) * ops.expand_dims(unit, -2)
         return solve_positive_definite(system, ops.expand_dims(right, -1))[..., 0]
 

@@ -306,3 +306,14 @@ def test_all_load_in_another_process_and_serve_without_the_library(tmp_path):
         found = np.load(tmp_path / f"{file}.npz").values()
         for index, (value, output) in enumerate(zip(expected[file[:3]], found, strict=True)):
             np.testing.assert_allclose(output, value, 1e-4, 1e-5, err_msg=f"{index} {file}")
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_float64_keeps_its_digits(name):
+    # A change of 1e-10 is one of about 1e-10 in float64. In float32 it is none, or one of 1e-7.
+    layer = LAYERS[name](dtype="float64")
+    features = features_like((2, 4, 4, 5), dtype="float64")
+    step = 1e-10 * np.random.default_rng(1).normal(size=features.shape)
+    before, after = (keras.ops.convert_to_numpy(layer(x)) for x in (features, features + step))
+    assert before.dtype == np.float64
+    assert 0 < np.abs(after - before).max() < 1e-8 * np.abs(before).max()

@@ -422,3 +422,33 @@ def test_long_embeddings_give_finite_numbers_or_are_refused(make):
             loss(LABELS, too_long)
     with pytest.raises(ValueError, match="does not normalise float32 embeddings takes norms up"):
         loss(LABELS, 1e10 * too_long)
+
+
+def made_in_float64(loss):
+    """A loss of float64, around losses of float64."""
+    proxies = partial(losses.NormalizedSoftmaxLoss, 4, dtype="float64")
+    terms = lambda: [losses.ContrastiveLoss(), proxies()]  # noqa: E731
+    inner = {"proxy_loss": proxies, "terms": terms}
+    names = inspect.signature(loss).parameters
+    arguments = {name: make() for name, make in inner.items() if name in names}
+    if issubclass(loss, keras.layers.Layer):
+        arguments["dtype"] = "float64"
+    return made(loss, **arguments)
+
+
+RANDOM = {"HIERLoss", "PartialFC", "ProxySynthesis", "SimilarityMixup"}
+
+
+@pytest.mark.parametrize("loss", [loss for loss in CLASSES if loss.__name__ not in RANDOM])
+def test_float64_keeps_its_digits(loss):
+    # A change of 1e-10 is one of about 1e-10 in float64. In float32 it is none, or one of 1e-7.
+    embeddings = EMBEDDINGS.astype("float64")
+    step = 1e-10 * np.random.default_rng(1).normal(size=embeddings.shape)
+    values = []
+    for x in (embeddings, embeddings + step):
+        keras.utils.set_random_seed(0)
+        of_groups = loss is losses.GroupDiversityLoss
+        value = made_in_float64(loss)(LABELS, x.reshape(8, 2, 3) if of_groups else x)
+        assert keras.backend.standardize_dtype(value.dtype) == "float64"
+        values.append(float(value))
+    assert 0 < abs(values[1] - values[0]) < 1e-8 * max(1.0, abs(values[0]))

@@ -66,7 +66,6 @@ def near_pairs(columns):
 @pytest.mark.parametrize(
     ("columns", "jit_compile"), [(2, None), (64, None), (512, None), (64, False), (512, True)]
 )
-@pytest.mark.usefixtures("float64_becomes_float32")
 def test_near_pairs_are_exact_in_float32(columns, jit_compile):
     x, up = near_pairs(columns)
     np.fill_diagonal(up, 0)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import available, matmul
+from gsp_tf._backend import available
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import DataFormat, check_positive
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
@@ -52,7 +52,7 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
         wide = available("float64")
         features = ops.cast(features, wide)
-        gram = matmul(features, ops.swapaxes(features, 1, 2))
+        gram = ops.matmul(features, ops.swapaxes(features, 1, 2))
         n, channels = ops.shape(features)[1:]
         trace = ops.sum(ops.square(features), axis=(1, 2), keepdims=True)
         epsilon = float(np.finfo(wide).eps)

@@ -32,7 +32,7 @@ class CrossBatchMemory(PairWrapper):
 
     Args:
         loss: any pair loss.
-        capacity: number of embeddings in the memory, at least the batch size.
+        capacity: number of embeddings in the memory. A larger batch leaves its last ones there.
         warmup_steps: calls after which the memory starts to fill.
         batch_weight: weight of the loss within the batch.
         start_full: use the memory only once it is full and `warmup_steps` more batches have come.
@@ -46,8 +46,7 @@ class CrossBatchMemory(PairWrapper):
     `(B, C)`.
 
     Raises:
-        ValueError: if an argument or a label is out of range, or if a batch of static size is
-            larger than the memory.
+        ValueError: if an argument or a label is out of range.
 
     Example:
         >>> import numpy as np
@@ -115,11 +114,6 @@ class CrossBatchMemory(PairWrapper):
         self.num_steps = add("num_steps", (), available("int64"))
 
     def call(self, labels, embeddings, training=True):
-        batch_size = embeddings.shape[0]
-        if batch_size is not None and batch_size > self.capacity:
-            raise ValueError(
-                f"The memory holds {self.capacity} embeddings, received a batch of {batch_size}."
-            )
         if self.num_labels is not None and labels.shape[1:] != (self.num_labels,):
             raise ValueError(
                 f"The memory holds labels of {self.num_labels} columns, received labels of shape "
@@ -143,13 +137,18 @@ class CrossBatchMemory(PairWrapper):
         return total
 
     def _enqueue(self, labels, anchors, fills):
-        """Overwrite the oldest embeddings with the batch, counted if `fills`; return its rows."""
+        """Overwrite the oldest embeddings with the batch, counted if `fills`; return its rows.
+
+        The first samples of a batch larger than the memory are not in it: their row is -1.
+        """
         batch_size = ops.shape(anchors)[0]
-        slots = (self.num_enqueued + ops.arange(batch_size)) % self.capacity
-        slots = ops.cast(slots, "int32")
+        indices = ops.arange(batch_size)
+        slots = ops.cast((self.num_enqueued + indices) % self.capacity, "int32")
+        slots = ops.where(indices < batch_size - self.capacity, -1, slots)
         rows = ops.stop_gradient(anchors)
-        assign_rows(self.memory, slots, rows)
-        assign_rows(self.memory_labels, slots, labels)
+        last = slice(-self.capacity, None)
+        assign_rows(self.memory, slots[last], rows[last])
+        assign_rows(self.memory_labels, slots[last], labels[last])
         self.num_enqueued.assign(self.num_enqueued + ops.where(fills, batch_size, 0))
         return slots
 

@@ -36,7 +36,8 @@ class Ring:
         """Loss between the batch and the rest of the memory, which the batch is part of."""
         filled = min(self.count, self.capacity)
         others = np.ones((len(labels), filled), bool)
-        others[np.arange(len(labels)), self.slots] = False
+        held = np.arange(len(labels))[-self.capacity :]
+        others[held, np.array(self.slots)[held]] = False
         return self.loss.pairwise(
             labels, embeddings, self.labels[:filled], self.rows[:filled], mask=others
         )
@@ -152,12 +153,37 @@ def test_evaluation_neither_reads_nor_writes_the_memory(warmup_steps):
         np.testing.assert_array_equal(weight, old)
 
 
-@pytest.mark.parametrize("jit_compile", [None, False])
-def test_batch_larger_than_the_memory_is_refused(jit_compile):
-    (labels, embeddings), *_ = batches([6])
-    loss = losses.CrossBatchMemory(losses.ContrastiveLoss(), 5)
-    with pytest.raises(ValueError, match="The memory holds 5 embeddings, received a batch of 6"):
-        compiled(loss, jit_compile)(labels, embeddings)
+@pytest.mark.parametrize("warmup_steps", [0, 1])
+@pytest.mark.parametrize("name", ["contrastive", "triplet", "fast_ap"])
+def test_memory_holds_the_last_samples_of_larger_batches(name, warmup_steps):
+    inner = PAIR_LOSSES[name]()
+    loss = losses.CrossBatchMemory(inner, 5, warmup_steps, batch_weight=0.3, dtype="float64")
+    assert_equals_a_ring(loss, batches([9] * 3 if BACKEND == "jax" else [8, 3, 13, 1, 5]))
+
+
+@pytest.mark.parametrize("size", [1, 4, 5, 6, 23])
+@pytest.mark.parametrize("name", ["contrastive", "multi_similarity", "lifted_structure"])
+def test_evaluation_takes_batches_of_any_size(name, size):
+    loss = losses.CrossBatchMemory(PAIR_LOSSES[name](), 5, batch_weight=0.7, dtype="float64")
+    (labels, embeddings), *_ = batches([size])
+    alone = value_of(loss.loss, labels, embeddings)
+    assert value_of(loss, labels, embeddings, training=False) == alone
+    assert int(loss.num_enqueued) == 0
+
+
+def test_learner_evaluates_batches_larger_than_the_memory():
+    (labels, features), *_ = batches([25])
+    learner = learner_with_memory()
+    learner.compile("sgd", run_eagerly=EAGERLY)
+    learner.fit(features, labels, batch_size=25, verbose=0)
+    value = learner.evaluate(features, labels, batch_size=25, verbose=0, return_dict=True)["loss"]
+    embeddings = learner.predict(features, verbose=0)
+    alone = value_of(learner.embedding_loss.loss, labels, embeddings)
+    assert value == pytest.approx(alone, rel=1e-5)
+    # Batches of 12, 12 and 1.
+    values = learner.evaluate(features, labels, batch_size=12, verbose=0, return_dict=True)
+    assert np.isfinite(values["loss"])
+    assert int(learner.embedding_loss.num_enqueued) == 25
 
 
 def learner_with_memory(**arguments):

@@ -30,7 +30,7 @@ class PlainForm(CodedResidualTransform):
         residuals = features[:, :, None] - ops.convert_to_tensor(self.prototypes)
         products = features[:, :, None] * ops.convert_to_tensor(self.prototypes)
         weights = ops.softplus(ops.sum(products, axis=-1, keepdims=True))
-        return ops.mean(weights * residuals, axis=1)
+        return ops.mean(weights * residuals, axis=1), 1.0
 
 
 def average_pooling(num_prototypes, shared_network):

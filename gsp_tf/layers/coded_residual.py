@@ -14,7 +14,9 @@ from gsp_tf.layers.local_features import (
     check_loss_weights,
     check_sizes,
 )
-from gsp_tf.ops import at_least_float32, prototype_diversity
+from gsp_tf.ops import at_least_float32, prototype_diversity, scaled_back, scaled_down
+
+_LARGEST = 1e30
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -32,7 +34,8 @@ class CodedResidualTransform(LocalFeatureLayer):
     `(1/K) Σ_k Γ_k(r_k)`. The second form of r_k is a matrix product: it holds the weights
     `(B, n, K)` and r `(B, K, C)`, but never the residuals `(B, n, K, C)`. The paper has no 1/n.
     This factor makes embeddings independent of the number of positions, and W1 can absorb it. All
-    is computed in float32 at least. r_k grows with the square of the features.
+    is computed in float32 at least. r_k grows with the square of the features. A hidden value is
+    limited to 1e30, so features beyond 1e15 give finite embeddings that are too short.
 
     Args:
         num_prototypes: K, number of prototypes.
@@ -127,9 +130,10 @@ class CodedResidualTransform(LocalFeatureLayer):
         if training and self.diversity_weight:
             self.add_loss(self.diversity_weight * prototype_diversity(self.prototypes))
         features, mask, _ = self.as_set(features, mask)
-        residuals = self._residuals(features, mask)
+        residuals, unit = self._residuals(features, mask)
         residuals, kernel, bias = at_least_float32(residuals, self.hidden_kernel, self.hidden_bias)
-        return ops.gelu(ops.einsum(f"bkc,{self._k}ch->bkh", residuals, kernel) + bias, False)
+        hidden = scaled_back(ops.einsum(f"bkc,{self._k}ch->bkh", residuals, kernel), unit)
+        return ops.gelu(ops.clip(hidden + bias, -_LARGEST, _LARGEST), False)
 
     def embed(self, hidden: Tensor) -> Tensor:
         """Last layer of the networks, averaged over the prototypes.
@@ -172,9 +176,10 @@ class CodedResidualTransform(LocalFeatureLayer):
         return ops.matmul(features, ops.transpose(prototypes))
 
     def _residuals(self, features, mask):
-        """Weighted residuals r `(B, K, C)` of a set `(B, n, C)`."""
+        """Weighted residuals `(B, K, C)` of a set, divided by a unit, and the unit `(B, 1, 1)`."""
         features, prototypes = at_least_float32(features, self.prototypes)
         weights = ops.softplus(self._correlations(features))
+        features, unit = scaled_down(features, axis=(1, 2), limit=1.0)
         if mask is None:
             count = ops.cast(ops.shape(features)[1], features.dtype)
         else:
@@ -183,7 +188,7 @@ class CodedResidualTransform(LocalFeatureLayer):
             weights = weights * mask
         weights = weights / count
         totals = ops.expand_dims(ops.sum(weights, axis=1), -1)
-        return ops.einsum("bnk,bnc->bkc", weights, features) - totals * prototypes
+        return ops.einsum("bnk,bnc->bkc", weights, features) - totals * (prototypes / unit), unit
 
     @property
     def _networks(self):

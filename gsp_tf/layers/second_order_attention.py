@@ -9,7 +9,7 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer, at_positions, check_sizes
-from gsp_tf.ops import at_least_float32, masked_softmax
+from gsp_tf.ops import at_least_float32, masked_softmax, scaled_back, scaled_down
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -25,8 +25,7 @@ class SecondOrderAttention(LocalFeatureLayer):
     where row i of a sums to 1 over the n positions, and φ is a 1 x 1 convolution back to C
     channels. SOLAR writes z and ψ for a and φ. As in SOLAR's model, φ starts at 0, so the layer
     starts as the identity; the multi-head paper does not say how φ starts. Memory grows with n².
-    Correlations are squares of features and can overflow float32: features of up to 1e18 give
-    finite values.
+    Correlations may exceed the range of float32; only their differences within a row are formed.
 
     Args:
         key_dim: d, channels of q, k and v.
@@ -127,8 +126,15 @@ class SecondOrderAttention(LocalFeatureLayer):
             queries = ops.relu(self.query_normalization(queries, **arguments))
             keys = ops.relu(self.key_normalization(keys, **arguments))
         queries, keys = at_least_float32(queries, keys)
-        scores = self.scale * ops.matmul(queries, ops.swapaxes(keys, -1, -2))
-        return masked_softmax(scores, None if mask is None else mask[:, None])
+        queries, query_unit = scaled_down(self.scale * queries)
+        keys, key_unit = scaled_down(keys, axis=(-2, -1))
+        scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2))
+        if mask is not None:
+            mask = ops.cast(mask, "bool")[:, None]
+            scores = ops.where(mask, scores, float(np.finfo("float32").min))
+        largest = ops.stop_gradient(ops.max(scores, axis=-1, keepdims=True))
+        differences = (scores - largest) * scaled_back(query_unit, key_unit)
+        return masked_softmax(differences, mask)
 
     def _convolution(self, filters, channels, name, **arguments):
         layer = keras.layers.Dense(filters, dtype=self.dtype_policy, name=name, **arguments)

@@ -3,7 +3,13 @@
 from gsp_tf.ops.distances import lp_distances, pairwise_distances, safe_sqrt
 from gsp_tf.ops.k_center import greedy_k_center
 from gsp_tf.ops.linear_systems import ridge_regression, solve_positive_definite
-from gsp_tf.ops.normalization import at_least_float32, l2_normalize, lipschitz_normalize
+from gsp_tf.ops.normalization import (
+    at_least_float32,
+    l2_normalize,
+    lipschitz_normalize,
+    scaled_back,
+    scaled_down,
+)
 from gsp_tf.ops.pooling import (
     attribute_maps,
     average_weights,
@@ -37,6 +43,8 @@ __all__ = [
     "prototype_diversity",
     "ridge_regression",
     "safe_sqrt",
+    "scaled_back",
+    "scaled_down",
     "similarity_consistency",
     "solve_positive_definite",
 ]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from gradients import differentiated
 
-from gsp_tf.ops import l2_normalize, lipschitz_normalize
+from gsp_tf.ops import l2_normalize, lipschitz_normalize, scaled_back, scaled_down
 
 POINTS, UP = np.random.default_rng(0).normal(size=(2, 5, 4)).astype("float32")
 BOTH = pytest.mark.parametrize("normalize", [l2_normalize, lipschitz_normalize])
@@ -40,3 +40,20 @@ def test_zero_has_no_direction():
 @BOTH
 def test_nan_is_not_hidden(normalize):
     assert np.isnan(normalize(np.array([[np.nan, 1.0]], "float32"))).all()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e10, 1e19, 1e30, 1e37])
+def test_scaled_vectors_give_back_the_vectors(scale):
+    u = np.array([[0.3, -0.7, 0.0], [1.0, 2.0, -1.5]], "float32") * np.float32(scale)
+    scaled, unit = scaled_down(u)
+    assert np.abs(scaled).max() < 2.0**56 * 1.0001
+    assert (np.asarray(unit) == 1).all() == (scale < 1e16)
+    np.testing.assert_allclose(scaled_back(scaled, unit), u, rtol=3e-7)
+
+
+def test_values_beyond_the_range_are_the_largest_numbers_without_gradient():
+    u = np.array([1e30, -1e30, 1e-10, 0.0], "float32")
+    value, (gradient,) = differentiated(lambda u: scaled_back(u, 1e12, 1e12), u)
+    largest = np.finfo("float32").max
+    np.testing.assert_allclose(value, np.array([largest, -largest, 1e14, 0.0], "float32"))
+    np.testing.assert_allclose(gradient, [0, 0, 1e24, 1e24], rtol=1e-6)

@@ -14,6 +14,7 @@ from gsp_tf.layers.grouping.base import (
     share_of_channels,
 )
 from gsp_tf.layers.local_features import DataFormat, check_sizes
+from gsp_tf.ops import scaled_back, scaled_down
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -25,7 +26,9 @@ class GateGrouping(LocalFeatureGrouping):
     Deep Metric Learning via Attentive Grouping" (section 4.3); the appendix shows its architecture.
 
     The sum over positions is taken first, as `mean_j h_j x_jᵀ`, so the gates are never held. The
-    attention maps are the mean magnitude of the gates at each position, scaled to sum to 1.
+    attention maps are the mean magnitude of the gates at each position, scaled to sum to 1. Groups
+    grow with the square of the features; one that exceeds the range of float32 is its largest
+    number.
 
     Args:
         num_groups: P, number of groups.
@@ -74,11 +77,14 @@ class GateGrouping(LocalFeatureGrouping):
         self.kernel = self.add_kernel("kernel", (channels, self.group_dim))
 
     def pool_groups(self, features: Tensor, mask: Tensor | None) -> Tensor:
-        weighted = ops.expand_dims(average_weights(features, mask), -1) * self._hidden(features)
+        features, unit = scaled_down(features, axis=(1, 2))
+        hidden = ops.matmul(features, self.shared_kernel) + self.shared_bias / unit
+        weighted = ops.expand_dims(average_weights(features, mask), -1) * hidden
         products = ops.einsum("bnh,bnc->bhc", weighted, features)
         gated = ops.einsum("bhc,ghc->bgc", products, self._kernels(products.dtype))
-        gated = gated + ops.multiply(average(features, mask)[:, None], self.group_biases)
-        return ops.matmul(gated, self.kernel)
+        biases = ops.divide(self.group_biases, unit)
+        gated = gated + ops.multiply(average(features, mask)[:, None], biases)
+        return scaled_back(ops.matmul(gated, self.kernel), unit, unit)
 
     def weighted_features(self, features: Tensor, mask: Tensor | None) -> Tensor:
         return self._gates(features) * features[:, :, None]

@@ -8,7 +8,7 @@ from keras import ops
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import DataFormat, check_sizes
 from gsp_tf.layers.pooling.base import WeightedPooling
-from gsp_tf.ops import at_least_float32, masked_softmax
+from gsp_tf.ops import at_least_float32, masked_softmax, scaled_back, scaled_down
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -18,7 +18,8 @@ class DelfPooling(WeightedPooling):
     "Large-Scale Image Retrieval with Attentive Deep Local Features" (DELF), section 3.3:
     `Σ_j α(f_j) f_j` with `α(f) = softplus(w · ReLU(V f + a) + b)`, two 1 x 1 convolutions. This is
     eq. 1 without the linear map W of the sum, which is a separate layer here. The authors' code
-    divides the sum by the number of features; this layer does not.
+    divides the sum by the number of features; this layer does not. A sum that exceeds the range of
+    float32 is its largest number.
 
     Args:
         hidden_dim: units between the two convolutions.
@@ -53,7 +54,9 @@ class DelfPooling(WeightedPooling):
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
         # Features that the mask leaves out are 0, so their scores do not matter.
-        return ops.einsum("bn,bnc->bc", ops.softplus(self._scores(features)), features)
+        weights = ops.softplus(self._scores(features))
+        features, unit = scaled_down(features, axis=(1, 2), limit=1.0)
+        return scaled_back(ops.einsum("bn,bnc->bc", weights, features), unit[:, 0])
 
     def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:
         scores = self._scores(features)

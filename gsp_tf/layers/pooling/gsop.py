@@ -7,7 +7,7 @@ from keras import backend, ops
 
 from gsp_tf.layers.local_features import DataFormat, check_sizes
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.ops import at_least_float32, masked_softmax
+from gsp_tf.ops import at_least_float32, masked_softmax, scaled_down
 
 _FILTERS_PER_ROW = 4
 
@@ -23,8 +23,8 @@ class GSoPPooling(LocalFeaturePooling):
 
     The output is `s ⊗ mean_j f_j`. The normalisation and the convolution of Σ are row-wise: each
     row has its own mean and variance, and its own 4 filters over all c columns. The position-wise
-    block of the GSP authors' code depends on the size of the map and is left out. A covariance is a
-    square of features and can overflow float32: features of up to 1e18 give finite values.
+    block of the GSP authors' code depends on the size of the map and is left out. X is
+    limited to values of 7e16, at which the gates s of an ordinary layer are 0 or 1.
 
     Args:
         reduced_dim: c, number of channels in the covariance.
@@ -85,6 +85,8 @@ class GSoPPooling(LocalFeaturePooling):
             self.reduction(features), mask=mask, training=training
         )
         reduced, features = at_least_float32(ops.relu(reduced), features)
+        # The gates are saturated long before a covariance overflows.
+        reduced, _ = scaled_down(reduced, axis=(1, 2))
         shares = ops.expand_dims(masked_softmax(ops.zeros_like(features[..., 0]), mask), -1)
         centred = reduced - ops.sum(shares * reduced, axis=1, keepdims=True)
         covariance = ops.matmul(ops.swapaxes(shares * centred, -1, -2), centred)

@@ -19,8 +19,7 @@ class SolarPooling(LocalFeaturePooling):
     "SOLAR: Second-Order Loss and Attention for Image Retrieval", section 3:
     `(mean_j (f_so)_j^p)^(1/p)` with the features `f_so = f + ψ(z v)` of `SecondOrderAttention`,
     with scale `key_dim ** -0.5` and batch normalisation. Values below 1e-6 count as 1e-6. It starts
-    as the generalised mean of f. Correlations are squares of features and can overflow float32:
-    features of up to 1e18 give finite values.
+    as the generalised mean of f.
 
     Args:
         key_dim: channels of the queries, keys and values; `None` takes half the channels of the

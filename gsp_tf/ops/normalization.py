@@ -75,7 +75,8 @@ def lipschitz_normalize(u: Tensor) -> Tensor:
         >>> lipschitz_normalize([[3.0, 4.0], [0.3, 0.4]]).numpy().tolist()
         [[0.6, 0.8], [0.3, 0.4]]
     """
-    u = at_least_float32(u)
+    # The gradient contains the cube of the norm, which overflows float32 beyond 1e12.
+    u, _ = scaled_down(at_least_float32(u), limit=2.0**24)
     square_norm = ops.sum(ops.square(u), axis=-1, keepdims=True)
     return u * ops.rsqrt(ops.maximum(square_norm, 1.0))
 

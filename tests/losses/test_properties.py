@@ -3,8 +3,8 @@ from functools import cache, partial
 import keras
 import numpy as np
 import pytest
-from gradients import value_and_gradient
-from loss_examples import OVER_PAIRS, PAIR_LOSSES, for_any_size
+from gradients import value_and_gradient, value_and_gradients
+from loss_examples import EVERY_PAIR_LOSS, LAYERS, OVER_PAIRS, PAIR_LOSSES, for_any_size
 
 from gsp_tf import losses
 
@@ -216,3 +216,20 @@ def test_a_reduction_is_of_all_pairs_together_with_a_mean_over_pairs(make):
         value = float(make(reduction=reduction)(PAIRS, RANDOM))
         assert value == pytest.approx(expected, rel=1e-5)
     assert float(make(reduction="mean")(PAIRS, RANDOM)) == float(make()(PAIRS, RANDOM))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e10, 1e19, 1e30])
+@pytest.mark.parametrize("name", LAYERS | EVERY_PAIR_LOSS)
+def test_embeddings_of_any_size_are_finite_or_refused(name, scale):
+    loss = (LAYERS | EVERY_PAIR_LOSS)[name]()
+    rng = np.random.default_rng(0)
+    embeddings = np.float32(scale) * rng.normal(size=(12, 5)).astype("float32")
+    labels = np.repeat(np.arange(4), 3)
+    if scale > 1 and not loss.normalize:
+        with pytest.raises(Exception, match="takes norms up to"):
+            loss(labels, embeddings)
+        return
+    value, *gradients = value_and_gradients(loss, labels, embeddings)
+    assert np.isfinite(value)
+    for gradient in gradients:
+        assert np.isfinite(gradient).all()

@@ -57,3 +57,17 @@ def test_values_beyond_the_range_are_the_largest_numbers_without_gradient():
     largest = np.finfo("float32").max
     np.testing.assert_allclose(value, np.array([largest, -largest, 1e14, 0.0], "float32"))
     np.testing.assert_allclose(gradient, [0, 0, 1e24, 1e24], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e10, 1e19, 1e30])
+def test_vectors_of_any_size_are_pulled_into_the_unit_ball(scale):
+    direction = np.array([[0.6, -0.8], [0.28, 0.96]])
+    upstream = np.array([[1.0, 2.0], [-1.0, 0.5]])
+    vectors = np.float32(scale) * direction.astype("float32")
+    value, (gradient,) = differentiated(
+        lipschitz_normalize, vectors, upstream=upstream.astype("float32")
+    )
+    np.testing.assert_allclose(value, direction * min(scale, 1.0), rtol=1e-6)
+    along = np.sum(upstream * direction, axis=1, keepdims=True) * direction
+    expected = upstream if scale < 1 else (upstream - along) / scale
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5)

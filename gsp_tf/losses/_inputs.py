@@ -52,7 +52,8 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
 
 def nan_unless(is_valid: Tensor, loss: Tensor) -> Tensor:
     """The loss if valid, else NaN: a maximum or a miner may hide embeddings that are not finite."""
-    return ops.where(is_valid, loss, float("nan"))
+    # On PyTorch, a bare number has the type of floatx, and two scalars the wider of their types.
+    return ops.where(is_valid, loss, ops.cast(float("nan"), loss.dtype))
 
 
 def largest_norm(dtype: str) -> float:

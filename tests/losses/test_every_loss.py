@@ -452,3 +452,16 @@ def test_float64_keeps_its_digits(loss):
         assert keras.backend.standardize_dtype(value.dtype) == "float64"
         values.append(float(value))
     assert 0 < abs(values[1] - values[0]) < 1e-8 * max(1.0, abs(values[0]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", HAVE_WEIGHTS)
+def test_losses_with_weights_give_float32_whatever_floatx_is(name, dtype):
+    keras.config.set_dtype_policy("float64")
+    keras.config.set_floatx("float64")
+    try:
+        value = MAKERS[name]()(LABELS, EMBEDDINGS.astype(dtype))
+    finally:
+        keras.config.set_floatx("float32")
+    assert keras.backend.standardize_dtype(value.dtype) == "float32"
+    assert np.isfinite(float(value))

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._integers import integers
 from gsp_tf._typing import Relation
 
 
@@ -72,17 +73,19 @@ def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
         name: name of the array in errors.
 
     Raises:
-        ValueError: if the shape is neither `(count,)` nor `(count, 1)`.
+        ValueError: if the shape is neither `(count,)` nor `(count, 1)`, or int64 does not hold a
+            label.
         TypeError: if the dtype is not an integer.
 
     Example:
         >>> checked_labels([[3], [4]], 2, "labels")
         array([3, 4])
     """
-    array = np.asarray(labels)
-    hint = " Label vectors need a relation, such as 'any'." if array.ndim == 2 else ""
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers; received dtype {array.dtype}.{hint}")
+    hint = " Label vectors need a relation, such as 'any'." if np.ndim(labels) == 2 else ""
+    try:
+        array = integers(labels, name)
+    except TypeError as error:
+        raise TypeError(f"{error}{hint}") from None
     if array.shape not in ((count,), (count, 1)):
         raise ValueError(
             f"{name} must have shape ({count},) or ({count}, 1), one label per embedding; "

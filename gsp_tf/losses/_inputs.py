@@ -8,8 +8,11 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._backend import available, checked
+from gsp_tf._integers import integers
 from gsp_tf._typing import Relation, Tensor
 from gsp_tf.ops import at_least_float32
+
+_WHOLE_BELOW = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
 
 
 def check_inputs(
@@ -102,13 +105,10 @@ def _label_vectors(labels, embeddings, relation):
 
 
 def _numeric_tensor(values, message, booleans=False):
-    if isinstance(values, np.ndarray) and values.dtype == np.uint64:
-        values = values.astype("int64")  # PyTorch has no uint64
+    if isinstance(values, np.ndarray | np.generic | list | tuple | int):
+        values = _host_labels(values)
     try:
-        try:
-            tensor = ops.convert_to_tensor(values)
-        except RuntimeError:  # PyTorch reads lists as int32
-            tensor = ops.convert_to_tensor(np.asarray(values))
+        tensor = ops.convert_to_tensor(values)
     except (TypeError, ValueError):
         received = "None" if values is None else type(values).__name__
         raise ValueError(f"{message}, received {received}.") from None
@@ -118,6 +118,14 @@ def _numeric_tensor(values, message, booleans=False):
     if not (keras.backend.is_int_dtype(dtype) or keras.backend.is_float_dtype(dtype)):
         raise ValueError(f"{message}, received {dtype}.")
     return tensor
+
+
+def _host_labels(values):
+    """Labels that are not tensors yet: integers as int64, or as int32 where JAX has no int64."""
+    try:
+        return integers(values, "labels", int(np.iinfo(available("int64")).max))
+    except TypeError:  # they may be numbers of another type
+        return np.asarray(values)
 
 
 def _static_shape(tensor):
@@ -162,6 +170,10 @@ def _rules_of_labels(labels, num_classes):
     if _is_floating(labels):
         is_whole = ops.logical_and(ops.isfinite(labels), labels == ops.floor(labels))
         yield _rule(is_whole, labels, "Labels must be whole numbers")
+        dtype = keras.backend.standardize_dtype(labels.dtype)
+        limit = _WHOLE_BELOW[dtype]
+        message = f"Labels of {dtype}, which lacks whole numbers from {limit} on, must be smaller"
+        yield _rule(ops.abs(labels) < limit, labels, message)
     if num_classes is not None:
         labels = ops.cast(labels, available("int64"))
         is_class = ops.logical_and(labels >= 0, labels <= num_classes - 1)

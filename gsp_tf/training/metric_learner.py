@@ -5,9 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 from keras import ops, tree
 
+from gsp_tf._backend import available
 from gsp_tf._console import counted, listed
+from gsp_tf._integers import integers
 from gsp_tf._keras import serialized_optimizer
 from gsp_tf._typing import Tensor
 from gsp_tf.training._chunks import check_chunks, embed_in_chunks, statistics_of_chunks
@@ -230,6 +233,25 @@ class MetricLearner(DistributedModel, keras.Model):
                 )
         super().compile(optimizer=optimizer, loss=None, **kwargs)
 
+    # JAX makes int32 of int64 before a step sees it, so labels are looked at before that.
+
+    def make_train_function(self, force=False):
+        super().make_train_function(force)
+        self.train_function = _checking_labels(self, self.train_function, _STATE)
+
+    def make_test_function(self, force=False):
+        super().make_test_function(force)
+        of_test = [name for name in _STATE if name != "optimizer_variables"]
+        self.test_function = _checking_labels(self, self.test_function, of_test)
+
+    def train_on_batch(self, x, y=None, *arguments, **options):
+        _check_host_labels(y)
+        return super().train_on_batch(x, y, *arguments, **options)
+
+    def test_on_batch(self, x, y=None, *arguments, **options):
+        _check_host_labels(y)
+        return super().test_on_batch(x, y, *arguments, **options)
+
     def get_compile_config(self):
         """The config of `keras.Model`, with the learner's current optimizer."""
         config = super().get_compile_config()
@@ -389,3 +411,56 @@ def loss_value(loss: _Loss, labels: Tensor, inputs: Tensor, training: bool) -> T
     if isinstance(loss, keras.layers.Layer):
         return loss(labels, inputs, training=training)
     return loss(labels, inputs)
+
+
+_STATE = (
+    "trainable_variables",
+    "non_trainable_variables",
+    "optimizer_variables",
+    "metrics_variables",
+)
+
+
+def _checking_labels(learner, function, names):
+    """A train or test function of Keras that looks at its labels first, where JAX needs it."""
+    if available("int64") == "int64" or hasattr(function, "checks_labels"):
+        return function
+
+    def checking(state, batches):
+        batches = _CheckedBatches(batches)
+        try:
+            return function(state, batches)
+        except ValueError:
+            if batches.is_refused:  # the variables have no values while Keras trains
+                learner._jax_state = dict(zip(names, state, strict=True))
+                learner._jax_state_synced = False
+                learner.jax_state_sync()
+            raise
+
+    checking.checks_labels = True
+    return checking
+
+
+class _CheckedBatches:
+    """An iterator over batches whose labels int32 holds."""
+
+    def __init__(self, batches):
+        self._batches, self.is_refused = batches, False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        batch = next(self._batches)
+        self.is_refused = True
+        if isinstance(batch, tuple) and len(batch) > 1:
+            _check_host_labels(batch[1])
+        self.is_refused = False
+        return batch
+
+
+def _check_host_labels(labels):
+    """Refuse integers that the backend would merge."""
+    for values in tree.flatten(labels):
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+            integers(values, "labels", int(np.iinfo(available("int64")).max))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gsp_tf._console import counted, listed
+from gsp_tf._integers import integers
 
 
 class Sampler:
@@ -182,7 +183,7 @@ def checked_labels(labels):
             "labels must be a non-empty vector of integers; received "
             f"shape {labels.shape}, dtype {labels.dtype}."
         )
-    return labels
+    return integers(labels, "labels")
 
 
 def evenly(size, count, rng):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gsp_tf._console import counted, listed
+from gsp_tf._integers import integers
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import TokenSets, checked_embeddings, truncated
 from gsp_tf.serving._metadata import check_same_model
@@ -123,7 +124,7 @@ class Index:
                 image or one of `where` is not in the index, or the condition cannot be used.
         """
         queries = self.cut(checked_embeddings(embeddings, "embeddings"))
-        excluded = np.unique(np.asarray(excluded, np.int64))
+        excluded = np.unique(integers(excluded, "excluded"))
         self._rows(excluded)
         selector, left_out = None, len(excluded)
         if where is not None:
@@ -247,7 +248,7 @@ class Index:
         self._rows(ids)
         with_tokens = [segment.tokens for segment in self._segments if segment.tokens is not None]
         tables = (table for tokens in with_tokens for table in tokens())
-        return read_sets(tables, np.asarray(ids, np.int64))
+        return read_sets(tables, integers(ids, "ids"))
 
     def change(
         self,
@@ -343,7 +344,7 @@ class Index:
         return replace(read, stored=None)
 
     def _rows(self, ids):
-        ids = np.asarray(ids, np.int64)
+        ids = integers(ids, "ids")
         rows, known = find_rows(ids, self._ids)
         if not known.all():
             raise ValueError(f"The index {self.path} has no image of id {listed(ids[~known])}.")

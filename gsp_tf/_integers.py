@@ -1,0 +1,42 @@
+"""Integers that name things: labels, sources, ids."""
+
+from typing import Any
+
+import numpy as np
+
+LARGEST = 2**63 - 1
+
+
+def integers(values: Any, name: str, largest: int = LARGEST) -> np.ndarray:
+    """The values as int64: equal ones stay equal, and different ones stay different.
+
+    Args:
+        values: NumPy array, or what NumPy makes an array of.
+        name: name of the values in errors.
+        largest: the largest accepted value; the smallest is -largest - 1.
+
+    Raises:
+        TypeError: if the values are not integers.
+        ValueError: if a value is out of range.
+
+    Example:
+        >>> integers(np.array([1, 2**63], "uint64"), "labels")
+        Traceback (most recent call last):
+            ...
+        ValueError: labels must lie in -9223372036854775808 to 9223372036854775807, received ...
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and not hasattr(values, "dtype"):
+        # NumPy makes floats or objects of Python's integers that no type holds together.
+        exact = np.asarray(values, dtype=object)
+        if all(isinstance(value, int | np.integer) for value in exact.flat):
+            array = exact
+    if array.dtype.kind not in "iuO":
+        raise TypeError(f"{name} must be integers; received dtype {array.dtype}.")
+    if array.size and not -largest - 1 <= int(array.min()) <= int(array.max()) <= largest:
+        wrong = int(array.max()) if int(array.max()) > largest else int(array.min())
+        raise ValueError(
+            f"{name} must lie in {-largest - 1} to {largest}, received {wrong}. Number them with "
+            f"np.unique({name}, return_inverse=True)[1]."
+        )
+    return array.astype(np.int64)

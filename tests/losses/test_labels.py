@@ -1,0 +1,97 @@
+"""Labels of any integer type: equal ones stay equal, different ones stay different, or an error."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gsp_tf import losses
+from gsp_tf._integers import integers
+
+VECTORS = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+PAIRS = np.arange(8) // 2
+TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+LARGE = {
+    "steps": PAIRS * 2**32,
+    "offset": PAIRS + 2**62,
+    "uint64": (PAIRS * 2**61).astype("uint64"),
+    "list": [2**40 + int(i) for i in PAIRS],
+}
+MERGED = [
+    (PAIRS.astype("uint64") + 2**63, "lie in"),
+    ([2**63, *range(7)], "lie in"),
+    ([-1, 2**64 - 1, *range(6)], "lie in"),
+    (np.arange(8, dtype="float32") + 2**24, "whole numbers from 16777216"),
+    (np.arange(8, dtype="float16") + 2**11, "whole numbers from 2048"),
+]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_labels_of_every_type_are_those_of_int64(dtype):
+    loss = losses.ContrastiveLoss()
+    found, expected = (float(loss(labels, VECTORS)) for labels in (PAIRS.astype(dtype), PAIRS))
+    assert found == expected
+
+
+@pytest.mark.parametrize("labels", LARGE.values(), ids=LARGE)
+def test_large_labels_are_told_apart(labels):
+    loss = losses.ContrastiveLoss()
+    assert float(loss(labels, VECTORS)) == float(loss(PAIRS, VECTORS))
+    large = loss.pairwise(labels, VECTORS, labels, VECTORS, exclude_self=True)
+    expected = loss.pairwise(PAIRS, VECTORS, PAIRS, VECTORS, exclude_self=True)
+    assert float(large) == float(expected)
+
+
+@pytest.mark.parametrize(("labels", "message"), MERGED)
+def test_labels_that_would_merge_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        losses.ContrastiveLoss()(labels, VECTORS)
+
+
+def test_a_class_out_of_range_does_not_wrap():
+    with pytest.raises(ValueError, match=r"0 to 3 \(num_classes=4\)"):
+        losses.ProxyAnchorLoss(4)(PAIRS + 2**32, VECTORS)
+
+
+def test_integers_are_int64():
+    found = integers(np.array([3, 250], "uint8"), "ids")
+    assert found.dtype == np.int64 and found.tolist() == [3, 250]
+    with pytest.raises(TypeError, match="ids must be integers; received dtype float64"):
+        integers([0.5], "ids")
+
+
+WITHOUT_INT64 = """
+import numpy as np, keras
+from gsp_tf.losses import ContrastiveLoss
+from gsp_tf.training import MetricLearner
+x = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+labels = np.arange(8) * 2**32
+def message(call):
+    try:
+        return f"accepted, {call()}"
+    except ValueError as error:
+        return str(error)
+print(message(lambda: ContrastiveLoss()(labels, x)))
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+learner = MetricLearner(model, ContrastiveLoss())
+learner.compile("sgd")
+for of in (learner.fit, learner.evaluate):
+    print(message(lambda: of(x, labels, verbose=0)))
+for of in (learner.train_on_batch, learner.test_on_batch):
+    print(message(lambda: of(x, labels)))
+print(message(lambda: learner.fit(x, labels // 2**32, verbose=0) and "finite"))
+"""
+
+
+def test_jax_refuses_what_its_int32_would_merge():
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("JAX_ENABLE_X64", None)
+    command = [sys.executable, "-c", WITHOUT_INT64]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    *refused, small = found.stdout.splitlines()
+    assert len(refused) == 5
+    assert all("must lie in -2147483648 to 2147483647, received " in x for x in refused)
+    assert small == "accepted, finite"

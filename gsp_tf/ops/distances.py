@@ -58,6 +58,10 @@ def pairwise_distances(
             "pairwise_distances needs x (..., a, D) and y (..., b, D) with the same D, "
             f"received shapes {tuple(x.shape)} and {tuple(y.shape)}."
         )
+    # Squares of values above 1e19 overflow in float32. One unit for both has no gradient.
+    largest = ops.maximum(*(ops.max(ops.abs(z), (-2, -1), True, initial=0.0) for z in (x, y)))
+    unit = ops.stop_gradient(ops.maximum(largest / 2.0**56, 1.0))
+    x, y = x / unit, y / unit
     square_distances, square_norms = _expanded(x, y)
     dtype = square_distances.dtype
     is_wide = keras.backend.standardize_dtype(dtype) != "float32"
@@ -69,8 +73,8 @@ def pairwise_distances(
             lambda: square_distances,
         )
     if squared:
-        return square_distances
-    return safe_sqrt(square_distances)
+        return square_distances * unit * unit
+    return safe_sqrt(square_distances) * unit
 
 
 def safe_sqrt(x: Tensor) -> Tensor:

@@ -157,3 +157,12 @@ def test_float32_meets_float64():
     distances = pairwise_distances(np.zeros((2, 3), "float32"), np.ones((4, 3)))
     assert keras.backend.standardize_dtype(distances.dtype) == "float64"
     np.testing.assert_allclose(distances, np.sqrt(3))
+
+
+@pytest.mark.parametrize("scale", [1e19, 1e30, 1e38])
+def test_large_vectors_have_their_distances(scale):
+    x = np.array([[scale, 0.0], [-0.5 * scale, 0.5 * scale], [scale, 0.0]], "float32")
+    found = keras.ops.convert_to_numpy(pairwise_distances(x))
+    expected = cdist(x.astype("float64"), x.astype("float64"))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert found[0, 2] == 0

@@ -26,13 +26,13 @@ def integers(values: Any, name: str, largest: int = LARGEST) -> np.ndarray:
         ValueError: labels must lie in -9223372036854775808 to 9223372036854775807, received ...
     """
     array = np.asarray(values)
-    if array.dtype.kind not in "iu" and not hasattr(values, "dtype"):
+    dtype = array.dtype
+    if dtype.kind == "O" or (dtype.kind not in "iu" and not hasattr(values, "dtype")):
         # NumPy makes floats or objects of Python's integers that no type holds together.
         exact = np.asarray(values, dtype=object)
-        if all(isinstance(value, int | np.integer) for value in exact.flat):
-            array = exact
-    if array.dtype.kind not in "iuO":
-        raise TypeError(f"{name} must be integers; received dtype {array.dtype}.")
+        array = exact if all(map(_is_integer, exact.flat)) else None
+    if array is None or array.dtype.kind not in "iuO":
+        raise TypeError(f"{name} must be integers; received dtype {dtype}.")
     if array.size and not -largest - 1 <= int(array.min()) <= int(array.max()) <= largest:
         wrong = int(array.max()) if int(array.max()) > largest else int(array.min())
         raise ValueError(
@@ -40,3 +40,7 @@ def integers(values: Any, name: str, largest: int = LARGEST) -> np.ndarray:
             f"np.unique({name}, return_inverse=True)[1]."
         )
     return array.astype(np.int64)
+
+
+def _is_integer(value):
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

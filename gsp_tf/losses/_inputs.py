@@ -1,5 +1,6 @@
 """Checks of the labels and embeddings that a loss is called with."""
 
+import contextlib
 import math
 from typing import Any, get_args
 
@@ -72,7 +73,7 @@ def as_float_tensor(embeddings: Tensor) -> Tensor:
 
 def _classes(labels, embeddings, num_classes):
     """Labels `(B,)` and the rules for their values."""
-    labels = _numeric_tensor(labels, "Labels must be of an integer type")
+    labels = label_tensor(labels)
     _check_shapes(_static_shape(labels), _static_shape(embeddings))
     labels = ops.reshape(labels, (-1,))
     return labels, _rules_of_labels(labels, num_classes)
@@ -80,7 +81,7 @@ def _classes(labels, embeddings, num_classes):
 
 def _label_vectors(labels, embeddings, relation):
     """Labels for a relation, and the rules for their values."""
-    labels = _numeric_tensor(labels, "Labels must be numbers", booleans=True)
+    labels = label_tensor(labels, "Labels must be numbers", booleans=True)
     shape, of_embeddings = _static_shape(labels), _static_shape(embeddings)
     named = isinstance(relation, str)
     fits = shape is not None and (len(shape) == 2 or (len(shape) == 1 and not named))
@@ -104,9 +105,19 @@ def _label_vectors(labels, embeddings, relation):
     return labels, [_rule(is_met, labels, message)]
 
 
+def label_tensor(
+    labels: Any, message: str = "Labels must be of an integer type", booleans: bool = False
+) -> Tensor:
+    """Labels as a tensor of numbers that merges none; ValueError for anything else."""
+    is_on_host = isinstance(labels, np.ndarray | np.generic | list | tuple | int)
+    if is_on_host and not any(map(ops.is_tensor, keras.tree.flatten(labels))):
+        # Integers become int64, or int32 where JAX has no int64; others are looked at below.
+        with contextlib.suppress(TypeError):
+            labels = integers(labels, "labels", int(np.iinfo(available("int64")).max))
+    return _numeric_tensor(labels, message, booleans)
+
+
 def _numeric_tensor(values, message, booleans=False):
-    if isinstance(values, np.ndarray | np.generic | list | tuple | int):
-        values = _host_labels(values)
     try:
         tensor = ops.convert_to_tensor(values)
     except (TypeError, ValueError):
@@ -118,14 +129,6 @@ def _numeric_tensor(values, message, booleans=False):
     if not (keras.backend.is_int_dtype(dtype) or keras.backend.is_float_dtype(dtype)):
         raise ValueError(f"{message}, received {dtype}.")
     return tensor
-
-
-def _host_labels(values):
-    """Labels that are not tensors yet: integers as int64, or as int32 where JAX has no int64."""
-    try:
-        return integers(values, "labels", int(np.iinfo(available("int64")).max))
-    except TypeError:  # they may be numbers of another type
-        return np.asarray(values)
 
 
 def _static_shape(tensor):

@@ -96,7 +96,8 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
             if proxies is None:
                 raise ValueError(f"{type(self).__name__} has no proxies to regularise.")
             value = value + self.proxies_regularizer(ops.convert_to_tensor(proxies))
-        return nan_unless(is_valid, ops.cast(value, self.compute_dtype))
+        is_wide = self.compute_dtype == "float64"  # half precision gives float32 too
+        return nan_unless(is_valid, ops.cast(value, "float64" if is_wide else "float32"))
 
     def _refuse_to_stay_untrained(self, *shapes):
         """Raise ValueError if no optimizer would train the weights; this loss stays unbuilt."""

@@ -91,7 +91,8 @@ class AdaFaceLoss(SampleProxyLayer):
 
     def _quality(self, embeddings, training):
         def running(weight, of_batch):
-            value = self.momentum * of_batch + (1.0 - self.momentum) * weight
+            old = ops.convert_to_tensor(weight)  # times a variable, PyTorch rounds to floatx
+            value = self.momentum * of_batch + (1.0 - self.momentum) * old
             if training:
                 weight.assign(value)
             return value

@@ -8,7 +8,7 @@ from keras import ops
 from gsp_tf._backend import checked
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._arguments import refuse_inner
-from gsp_tf.losses._inputs import nan_unless
+from gsp_tf.losses._inputs import label_tensor, nan_unless
 from gsp_tf.losses._layer import LossLayer
 
 
@@ -82,13 +82,13 @@ class SemiSupervisedLoss(LossLayer):
         ]
 
     def __call__(self, labels: Tensor, embeddings: Tensor, **kwargs: Any) -> Tensor:
+        labels = label_tensor(labels)
         if len(labels.shape) != 2 or labels.shape[1] != 2:
             raise ValueError(
                 "SemiSupervisedLoss takes labels (B, 2), the class or -1 and the number of the "
                 f"image, received shape {tuple(labels.shape)}."
             )
-        kwargs["classes"] = ops.cast(ops.convert_to_tensor(labels)[:, 0], "int32")
-        return super().__call__(labels[:, 1], embeddings, **kwargs)
+        return super().__call__(labels[:, 1], embeddings, classes=labels[:, 0], **kwargs)
 
     def build(self, labels_shape, embeddings_shape):
         for part in (self.loss, self.view_loss):

@@ -272,3 +272,10 @@ def test_the_frozen_part_stays_frozen():
     assert [weight.shape for weight in loaded.trainable_weights] == trained
     free = build_embedder(load_recipe([], ["--backbone.name", "resnet20"]), channels=3)
     assert [w.shape for w in free.weights] == [w.shape for w in embedder.weights]
+
+
+def test_labels_that_batches_do_not_hold_are_refused(tmp_path):
+    np.save(tmp_path / "maps.npy", np.ones((1, 2, 2, 3), "float16"))
+    paths = {label: tmp_path / "maps.npy" for label in (0, 2**32)}
+    with pytest.raises(ValueError, match="labels must lie in -2147483648 to 2147483647, received"):
+        data.FeatureMaps(paths, list(paths))

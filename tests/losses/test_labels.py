@@ -62,6 +62,28 @@ def test_integers_are_int64():
         integers([0.5], "ids")
 
 
+@pytest.mark.parametrize("values", [[0.2, 0.7], ["a", "b"], [None, 1], [True, 2**63]])
+def test_objects_that_are_not_integers_are_refused(values):
+    with pytest.raises(TypeError, match="labels must be integers; received dtype object"):
+        integers(np.array(values, dtype=object), "labels")
+    with pytest.raises(ValueError, match="Labels must be of an integer type"):
+        losses.ContrastiveLoss()(np.array(values, dtype=object), VECTORS[:2])
+
+
+def test_objects_that_are_integers_are_labels():
+    loss = losses.ContrastiveLoss()
+    assert float(loss((PAIRS * 2**40).astype(object), VECTORS)) == float(loss(PAIRS, VECTORS))
+
+
+@pytest.mark.tensorflow
+def test_a_list_of_tensors_in_a_graph_is_labels():
+    import tensorflow as tf
+
+    loss = losses.ContrastiveLoss()
+    graph = tf.function(lambda labels: loss(tf.unstack(labels), VECTORS), autograph=False)
+    assert float(graph(tf.constant(PAIRS))) == float(loss(PAIRS, VECTORS))
+
+
 WITHOUT_INT64 = """
 import numpy as np, keras
 from gsp_tf.losses import ContrastiveLoss

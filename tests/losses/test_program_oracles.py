@@ -88,6 +88,10 @@ def test_ada_face(oracle, key, name, factors, arguments):
         same(value, case[f"{key}_{number}/value"], 1e-5)
         same(gradients[0], case[f"{key}_{number}/gradient"], 1e-4)
         same(gradients[1], case[f"{key}_{number}/weights_gradient"], 1e-4)
+    if len(factors) == 1:
+        mean = np.mean(np.clip(np.linalg.norm(factors[0] * embeddings, axis=1), 0.001, 100.0))
+        expected = arguments["momentum"] * mean + (1 - arguments["momentum"]) * 20.0
+        assert float(loss.norm_mean) == pytest.approx(expected, rel=1e-14)
     before = float(loss.norm_mean)
     value_and_gradients(loss, labels, embeddings, training=False)
     assert float(loss.norm_mean) == before

@@ -42,6 +42,15 @@ def test_the_sum_of_both_in_any_order_of_rows(make):
     assert again.num_labelled == 4
 
 
+def test_large_classes_are_told_apart():
+    loss = losses.SemiSupervisedLoss(losses.ContrastiveLoss(), views(), num_labelled=4)
+    large = LABELS.copy()
+    large[:, 0] = np.where(LABELS[:, 0] < 0, -1, LABELS[:, 0] * 2**32)
+    assert value(loss, large) == value(loss, LABELS)
+    with pytest.raises(ValueError, match="Labels must be whole numbers"):
+        value(loss, np.where(LABELS == [2, -1], 1.5, LABELS))
+
+
 def test_images_without_a_class_get_no_gradient_from_the_loss_of_classes():
     loss = losses.SemiSupervisedLoss(proxies(), views(), num_labelled=4, view_weight=0.0)
     _, gradient = value_and_gradient(loss, LABELS, POINTS)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
+from gsp_tf._integers import integers
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.pipeline._plan import BatchPlan
@@ -28,7 +29,8 @@ class FeatureMaps:
             images in their order.
 
     Raises:
-        ValueError: If a file does not hold a map for each image of its class.
+        ValueError: If a file does not hold a map for each image of its class, or int32, the type
+            of labels in batches, does not hold a label.
 
     Example:
         >>> import tempfile
@@ -39,7 +41,7 @@ class FeatureMaps:
     """
 
     def __init__(self, paths: Mapping[int, PathLike], labels: Sequence[int] | np.ndarray):
-        self.labels = np.asarray(labels)
+        self.labels = integers(labels, "labels", int(np.iinfo(np.int32).max))  # as in batches
         self._rows = np.empty(len(self.labels), int)
         self._files = {}
         for label, path in paths.items():

@@ -128,7 +128,7 @@ class Index:
         self._rows(excluded)
         selector, left_out = None, len(excluded)
         if where is not None:
-            where = self.matching(where) if isinstance(where, str) else np.asarray(where, np.int64)
+            where = self.matching(where) if isinstance(where, str) else integers(where, "where")
             self._rows(where)
             kept = np.setdiff1d(where, excluded)
             selector, left_out = _selector(kept, len(self)), len(self) - len(kept)

@@ -74,7 +74,10 @@ REFUSED = {
     ],
     "must be one of both, global, local, single": [(layers.GlobalLocalEmbedding, "heads", "all")],
     'must be "channels_last" or "channels_first"': [(layers.CrowPooling, "data_format", "NHWC")],
-    "must be one of": [(layers.GeneralizedSumPooling, "solver", "exact")],
+    "must be one of": [
+        (layers.GeneralizedMaxPooling, "solver", "exact"),
+        (layers.GeneralizedSumPooling, "solver", "exact"),
+    ],
     "must lie in": [(layers.GeneralizedSumPooling, "transport_ratio", 0.0)],
 }
 

@@ -22,6 +22,7 @@ MADE = {
     "FrozenBatchNormalization": {},
     "GSoPPooling": {"reduced_dim": 4},
     "GateGrouping": GROUPS,
+    "GeneralizedMaxPooling": {"solver": "conjugate_gradient"},
     "GeneralizedMeanPooling": {},
     "GeneralizedSumMaxPooling": {"num_prototypes": 3},
     "GeneralizedSumMeanPooling": {"num_prototypes": 3},
@@ -40,7 +41,6 @@ MADE = {
 # GlobalLocalEmbedding takes two maps. The others are bases, or layers around a given network.
 OTHER = {
     "FrozenNetwork",
-    "GeneralizedMaxPooling",
     "GlobalLocalEmbedding",
     "LocalFeatureGrouping",
     "LocalFeatureLayer",

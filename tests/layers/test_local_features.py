@@ -24,6 +24,7 @@ LAYERS = {
     "delf": partial(layers.DelfPooling, 5),
     "gate_grouping": partial(layers.GateGrouping, 3, 4, 6),
     "generalized_max": partial(layers.GeneralizedMaxPooling, 0.5),
+    "generalized_max_cg": partial(layers.GeneralizedMaxPooling, 0.5, "conjugate_gradient"),
     "generalized_mean": partial(layers.GeneralizedMeanPooling, 2.5),
     "gsop": partial(layers.GSoPPooling, 3),
     "gsp": partial(layers.GeneralizedSumPooling, 3),
@@ -115,8 +116,16 @@ def test_dtype_policies(name):
 
 # XLA rewrites arithmetic. These hold every kind of computation: loops, linear systems, sorting,
 # attention, groups, residuals. Those that are in neither list add nothing to the others' graphs.
-ALWAYS_IN_XLA = ["attentive_grouping", "cbam", "coded_residual", "generalized_max", "gsop"]
-ALWAYS_IN_XLA += ["gsp_mean", "optimal_transport", "smk", "solar", "weldon"]
+ALWAYS_IN_XLA = ["attentive_grouping", "cbam", "coded_residual", "generalized_max"]
+ALWAYS_IN_XLA += [
+    "generalized_max_cg",
+    "gsop",
+    "gsp_mean",
+    "optimal_transport",
+    "smk",
+    "solar",
+    "weldon",
+]
 MORE_IN_XLA = ["channel_grouping", "crow", "delf", "gate_grouping", "net_vlad"]
 
 

@@ -6,6 +6,9 @@ import warnings
 import keras
 import tensorflow as tf
 
+from gsp_tf.layers import GeneralizedMaxPooling
+from gsp_tf.serving.export._served_embedder import ServedEmbedder
+
 _NAME = "model.tflite"
 
 
@@ -17,6 +20,8 @@ def write_litert(served, recipe, folder):
             f"{recipe.training.precision}. It can be exported as saved_model."
         )
     images = keras.InputSpec(dtype="float32", shape=served.embedder.input_shape, name="images")
+    if isinstance(served.pooling, GeneralizedMaxPooling):
+        served = ServedEmbedder(_without_cholesky(served.embedder))
     builtin = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
     try:
         served.export(
@@ -34,6 +39,17 @@ def write_litert(served, recipe, folder):
             "The model cannot be written as LiteRT, which has no operation for "
             f"{', '.join(missing)}. It can be exported as saved_model."
         ) from error
+
+
+def _without_cholesky(embedder):
+    """The model, of the same layers but generalized max pooling, which takes its other solver."""
+
+    def portable(layer):
+        if not isinstance(layer, GeneralizedMaxPooling):
+            return layer
+        return type(layer).from_config({**layer.get_config(), "solver": "conjugate_gradient"})
+
+    return keras.models.clone_model(embedder, clone_function=portable)
 
 
 def read_litert(folder):

@@ -308,12 +308,34 @@ def test_a_model_file_that_is_damaged_or_holds_code_is_named(make_run, tmp_path)
     assert nothing_but(tmp_path, "run")
 
 
-def test_what_a_format_has_no_operation_for_is_refused(make_run, tmp_path):
+def test_what_onnx_has_no_operation_for_is_refused(make_run, tmp_path):
     folder = make_run("--pooling.name", "generalized_max")
-    for format, name in (("onnx", "ONNX"), ("litert", "LiteRT")):
-        with pytest.raises(ValueError, match=f"cannot be written as {name}.*Cholesky"):
-            export_run(folder.path, format, tmp_path / "out")
+    with pytest.raises(ValueError, match="cannot be written as ONNX.*Cholesky"):
+        export_run(folder.path, "onnx", tmp_path / "out")
     assert nothing_but(tmp_path, "run")
+
+
+def test_what_litert_has_no_operation_for_is_refused(make_run, tmp_path, monkeypatch):
+    folder = make_run("--pooling.name", "gap")
+    monkeypatch.setattr(
+        keras.layers.GlobalAveragePooling2D, "call", lambda self, x: determinants(x)
+    )
+    with pytest.raises(ValueError, match="cannot be written as LiteRT.*MatrixDeterminant"):
+        export_run(folder.path, "litert", tmp_path / "out")
+    assert nothing_but(tmp_path, "run")
+
+
+def determinants(features):
+    """The determinant of each channel of square maps."""
+    return keras.ops.det(keras.ops.transpose(features, (0, 3, 1, 2)))
+
+
+def test_generalized_max_pooling_is_served_by_litert(make_run, tmp_path, images):
+    folder = make_run("--pooling.name", "generalized_max")
+    out = export_run(folder.path, "litert", tmp_path / "out")
+    expected = folder.learner(compile=False).embedder(images, training=False)
+    served = runs.read_litert(out)(images)["embedding"]
+    np.testing.assert_allclose(served, expected, rtol=0, atol=LIMIT)
 
 
 def test_half_precision_in_a_saved_model_but_not_in_onnx(make_run, tmp_path, images):

@@ -59,8 +59,7 @@ def pairwise_distances(
             f"received shapes {tuple(x.shape)} and {tuple(y.shape)}."
         )
     # Squares of values above 1e19 overflow in float32. One unit for both has no gradient.
-    largest = ops.maximum(*(ops.max(ops.abs(z), (-2, -1), True, initial=0.0) for z in (x, y)))
-    unit = ops.stop_gradient(ops.maximum(largest / 2.0**56, 1.0))
+    unit = ops.stop_gradient(ops.maximum(ops.maximum(*map(_largest, (x, y))) / 2.0**56, 1.0))
     x, y = x / unit, y / unit
     square_distances, square_norms = _expanded(x, y)
     dtype = square_distances.dtype
@@ -92,6 +91,12 @@ def safe_sqrt(x: Tensor) -> Tensor:
     """
     is_zero = x <= 0
     return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, x)))
+
+
+def _largest(x):
+    """The largest magnitude in each matrix `(..., 1, 1)`; 0 without any."""
+    row = [[0, 0]] * (len(x.shape) - 2) + [[0, 1], [0, 0]]  # of zeros
+    return ops.max(ops.pad(ops.abs(x), row), axis=(-2, -1), keepdims=True)
 
 
 def _expanded(x, y):

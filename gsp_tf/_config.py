@@ -47,8 +47,9 @@ class Guarded:
     """Arguments of a float type that only the constructor or the structure of a step reads."""
 
     def __setattr__(self, name: str, value: Any) -> None:
+        # A first value, of a weight with an argument's name, is no change.
         was_read = "_was_traced" in vars(self) and name in _parameters(type(self))
-        if was_read or (name in self.unscheduled and name in vars(self)):
+        if name in vars(self) and (was_read or name in self.unscheduled):
             kind = type(self).__name__
             reason = "a training step was traced with it" if was_read else "it was read already"
             raise ValueError(

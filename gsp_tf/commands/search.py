@@ -160,7 +160,7 @@ def _report(searches, thresholds, rerank):
     if searches.decisions:
         shares = [f"{count:,} {decision}" for decision, count in sorted(searches.decisions.items())]
         print(f"First images: {', '.join(shares)}. {thresholds.summary()}")
-    elif thresholds is not None and searches.problems < searches.queries:
+    elif thresholds is not None and searches.first and not searches.first[0][1][0].decision:
         print(
             "note: Only one of queries and index says which model made its embeddings, so nothing "
             "is decided."
@@ -177,7 +177,7 @@ def _show(neighbours, image, rerank):
     is_local = all(map(os.path.isabs, folders))  # not an address such as s3://...
     folder = os.path.commonpath(folders) if is_local else ""
     order = "Nearest to" if rerank is None else f"First by {rerank} for"
-    decision = neighbours[0].decision
+    decision = next((one.decision for one in neighbours if not one.is_query), None)
     said = "" if decision is None else f" ({decision})"
     place = f", in {printable(folder)}" if is_local else ""
     print(f"{order} {printable(image)}{said}{place}:")
@@ -189,7 +189,7 @@ def _show(neighbours, image, rerank):
         columns["decision"].append(found.decision)
         columns["label"].append("–" if found.label is None else printable(found.label))
         path = os.path.relpath(found.path, folder) if is_local else found.path
-        columns["path"].append(printable(path))
+        columns["path"].append(printable(path) + " (the same file)" * found.is_query)
     columns = {name: cells for name, cells in columns.items() if None not in cells}
     widths = [max(map(cell_len, (name, *cells))) for name, cells in columns.items()]
     for row in (tuple(columns), *zip(*columns.values(), strict=True)):

@@ -58,7 +58,8 @@ class Exploration:
         """The places and neighbours of an image, given the bytes of its file."""
         channels = self._view.model.embedder.input_shape[-1]
         check_image(content, name)
-        return self._found(EncodedImages([content], [0], [""], channels=channels), [0], name, where)
+        image = EncodedImages([content], [0], [""], channels=channels)
+        return self._found(image, [0], name, where, content=content)
 
     def search_example(self, number: int, where: str | None = None) -> str:
         """The places and neighbours of an example."""
@@ -66,11 +67,17 @@ class Exploration:
         own = int(numbers[number])
         return self._found(images, indices[[number]], names[number], where, own)
 
-    def _found(self, images, indices, name, where, own=None):
-        """The answer for one image of a set; `own` is its number among the searched ones."""
+    def _found(self, images, indices, name, where, own=None, content=None):
+        """The answer for one image of a set.
+
+        `own` is its number among the searched ones, which leaves it out. `content` are the bytes of
+        its file, by which it is recognised among them.
+        """
         batches = evaluation_batches(self._view.model.recipe, images, np.asarray(indices))
         seen = self._view.look(batches)
-        found = self._searched.nearest(seen.embedding, self._k, where, own) if self._k else []
+        found = []
+        if self._k:
+            found = self._searched.nearest(seen.embedding, self._k, where, own, content)
         pairs = self._pairs(batches, found[:_EXPLAINED]) if found else []
         pooling = self._view.pooling_name
         return fragments.found(name, seen, pooling, found, self._searched, pairs, where)

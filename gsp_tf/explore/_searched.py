@@ -34,7 +34,11 @@ _BLOCK = 100_000  # labels in memory at a time
 
 
 class Found(NamedTuple):
-    """An image found by a search; its label and decision may be `None`, and `number` is its own."""
+    """An image found by a search.
+
+    Its label and decision may be `None`, `number` is its own, and `is_query` says whether its file
+    is the one that was searched with.
+    """
 
     rank: int
     distance: float
@@ -42,6 +46,7 @@ class Found(NamedTuple):
     tile: Tile
     number: int
     decision: str | None
+    is_query: bool
 
 
 class Sample(NamedTuple):
@@ -77,9 +82,17 @@ class IndexedImages:
         return len(self._index)
 
     def nearest(
-        self, embedding: np.ndarray, k: int, where: str | None = None, own: int | None = None
+        self,
+        embedding: np.ndarray,
+        k: int,
+        where: str | None = None,
+        own: int | None = None,
+        content: bytes | None = None,
     ) -> list[Found]:
-        """The k images nearest to an embedding `(1, D)`, of those that meet a condition."""
+        """The k images nearest to an embedding `(1, D)`, of those that meet a condition.
+
+        The image with the number `own` is left out, and files with the bytes `content` are marked.
+        """
         excluded = [] if own is None else [own]
         matching = None
         if where is not None:
@@ -91,8 +104,10 @@ class IndexedImages:
         if not k:
             return []
         ids, distances = self._index.search(embedding, k, excluded, matching)
-        tiles = map(image_tile, self._index.paths(ids[0]))
-        return _ranked(self.thresholds, ids[0], distances[0], self._index.labels(ids[0]), tiles)
+        paths = self._index.paths(ids[0])
+        tiles, same = map(image_tile, paths), (_holds(path, content) for path in paths)
+        labels = self._index.labels(ids[0])
+        return _ranked(self.thresholds, ids[0], distances[0], labels, tiles, same)
 
     def images(self, found: list[Found]) -> Sample:
         """The images that a search found, those that can be read."""
@@ -137,9 +152,14 @@ class TestImages:
         return len(self._images)
 
     def nearest(
-        self, embedding: np.ndarray, k: int, where: str | None = None, own: int | None = None
+        self,
+        embedding: np.ndarray,
+        k: int,
+        where: str | None = None,
+        own: int | None = None,
+        content: bytes | None = None,
     ) -> list[Found]:
-        """The k images nearest to an embedding `(1, D)`; they have no columns for conditions."""
+        """As for an index; the images have no columns for conditions."""
         if where is not None:
             raise ConditionError(
                 "Conditions are for an index with metadata; these are test images."
@@ -148,7 +168,9 @@ class TestImages:
         k = min(k, len(self) - (own is not None))
         (indices,), (distances,) = self._search(embedding, k, excluded) if k else ([()], [()])
         tiles = map(array_tile, map(self._images.image, indices), self._names(indices))
-        return _ranked(self.thresholds, indices, distances, self._labels(indices), tiles)
+        paths = getattr(self._images, "paths", None)
+        same = (paths is not None and _holds(paths[i], content) for i in indices)
+        return _ranked(self.thresholds, indices, distances, self._labels(indices), tiles, same)
 
     def images(self, found: list[Found]) -> Sample:
         """The images that a search found."""
@@ -214,14 +236,24 @@ def open_searched(
         return NoImages(shown_reason(error))
 
 
-def _ranked(thresholds, numbers, distances, labels, tiles):
+def _ranked(thresholds, numbers, distances, labels, tiles, same):
     """`Found` for images in order from nearest to farthest."""
-    found = zip(distances, labels, tiles, numbers, strict=True)
+    found = zip(distances, labels, tiles, numbers, same, strict=True)
     decide = (lambda distance: None) if thresholds is None else thresholds.decide
     return [
-        Found(rank, float(distance), label, tile, int(number), decide(distance))
-        for rank, (distance, label, tile, number) in enumerate(found, start=1)
+        Found(rank, float(distance), label, tile, int(number), decide(distance), is_query)
+        for rank, (distance, label, tile, number, is_query) in enumerate(found, start=1)
     ]
+
+
+def _holds(path, content):
+    """Whether a file has these bytes; a missing file has none."""
+    if content is None:
+        return False
+    try:
+        return Path(path).stat().st_size == len(content) and Path(path).read_bytes() == content
+    except OSError:
+        return False
 
 
 def _at_most(values, count):

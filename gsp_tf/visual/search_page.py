@@ -23,6 +23,7 @@ class _Found(NamedTuple):
     path: str
     decision: str | None = None
     cost: float | None = None
+    is_query: bool = False
 
 
 def write_search_page(
@@ -40,10 +41,10 @@ def write_search_page(
 
     Args:
         path: file to write; an existing file is replaced in one step.
-        searches: pairs of a query's path and its neighbours, `(rank, distance, label, path)`; what
-            was decided about a neighbour, such as "match", and the cost that gave the order may
-            follow and are shown with the distance; the decision about the first also with the
-            query.
+        searches: pairs of a query's path and its neighbours, `(rank, distance, label, path)`. What
+            was decided about a neighbour, such as "match", the cost that gave the order, and
+            whether it is the query's own file may follow and are shown with the distance. The
+            decision about the first other file is also shown with the query.
         summary: line below the heading that says what was searched.
         hint: line above the neighbours that explains the distances.
         tile: function from a path to its picture.
@@ -75,7 +76,7 @@ def write_search_page(
         searches=(
             (
                 next(tiles),
-                of[0].decision if of else None,
+                next((one.decision for one in of if not one.is_query), None),
                 ((one, next(tiles)) for one in of),
                 count,
                 _pairs(pairs, query, of),

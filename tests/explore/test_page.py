@@ -1,3 +1,4 @@
+import dataclasses
 import re
 import shutil
 import struct
@@ -204,6 +205,27 @@ def test_thresholds_say_what_matches(view, model, index, run, query, tmp_path):
         assert len(rows) == 10 and thresholds.summary() in text
         assert [decision for decision, _ in rows] == [thresholds.decide(float(d)) for _, d in rows]
         assert f'Nearest neighbours: <span class="decision {rows[0][0]}">' in text
+
+
+def test_an_uploaded_file_that_is_searched_is_said_to_be_and_does_not_decide(
+    view, model, index, images, run, tmp_path
+):
+    calibrated = calibrate(run, 0.05, out=tmp_path / "thresholds.json", num_resamples=5)
+    ends = {"match": 1e-6, "unknown": 2e-6}  # a file matches itself, and all else is unknown
+    for name, end in ends.items():
+        threshold = getattr(calibrated, name)
+        distance = dataclasses.replace(threshold.distance, value=end, low=None, high=None)
+        ends[name] = dataclasses.replace(threshold, distance=distance)
+    thresholds = dataclasses.replace(calibrated, **ends)
+    for path in (index, None):
+        searched = open_searched(model, path, thresholds)
+        sample = searched.sample(1)
+        content = Path(sample.images.paths[sample.indices[0]]).read_bytes()
+        text = Exploration(view, searched, 3).search(content, "a.png")
+        assert text.count("<br>the same file") == 1
+        assert 'Nearest neighbours: <span class="decision unknown">' in text
+        alone = Exploration(view, searched, 1).search(content, "a.png")
+        assert "<h3>Nearest neighbours</h3>" in alone
 
 
 def test_a_condition_restricts_what_is_found(view, model, run, images, query, tmp_path, serve, ask):

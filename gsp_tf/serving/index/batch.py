@@ -29,6 +29,7 @@ _SCHEMA = pa.schema(
         "path": pa.string(),
         "id": pa.int64(),
         "cost": pa.float32(),
+        "is_query": pa.bool_(),
         "problem": pa.string(),
     }
 )
@@ -41,8 +42,8 @@ class Searches(NamedTuple):
         path: The file.
         queries: Number of queries.
         problems: Number of queries with a problem in the place of neighbours.
-        decisions: Number of queries by the decision about the first image found; empty without
-            thresholds.
+        decisions: Number of queries by the decision about the first image found that is not the
+            query itself; empty without thresholds.
         first: Names and neighbours of the first three queries that have some.
 
     Example:
@@ -72,11 +73,11 @@ def search_many(
     """Finds the nearest images of many queries, and writes them as a table.
 
     The table has a row for each neighbour, with the columns query, rank, distance, decision, label,
-    path, id and cost, which are those of `Neighbour`. A query that cannot be read, or for which all
-    images are excluded, has one row, with its problem. Nothing is decided if only the queries or
-    only the index say which model made their embeddings. The file appears when it is complete, so a
-    killed search is repeated. To divide the work, embed the queries first: `embed_images` continues
-    where it was stopped, and searching in its folder is fast.
+    path, id, cost and is_query, which are those of `Neighbour`. A query that cannot be read, or for
+    which all images are excluded, has one row, with its problem. Nothing is decided if only the
+    queries or only the index say which model made their embeddings. The file appears when it is
+    complete, so a killed search is repeated. To divide the work, embed the queries first:
+    `embed_images` continues where it was stopped, and searching in its folder is fast.
 
     Args:
         run: As in `search`; or an `Index` or its folder, which embeddings search without a model.
@@ -119,7 +120,7 @@ def search_many(
             some = [(name, of) for name, of in zip(names, found, strict=True) if of]
             first += some[: _SHOWN - len(first)]
             for _, of_query in some:
-                decision = of_query[0].decision
+                decision = next((one.decision for one in of_query if not one.is_query), None)
                 if decision is not None:
                     decisions[decision] = decisions.get(decision, 0) + 1
     return Searches(out, decisions=decisions, first=first, **counts)

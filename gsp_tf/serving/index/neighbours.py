@@ -1,5 +1,6 @@
 """Search for the nearest neighbours of images."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -36,6 +37,7 @@ class Neighbour(NamedTuple):
         decision: "match", "unsure" or "unknown" by calibrated thresholds of the distance, `None`
             without any.
         cost: Cost that gives the order, if the results are re-ranked.
+        is_query: Whether this is the file of the query itself, which is in the index.
 
     Example:
         >>> Neighbour(rank=1, distance=0.25, label="cat", path="/a.png", id=7).label
@@ -49,6 +51,7 @@ class Neighbour(NamedTuple):
     id: int
     decision: Decision | None = None
     cost: float | None = None
+    is_query: bool = False
 
 
 def search(
@@ -86,7 +89,7 @@ def search(
 
     Returns:
         The neighbours, best first; for a list of images, a list of such lists. An image that is
-        in the index finds itself.
+        in the index finds itself (`is_query`).
 
     Raises:
         FileNotFoundError: If a folder does not exist.
@@ -204,7 +207,7 @@ class _Searched(NamedTuple):
         if self.order is not None:
             _check_excluded(names, excluded)
             found = self.order(embeddings, self.k, excluded)
-            return _neighbours(self.index, self.thresholds, *found)
+            return _neighbours(self.index, self.thresholds, names, *found)
         depth = self.k if sets is None else _DEPTH
         neighbours = []
         for rows, ids in self._blocks(names, excluded):
@@ -218,7 +221,7 @@ class _Searched(NamedTuple):
                 found = *found, None
             else:
                 found = _reranked(self.index, sets.take(rows), *found, self.k)
-            neighbours += _neighbours(self.index, self.thresholds, *found)
+            neighbours += _neighbours(self.index, self.thresholds, names[rows], *found)
         return neighbours
 
     def _blocks(self, names, excluded):
@@ -248,11 +251,12 @@ def _reranked(index, sets, ids, distances, k):
     return known[order][:, :k], distances[:, :k], costs[:, :k]
 
 
-def _neighbours(index, thresholds, ids, distances, costs):
+def _neighbours(index, thresholds, names, ids, distances, costs):
     """The neighbours of each query; decisions are about the distance of the embeddings."""
     decide = (lambda distance: None) if thresholds is None else thresholds.decide
     several = []
-    for number, of_query in enumerate(ids):
+    for number, (name, of_query) in enumerate(zip(names, ids, strict=True)):
+        own = name, os.path.abspath(name)
         found = zip(
             distances[number],
             index.labels(of_query),
@@ -263,7 +267,16 @@ def _neighbours(index, thresholds, ids, distances, costs):
         )
         several.append(
             [
-                Neighbour(rank, float(distance), label, path, int(id), decide(distance), cost)
+                Neighbour(
+                    rank,
+                    float(distance),
+                    label,
+                    path,
+                    int(id),
+                    decide(distance),
+                    cost,
+                    path in own,
+                )
                 for rank, (distance, label, path, id, cost) in enumerate(found, start=1)
             ]
         )

@@ -57,7 +57,7 @@ def write_neighbours(
     if metadata.kind != "exact":
         hint += f" The index is not exact ({metadata.kind}); {metadata.recall}."
     shown = [
-        [(n.rank, n.distance, n.label, n.path, n.decision, n.cost) for n in of_query]
+        [(n.rank, n.distance, n.label, n.path, n.decision, n.cost, n.is_query) for n in of_query]
         for of_query in neighbours
     ]
     searches = list(zip(image, shown, strict=True))

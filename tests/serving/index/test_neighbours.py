@@ -12,7 +12,16 @@ import pytest
 from embedded import edit_json, names_of, save_run
 from PIL import Image
 
-from gsp_tf.serving import EmbeddingsFolder, Index, build_index, embed_images, open_index, search
+from gsp_tf.serving import (
+    EmbeddingsFolder,
+    Index,
+    build_index,
+    calibrate,
+    embed_images,
+    open_index,
+    search,
+    search_many,
+)
 
 SEARCH = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
 
@@ -71,6 +80,7 @@ def test_from_images_to_neighbours(finished_run, images, query, tmp_path, comman
     lines = output[output.index(f"Nearest to {query}, in {shared}:") :].splitlines()[2:6]
     for neighbour, line in zip(found, lines, strict=True):
         path = os.path.relpath(neighbour.path, shared)
+        path += " (the same file)" * (neighbour.path == str(query))
         cells = str(neighbour.rank), f"{neighbour.distance:.4f}", neighbour.label, path
         assert line.split() == " ".join(cells).split()
     page = Page(digits_run / "search.html")
@@ -185,6 +195,39 @@ def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
     edit_json(own / "embeddings" / "embeddings.json", model=entries)
     with pytest.raises(FileNotFoundError, match="is not there or has another model; say where"):
         build_index(own / "embeddings")
+
+
+def test_a_query_that_is_in_the_index_is_said_to_be_and_does_not_decide(
+    digits_run, images, tmp_path, command, monkeypatch
+):
+    monkeypatch.chdir(images)
+    path = sorted(images.glob("<b>7/*"))[3]
+    copy = shutil.copy(path, tmp_path / "copy.png")
+    found = search(digits_run, [path.relative_to(images), copy], k=3)
+    assert [[one.is_query for one in of] for of in found] == [[True, False, False], [False] * 3]
+    nearest = found[0][1].distance
+    assert nearest > 1e-3
+    # By these thresholds a file matches itself, and everything else is unknown.
+    thresholds = calibrate(digits_run / "index", false_match_rate=0.3, num_resamples=5)
+    ends = {"match": nearest / 4, "unknown": nearest / 2}
+    for name, end in ends.items():
+        threshold = getattr(thresholds, name)
+        distance = dataclasses.replace(threshold.distance, value=end, low=None, high=None)
+        ends[name] = dataclasses.replace(threshold, distance=distance)
+    dataclasses.replace(thresholds, **ends).write(digits_run / "index" / "thresholds.json")
+    name = path.relative_to(images)
+    code, output, errors = command(
+        *("search", digits_run, name, "--k", 3, "--html", tmp_path / "page.html")
+    )
+    assert code == 0 and f"Nearest to {name} (unknown)" in output, errors
+    assert output.count("(the same file)") == 1 and output.count("match ") >= 1
+    texts = Page(tmp_path / "page.html").texts
+    assert texts.count("the same file") == 1
+    assert texts[texts.index("first image") :][1] == "unknown"
+    many = search_many(digits_run, [path.parent], tmp_path / "many.csv", k=3)
+    assert many.queries == 8 and many.decisions.get("match", 0) < 8
+    code, output, errors = command("search", digits_run, path.parent, "--k", 1)
+    assert code == 0 and "Only one of queries and index" not in output, errors
 
 
 def test_an_index_that_is_open_is_used(digits_run, query):

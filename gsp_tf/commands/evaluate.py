@@ -23,6 +23,7 @@ def command(
     table: str | None = None,
     metric: Literal["euclidean", "cosine"] | None = None,
     rerank: list[str] = (),
+    whitening: str | None = None,
     tokens: int | None = None,
     dims: list[int] = (),
     verification: list[float] = (),
@@ -49,6 +50,9 @@ def command(
         metric: Distance; null is that of the source, or euclidean.
         rerank: Ways to re-rank: k_reciprocal, query_expansion, database_augmentation, whitening,
             transport, or all; for embeddings that are not of a run, all is all but transport.
+        whitening: Learn the whitening of --rerank whitening from the matched pairs of these
+            labelled embeddings, such as those of the training images; or a run, for those of its
+            validation images. Null takes the principal components of the searched images.
         tokens: Local features of an image of a run that transport compares; null is 16. Folders and
             indexes keep those of embed --tokens.
         dims: Compare searches by the first dimensions of the embeddings, normalised again, such as
@@ -64,6 +68,8 @@ def command(
         require_run(source)
     if tokens is not None and not {"transport", "all"} & set(rerank):
         raise ValueError("--tokens is for --rerank transport; give that too.")
+    if whitening is not None and not {"whitening", "all"} & set(rerank):
+        raise ValueError("--whitening is for --rerank whitening; give that too.")
     if tokens is not None and not is_run:
         raise ValueError(
             f"--tokens is for the images of a run; {source} has the local features, if any, that "
@@ -100,7 +106,7 @@ def command(
     if by and len(gallery) > 1:
         raise ValueError("--by takes one --gallery at most.")
     at = sorted(set(at)) or _AT
-    if rerank and is_run and not (gallery or exclude_same):
+    if rerank and is_run and not (gallery or exclude_same or whitening):
         _rerank(source, None, rerank, tokens, at, {}, out)
         return
     from gsp_tf.serving import ranked_images
@@ -108,11 +114,12 @@ def command(
     of_run = is_run and not gallery  # then `rerank_run` reads the local features
     compared = tokens if "transport" in rerank and not of_run else None
     named = list(dict.fromkeys(columns))
-    images = ranked_images(source, gallery, named, table, tokens=compared)
+    images = ranked_images(source, gallery, named, table, tokens=compared, whitening=whitening)
     for note in images.notes:
         print(f"note: {note}")
     sources = images.sources(exclude_same) if exclude_same else {}
     if rerank:
+        sources["whitening"] = images.whitening
         _rerank(source, None if of_run else images, rerank, tokens, at, sources, out)
         return
     if metric == "euclidean" and images.metric == "cosine" and images.references is not None:
@@ -238,14 +245,14 @@ def _verify(images, rates, metric, has_gallery):
     return {name: of.value for name, of in found.items()} | record | {"intervals": intervals}
 
 
-def _rerank(source, images, methods, tokens, at, sources, out):
+def _rerank(source, images, methods, tokens, at, options, out):
     """Print and write the metrics of ways to re-rank images, or those of a run for `None`."""
     from gsp_tf.evaluation import RERANKINGS, reranking_metrics
     from gsp_tf.experiment import open_run, print_reranking, rerank_run, reranking_record
 
     if images is None:
         methods = RERANKINGS if "all" in methods else methods
-        results = rerank_run(open_run(source), methods, tokens, at, out=out, **sources)
+        results = rerank_run(open_run(source), methods, tokens, at, out=out, **options)
         out = Path(source) / "reranking.json" if out is None else out
         print_reranking(results)
         print(f"Metrics: {out}")
@@ -265,7 +272,7 @@ def _rerank(source, images, methods, tokens, at, sources, out):
         at,
         images.query_tokens,
         images.reference_tokens,
-        **sources,
+        **options,
     )
     print_reranking(results)
     _write(reranking_record(results), out)

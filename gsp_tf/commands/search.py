@@ -23,6 +23,7 @@ def command(
         "transport", "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
     ]
     | None = None,
+    whitening: str | None = None,
     why: bool = False,
     exclude_same: str | None = None,
     table: str | None = None,
@@ -52,6 +53,9 @@ def command(
         rerank: transport compares the local features of the query with those of its first 100
             results, which embed --tokens keeps, and orders the results by it. The others order all
             images by the vectors of the index, as in evaluate.
+        whitening: Learn the whitening of --rerank whitening from the matched pairs of these
+            labelled embeddings, such as those of the training images; or a run, for those of its
+            validation images.
         exclude_same: Column, such as camera or sequence; an image does not find images with its own
             value, and one without a value finds all.
         table: CSV or Parquet file with the columns path and that of --exclude-same, for the images
@@ -68,6 +72,8 @@ def command(
     run = run if is_index else run_folder(run)
     if why and html is False:
         raise ValueError("--why is for the page with pictures; give --html too.")
+    if whitening is not None and rerank != "whitening":
+        raise ValueError("--whitening is for --rerank whitening; give that too.")
     if table is not None and exclude_same is None:
         raise ValueError("--table has the column of --exclude-same; give that too.")
     import functools
@@ -91,11 +97,13 @@ def command(
             raise ValueError("--html is a page for image files; --out has the results of many.")
         out = Path(run) / "neighbours.csv" if out is None else out
         options = k, thresholds, rerank, where
-        done = serving.search_many(searched[0], images, out, searched[1], *options, None, excluded)
+        options = *options, None, excluded, whitening
+        done = serving.search_many(searched[0], images, out, searched[1], *options)
         _report(done, decided, rerank)
         return
     ids = None if excluded is None else excluded(images)
-    found = serving.search(searched[0], images, searched[1], k, decided, rerank, ids, where)
+    options = k, decided, rerank, ids, where, None, whitening
+    found = serving.search(searched[0], images, searched[1], *options)
     if k > len(opened):
         print(f"The index holds {counted(len(opened), 'image')}, fewer than --k {k:,}.")
     for image, neighbours in zip(images, found, strict=True):

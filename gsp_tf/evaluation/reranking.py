@@ -60,15 +60,16 @@ def reranking_metrics(
     reference_tokens: TokenSets | None = None,
     query_sources: ArrayLike | None = None,
     reference_sources: ArrayLike | None = None,
+    whitening: PCAWhitening | None = None,
 ) -> dict[str, Reranked]:
     """Ranking metrics of plain search and of ways to re-rank it, with their time and bytes.
 
     `k_reciprocal` is `KReciprocalSearch`, `query_expansion` is `expand_queries` and
     `database_augmentation` is `augment_database`, with their default arguments, or fewer neighbours
-    where there are fewer images. `whitening` is `PCAWhitening` of the searched embeddings for the
-    dimensions of its sweep. `transport` is `rerank_by_transport` of the first 100 results. Labels
-    are used for the metrics alone. All distances are those of embeddings as they are for plain
-    search and k_reciprocal, and cosine distances for the others.
+    where there are fewer images. `whitening` is `PCAWhitening` of the searched embeddings, or the
+    given one, for the dimensions of its sweep. `transport` is `rerank_by_transport` of the first
+    100 results. Labels are used for the metrics alone. All distances are those of embeddings as
+    they are for plain search and k_reciprocal, and cosine distances for the others.
 
     Args:
         queries: floats `(Q, D)`.
@@ -82,9 +83,12 @@ def reranking_metrics(
         query_sources: as in `ranking_metrics`; they are left out of the metrics, not of the
             neighbourhoods that re-ranking looks at.
         reference_sources: as in `ranking_metrics`.
+        whitening: such as `LearnedWhitening` of training images; None takes the principal
+            components of the searched embeddings.
 
     Returns:
-        `Reranked` for "search" and for the names of the methods, with whitening as `whitening_DIM`.
+        `Reranked` for "search" and for the names of the methods, with whitening as `whitening_DIM`,
+        or `learned_whitening_DIM` for one that is given.
 
     Raises:
         ValueError: as `ranking_metrics`, or for an unknown method, or transport without tokens.
@@ -104,7 +108,7 @@ def reranking_metrics(
             f"methods must be among {', '.join(RERANKINGS)}; received {listed(unknown)}."
         )
     check_labelled(references, reference_labels)
-    images = _Images(queries, references, query_tokens, reference_tokens)
+    images = _Images(queries, references, query_tokens, reference_tokens, whitening)
     query_labels = checked_labels(query_labels, len(images.queries), "query_labels")
     if reference_labels is not None:
         size = len(images.references)
@@ -128,7 +132,7 @@ _Rankings = Iterator[tuple[str, Nearest, int]]
 class _Images:
     """Images to search; each method gives names, rankings and bytes of an image."""
 
-    def __init__(self, queries, references, query_tokens, reference_tokens):
+    def __init__(self, queries, references, query_tokens, reference_tokens, learned):
         self.queries = checked_embeddings(queries, "queries")
         self.among_themselves = references is None
         self.references = self.queries
@@ -136,6 +140,7 @@ class _Images:
             self.references = checked_embeddings(references, "references")
             warn_of_own_images(self.queries, self.references)
         self.tokens = query_tokens, query_tokens if references is None else reference_tokens
+        self.learned = learned
         self.size = len(self.references) - self.among_themselves
         self.bytes = 4 * self.references.shape[1]
 
@@ -177,12 +182,13 @@ class _Images:
 
     def whitening(self) -> _Rankings:
         """Whitened embeddings, for each dimension of the sweep."""
-        whiten = PCAWhitening(self.references)
+        name = "whitening" if self.learned is None else "learned_whitening"
+        whiten = self.learned or PCAWhitening(self.references)
         for dim in whiten.sweep():
             queries = references = whiten(self.references, dim)
             if not self.among_themselves:
                 queries = whiten(self.queries, dim)
-            yield f"whitening_{dim}", self._ranked(queries, references), 4 * dim
+            yield f"{name}_{dim}", self._ranked(queries, references), 4 * dim
 
     def transport(self) -> _Rankings:
         """The first results in the order of the transport between local features."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from gsp_tf._console import show_progress
 from gsp_tf._files import locked, replace_text
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import RERANKINGS, Reranked, reranking_metrics
+from gsp_tf.evaluation import RERANKINGS, PCAWhitening, Reranked, reranking_metrics
 from gsp_tf.experiment._embeddings import kept_embeddings
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.ensemble import Ensemble
@@ -28,6 +28,7 @@ def rerank_run(
     query_sources: ArrayLike | None = None,
     reference_sources: ArrayLike | None = None,
     out: PathLike | None = None,
+    whitening: PCAWhitening | None = None,
 ) -> dict[str, Reranked]:
     """Measure ways to re-rank the test images of a run, and write `reranking.json`.
 
@@ -42,6 +43,7 @@ def rerank_run(
         query_sources: as in `ranking_metrics`.
         reference_sources: as in `ranking_metrics`.
         out: JSON file to write; None is `reranking.json` in the run.
+        whitening: as in `reranking_metrics`.
 
     Returns:
         the dict of `reranking_metrics`.
@@ -79,7 +81,8 @@ def rerank_run(
             sets["reference_tokens"] = _token_sets(run, model, run.splits.gallery, "gallery")
     searched = found.queries, found.query_labels, found.references, found.reference_labels
     sources = {"query_sources": query_sources, "reference_sources": reference_sources}
-    results = reranking_metrics(*searched, methods, at, **sets, **sources)
+    others = {**sets, **sources, "whitening": whitening}
+    results = reranking_metrics(*searched, methods, at, **others)
     with locked(run.folder.path):
         out = run.folder.path / "reranking.json" if out is None else out
         replace_text(out, json.dumps(reranking_record(results), indent=2) + "\n")

@@ -9,7 +9,7 @@ import numpy as np
 
 from gsp_tf._console import listed, show_progress
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import TokenSets
+from gsp_tf.evaluation import LearnedWhitening, TokenSets
 from gsp_tf.experiment import Run, TokenModel, evaluation_batches, load_splits
 from gsp_tf.serving._metadata import ModelInfo, check_same_model
 from gsp_tf.serving.embedding import RunModel
@@ -34,6 +34,7 @@ class RankedImages(NamedTuple):
         notes: sentences about what was left out.
         query_tokens: the local features of the queries, if they were asked for.
         reference_tokens: those of the references.
+        whitening: the whitening of `ranked_images`, if it was asked for.
 
     Example:
         >>> found = RankedImages(np.eye(2), np.array([0, 1]), None, None, ["cat", "dog"])
@@ -53,6 +54,7 @@ class RankedImages(NamedTuple):
     notes: Sequence[str] = ()
     query_tokens: TokenSets | None = None
     reference_tokens: TokenSets | None = None
+    whitening: LearnedWhitening | None = None
 
     def groups(self, column: str) -> np.ndarray:
         """A column of the queries, texts `(Q,)`; "class" is that of their classes."""
@@ -94,6 +96,7 @@ def ranked_images(
     most_images: int | None = MOST_IMAGES,
     seed: int = 0,
     tokens: int | None = None,
+    whitening: PathLike | None = None,
 ) -> RankedImages:
     """Reads embeddings to evaluate: test images of a run, or those of any other source.
 
@@ -110,14 +113,17 @@ def ranked_images(
         seed: seed of the choice of classes.
         tokens: number of local features of an image that the model of a run gives; other sources
             give those that they keep. `None` gives none.
+        whitening: source of `labelled_embeddings`, such as those of the training images, from whose
+            matched pairs `LearnedWhitening` is learned; `None` learns none.
 
     Returns:
         `RankedImages`.
 
     Raises:
         FileNotFoundError: if there is nothing at a path.
-        ValueError: as `labelled_embeddings`, or if the galleries are of another model, all
-            images are of one class, or tokens are missing.
+        ValueError: as `labelled_embeddings` and `LearnedWhitening`, or if the galleries or the
+            source of the whitening are of another model, all images are of one class, or tokens are
+            missing.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -141,6 +147,13 @@ def ranked_images(
             _check_fits(source, queries, name, part)
         references, metrics = _joined(parts), [part.metric for part in parts]
         of_each = np.repeat(names, [len(part.classes) for part in parts])
+    learned = None
+    if whitening is not None:
+        part = _read(whitening, (), None, None, seed, notes, None)
+        _check_fits(source, queries, whitening, part)
+        learned = LearnedWhitening(
+            part.embeddings, np.unique(part.classes, return_inverse=True)[1].ravel()
+        )
     both = [queries.classes] if references is None else [queries.classes, references.classes]
     class_names, labels = np.unique(np.concatenate(both), return_inverse=True)
     if len(class_names) < 2:
@@ -167,6 +180,7 @@ def ranked_images(
         notes,
         queries.tokens,
         references.tokens,
+        learned,
     )
 
 

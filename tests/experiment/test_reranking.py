@@ -63,6 +63,11 @@ def test_evaluate_re_ranks_a_run(gsp_run, capsys):
     before = (gsp_run / "metrics.json").read_bytes()
     assert run_command("evaluate", gsp_run, "--rerank", "k_reciprocal", "whitening") == 0
     assert (gsp_run / "metrics.json").read_bytes() == before
+    options = "--rerank", "whitening", "--whitening", gsp_run, "--out", gsp_run / "learned.json"
+    assert run_command("evaluate", gsp_run, *options) == 0
+    learned = json.loads((gsp_run / "learned.json").read_text("utf-8"))
+    assert list(learned) == ["search", "learned_whitening_8"]
+    assert learned["search"]["map_at_r"] == metrics["test"]["map_at_r"]
 
 
 def test_evaluate_ranks_the_images_of_its_last_evaluation(gsp_run, tmp_path, capsys):

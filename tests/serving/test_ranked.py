@@ -10,6 +10,7 @@ from embedded import write_embeddings
 from runs import run_command
 
 from gsp_tf.evaluation import (
+    LearnedWhitening,
     PairDistances,
     gallery_metrics,
     grouped_recall,
@@ -17,6 +18,7 @@ from gsp_tf.evaluation import (
     opis,
     ranking_metrics,
     reranking_metrics,
+    retrieval_metrics,
     verification_metrics,
 )
 from gsp_tf.serving import ImageTable, build_index, ranked_images
@@ -171,6 +173,35 @@ def test_a_gallery_with_cosine_distances_is_compared_by_them(clusters, sources, 
     assert "leave --metric out" in capsys.readouterr().err
     assert run_command("evaluate", queries, "--gallery", gallery, "--rerank", "whitening") == 1
     assert "cosine distances" in capsys.readouterr().err
+
+
+def test_whitening_is_learned_from_other_labelled_embeddings(clusters, sources, tmp_path, capsys):
+    embeddings, classes, _ = clusters
+    train = classes < 3
+    labels = np.array([f"class {c}" for c in classes])
+    learned = write_embeddings(tmp_path / "train", embeddings[train], labels=list(labels[train]))
+    test = write_embeddings(tmp_path / "test", embeddings[~train], labels=list(labels[~train]))
+    whiten = LearnedWhitening(embeddings[train], classes[train])
+    found = retrieval_metrics(whiten(embeddings[~train]), classes[~train], metric="cosine")
+    for gallery in ((), ("--gallery", test)):
+        options = *gallery, "--rerank", "all", "--whitening", learned
+        record = evaluated(tmp_path, test, *options)
+        assert "learned_whitening_6" in record and "whitening_6" not in record
+    record = evaluated(tmp_path, test, "--rerank", "whitening", "--whitening", learned)
+    assert record["learned_whitening_6"]["map_at_r"] == pytest.approx(found["map_at_r"])
+    assert list(record) == ["search", "learned_whitening_6"]
+    other = write_embeddings(tmp_path / "b", embeddings, labels=list(labels), model="b")
+    few = write_embeddings(tmp_path / "few", embeddings[:4], labels=list(labels[:4]))
+    np.savez(tmp_path / "two.npz", embeddings=embeddings[:, :2], labels=labels)
+    for options, message in (
+        (["--rerank", "whitening", "--whitening", other], "do not belong together"),
+        (["--rerank", "whitening", "--whitening", few], "do not span the 6 dimensions"),
+        (["--rerank", "whitening", "--whitening", tmp_path / "two.npz"], "the dimensions are"),
+        (["--rerank", "whitening", "--whitening", tmp_path / "gone"], "gone does not exist"),
+        (["--rerank", "k_reciprocal", "--whitening", learned], "is for --rerank whitening"),
+    ):
+        assert run_command("evaluate", test, *options) == 1
+        assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_images_of_an_unknown_camera_ignore_none(clusters, tmp_path):

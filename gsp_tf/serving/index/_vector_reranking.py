@@ -4,16 +4,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import (
     ExactSearch,
     KReciprocalSearch,
+    LearnedWhitening,
     PCAWhitening,
     augment_database,
     checked_embeddings,
     distances_of_pairs,
     expand_queries,
 )
+from gsp_tf.serving._metadata import check_same_model
 from gsp_tf.serving.index.image_index import Index
+from gsp_tf.serving.labelled import labelled_embeddings
 
 METHODS = ("k_reciprocal", "query_expansion", "database_augmentation", "whitening")
 _K1, _K2, _NEIGHBOURS = 20, 6, 10
@@ -22,7 +26,13 @@ _K1, _K2, _NEIGHBOURS = 20, 6, 10
 class VectorReranking:
     """Searches the images of an index, or those with some ids, in the order of a method."""
 
-    def __init__(self, index: Index, method: str, matching: np.ndarray | None):
+    def __init__(
+        self,
+        index: Index,
+        method: str,
+        matching: np.ndarray | None,
+        whitening: PathLike | None = None,
+    ):
         index.check_k(1)
         if not index.keeps_vectors:
             raise ValueError(
@@ -37,7 +47,8 @@ class VectorReranking:
         self._ids, self._vectors = ids, vectors
         self._method, searched = method, vectors
         if method == "whitening":
-            self._whitening = PCAWhitening(vectors)
+            learned = whitening is not None
+            self._whitening = self._learned(whitening) if learned else PCAWhitening(vectors)
             searched = self._whitening(vectors)
         elif method == "database_augmentation" and len(ids) > 1:
             searched = augment_database(vectors, min(_NEIGHBOURS, len(ids) - 1))
@@ -45,9 +56,7 @@ class VectorReranking:
 
     def __call__(self, queries: np.ndarray, k: int, excluded: Sequence[Sequence[int]] | None):
         """Ids, distances of the embeddings and costs, which give the order, of each query."""
-        queries = self._index.cut(checked_embeddings(queries, "queries"))
-        # As the index keeps its vectors: of length 1 for the cosine distance.
-        queries = self._space.embeddings(self._space.vectors(queries))
+        queries = self._as_kept(checked_embeddings(queries, "queries"))
         without = [()] * len(queries) if excluded is None else excluded
         most = max(map(len, without), default=0)
         rows, costs = self._ranked(queries, min(k + most, len(self._ids)))
@@ -60,6 +69,18 @@ class VectorReranking:
             distances = distances_of_pairs(both, *ends, self._space.metric)
             found.append((self._ids[places], distances, costs_of))
         return tuple(zip(*found, strict=True))
+
+    def _as_kept(self, embeddings):
+        """Embeddings as the index keeps its vectors: of length 1 for the cosine distance."""
+        return self._space.embeddings(self._space.vectors(self._index.cut(embeddings)))
+
+    def _learned(self, source):
+        """The whitening learned from labelled embeddings of the model of the index."""
+        found = labelled_embeddings(source, most_images=None)
+        made_by = self._index.metadata.model
+        if None not in (found.model, made_by):
+            check_same_model(found.model, made_by, f"{source} and the index {self._index.path}")
+        return LearnedWhitening(self._as_kept(found.embeddings), found.labels)
 
     def _ranked(self, queries, k):
         """Rows of the k first images for each query, and their costs."""

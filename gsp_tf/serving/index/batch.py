@@ -69,6 +69,7 @@ def search_many(
     where: str | None = None,
     dim: int | None = None,
     excluded: Callable[[Sequence[str]], Sequence[Sequence[int]]] | None = None,
+    whitening: PathLike | None = None,
 ) -> Searches:
     """Finds the nearest images of many queries, and writes them as a table.
 
@@ -85,7 +86,8 @@ def search_many(
             `vector_source`, such as a folder of `embed_images` or a Parquet file, of the dimension
             of the index.
         out: CSV or Parquet file to write.
-        index, k, thresholds, rerank, where, dim: As in `search`; embeddings have no transport.
+        index, k, thresholds, rerank, where, dim, whitening: As in `search`; embeddings have no
+            transport.
         excluded: Function from the names of some queries to the ids that each must not find.
 
     Returns:
@@ -105,7 +107,7 @@ def search_many(
     out = Path(out)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"Results are written as .csv or .parquet; received {out}.")
-    searched = open_searched(run, index, k, thresholds, rerank, where, dim)
+    searched = open_searched(run, index, k, thresholds, rerank, where, dim, whitening)
     counts = {"queries": 0, "problems": 0}
     all_excluded = f"All {searched.num_images:,} images are excluded."
     decisions: dict[str, int] = {}

@@ -64,6 +64,7 @@ def search(
     excluded: Sequence[Sequence[int]] | None = None,
     where: str | None = None,
     dim: int | None = None,
+    whitening: PathLike | None = None,
 ) -> list[Neighbour] | list[list[Neighbour]]:
     """Finds the images of an index that are nearest to an image, or to each of several.
 
@@ -86,6 +87,9 @@ def search(
             all.
         dim: Search by the first components of the embeddings, normalised again; for a model trained
             with `MatryoshkaLoss`. The index must be one of them, or have the vectors.
+        whitening: Source of `labelled_embeddings`, such as those of the training images, from whose
+            matched pairs the whitening of `rerank="whitening"` is learned (`LearnedWhitening`);
+            `None` takes the principal components of the searched images.
 
     Returns:
         The neighbours, best first; for a list of images, a list of such lists. An image that is
@@ -106,7 +110,7 @@ def search(
     """
     several = isinstance(image, list | tuple)
     images = [str(file) for file in (image if several else [image])]
-    searched = open_searched(run, index, k, thresholds, rerank, where, dim)
+    searched = open_searched(run, index, k, thresholds, rerank, where, dim, whitening)
     embeddings, problems, sets = searched.embed(images, "Embedding")
     for file, problem in zip(images, problems, strict=True):
         if problem:
@@ -126,6 +130,7 @@ def open_searched(
     rerank: Rerank | None,
     where: str | None,
     dim: int | None,
+    whitening: PathLike | None = None,
 ) -> "_Searched":
     """The index of `search`, or one without a run, opened and checked with how it is searched."""
     if k < 1:
@@ -143,7 +148,11 @@ def open_searched(
     matching = None if where is None else index.matching(where)
     if matching is not None and not len(matching):
         raise ConditionError(f"No image of the index {index.path} meets the condition {where!r}.")
-    order = VectorReranking(index, rerank, matching) if rerank in METHODS else None
+    if whitening is not None and rerank != "whitening":
+        raise ValueError(
+            f"whitening is for the way to re-rank of that name; received rerank={rerank!r}."
+        )
+    order = VectorReranking(index, rerank, matching, whitening) if rerank in METHODS else None
     return _Searched(model, index, k, thresholds, rerank, matching, order)
 
 

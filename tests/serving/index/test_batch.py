@@ -13,6 +13,7 @@ from embedded import edit_json, random_embeddings, save_run, write_embeddings
 
 from gsp_tf.evaluation import (
     KReciprocalSearch,
+    LearnedWhitening,
     PCAWhitening,
     augment_database,
     expand_queries,
@@ -26,6 +27,7 @@ from gsp_tf.serving import (
     build_index,
     calibrate,
     embed_images,
+    labelled_embeddings,
     search,
     search_many,
 )
@@ -217,6 +219,50 @@ def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path
         assert [one.id for one in of_query] == left
     code, output, errors = command("search", run, files[0], "--rerank", method, "--html")
     assert code == 0 and f"First by {method} for" in output, errors
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_search_is_whitened_by_matched_pairs_of_other_images(
+    run, images, tmp_path, command, metric
+):
+    for folder in images.glob("<b>[0-4]"):
+        shutil.copytree(folder, tmp_path / "train" / folder.name)
+    training = embed_images(run, [tmp_path / "train"], tmp_path / "training")
+    labelled = labelled_embeddings(training.path)
+    index = Index(run / "index")
+    if metric == "cosine":
+        index = build_index(run / "embeddings", tmp_path / "cosine", metric=metric)
+    ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
+    learned_from = labelled.embeddings
+    if metric == "cosine":
+        learned_from = learned_from / np.linalg.norm(learned_from, axis=1, keepdims=True)
+    whiten = LearnedWhitening(learned_from, labelled.labels)
+    queries = sorted((images / "<b>7").iterdir())
+    embeddings, _ = RunModel(run).embed_images(list(map(str, queries)))
+    if metric == "cosine":
+        embeddings = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    places, costs = nearest_neighbours(whiten(embeddings), whiten(vectors), 4, "cosine")
+    options = "--index", index.path, "--rerank", "whitening", "--k", 4
+    options = *options, "--whitening", training.path
+    out = tmp_path / "found.csv"
+    code, _, errors = command("search", run, images / "<b>7", *options, "--out", out)
+    assert code == 0, errors
+    np.testing.assert_array_equal([row["id"] for row in rows(out)], ids[places].ravel())
+    np.testing.assert_allclose([row["cost"] for row in rows(out)], costs.ravel(), atol=1e-5)
+    one = search(run, queries[0], index, 4, rerank="whitening", whitening=training.path)
+    assert [found.id for found in one] == ids[places[0]].tolist()
+    code, output, errors = command("search", run, queries[0], *options)
+    assert code == 0 and "First by whitening for" in output, errors
+    other = write_embeddings(tmp_path / "other", embeddings, labels=list("aabbccdd"))
+    for wrong, message in (
+        (["--rerank", "whitening", "--whitening", other], "do not belong together"),
+        (["--rerank", "transport", "--whitening", training.path], "is for --rerank whitening"),
+        (["--whitening", training.path], "is for --rerank whitening"),
+    ):
+        code, _, errors = command("search", run, queries[0], "--index", index.path, *wrong)
+        assert code == 1 and message in " ".join(errors.split())
+    with pytest.raises(ValueError, match="whitening is for the way to re-rank of that name"):
+        search(run, queries[0], index, whitening=training.path)
 
 
 @pytest.mark.parametrize("method", METHODS)

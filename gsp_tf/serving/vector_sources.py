@@ -9,13 +9,18 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gsp_tf._files import check_unfolded, check_zip
+from gsp_tf._files import check_zip
 from gsp_tf._typing import PathLike
 from gsp_tf.data import LeftOut, find_images
 from gsp_tf.evaluation import TokenSets, checked_embeddings
 from gsp_tf.serving._metadata import ModelInfo
 from gsp_tf.serving.embedding import EmbeddingsFolder
-from gsp_tf.serving.embedding._parquet import list_rows, opened_parquet, parquet_files
+from gsp_tf.serving.embedding._parquet import (
+    list_rows,
+    opened_parquet,
+    parquet_files,
+    read_batches,
+)
 from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS, num_tokens, token_sets
 from gsp_tf.serving.embedding.folder import FILE_COLUMNS
 from gsp_tf.serving.image_table import column_texts, located, plain_columns
@@ -306,7 +311,7 @@ def _plain_names(file):
 
 def _parquet_blocks(file, columns, needs_labels, as_texts):
     """Blocks of a Parquet file."""
-    start = unfolded = 0
+    start = 0
     with opened_parquet(file) as opened:
         names = opened.schema_arrow.names
         missing = {"embedding", "label"} if needs_labels else {"embedding"}
@@ -317,7 +322,7 @@ def _parquet_blocks(file, columns, needs_labels, as_texts):
                 f"{', '.join(names)}."
             )
         wanted = sorted({"label", "path", *columns} & set(names))
-        for batch in opened.iter_batches(_BLOCK, columns=[*wanted, "embedding"]):
+        for batch in read_batches(file, opened, [*wanted, "embedding"]):
             if len(batch):
                 known = (
                     batch[of].cast(pa.string()).to_pylist() if of in wanted else None
@@ -327,5 +332,3 @@ def _parquet_blocks(file, columns, needs_labels, as_texts):
                 some = column_texts(some) if as_texts else _plain(some, file)
                 yield block_of_file(file, *known, list_rows(batch["embedding"], file), some, start)
                 start += len(batch)
-                unfolded += batch.nbytes
-                check_unfolded(file, unfolded)

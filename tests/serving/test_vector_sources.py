@@ -1,5 +1,7 @@
 """Embeddings from anywhere, in blocks."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,6 +9,8 @@ import pytest
 from embedded import edit_json, random_embeddings, write_embeddings
 
 from gsp_tf.serving import build_index, vector_source
+from gsp_tf.serving.embedding.collection import Collection
+from gsp_tf.serving.image_table import ImageTable
 
 COUNT = 1500
 LABELS = [None if row % 5 == 0 else f"class {row % 3}" for row in range(COUNT)]
@@ -167,3 +171,56 @@ def test_what_cannot_be_read(vectors, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             list(vector_source(tmp_path / name, needs_labels=needs_labels).blocks())
+
+
+def that_has_a_column_twice(path):
+    names = ["path", "camera", "embedding", "camera"]
+    pq.write_table(pa.table([["a.png"], [1], [[1.0]], [2]], names=names), path)
+
+
+def of_one_long_text(path):
+    """2 GB of labels, all one text, in a few kilobytes."""
+    rows = 2000
+    labels = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), ["a" * 10**6])
+    paths = [f"{row}.png" for row in range(rows)]
+    table = {"path": paths, "embedding": np.eye(rows, 2).tolist(), "label": labels}
+    pq.write_table(pa.table(table), path, compression="zstd", store_schema=False)
+
+
+def of_equal_numbers(path):
+    embeddings = pa.FixedSizeListArray.from_arrays(np.zeros(2 * 10**7, np.float32), 10**5)
+    paths = [f"{row}.png" for row in range(len(embeddings))]
+    pq.write_table(pa.table({"path": paths, "embedding": embeddings}), path, compression="zstd")
+
+
+def of_bytes_that_are_no_text(path):
+    paths = pa.array([b"\xff.png"] * 3).view(pa.string())
+    table = {"path": paths, "label": paths, "embedding": np.eye(3).tolist()}
+    pq.write_table(pa.table(table), path)
+
+
+def blocks_of(path):
+    return list(vector_source(path).blocks())
+
+
+def batches_of(path):
+    return list(Collection(path).batches(0, 10**6, 1024))
+
+
+@pytest.mark.parametrize("read", [blocks_of, ImageTable, batches_of])
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (that_has_a_column_twice, "has two columns of the name camera"),
+        (of_one_long_text, r"is refused: its [\d,]{1,6} bytes unfold to ([\d,]+) bytes or more"),
+        (of_equal_numbers, r"is refused: its [\d,]{1,7} bytes unfold to ([\d,]+) bytes or more"),
+        (of_bytes_that_are_no_text, "is damaged, or no Parquet file: .*UTF8"),
+    ],
+)
+def test_tables_that_are_crafted_or_damaged_are_refused(tmp_path, read, write, message):
+    path = tmp_path / "a.parquet"
+    write(path)
+    with pytest.raises(ValueError, match=f"a.parquet {message}") as refused:
+        read(path)
+    for size in re.findall("unfold to ([0-9,]+)", str(refused.value)):
+        assert int(size.replace(",", "")) < 2**28  # it was refused before the rest was read

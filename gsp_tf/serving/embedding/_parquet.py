@@ -1,5 +1,6 @@
 """Parquet files, and errors that name them."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gsp_tf._files import check_unfolded
+from gsp_tf._console import listed
+from gsp_tf._files import check_unfolded, most_unfolded
 
-_ROWS = 1024
-_WIDTHS = {"BOOLEAN": 1 / 8, "INT32": 4, "FLOAT": 4, "INT96": 12}
+_WIDTHS = {"BOOLEAN": 1 / 8, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 
 
 def parquet_files(path: Path) -> list[str]:
@@ -31,12 +32,16 @@ def opened_parquet(path: Path | str, content: bytes | None = None) -> Iterator[p
     """Opens a Parquet file, or the bytes of one; a `ValueError` names a file that is damaged.
 
     A file whose footer announces values out of proportion to its size is refused before they are
-    read.
+    read, and one that has two columns of a name.
     """
     source = path if content is None else pa.BufferReader(content)
     try:
         with pq.ParquetFile(source, page_checksum_verification=True) as file:
             check_unfolded(path, _announced(file.metadata))
+            counts = Counter(file.schema_arrow.names)
+            twice = [name for name, count in counts.items() if count > 1]
+            if twice:
+                raise ValueError(f"{path} has two columns of the name {listed(twice)}.")
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if not Path(path).is_file():
@@ -46,20 +51,52 @@ def opened_parquet(path: Path | str, content: bytes | None = None) -> Iterator[p
 
 def _announced(footer):
     """The fewest bytes that the values of a Parquet file take in memory."""
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
-    return sum(_WIDTHS.get(column.physical_type, 8) * column.num_values for column in columns)
+    columns = (column for group in _groups(footer) for column in group)
+    sizes = ((_WIDTHS.get(c.physical_type, 8) * c.num_values, c) for c in columns)
+    return sum(max(size, column.total_uncompressed_size) for size, column in sizes)
+
+
+def _groups(footer):
+    """The columns of each row group of a Parquet file."""
+    groups = map(footer.row_group, range(footer.num_row_groups))
+    return [[group.column(number) for number in range(group.num_columns)] for group in groups]
+
+
+def _proportionate_rows(path, footer, columns):
+    """The rows that are in proportion to a file, even if each repeats all texts of its group."""
+    sizes = [
+        sum(
+            column.total_uncompressed_size
+            for column in group
+            if column.physical_type not in _WIDTHS
+            and (columns is None or column.path_in_schema.split(".")[0] in columns)
+        )
+        for group in _groups(footer)
+    ]
+    return max(1, most_unfolded(path) // max([1, *sizes]))
+
+
+def read_batches(
+    path: Path | str,
+    file: pq.ParquetFile,
+    columns: Sequence[str] | None = None,
+    rows: int = 1024,
+    groups: Sequence[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Reads valid rows of an open Parquet file, as long as they are in proportion to the file."""
+    size, rows = 0, min(rows, _proportionate_rows(path, file.metadata, columns))
+    for batch in file.iter_batches(rows, groups, columns):
+        size += batch.nbytes
+        check_unfolded(path, size)
+        batch.validate(full=True)
+        yield batch
 
 
 def read_rows(
     path: Path | str, file: pq.ParquetFile, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """Reads an open Parquet file, as long as its rows are in proportion to the file."""
-    batches, size = [], 0
-    for batch in file.iter_batches(_ROWS, columns=columns):
-        size += batch.nbytes
-        check_unfolded(path, size)
-        batches.append(batch)
+    """Reads an open Parquet file, as `read_batches` does."""
+    batches = list(read_batches(path, file, columns))
     schema = file.schema_arrow
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns], schema.metadata)

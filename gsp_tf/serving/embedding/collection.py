@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gsp_tf._typing import PathLike
-from gsp_tf.serving.embedding._parquet import opened_parquet, parquet_files
+from gsp_tf.serving.embedding._parquet import opened_parquet, parquet_files, read_batches
 
 _READ = ("path", "bytes", "label")
 _WRITTEN = ("embedding", "file_size", "file_time")
@@ -115,7 +115,7 @@ class Collection:
             groups = [i for i, end in enumerate(ends) if low < end and high > end - sizes[i]]
             row = ends[groups[0]] - sizes[groups[0]]
             columns = [n for n in (*_READ, *self.columns) if n in opened.schema_arrow.names]
-            for batch in opened.iter_batches(size, groups, columns):
+            for batch in read_batches(file, opened, columns, size, groups):
                 wanted = batch.slice(max(low - row, 0), max(high - max(low, row), 0))
                 if len(wanted):
                     yield self._named(wanted, file, max(low, row))

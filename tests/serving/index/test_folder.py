@@ -8,6 +8,7 @@ import os
 import pickle
 import re
 import shutil
+import tracemalloc
 
 import faiss
 import numpy as np
@@ -263,6 +264,12 @@ def that_look_nowhere(index):
     return vectors
 
 
+def that_look_too_far(index):
+    """A search makes room for as many steps as its graph says."""
+    index._segments[0].vectors.effort = 2**30
+    return index._segments[0].vectors.index
+
+
 OTHER_METRIC = "its metric is not that in index.json"
 NOT_OF_KIND = "vectors-00000000.faiss is not an index of kind '{}'"
 
@@ -274,6 +281,10 @@ NOT_OF_KIND = "vectors-00000000.faiss is not an index of kind '{}'"
         ("exact", lambda index: pickle.dumps(Bomb()), "is not an index of faiss, or damaged"),
         ("ivf_sq8", in_a_file_elsewhere, NOT_OF_KIND),
         ("ivf_sq8", that_look_nowhere, "vectors-00000000.faiss is damaged: a search takes 0 lists"),
+        *(
+            (kind, that_look_too_far, "is damaged: a search takes 1073741824 lists or steps; expec")
+            for kind in ("hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq")
+        ),
         ("exact", of_type("IDMap,HNSW4"), NOT_OF_KIND),
         ("hnsw", of_type("IDMap,HNSW4_SQ8"), NOT_OF_KIND),
         ("sq8", of_type("IDMap,SQ4"), NOT_OF_KIND),
@@ -342,6 +353,7 @@ FILE = {"name": "vectors-00000000.faiss", "bytes": 1, "sha256": ""}
         ({"format": "gsp_tf embeddings"}, "does not describe gsp_tf index"),
         ({"format_version": 1}, "has format version 1; .* build the index again with gsp-tf index"),
         ({"next_id": "many"}, "next_id is 'many'; expected int"),
+        ({"next_id": 2**53 + 1}, "next_id is 9007199254740993; expected 0 to"),
         ({"next_id": True}, "next_id is True; expected int"),
         ({"model": "a"}, "model is 'a'; expected ModelInfo"),
         ({"more": 1}, "too many: more"),
@@ -368,6 +380,40 @@ FILE = {"name": "vectors-00000000.faiss", "bytes": 1, "sha256": ""}
 def test_damaged_metadata_are_refused(index, changes, message):
     edit_json(index.path / "index.json", **changes)
     with pytest.raises(ValueError, match=message):
+        Index(index.path)
+
+
+def test_a_segment_that_is_named_often_is_not_opened_at_all(index, monkeypatch):
+    segment = dataclasses.asdict(index.metadata.segments[0])
+    edit_json(index.path / "index.json", segments=[segment] * 10_000)
+    monkeypatch.setattr(_segments.StoredFile, "found", lambda *_: pytest.fail("was opened"))
+    with pytest.raises(ValueError, match="index.json is damaged: it names a file twice"):
+        Index(index.path)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("kind", ["exact", "ivf_sq8"])
+def test_large_ids_take_no_memory(built, new, kind, mapped):
+    """An index whose many former images were deleted, or that says so."""
+    index = Index(built(kind))
+    edit_json(index.path / "index.json", next_id=2**33)
+    Index(index.path).change(new, replace_known=True)
+    index = Index(index.path, mapped)
+    assert index.ids[-3:].tolist() == [2**33, 2**33 + 1, 2**33 + 2]
+    tracemalloc.start()
+    ids, _ = index.search(np.eye(3, 8), 1, where="path in ('/y.png', '/000.png')")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert ids[2].tolist() == [2**33 + 2] and most < 2**20
+
+
+@pytest.mark.parametrize("name", ["path", "label", "camera"])
+def test_items_with_two_columns_of_a_name_are_refused(index, name):
+    items = index._items
+    for _ in range(2 - items.column_names.count(name)):
+        items = items.append_column(name, items["path"])
+    craft(index, items=items)
+    with pytest.raises(ValueError, match=f"items-.*parquet has two columns of the name {name}"):
         Index(index.path)
 
 

@@ -21,10 +21,16 @@ from filelock import FileLock, Timeout
 from gsp_tf._typing import PathLike
 
 UNSEALED = "sha256 of all but these digits: " + 64 * "0"
-"""Text that a file holds once, after all other texts, and that `write_sealed` gives its digits."""
+"""Text that a file holds once, and that `sealed` gives its digits.
+
+It is in the first line, as a comment, or after all other texts.
+"""
+SEAL = "seal"
+"""Name of the entry of a JSON file, or column of a CSV file, that has this text."""
 
 _DIGITS = b"0" * 64
 _SEAL = UNSEALED.encode().removesuffix(_DIGITS)
+_FIRST = b"# " + _SEAL
 _UNFOLDED_AT_LEAST, _UNFOLDED_PER_BYTE = 2**26, 256
 _LOCK_NAME = ".lock"
 _PARTIAL = ".partial"
@@ -279,24 +285,28 @@ def cache_folder() -> Path:
     return Path(os.environ.get("GSP_TF_CACHE") or "~/.cache/gsp_tf").expanduser()
 
 
-def write_sealed(path: PathLike, content: bytes) -> None:
-    """Writes a file that holds `UNSEALED`, with the SHA-256 of its other bytes in that place."""
-    start = content.rindex(_SEAL) + len(_SEAL)
+def sealed(content: bytes) -> bytes:
+    """The content of a file that holds `UNSEALED`, with the SHA-256 of its other bytes there."""
+    start = _digits_at(content)
     seal = hashlib.sha256(content).hexdigest().encode()
-    with replacing(path) as temporary:
-        temporary.write_bytes(content[:start] + seal + content[start + len(seal) :])
+    return content[:start] + seal + content[start + len(seal) :]
+
+
+def sealed_json(entries: dict[str, Any]) -> bytes:
+    """The content of a JSON file with some entries and its checksum."""
+    return sealed((json.dumps(entries | {SEAL: UNSEALED}, indent=2) + "\n").encode())
 
 
 def check_seal(path: PathLike, content: bytes, again: str) -> None:
-    """Raises `ValueError` unless a file has the bytes that `write_sealed` wrote.
+    """Raises `ValueError` unless a file has the bytes that `sealed` gave.
 
     Args:
         path: the file, for the error.
         content: its bytes. What is taken from the file is taken from them.
         again: how to write the file again, for the error.
     """
-    start = content.rfind(_SEAL) + len(_SEAL)
-    if start < len(_SEAL):
+    start = _digits_at(content)
+    if start < 0:
         raise ValueError(
             f"{path} is damaged, or of an earlier version: it has no checksum of its own. {again}"
         )
@@ -307,6 +317,30 @@ def check_seal(path: PathLike, content: bytes, again: str) -> None:
         raise ValueError(
             f"{path} is damaged, or was edited: its bytes are not those that were written. {again}"
         )
+
+
+def sealed_text(text: str) -> bytes:
+    """The content of a YAML file that people edit, with its checksum as a comment above it."""
+    return sealed(f"# {UNSEALED}\n{text}".encode("utf-8", errors="replace"))
+
+
+def read_sealed_text(path: Path) -> str:
+    """Reads what `sealed_text` gave, or the same without its first line, after an edit."""
+    content = path.read_bytes()
+    if content.startswith(_FIRST):
+        check_seal(path, content, "If you edited it, remove its first line.")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def _digits_at(content):
+    """Where the digits of a checksum are in a file, or -1."""
+    if content.startswith(_FIRST):
+        return len(_FIRST)
+    start = content.rfind(_SEAL)
+    return start if start < 0 else start + len(_SEAL)
 
 
 def check_zip(path: PathLike, what: str) -> None:
@@ -322,7 +356,7 @@ def check_zip(path: PathLike, what: str) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             unfolded = sum(entry.file_size for entry in archive.infolist())
-            wrong = archive.testzip() if unfolded <= _most_unfolded(path) else None
+            wrong = archive.testzip() if unfolded <= most_unfolded(path) else None
     except FileNotFoundError:
         raise
     except Exception as error:  # a broken archive may raise anything
@@ -339,14 +373,14 @@ def check_unfolded(path: PathLike, size: int) -> None:
         path: the file.
         size: bytes in memory.
     """
-    if size > _most_unfolded(path):
+    if size > most_unfolded(path):
         raise ValueError(
             f"{path} is refused: its {os.path.getsize(path):,} bytes unfold to {size:,} bytes or "
-            f"more in memory; up to {_most_unfolded(path):,} are accepted."
+            f"more in memory; up to {most_unfolded(path):,} are accepted."
         )
 
 
-def _most_unfolded(path):
+def most_unfolded(path: PathLike) -> int:
     """The most bytes in memory that a file may take."""
     return _UNFOLDED_AT_LEAST + _UNFOLDED_PER_BYTE * os.path.getsize(path)
 
@@ -364,9 +398,13 @@ def reading_arrays(path: PathLike, what: str) -> Iterator[np.lib.npyio.NpzFile]:
         raise ValueError(f"{path} is damaged, or is not {what}: {error}") from error
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object; other content raises a ValueError that names the file."""
-    return json_object(path, path.read_bytes())
+def read_sealed_json(path: Path, again: str) -> dict[str, Any]:
+    """Reads the entries of `sealed_json`; the arguments are those of `check_seal`."""
+    content = path.read_bytes()
+    check_seal(path, content, again)
+    entries = json_object(path, content)
+    entries.pop(SEAL, None)
+    return entries
 
 
 def json_object(path: PathLike, content: bytes) -> dict[str, Any]:
@@ -405,6 +443,11 @@ def csv_text(cell: str) -> str:
 
 def replace_text(path: PathLike, text: str) -> None:
     """Writes a text file as UTF-8, with `replacing`."""
+    # File names that are not Unicode appear in texts as lone surrogates.
+    replace_bytes(path, text.encode("utf-8", errors="replace"))
+
+
+def replace_bytes(path: PathLike, content: bytes) -> None:
+    """Writes a file, with `replacing`."""
     with replacing(path) as temporary:
-        # File names that are not Unicode appear in texts as lone surrogates.
-        temporary.write_text(text, encoding="utf-8", errors="replace")
+        temporary.write_bytes(content)

@@ -86,6 +86,14 @@ def edit_json(path, **changes):
         path.write_text(json.dumps(entries | changes), "utf-8")
 
 
+def edit_recipe(run, old, new):
+    """Replace a text of the recipe of a run and remove the checksum above it, as one may."""
+    path = RunFolder(run).recipe_path
+    first, rest = path.read_text("utf-8").split("\n", 1)
+    assert first.startswith("# sha256") and rest.count(old) == 1
+    path.write_text(rest.replace(old, new), "utf-8")
+
+
 def random_embeddings(count, dim=8, seed=0):
     """Unit vectors around a few directions; some vectors occur twice."""
     rng = np.random.default_rng(seed)

@@ -1,13 +1,9 @@
-"""Callbacks of a run: the clock, the learning rate in the logs, and the history file."""
+"""Callbacks of a run: the clock, the learning rate in the logs, the board, and those it names."""
 
-import csv
-import io
 import time
-from pathlib import Path
 
 import keras
 
-from gsp_tf._files import replace_text
 from gsp_tf._names import named
 
 
@@ -38,24 +34,6 @@ class LogState(keras.callbacks.Callback):
         logs.update(learning_rate=float(self.model.optimizer.learning_rate))
         if self.trainer == "ccp":
             logs.setdefault("projection", 0)
-
-
-class HistoryFile(keras.callbacks.Callback):
-    """Adds the logs of each epoch to a CSV file, in the columns of the first epoch."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.path = Path(path)
-
-    def on_epoch_end(self, epoch, logs=None):
-        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
-        names = next(csv.reader([text.split("\n")[0]]), None) or ["epoch", *sorted(logs)]
-        row = io.StringIO()
-        writer = csv.DictWriter(row, names, extrasaction="ignore", lineterminator="\n")
-        if not text:
-            writer.writeheader()
-        writer.writerow({"epoch": epoch, **logs})
-        replace_text(self.path, text + row.getvalue())
 
 
 class Board(keras.callbacks.TensorBoard):

@@ -1,9 +1,8 @@
 """The trackers of a run: they get its recipe, every epoch and the results."""
 
-import json
 import warnings
 
-from gsp_tf._files import read_json, replace_text
+from gsp_tf._files import read_sealed_json, replace_bytes, sealed_json
 from gsp_tf._names import named
 from gsp_tf.recipe import recipe_values
 from gsp_tf.training import Tracker
@@ -37,12 +36,13 @@ class Trackers:
         if self._is_open:
             return
         path, values = self._folder.trackers_path, recipe_values(self._recipe)
-        ids = read_json(path) if path.exists() else {}
+        again = "Restore a copy, or remove it: the trackers then begin new runs."
+        ids = read_sealed_json(path, again) if path.exists() else {}
         for name, tracker in self._by_name.items():
             ids[name] = tracker.open(
                 self._recipe.name, values, ids.get(name), str(self._folder.path.absolute())
             )
-            replace_text(path, json.dumps(ids, indent=2) + "\n")
+            replace_bytes(path, sealed_json(ids))
         self._is_open = True
 
     def log_results(self):

@@ -16,7 +16,6 @@ from gsp_tf.experiment._baselines import GAINS
 from gsp_tf.experiment._callbacks import (
     Board,
     Clock,
-    HistoryFile,
     LogState,
     named_callbacks,
 )
@@ -34,7 +33,6 @@ from gsp_tf.experiment.model import (
     build_learner,
     compile_learner,
 )
-from gsp_tf.recipe import save_recipe
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
     Checkpoint,
@@ -121,7 +119,7 @@ class Training:
         # The status comes first: a process killed here leaves a run that is not finished.
         outdated = [f"{name}{end}" for name in ("test", *GAINS.values()) for end in _ENDS]
         self.folder.update_metrics(without=outdated, status="running")
-        save_recipe(self.recipe, self.folder.recipe_path)
+        self.folder.write_recipe(self.recipe)
         self.folder.cut_history(self.start_epoch)
         if self.recipe.data.feature_cache is not None:  # the checkpoint lacks the frozen part
             saved = self.folder.learner(compile=False).embedder.get_layer(FROZEN)
@@ -217,7 +215,7 @@ class Training:
                     resume=first_epoch == self.start_epoch,
                 ),
                 *followers,
-                HistoryFile(folder.history_path),
+                keras.callbacks.LambdaCallback(on_epoch_end=folder.add_epoch),
                 Board(folder.logs_path, self.health, self.recipe.callbacks.get("tensor_board", {})),
                 *self.logger,
                 *self.trackers.callbacks,

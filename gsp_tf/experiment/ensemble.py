@@ -18,7 +18,7 @@ from gsp_tf.experiment.frozen import gain_texts
 from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.run import Run
 from gsp_tf.experiment.table import print_results
-from gsp_tf.recipe import Recipe, save_recipe
+from gsp_tf.recipe import Recipe
 
 
 def open_run(path: PathLike, recipe: Recipe | None = None) -> Run:
@@ -127,7 +127,7 @@ class Ensemble(Run):
                 training = dataclasses.replace(self.recipe.training, **changes)
                 self.recipe = dataclasses.replace(self.recipe, training=training)
                 self.folder.update_metrics(without=["ensemble"])
-                save_recipe(self.recipe, self.folder.recipe_path)
+                self.folder.write_recipe(self.recipe)
             if "ensemble" not in self.folder.metrics():
                 self._train_models()
         return self

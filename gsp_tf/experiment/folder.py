@@ -2,16 +2,30 @@
 
 import contextlib
 import csv
-import json
+import io
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gsp_tf._console import counted
-from gsp_tf._files import advising, check_zip, locked, read_json, replacing
+from gsp_tf._files import (
+    SEAL,
+    UNSEALED,
+    advising,
+    check_seal,
+    check_zip,
+    locked,
+    read_sealed_json,
+    read_sealed_text,
+    replace_bytes,
+    replacing,
+    sealed,
+    sealed_json,
+    sealed_text,
+)
 from gsp_tf._typing import PathLike
-from gsp_tf.recipe import Recipe, load_recipe, save_recipe
+from gsp_tf.recipe import Recipe, load_recipe, recipe_text
 
 if TYPE_CHECKING:
     import keras
@@ -27,7 +41,9 @@ class RunFolder:
     training history), `metrics.json` (the results), `test_embeddings.npz` (the evaluated
     embeddings), `frozen.npz` and `head.npz` (the metrics of each query before training, alone and
     with a linear head), `logs` (TensorBoard logs), `trackers.json` (the runs of experiment
-    trackers) and `report.html` (the report page).
+    trackers) and `report.html` (the report page). What is read again has checksums: arrays and
+    model by their archives, `recipe.yaml` in its first line, which is removed with an edit,
+    `history.csv` in the column seal, and the others in the entry seal.
 
     Args:
         path: the folder.
@@ -62,7 +78,7 @@ class RunFolder:
     def start(self, recipe: Recipe):
         """Write the recipe, and remove the metrics and logs of an earlier start."""
         self.path.mkdir(parents=True, exist_ok=True)
-        save_recipe(recipe, self.recipe_path)
+        self.write_recipe(recipe)
         self.metrics_path.unlink(missing_ok=True)
         shutil.rmtree(self.logs_path, ignore_errors=True)
 
@@ -97,8 +113,13 @@ class RunFolder:
                 raise FileNotFoundError(f"{self.path} is not a run folder: it has no {file.name}.")
 
     def recipe(self) -> Recipe:
-        """The resolved recipe."""
+        """The resolved recipe; one without a checksum was edited, and is taken as it is."""
+        read_sealed_text(self.recipe_path)
         return load_recipe(self.recipe_path, resolve=False)
+
+    def write_recipe(self, recipe: Recipe):
+        """Write `recipe.yaml`."""
+        replace_bytes(self.recipe_path, sealed_text(recipe_text(recipe)))
 
     def learner(self, compile: bool = True) -> "MetricLearner":
         """The best learner with its weights and, if compiled, the state of its optimizer.
@@ -128,18 +149,47 @@ class RunFolder:
             ) from error
 
     def history(self) -> dict[str, list[float]]:
-        """Columns of `history.csv`: one value per epoch."""
-        if not self.history_path.exists():
-            return {}
-        with open(self.history_path, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        """Columns of `history.csv`: one value per epoch, NaN where an epoch had none."""
+        rows = self._epochs()
         names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
-        # Earlier versions may have left an incomplete last row.
-        rows = [row for row in rows if all(row[name] for name in names)]
         try:
-            return {name: [float(row[name]) for row in rows] for name in names}
+            return {name: [float(row[name] or "nan") for row in rows] for name in names}
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.history_path} is damaged: {error}") from error
+
+    def add_epoch(self, epoch: int, logs: dict[str, float]):
+        """Add an epoch to `history.csv`, in the columns of the first one."""
+        rows = self._epochs()
+        names = list(rows[0]) if rows else ["epoch", *sorted(logs)]
+        self._write_epochs([*rows, {name: {"epoch": epoch, **logs}.get(name) for name in names}])
+
+    def cut_history(self, epochs: int):
+        """Keep only the first epochs of `history.csv`."""
+        rows = self._epochs()[:epochs]
+        if rows:
+            self._write_epochs(rows)
+        else:
+            self.history_path.unlink(missing_ok=True)
+
+    def _epochs(self):
+        """The rows of `history.csv`, as texts by the names of its columns."""
+        if not self.history_path.exists():
+            return []
+        content = self.history_path.read_bytes()
+        again = "Restore a copy, or remove it and lose the curves of training."
+        check_seal(self.history_path, content, again)
+        try:
+            rows = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
+        except (csv.Error, ValueError) as error:
+            raise ValueError(f"{self.history_path} is damaged: {error}") from error
+        return [{name: row[name] for name in row if name != SEAL} for row in rows]
+
+    def _write_epochs(self, rows):
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, [*rows[0], SEAL], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([*rows[:-1], {**rows[-1], SEAL: UNSEALED}])
+        replace_bytes(self.history_path, sealed(text.getvalue().encode("utf-8")))
 
     @contextlib.contextmanager
     def training(self):
@@ -171,20 +221,15 @@ class RunFolder:
             return self.metrics()["epochs"]
         return epoch_of(self.checkpoint_path) if self.checkpoint_path.exists() else 0
 
-    def cut_history(self, epochs: int):
-        """Keep only the first epochs of `history.csv`."""
-        if not epochs or not self.history_path.exists():
-            self.history_path.unlink(missing_ok=True)
-            return
-        lines = self.history_path.read_bytes().splitlines(keepends=True)
-        with replacing(self.history_path) as temporary:
-            temporary.write_bytes(b"".join(lines[: 1 + epochs]))
-
     def metrics(self) -> dict:
         """The content of `metrics.json`; empty if there is no such file yet."""
         if not self.metrics_path.exists():
             return {}
-        return read_json(self.metrics_path)
+        again = (
+            f"Restore a copy, or remove it: gsp-tf evaluate {self.path} then writes the results of "
+            "the model again, without those of its training."
+        )
+        return read_sealed_json(self.metrics_path, again)
 
     def is_trained(self) -> bool:
         """Whether training ended by itself or because the loss was not finite."""
@@ -200,5 +245,5 @@ class RunFolder:
         """Update `metrics.json` if the block ends without an error."""
         kept = {name: value for name, value in self.metrics().items() if name not in without}
         with replacing(self.metrics_path) as temporary:
-            temporary.write_text(json.dumps({**kept, **entries}, indent=2) + "\n", "utf-8")
+            temporary.write_bytes(sealed_json({**kept, **entries}))
             yield

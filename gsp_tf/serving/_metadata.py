@@ -1,7 +1,6 @@
 """Frozen dataclasses that are stored as JSON files."""
 
 import dataclasses
-import json
 import math
 import platform
 import types
@@ -12,13 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import gsp_tf
-from gsp_tf._files import UNSEALED, check_seal, json_object, write_sealed
+from gsp_tf._files import SEAL, check_seal, json_object, replace_bytes, sealed_json
 from gsp_tf._typing import PathLike
 
 LARGEST = 2**31 - 1
 """The most that a number of dimensions, images or bytes of text may be."""
 
-_SEAL = "seal"
 _Kind = TypeVar("_Kind")
 
 
@@ -98,7 +96,7 @@ class Metadata:
 
 def write_entries(path: PathLike, entries: dict[str, Any]) -> None:
     """Writes a JSON object and the checksum of its bytes."""
-    write_sealed(path, (json.dumps(entries | {_SEAL: UNSEALED}, indent=2) + "\n").encode())
+    replace_bytes(path, sealed_json(entries))
 
 
 def parsed_entries(
@@ -107,7 +105,7 @@ def parsed_entries(
     """A dataclass from the entries of a file whose bytes have their checksum."""
     check_seal(path, content, again)
     try:
-        return parsed(kind, {name: entries[name] for name in entries if name != _SEAL}, "")
+        return parsed(kind, {name: entries[name] for name in entries if name != SEAL}, "")
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import yaml
 
-from gsp_tf._files import advising, locked, replace_text
+from gsp_tf._files import advising, locked, read_sealed_text, replace_bytes, sealed_text
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment import Run, RunFolder, Splits, load_splits, reason
 from gsp_tf.recipe import Recipe, compose, load_values, recipe_values, resolved
@@ -132,8 +132,9 @@ class Tuning:
             raise FileNotFoundError(
                 f"{self.path} holds no search: it has no {self._settings_path.name}."
             )
+        text = read_sealed_text(self._settings_path)
         try:
-            settings = load_values(self._settings_path.read_text("utf-8"))
+            settings = load_values(text)
             self.recipe = compose([], settings["recipe"], resolve=False)
             self.space = SearchSpace(settings["search"])
             self.objective, self._sampler = settings["objective"], settings["sampler"]
@@ -229,7 +230,7 @@ class Tuning:
             "recipe": recipe_values(self.recipe),
         }
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-        replace_text(self._settings_path, text)
+        replace_bytes(self._settings_path, sealed_text(text))
 
     def _study(self):
         optuna, training = import_optuna(), self.recipe.training

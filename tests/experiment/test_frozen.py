@@ -17,6 +17,7 @@ from gsp_tf.evaluation import RankingMetrics
 from gsp_tf.experiment import (
     Ensemble,
     Run,
+    RunFolder,
     evaluation_batches,
     frozen,
     frozen_metrics,
@@ -172,9 +173,9 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
 
 def test_equal_baselines_keep_their_rows_in_the_table(hurt, tmp_path, capsys):
     shutil.copy(hurt[0] / "recipe.yaml", tmp_path)
-    metrics = json.loads((hurt[0] / "metrics.json").read_text())
+    metrics = RunFolder(hurt[0]).metrics()
     metrics["head"] = metrics["test"] = metrics["frozen"] | {"num_queries": 60}
-    (tmp_path / "metrics.json").write_text(json.dumps(metrics))
+    RunFolder(tmp_path).update_metrics(**metrics)
     print_results([Run(tmp_path), Run(tmp_path)])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     names = [row.split("│")[1].strip() for row in rows]

@@ -8,6 +8,7 @@ import keras
 import pytest
 from runs import run_command
 
+from gsp_tf._files import read_sealed_json
 from gsp_tf.experiment import Run, RunFolder, check_recipe
 from gsp_tf.recipe import load_recipe, save_recipe
 
@@ -37,10 +38,8 @@ def test_a_run_and_its_continuation_are_one_run_of_each_tracker(
     command = ("train", "--resume", folder.path, "--training.epochs", "4")
     assert run_command(*command) == 0
     ((wandb_id, wandb),), ((mlflow_id, mlflow),) = trackers.wandb.items(), trackers.mlflow.items()
-    assert folder.trackers_path.read_text().split('"')[1::2] == [
-        *("wandb", wandb_id),
-        *("mlflow", mlflow_id),
-    ]
+    kept = read_sealed_json(folder.trackers_path, "")
+    assert kept == {"wandb": wandb_id, "mlflow": mlflow_id}
     assert (wandb.name, wandb.status, mlflow.status) == ("digits", 0, "FINISHED")
     assert wandb.place == (None, "birds", "a", "offline", str(folder.path))
     assert mlflow.place == "sqlite:///runs.db"

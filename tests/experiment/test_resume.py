@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import processes
 import pytest
+from embedded import edit_recipe
 from runs import eagerly
 from runs import run_command as run
 from tensorflow.python.framework.config import disable_op_determinism
@@ -317,8 +318,7 @@ def _fail(*arguments):
 
 
 def test_other_training_images_are_refused(stopped, capsys):
-    text = stopped.recipe_path.read_text("utf-8")
-    stopped.recipe_path.write_text(text.replace("split_seed: 0", "split_seed: 1"), "utf-8")
+    edit_recipe(stopped.path, "split_seed: 0", "split_seed: 1")
     assert run("train", "--resume", stopped.path) == 1
     assert "training images are not those" in capsys.readouterr().err
 

@@ -194,12 +194,15 @@ def test_evaluate_completes_a_run_that_was_killed(copied):
     copied.metrics_path.unlink()
     copied.report_path.unlink()
     copied.embeddings_path.write_bytes(b"PK")
-    with open(copied.history_path, "a") as history:
-        history.write("2,0.5")
+    history = copied.history()
     assert run_command("evaluate", copied.path) == 0
     assert copied.metrics()["test"] == pytest.approx(expected, abs=1e-6)
     assert copied.report_path.exists()
-    assert len(copied.history()["loss"]) == 2
+    assert copied.history() == history
+
+
+def unsealed(text):
+    return text.split(b"\n", 1)[1]
 
 
 @pytest.mark.parametrize(
@@ -211,12 +214,22 @@ def test_evaluate_completes_a_run_that_was_killed(copied):
         ("recipe.yaml", lambda text: b"", "recipe.yaml"),
         (
             "recipe.yaml",
-            lambda text: text.replace(b"split_seed: 0", b"split_seed: 5"),
+            lambda text: text.replace(b"image_size: 16", b"image_size: 24"),
+            "recipe.yaml is damaged, or was edited: .* If you edited it, remove its first line",
+        ),
+        (
+            "metrics.json",
+            lambda text: text.replace(b'"epochs": 2', b'"epochs": 3'),
+            "metrics.json is damaged, or was edited",
+        ),
+        (
+            "recipe.yaml",
+            lambda text: unsealed(text).replace(b"split_seed: 0", b"split_seed: 5"),
             "The test classes are not those",
         ),
         (
             "recipe.yaml",
-            lambda text: text.replace(b"image_size: 16", b"image_size: 24"),
+            lambda text: unsealed(text).replace(b"image_size: 16", b"image_size: 24"),
             r"takes images \(16, 16, 1\), its recipe and data give \(24, 24, 1\)",
         ),
     ],

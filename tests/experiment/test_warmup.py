@@ -128,6 +128,8 @@ def test_one_history(train, without_tracing, monkeypatch):
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["0", "1", "2"]
     assert all(None not in row and None not in row.values() for row in rows)
+    seals = [row["seal"] for row in rows]
+    assert seals[:2] == ["", ""] and seals[2].startswith("sha256")
     rates = [float(row["learning_rate"]) for row in rows]
     assert rates == pytest.approx([5e-3, 5e-3, 1e-3])
     metrics = folder.metrics()

@@ -1,11 +1,10 @@
-import re
 import shutil
 
 import numpy as np
 import pytest
-from embedded import save_run
+from embedded import edit_recipe, save_run
 
-from gsp_tf.experiment import Run, load_splits
+from gsp_tf.experiment import Run, RunFolder, load_splits
 from gsp_tf.explore._searched import IndexedImages, NoImages, TestImages, open_searched
 from gsp_tf.serving import RunModel, open_index, search
 
@@ -78,10 +77,7 @@ def test_images_of_an_index_that_are_gone_are_left_out_of_a_sample(run, model, i
 
 def test_without_data_there_is_a_reason(run, tmp_path, capsys):
     own = shutil.copytree(run, tmp_path / "run")
-    recipe = (own / "recipe.yaml").read_text("utf-8")
-    recipe, count = re.subn("(?m)^  path: .*", f"  path: {tmp_path / 'gone'}", recipe)
-    assert count == 1
-    (own / "recipe.yaml").write_text(recipe, "utf-8")
+    edit_recipe(own, f"path: {RunFolder(own).recipe().data.path}\n", f"path: {tmp_path / 'gone'}\n")
     found = open_searched(RunModel(own))
     assert isinstance(found, NoImages) and len(found) == 0
     assert str(tmp_path / "gone") in capsys.readouterr().err

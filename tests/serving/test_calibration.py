@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from embedded import edit_json, random_embeddings, write_embeddings
+from embedded import edit_json, edit_recipe, random_embeddings, write_embeddings
 
 from gsp_tf.experiment import RunFolder, fingerprint, load_splits
 from gsp_tf.serving import (
@@ -226,12 +226,12 @@ def test_classes_that_trained_the_model_are_refused(calibrated, tmp_path):
     run.update_metrics(train_classes=fingerprint(load_splits(run.recipe()).test))
     with pytest.raises(ValueError, match="training classes are not those"):
         calibrate(run.path, 0.05)
-    recipe = run.recipe_path.read_text("utf-8")
-    assert recipe.count("name: fractions") == recipe.count("trainer: fit") == 1
-    run.recipe_path.write_text(recipe.replace("trainer: fit", "trainer: classification"), "utf-8")
+    kept = run.recipe_path.read_bytes()
+    edit_recipe(run.path, "trainer: fit", "trainer: classification")
     with pytest.raises(ValueError, match="no validation classes but its training classes"):
         calibrate(run.path, 0.05)
-    run.recipe_path.write_text(recipe.replace("name: fractions", "name: conventional"), "utf-8")
+    run.recipe_path.write_bytes(kept)
+    edit_recipe(run.path, "name: fractions", "name: conventional")
     with pytest.raises(ValueError, match="no validation classes but its test classes"):
         calibrate(run.path, 0.05)
 

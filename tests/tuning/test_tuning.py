@@ -44,8 +44,9 @@ def training(monkeypatch):
             reached.append(value)
             for callback in callbacks:
                 callback.on_epoch_end(epoch, {MAP: value, "val_recall_at_1": 1 - value})
-        rows = [f"{e},{v},{1 - v}" for e, v in enumerate(reached)]
-        folder.history_path.write_text("\n".join([f"epoch,{MAP},val_recall_at_1", *rows]) + "\n")
+        folder.cut_history(0)
+        for epoch, value in enumerate(reached):
+            folder.add_epoch(epoch, {MAP: value, "val_recall_at_1": 1 - value})
         folder.update_metrics(
             status=given.statuses.get(number, "finished"),
             untrained={MAP: 0.1, "val_recall_at_1": 0.9},
@@ -127,7 +128,7 @@ def test_a_search_that_was_stopped_at_a_file_continues(
         raise Stop
 
     module, name = {
-        "tuning.yaml": ("tuning", "replace_text"),
+        "tuning.yaml": ("tuning", "replace_bytes"),
         "study.db": ("tuning", "Study"),
         "trials.csv": ("_results", "replace_text"),
     }[stopped_at]
@@ -328,7 +329,11 @@ def test_refused_folders_and_metrics(training, tmp_path, monkeypatch, capsys):
         tuning(tmp_path)
     with pytest.raises(FileExistsError, match="exists. Choose another folder.$"):
         Tuning(tmp_path, Recipe(), DIM)
-    (tmp_path / "tuned/tuning.yaml").write_text("search: 3")
+    settings = tmp_path / "tuned/tuning.yaml"
+    settings.write_bytes(settings.read_bytes().replace(b"trials: 3", b"trials: 7"))
+    with pytest.raises(ValueError, match="tuning.yaml is damaged, or was edited"):
+        Tuning(tmp_path / "tuned")
+    settings.write_text("search: 3")
     with pytest.raises(ValueError, match="tuning.yaml is damaged"):
         Tuning(tmp_path / "tuned")
     save_recipe(Recipe(), tmp_path / "recipe.yaml")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsp_tf._files import UNSEALED, check_seal, csv_cell, replacing, write_sealed
+from gsp_tf._files import SEAL, UNSEALED, check_seal, csv_cell, replace_bytes, replacing, sealed
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._metadata import LARGEST, Metadata, ModelInfo, check_range
 from gsp_tf.serving.embedding._parquet import opened_parquet, read_rows
@@ -198,10 +198,10 @@ class EmbeddingsFolder:
         lengths = np.linalg.norm(shard.embeddings, axis=1)
         extent = [float(lengths.min()), float(lengths.max())] if len(lengths) else []
         notes = {_CORRUPT: json.dumps(shard.corrupt), _LENGTHS: json.dumps(extent)}
-        notes["seal"] = UNSEALED
+        notes[SEAL] = UNSEALED
         table, content = pa.table(columns).replace_schema_metadata(notes), io.BytesIO()
         pq.write_table(table, content, use_dictionary=["label"])
-        write_sealed(self.shard_path(number), content.getvalue())
+        replace_bytes(self.shard_path(number), sealed(content.getvalue()))
 
     def read_shard(self, number: int, dim: int) -> Shard:
         """Reads a shard with embeddings of dimension `dim`; raises `ValueError` if damaged."""

@@ -1,7 +1,6 @@
 """Folders with a model, its recipe, results and model card, to publish and to load again."""
 
 import dataclasses
-import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,7 +9,6 @@ import keras
 from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment import RunFolder
-from gsp_tf.recipe import save_recipe
 from gsp_tf.serving import RunModel
 from gsp_tf.serving._metadata import versions
 from gsp_tf.serving.export._hub import checked_repository, download, is_on_hub, upload
@@ -181,8 +179,9 @@ def _of_run(run, public, embedder, name, folder):
     """The metadata of a run; writes its recipe, results and thresholds."""
     metrics = run.folder.metrics()
     thresholds = find_thresholds(None, run.info, run.folder.path, metric=None)
-    save_recipe(public, folder / "recipe.yaml")
-    replace_text(folder / "metrics.json", json.dumps(metrics, indent=2) + "\n")
+    published = RunFolder(folder)
+    published.write_recipe(public)
+    published.update_metrics(**metrics)
     if thresholds is not None:
         info = {"sha256": file_sha256(folder / _MODEL), "run": name}
         ours = dataclasses.replace(run.info, **info)  # the same model in a file of its own

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from embedded import edit_recipe
 from encoded_images import encoded
 from PIL import Image
 
@@ -76,9 +77,7 @@ def test_what_pillow_decodes_and_tensorflow_does_not_is_left_out(
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(content[:1000] + marker + content[1000:])
     run = shutil.copytree(run.path, tmp_path / "run")
-    recipe = (run / "recipe.yaml").read_text("utf-8")
-    assert "resize: 20" in recipe
-    (run / "recipe.yaml").write_text(recipe.replace("resize: 20", "resize: null"), "utf-8")
+    edit_recipe(run, "resize: 20", "resize: null")
     model, paths = RunModel(run), embedded[0][:2]
     embeddings, problems = model.embed_images([paths[0], str(broken), paths[1]])
     assert problems == ["", "TensorFlow cannot decode it", ""]

@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from embedded import edit_json, save_run
+from embedded import edit_json, edit_recipe, save_run
 
-from gsp_tf._files import UNSEALED, file_sha256, write_sealed
-from gsp_tf.experiment import Run, RunFolder
+from gsp_tf._files import UNSEALED, file_sha256, sealed
+from gsp_tf.experiment import Run
 from gsp_tf.serving import EmbeddingsFolder, RunModel, embed_images
 
 
@@ -129,8 +129,7 @@ def test_another_model_preprocessing_or_list_is_refused(digits_run, images, own,
         embed_images(other, [images], own.path)
     with pytest.raises(ValueError, match="list of images: 80 there, 8 now. .*--out NEW.*--add NEW"):
         embed_images(digits_run, [images / "<b>1"], own.path)
-    recipe = RunFolder(digits_run).recipe_path
-    recipe.write_text(recipe.read_text("utf-8").replace("resize: 18", "resize: 20"), "utf-8")
+    edit_recipe(digits_run, "resize: 18", "resize: 20")
     with pytest.raises(ValueError, match="other preprocessing: .*18.* there, .*20.* now"):
         embed_images(digits_run, [images], own.path)
 
@@ -178,7 +177,7 @@ def test_damaged_notes_of_shards_are_named(own, name, noted):
     notes = {**table.schema.metadata, name.encode(): noted, b"seal": UNSEALED}
     content = io.BytesIO()
     pq.write_table(table.replace_schema_metadata(notes), content)
-    write_sealed(path, content.getvalue())
+    path.write_bytes(sealed(content.getvalue()))
     with pytest.raises(ValueError, match="embeddings-00000.parquet is damaged: its notes"):
         own.summarize_shard(0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import processes
 import pytest
-from embedded import edit_json, names_of, save_run
+from embedded import edit_json, edit_recipe, names_of, save_run
 from PIL import Image
 
 from gsp_tf.serving import (
@@ -176,8 +176,7 @@ def test_a_model_or_preprocessing_that_the_index_does_not_know_is_refused(
         match="the index .*: the models are of .*/other and .*/run.$",
     ):
         search(other, query, digits_run / "index")
-    recipe = digits_run / "recipe.yaml"
-    recipe.write_text(recipe.read_text("utf-8").replace("resize: 18", "resize: 20"), "utf-8")
+    edit_recipe(digits_run, "resize: 18", "resize: 20")
     with pytest.raises(ValueError, match="do not belong together: the preprocessing"):
         search(digits_run, query)
 

@@ -155,10 +155,13 @@ def describe(folder, format, served, recipe, metrics, train_classes, thresholds,
 
 
 def _files(folder):
-    """The names of the files of a folder but the metadata and the card, as paths in it."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    names = (path.relative_to(folder).as_posix() for path in files)
-    return [name for name in names if name not in (_NAME, CARD)]
+    """The names of the files of a folder but the metadata and the card, as paths in it.
+
+    Hidden ones, such as the .gitattributes of Hugging Face, are not part of an export.
+    """
+    files = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    shown = (path for path in files if not any(part.startswith(".") for part in path.parts))
+    return [path.as_posix() for path in shown if path.as_posix() not in (_NAME, CARD)]
 
 
 def _checksums(folder):

@@ -227,7 +227,11 @@ def test_a_model_without_a_run(tmp_path, without_tracing):
 def test_a_damaged_folder_is_refused(published, tmp_path):
     folder = shutil.copytree(published, tmp_path / "birds")
     (folder / "README.md").write_text("My own card.")
+    (folder / ".gitattributes").write_text("*.keras filter=lfs")
+    (folder / ".cache/huggingface").mkdir(parents=True)
+    (folder / ".cache/huggingface/model.keras.metadata").touch()
     gsp_tf.from_pretrained(folder)
+    gsp_tf.serving.verify_export(folder)
     whole = (folder / "model.keras").read_bytes()
     (folder / "model.keras").write_bytes(whole[:-9])
     with pytest.raises(ValueError, match=r"not those that metadata.json lists .*: model.keras"):

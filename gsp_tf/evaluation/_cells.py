@@ -7,7 +7,12 @@ import numpy as np
 
 from gsp_tf._console import show_progress
 from gsp_tf.evaluation.exact_search import all_but
-from gsp_tf.evaluation.search_space import Metric, SearchSpace, distances_of_pairs
+from gsp_tf.evaluation.search_space import (
+    Metric,
+    SearchSpace,
+    corrected_scores,
+    distances_of_pairs,
+)
 
 _FEWEST = 4096  # embeddings that are worth cells
 _TRAINED = 64  # embeddings per cell that k-means sees
@@ -142,6 +147,9 @@ class Cells:
             if short.any():  # their cells hold too few
                 index.nprobe = num_cells
                 squares[short], found[short] = index.search(vectors[short], k + 1)
+            squares, found = corrected_scores(
+                vectors, squares, found, self._vectors, faiss.METRIC_L2
+            )
             kept = all_but(found, np.arange(rows.start, rows.stop))
             squares, found = (values[kept].reshape(len(kept), k) for values in (squares, found))
             yield found, self._distances(squares)

@@ -11,14 +11,18 @@ def padded_width(count: int) -> int:
 
 
 def smallest_columns(values: np.ndarray, k: int) -> np.ndarray:
-    """Columns `(b, k or more)` that hold the k smallest of each row of float32 `(b, w)`."""
+    """Columns `(b, k or more)` that hold the k smallest of each row of float32 `(b, w)` >= 0."""
     # Column c is in group c mod `GROUPS`, and `GROUPS` divides w. The k smallest values lie in the
-    # k groups with the smallest minima.
+    # k groups with the smallest minima; of equal minima, those of lower columns count.
     rows, width = values.shape
     if k >= GROUPS:
         return np.broadcast_to(np.arange(width), values.shape)
-    minima = np.maximum(values.reshape(rows, -1, GROUPS).min(axis=1), 0)
-    keys = _keys(minima, np.arange(GROUPS))
+    grouped, low = values.reshape(rows, -1, GROUPS), np.arange(GROUPS)
+    minima = grouped.min(axis=1)
+    last = np.partition(minima, k - 1, axis=1)[:, k - 1 : k]
+    if np.count_nonzero(minima <= last) > rows * k:
+        low = grouped.argmin(axis=1) * GROUPS + low
+    keys = _keys(minima, low)
     groups = np.partition(keys, k - 1, axis=1)[:, :k] % GROUPS
     return (groups[:, None] + np.arange(0, width, GROUPS)[:, None]).reshape(rows, -1)
 

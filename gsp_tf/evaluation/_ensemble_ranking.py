@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from gsp_tf.evaluation._ensemble_order import padded_width, ranked_flags, smallest_columns
 from gsp_tf.evaluation.retrieval import query_metrics
-from gsp_tf.evaluation.search_space import power_of_two_below
+from gsp_tf.evaluation.search_space import correct_squares, power_of_two_below
 
 _BLOCK_BYTES = 1 << 29
 _PIECE_ENTRIES = 1 << 16
@@ -81,6 +81,7 @@ class EnsembleRanking:
         np.matmul(queries[rows], references, out=out)
         if self._among_themselves:
             out[np.arange(len(rows)), rows] = np.inf
+        correct_squares(out, queries[rows, :-2] / -2, references[:-2].T)
 
     def _sums(self, distances, rows, positives):
         """Sums over queries of each metric; converts distances `(models, b, width)` to one unit."""
@@ -161,17 +162,17 @@ def _factors(queries, references, unit, width):
     if not np.isfinite(4 * (query_norms.max() + norms.max())):
         raise ValueError("queries lie too far from the references for float32 distances.")
     left = np.hstack([-2 * queries, query_norms, np.ones_like(query_norms)])
-    right = np.zeros((left.shape[1], width), np.float32)
-    right[:, : len(references)] = np.hstack([references, np.ones_like(norms), norms]).T
-    right[-1, len(references) :] = np.inf
-    return left, right
+    right = np.zeros((width, left.shape[1]), np.float32)
+    right[: len(references)] = np.hstack([references, np.ones_like(norms), norms])
+    right[len(references) :, -1] = np.inf
+    return left, right.T
 
 
 def _at(distances, columns, rows=None):
-    """Distances `(b, s)` at some columns, 0 where rounding made them negative."""
+    """Distances `(b, s)` at some columns."""
     if rows is None:
         rows = np.arange(len(distances))
-    return np.maximum(distances[rows[:, None], columns], 0)
+    return distances[rows[:, None], columns]
 
 
 def _smallest(values, k):

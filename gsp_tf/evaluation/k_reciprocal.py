@@ -8,7 +8,8 @@ from scipy import sparse
 
 from gsp_tf._console import show_progress
 from gsp_tf.evaluation.exact_search import ExactSearch
-from gsp_tf.evaluation.vectors import checked_embeddings
+from gsp_tf.evaluation.search_space import correct_squares
+from gsp_tf.evaluation.vectors import checked_embeddings, distinct_rows
 
 _BLOCK_ENTRIES = 1 << 24  # distances in memory at a time
 _BLOCK_SETS = 256  # neighbourhoods in memory at a time
@@ -89,7 +90,9 @@ class KReciprocalSearch:
         if k2 > 1:
             averaging = np.full(len(nearest) * k2, np.float32(1 / k2))
             encoding = _rows_of(nearest[:, :k2], averaging, len(nearest)) @ encoding
-        self._encoding = encoding
+        first, numbers = distinct_rows(self._images)
+        self._encoding = encoding = encoding[first[numbers]]  # equal images have equal ones
+        self._totals = np.bincount(encoding.nonzero()[0], encoding.data, len(images))
         self._inverted = encoding[self._first :].tocsc()
 
     @property
@@ -135,7 +138,8 @@ class KReciprocalSearch:
         found = self._weight * self._scaled_squares(rows, slice(self._first, None))
         for position, row in enumerate(rows):
             shared = self._shared(row)
-            found[position] += (1 - self._weight) * (1 - shared / (2 - shared))
+            either = self._totals[row] + self._totals[self._first :] - shared
+            found[position] += (1 - self._weight) * (1 - shared / either)
         if not self._first:
             found[np.arange(len(rows)), rows] = np.inf
         return found
@@ -144,7 +148,8 @@ class KReciprocalSearch:
         """Squared distances of images to others, over the largest of each image."""
         squares = self._squares[rows, None] + self._squares[others]
         squares -= 2 * (self._images[rows] @ self._images[others].T)
-        return np.maximum(squares, 0, out=squares) / self._farthest[rows, None]
+        correct_squares(squares, self._images[rows], self._images[others])
+        return squares / self._farthest[rows, None]
 
     def _largest_squares(self):
         """The largest squared distance of each image."""

@@ -127,6 +127,29 @@ def corrected_scores(
     return scores, rows
 
 
+def correct_squares(squares: np.ndarray, queries: np.ndarray, references: np.ndarray) -> None:
+    """Computes squared distances again, from differences, where float32 products cancel.
+
+    So equal vectors have the distance 0, and no square is negative.
+
+    Args:
+        squares: float32 `(Q, N)`, sums of squared lengths and products; corrected in place.
+        queries: float32 `(Q, D)`.
+        references: float32 `(N, D)`.
+
+    Example:
+        >>> squares = np.float32([[-0.001, 9.0]])
+        >>> correct_squares(squares, np.float32([[3.0]]), np.float32([[3.0], [0.0]]))
+        >>> squares
+        array([[0., 9.]], dtype=float32)
+    """
+    of, columns = np.nonzero(squares < _NEAR * np.einsum("nd,nd->n", queries, queries)[:, None])
+    for start in range(0, len(of), _PAIRS):
+        near = of[start : start + _PAIRS], columns[start : start + _PAIRS]
+        difference = queries[near[0]] - references[near[1]]
+        squares[near] = np.einsum("nd,nd->n", difference, difference)
+
+
 def metric_points(embeddings: np.ndarray, metric: Metric) -> np.ndarray:
     """Points whose Euclidean distances give the distances of embeddings.
 

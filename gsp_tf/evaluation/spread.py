@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
 
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
 
@@ -38,7 +39,7 @@ def embedding_spread(embeddings: ArrayLike, labels: ArrayLike) -> dict[str, floa
     unit = unit_vectors(embeddings).astype(np.float64)
     first, second = np.triu_indices(len(unit), 1)
     cosines = (unit @ unit.T)[first, second]
-    squared = np.maximum(2.0 - 2.0 * cosines, 0.0)
+    squared = pdist(unit, "sqeuclidean")
     is_positive = labels[first] == labels[second]
     singular = np.linalg.svd(unit, compute_uv=False)
     share = singular[singular > 0] / singular.sum() if singular.any() else np.ones(1)

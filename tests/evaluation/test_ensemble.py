@@ -94,6 +94,23 @@ def test_any_number_of_models_per_fold_in_small_blocks(seed, repeats, noise):
         check(ensemble_metrics(folds, labels, recall_at=(1, 4)), *naive(folds, labels))
 
 
+@pytest.mark.parametrize("count", [40, 400])
+def test_copies_come_before_near_copies(count):
+    # Products in float32 do not tell them apart; the expected order is that of float64 differences.
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(count, 6)).astype(np.float32)
+    centres[1::2] = centres[::2] * np.float32(1 + 1e-5)
+    models = [np.tile(centres + np.float32(offset), (3, 1)) for offset in (0, 1)]
+    labels = rng.integers(0, 9, 3 * count)
+    for folds in (models[:1], models[1:], models):
+        found = ensemble_metrics([[model] for model in folds], labels)["concatenated"]["mean"]
+        points = np.concatenate(folds, axis=1).astype(float)
+        squares = np.square(points[:, None] - points).sum(axis=-1)
+        np.fill_diagonal(squares, np.inf)
+        hits = labels[squares.argmin(axis=1)] == labels
+        assert found["precision_at_1"] == pytest.approx(hits.mean(), abs=1e-12)
+
+
 EYES = {dim: np.eye(4)[:, :dim] for dim in (2, 3)}
 PAIRS = [0, 0, 1, 1]
 OTHER_MODELS = "must be of the same models"

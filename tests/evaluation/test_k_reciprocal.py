@@ -69,6 +69,21 @@ def test_queries_among_themselves_do_not_find_themselves():
     assert metrics.means() == plain.means()
 
 
+@pytest.mark.parametrize("offset", [0, 100])
+@pytest.mark.parametrize(("k1", "k2", "weight"), [(2, 1, 0.0), (4, 3, 0.3), (20, 6, 1.0)])
+def test_copies_are_0_apart_and_come_first(offset, k1, k2, weight):
+    unit = np.random.default_rng(0).normal(size=(40, 64))
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    unit[1::2] = unit[::2] + 1e-3 / 8
+    indices, distances = KReciprocalSearch(
+        np.repeat(unit + offset, 3, axis=0), k1=k1, k2=k2, weight=weight
+    )(np.arange(120), k=119)
+    assert (distances[:, :2] == 0).all() and (distances >= 0).all()
+    if weight:
+        assert (indices[:, :2] // 3 == np.arange(120)[:, None] // 3).all()
+        assert (distances[:, 2] > 0).all()
+
+
 def test_memory_is_linear_in_the_number_of_images(monkeypatch):
     monkeypatch.setattr(k_reciprocal, "_BLOCK_ENTRIES", 1 << 16)
     embeddings, _ = clusters(3000)

@@ -228,6 +228,11 @@ def rounded(x: Tensor) -> Tensor:
     return jnp.maximum(x, jnp.finfo(x.dtype).min)
 
 
+def softplus(x: Tensor) -> Tensor:
+    """`log(1 + exp(x))` in all digits of the type; the softplus of PyTorch drops some beyond 20."""
+    return -ops.log_sigmoid(-x)
+
+
 def checked(tensor: Tensor, rules: Sequence[tuple[Tensor, str, Tensor]]) -> Tensor:
     """The tensor, unless a rule `(is it met, message, value to show)` is known to be broken."""
     # TensorFlow raises the error when its graph runs. XLA and other graphs cannot raise errors.

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import in_float64
 import numpy as np
 import pytest
 from on_backends import outcomes
@@ -60,3 +61,9 @@ def test_runs_move_between_backends(trained, digits, tmp_path, backend="torch"):
         np.testing.assert_allclose(found[name], expected, rtol=0, atol=1e-5)
     assert run_command("train", "--resume", run, "--training.epochs", "3") == 0
     assert len(RunFolder(run).history()["loss"]) == 3
+
+
+@pytest.mark.parametrize("name", [*in_float64.LOSSES, *in_float64.LAYERS])
+def test_values_in_float64_are_those_of_tensorflow(name):
+    expected = np.load(FOLDER / "oracles" / "float64.npz")[name]
+    np.testing.assert_allclose(in_float64.outcome(name), expected, 1e-10, 1e-10)

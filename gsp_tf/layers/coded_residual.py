@@ -1,10 +1,12 @@
 """Coded residual transform (Kan et al., NeurIPS 2022)."""
 
+import math
 from typing import Any
 
 import keras
 from keras import ops
 
+from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import (
     DataFormat,
@@ -133,7 +135,9 @@ class CodedResidualTransform(LocalFeatureLayer):
         residuals, unit = self._residuals(features, mask)
         residuals, kernel, bias = at_least_float32(residuals, self.hidden_kernel, self.hidden_bias)
         hidden = scaled_back(ops.einsum(f"bkc,{self._k}ch->bkh", residuals, kernel), unit)
-        return ops.gelu(ops.clip(hidden + bias, -_LARGEST, _LARGEST), False)
+        hidden = ops.clip(hidden + bias, -_LARGEST, _LARGEST)
+        # The Gaussian error linear unit of TensorFlow has a constant of float32.
+        return 0.5 * hidden * (1.0 + ops.erf(hidden / math.sqrt(2.0)))
 
     def embed(self, hidden: Tensor) -> Tensor:
         """Last layer of the networks, averaged over the prototypes.
@@ -178,7 +182,7 @@ class CodedResidualTransform(LocalFeatureLayer):
     def _residuals(self, features, mask):
         """Weighted residuals `(B, K, C)` of a set, divided by a unit, and the unit `(B, 1, 1)`."""
         features, prototypes = at_least_float32(features, self.prototypes)
-        weights = ops.softplus(self._correlations(features))
+        weights = softplus(self._correlations(features))
         features, unit = scaled_down(features, axis=(1, 2), limit=1.0)
         if mask is None:
             count = ops.cast(ops.shape(features)[1], features.dtype)

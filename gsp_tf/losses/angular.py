@@ -7,7 +7,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from gsp_tf._backend import custom_gradient, segment_sum
+from gsp_tf._backend import custom_gradient, segment_sum, softplus
 from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
@@ -66,7 +66,7 @@ class AngularLoss(PairLoss):
             pairs.negatives,
         )
         exponents = log_sums - 2.0 * (1.0 + square_tangent) * similarities
-        yield ops.where(has_negative, ops.softplus(exponents), 0.0), pairs.positives
+        yield ops.where(has_negative, softplus(exponents), 0.0), pairs.positives
 
 
 def _log_sums(of_anchors, of_references, marked, weights):

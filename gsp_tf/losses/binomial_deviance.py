@@ -6,6 +6,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
+from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
@@ -64,9 +65,9 @@ class BinomialDevianceLoss(PairLoss):
         exponents = self.alpha * (pairs.similarities - self.margin)
         pull, push = -self.positive_weight * exponents, self.negative_weight * exponents
         if pairs.is_graded:
-            pull, push = ops.softplus(pull), ops.softplus(push)
+            pull, push = softplus(pull), softplus(push)
         else:  # a pair is either positive or negative, so one softplus serves both
-            pull = push = ops.softplus(ops.where(pairs.positives > 0, pull, push))
+            pull = push = softplus(ops.where(pairs.positives > 0, pull, push))
         if self.mean_over_pairs:
             yield pairs.mixed(pull, push), pairs.positives + pairs.negatives
         else:

@@ -6,6 +6,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
+from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
@@ -59,4 +60,4 @@ class CircleLoss(PairLoss):
         complete = ops.logical_and(
             ops.any(pairs.positives > 0, axis=1), ops.any(pairs.negatives > 0, axis=1)
         )
-        yield ops.softplus(positive + negative), complete
+        yield softplus(positive + negative), complete

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf._backend import softplus
 from gsp_tf._config import Guarded, constructor_config
 from gsp_tf.losses._inputs import as_float_tensor
 from gsp_tf.ops import l2_normalize
@@ -64,7 +65,7 @@ class GroupDiversityLoss(Guarded, keras.losses.Loss):
         num_groups = embeddings.shape[1]
         unit = l2_normalize(embeddings)
         similarities = ops.matmul(unit, ops.transpose(unit, (0, 2, 1)))
-        terms = ops.softplus(self.alpha * self.weight * (similarities - self.margin))
+        terms = softplus(self.alpha * self.weight * (similarities - self.margin))
         pairs = ops.triu(ops.ones((num_groups, num_groups), dtype=terms.dtype), k=1)
         num_pairs = max(num_groups * (num_groups - 1) // 2, 1)
         return ops.mean(ops.sum(pairs * terms, axis=(1, 2))) / num_pairs

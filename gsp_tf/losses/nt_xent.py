@@ -6,6 +6,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
+from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
@@ -57,4 +58,4 @@ def cross_entropies(own: Tensor, others: Tensor, pairs: Pairs) -> tuple[Tensor, 
     """Terms `log(1 + Σ_negatives exp(o_in - z_ip))` of own z and others o, and their weights."""
     of_negatives = log_sum_exp(others, pairs.negatives)[:, None]
     has_negative = ops.any(pairs.negatives > 0, axis=1, keepdims=True)
-    return ops.where(has_negative, ops.softplus(of_negatives - own), 0.0), pairs.positives
+    return ops.where(has_negative, softplus(of_negatives - own), 0.0), pairs.positives

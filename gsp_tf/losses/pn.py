@@ -6,7 +6,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gsp_tf._backend import argmax
+from gsp_tf._backend import argmax, softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._distances import Distance, distances_named
 from gsp_tf.losses._inputs import check_choice
@@ -90,5 +90,5 @@ class PNLoss(PairLoss):
             between = ops.diagonal(distances_named(self.distance, self.p, self.power, *chosen))
         complete = ops.logical_and(ops.any(is_positive, axis=1), ops.any(is_negative, axis=1))
         violation = ops.where(complete, near - ops.minimum(far, between), 0.0)
-        terms = ops.softplus(violation) if self.soft else ops.relu(self.margin + violation)
+        terms = softplus(violation) if self.soft else ops.relu(self.margin + violation)
         yield terms, complete

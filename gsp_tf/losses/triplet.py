@@ -5,7 +5,7 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from gsp_tf._backend import segment_sum
+from gsp_tf._backend import segment_sum, softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs, TripletMiner
@@ -172,4 +172,4 @@ class TripletLoss(PairLoss):
 
     def _costs(self, violations):
         violations = violations + self.margin
-        return ops.softplus(violations) if self.soft else ops.relu(violations)
+        return softplus(violations) if self.soft else ops.relu(violations)

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._distances import Distance
 from gsp_tf.losses._pair_loss import PairLoss
@@ -56,5 +57,5 @@ class TripletHardLoss(PairLoss):
         nearest = ops.min(ops.where(is_negative, distances, float("inf")), axis=1)
         complete = ops.logical_and(ops.any(is_positive, axis=1), ops.any(is_negative, axis=1))
         violation = ops.where(complete, farthest - nearest, 0.0)
-        terms = ops.softplus(violation) if self.soft else ops.relu(self.margin + violation)
+        terms = softplus(violation) if self.soft else ops.relu(self.margin + violation)
         yield terms, complete

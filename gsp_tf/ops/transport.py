@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import concrete, custom_gradient, rounded
+from gsp_tf._backend import concrete, custom_gradient, rounded, softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.ops.normalization import at_least_float32
 
@@ -213,7 +213,7 @@ def _fixed_point(log_s, present, n, transport_ratio, max_iterations):
     log_mu_n = math.log(transport_ratio) + ops.log(n)
 
     def advance(_, x):
-        log_n_rho = absent - ops.softplus(x + log_s)
+        log_n_rho = absent - softplus(x + log_s)
         return log_mu_n - ops.logsumexp(log_s + log_n_rho, axis=-1, keepdims=True)
 
     start = log_mu_n - ops.logsumexp(log_s + absent, axis=-1, keepdims=True)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import DataFormat, check_sizes
 from gsp_tf.layers.pooling.base import WeightedPooling
@@ -54,14 +55,14 @@ class DelfPooling(WeightedPooling):
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
         # Features that the mask leaves out are 0, so their scores do not matter.
-        weights = ops.softplus(self._scores(features))
+        weights = softplus(self._scores(features))
         features, unit = scaled_down(features, axis=(1, 2), limit=1.0)
         return scaled_back(ops.einsum("bn,bnc->bc", weights, features), unit[:, 0])
 
     def weigh(self, features: Tensor, average: Tensor, positions: tuple) -> Tensor:
         scores = self._scores(features)
         # Far below 0, softplus equals the exponential, which underflows.
-        scores = ops.where(scores < -15, scores, ops.log(ops.softplus(ops.maximum(scores, -15))))
+        scores = ops.where(scores < -15, scores, ops.log(softplus(ops.maximum(scores, -15))))
         return masked_softmax(scores, average > 0)
 
     def _scores(self, features):

@@ -224,3 +224,21 @@ def test_tables_that_are_crafted_or_damaged_are_refused(tmp_path, read, write, m
         read(path)
     for size in re.findall("unfold to ([0-9,]+)", str(refused.value)):
         assert int(size.replace(",", "")) < 2**28  # it was refused before the rest was read
+
+
+def test_no_damage_of_a_footer_ends_the_process(tmp_path):
+    """pyarrow would call `abort` where it describes a column that is damaged."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"embedding": [[1.0, 2.0]], "path": ["a"]}), path, store_schema=False)
+    content = bytearray(path.read_bytes())
+    start, refused = len(content) - 8 - int.from_bytes(content[-8:-4], "little"), 0
+    for place in range(start, len(content), 2):
+        content[place] ^= 16
+        path.write_bytes(content)
+        content[place] ^= 16
+        try:
+            list(vector_source(path).blocks())
+        except ValueError as error:
+            assert type(error) is ValueError and str(path) in str(error), error
+            refused += 1
+    assert refused > 50

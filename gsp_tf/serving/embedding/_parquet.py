@@ -36,8 +36,9 @@ def opened_parquet(path: Path | str, content: bytes | None = None) -> Iterator[p
     """
     source = path if content is None else pa.BufferReader(content)
     try:
-        with pq.ParquetFile(source, page_checksum_verification=True) as file:
-            check_unfolded(path, _announced(file.metadata))
+        footer = _checked_footer(source)
+        check_unfolded(path, _announced(footer))
+        with pq.ParquetFile(source, metadata=footer, page_checksum_verification=True) as file:
             counts = Counter(file.schema_arrow.names)
             twice = [name for name, count in counts.items() if count > 1]
             if twice:
@@ -47,6 +48,16 @@ def opened_parquet(path: Path | str, content: bytes | None = None) -> Iterator[p
         if not Path(path).is_file():
             raise
         raise ValueError(f"{path} is damaged, or no Parquet file: {error}") from error
+
+
+def _checked_footer(source):
+    """The footer of a Parquet file; an error of Arrow if it does not describe its columns."""
+    # Without the error, `column` of a row group would end the process. Readers of the columns raise
+    # it. They are made before the first rows are read, of which there are none here.
+    with pq.ParquetFile(source, pre_buffer=False, buffer_size=2**16) as file:
+        for number in range(file.num_row_groups):
+            next(file.reader.iter_batches(0, [number], range(file.metadata.num_columns)), None)
+        return file.metadata
 
 
 def _announced(footer):

@@ -33,6 +33,7 @@ from gsp_tf.serving.index.recall import Recall
 from gsp_tf.serving.index.vector_index import VectorIndex
 
 _Read = TypeVar("_Read")
+_ROWS_PER_GROUP = 2**16  # texts of small groups are read in large batches
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ class IndexFolder:
                 faiss.write_index(segment.vectors.codes.index, faiss.PyCallbackIOWriter(sink.write))
             codes = StoredFile(f"codes-{stamp}.faiss", sink.size, sink.sha256)
         with hashing(self.path / f"items-{stamp}.parquet") as items:
-            pq.write_table(segment.items, items)
+            pq.write_table(segment.items, items, row_group_size=_ROWS_PER_GROUP)
         tokens = None
         if segment.tokens is not None and len(segment.items):
             with hashing(self.path / f"tokens-{stamp}.arrow") as sink:

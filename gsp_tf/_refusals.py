@@ -8,6 +8,9 @@ import typing
 
 from gsp_tf._names import similar
 
+FLOAT32_END = 2.0**128 - 2.0**103
+"""The smallest positive number that float32 rounds to infinity."""
+
 _PLAIN = {
     bool: "true or false",
     int: "an integer",
@@ -18,8 +21,8 @@ _PLAIN = {
 _PLURALS = {bool: "true or false", int: "integers", float: "numbers", str: "texts"}
 
 
-def readable(message, parser):
-    """Rewrites a message of jsonargparse in the terms of the command line."""
+def readable(message, parser, is_typed=False):
+    """Rewrites a message of jsonargparse, with the name of a field, or of an option as typed."""
     actions = {action.dest: action for action in parser._actions}
     if message.startswith('expected "subcommand"'):
         return "A command is missing; gsp-tf --help lists them."
@@ -35,7 +38,9 @@ def readable(message, parser):
         choices = re.findall(r"[\w-]+", choice[2])
         commands = f" The commands are {', '.join(choices)}."
         return f"{choice[1]!r} is not a command{similar(choice[1], choices)}{commands}"
-    refused = re.match(r'(?:argument [^:]*: )?Parser key "([\w.-]+)":\s+(.*)', message, re.DOTALL)
+    refused = re.match(
+        r'(?:argument [^:]*: )?Parser key "([\w.-]+)"(?: element \d+)?:\s+(.*)', message, re.DOTALL
+    )
     if not refused:
         return " ".join(message.split())
     key, reason = refused.groups()
@@ -43,6 +48,7 @@ def readable(message, parser):
         return f"{key} is a section; give its fields, such as {_first_field(key, actions)}."
     received = re.split(r"(?:Got|Given) value: |Not of type \w+: ", reason)[1:]
     action = actions.get(key)
+    key = _name(action, key) if is_typed else key
     hint = getattr(action, "_typehint", None)
     if not received or hint is None:
         return f"{key}: {' '.join(reason.split())}"
@@ -66,37 +72,57 @@ def described(hint, example=None):
     if origin is typing.Literal:
         return "one of " + ", ".join(map(str, arguments))
     if origin in (typing.Union, types.UnionType):
-        parts = [part for part in arguments if part is not int or float not in arguments]
+        has_fractions = any(_base(part) is float for part in arguments)
+        parts = [part for part in arguments if not (has_fractions and _base(part) is int)]
         return ", or ".join(dict.fromkeys(described(part, example) for part in parts))
     if origin is dict:
         if any(typing.get_origin(part) is dict for part in typing.get_args(arguments[1])):
             return "a mapping of names to mappings, such as {name: {field: 1}}"
-        kind = _PLURALS.get(arguments[1], "numbers, texts or lists")
+        kind = _plural(arguments[1]) or "numbers, texts or lists"
         return f"a mapping of names to {kind}, such as {{name: 1}}"
     if origin in (list, tuple, collections.abc.Sequence):
         if typing.get_origin(arguments[0]) is dict:
             return "a list of mappings in brackets, such as [{name: 1}]"
         fixed = origin is tuple and arguments[-1] is not ...
         count = f"{len(arguments)} " if fixed else ""
-        kind = _PLURALS[arguments[0]]
-        example = list(example or ("ab" if arguments[0] is str else (1, 2, 3)[: len(arguments)]))
+        kind = _plural(arguments[0])
+        if not (example and isinstance(example, list | tuple)):
+            example = "ab" if arguments[0] is str else (1, 2, 3)[: len(arguments)]
         return f"a list of {count}{kind} in brackets, such as [{', '.join(map(str, example))}]"
     if hasattr(hint, "_restrictions"):
-        return f"{_PLAIN[hint.__bases__[-1]]} {_range(hint._restrictions)}"
+        return f"{_PLAIN[hint._type]} {_range(hint._restrictions)}"
     return _PLAIN.get(hint, str(hint))
+
+
+def _base(hint):
+    """The plain type of a restricted number; other types as they are."""
+    return getattr(hint, "_type", hint)
+
+
+def _plural(hint):
+    """Several values of a type; empty for a type without a word."""
+    words = _PLURALS.get(_base(hint), "")
+    return f"{words} {_range(hint._restrictions)}" if hasattr(hint, "_restrictions") else words
 
 
 def _range(restrictions):
     """Describes the range of a restricted number."""
+    (_, low), (_, high) = restrictions
+    if isinstance(high, int) and high > 1:
+        return f"from {low:,} to {high:,}"
     words = {operator.gt: "above {}", operator.ge: "of {} or more", operator.le: "at most {}"}
     words[operator.lt] = "below {}"
     parts = [words[matches].format(bound) for matches, bound in restrictions]
-    return " and ".join("finite" if part == "below inf" else part for part in parts)
+    ends = {f"above {-FLOAT32_END}": "", f"below {FLOAT32_END}": "finite in float32"}
+    return " and ".join(filter(None, (ends.get(part, part) for part in parts)))
 
 
 def _value(text):
     """The value at the end of a message of jsonargparse."""
     text = re.sub(r" (does not conform to restriction .*|not an? \w+)$", "", text.strip())
+    digits = re.match(r"Exceeds the limit .* value has (\d+) digits", text)
+    if digits:
+        return f"one of {digits[1]} digits"
     quoted = re.search(r": '(.*)'$", text)
     kind = re.search(r"argument must be .* not '(\w+)'$", text)
     if kind:

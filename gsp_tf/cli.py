@@ -25,6 +25,7 @@ def _run(arguments, interruption):
     import warnings
     from argparse import ArgumentError
 
+    from gsp_tf._numbers import checked
     from gsp_tf._refusals import readable
     from gsp_tf.commands import COMMANDS
 
@@ -33,13 +34,13 @@ def _run(arguments, interruption):
         options = parser.parse_args(arguments, defaults=False)
     except (ArgumentError, UnicodeDecodeError) as error:
         command = parsers.get(arguments[0], parser) if arguments else parser
-        return _refuse(readable(str(error), command))
+        return _refuse(readable(str(error), command, is_typed=True))
     name = options.subcommand
     try:
         with interruption.raising(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.showwarning = _note
-            code = COMMANDS[name].command(**options[name].as_dict()) or 0
+            code = COMMANDS[name].command(**checked(options[name].as_dict())) or 0
             sys.stdout.flush()
     except KeyboardInterrupt:
         interruption.write("gsp-tf: interrupted")

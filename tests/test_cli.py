@@ -86,7 +86,7 @@ def test_answers_without_tensorflow(tmp_path):
         "--trainin.epochs is not an option; did you mean --training.epochs?",
         "--training.epoch is not an option; did you mean --training.epochs?",
         "--los.name is not an option; did you mean --loss.name?",
-        "training.epochs must be an integer of 0 or more, received many.",
+        "--training.epochs must be an integer from 0 to 2,147,483,647, received many.",
         "Missing: --format.",
     ):
         assert f"gsp-tf: error: {line}" in err

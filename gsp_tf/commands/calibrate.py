@@ -2,6 +2,10 @@
 
 from typing import Literal
 
+from jsonargparse.typing import OpenUnitInterval
+
+from gsp_tf._numbers import Seed
+
 _GALLERY = 10_000
 _NAMED = 20
 
@@ -9,13 +13,13 @@ _NAMED = 20
 def command(
     source: str,
     *,
-    false_match_rate: float,
-    base_rate: float | None = None,
-    missed_match_rate: float = 0.05,
+    false_match_rate: OpenUnitInterval,
+    base_rate: OpenUnitInterval | None = None,
+    missed_match_rate: OpenUnitInterval = 0.05,
     metric: Literal["euclidean", "cosine"] | None = None,
-    coverage: float | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
+    coverage: OpenUnitInterval | None = None,
+    confidence: OpenUnitInterval = 0.95,
+    seed: Seed = 0,
     out: str | None = None,
 ):
     """Find the distance up to which two images match.

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from gsp_tf._numbers import Count
 from gsp_tf.commands._recipes import run_folder
 from gsp_tf.commands.dedup import show_new
 
@@ -13,7 +14,7 @@ def command(
     sources: list[str],
     *,
     run: str | None = None,
-    k: int = 10,
+    k: Count = 10,
     metric: Literal["euclidean", "cosine"] | None = None,
     out: str = "label_errors",
     table: Literal["csv", "parquet"] = "csv",

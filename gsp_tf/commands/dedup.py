@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from gsp_tf._numbers import NonNegative, Seed
 from gsp_tf.commands._recipes import run_folder
 
 _MOST_NAMED = 5
@@ -11,12 +12,12 @@ def command(
     sources: list[str],
     *,
     run: str | None = None,
-    distance: float | None = None,
+    distance: NonNegative | None = None,
     thresholds: str | None = None,
     splits: str | None = None,
     out: str = "duplicates",
     table: Literal["csv", "parquet"] = "csv",
-    seed: int = 0,
+    seed: Seed = 0,
 ):
     """Find duplicates, and images that training and test share.
 

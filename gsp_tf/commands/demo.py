@@ -1,9 +1,10 @@
 """`gsp-tf demo`: GAP and GSP in a few minutes."""
 
+from gsp_tf._numbers import Count
 from gsp_tf.commands.results import exit_code
 
 
-def command(*, runs: str = "runs", epochs: int | None = None, data: str | None = None) -> int:
+def command(*, runs: str = "runs", epochs: Count | None = None, data: str | None = None) -> int:
     """Compare GAP and GSP in a few minutes.
 
     Both train on collages of letters, or on photographs of yours, and are compared on unseen

@@ -1,5 +1,6 @@
 """`gsp-tf embed`: embeddings of images."""
 
+from gsp_tf._numbers import Count, SizeOrZero
 from gsp_tf.commands._recipes import run_folder
 from gsp_tf.commands.results import show_embeddings
 
@@ -9,8 +10,8 @@ def command(
     images: list[str],
     *,
     out: str | None = None,
-    shard_size: int = 4096,
-    tokens: int = 0,
+    shard_size: Count = 4096,
+    tokens: SizeOrZero = 0,
 ):
     """Embed images with the model of a run.
 

@@ -1,5 +1,6 @@
 """`gsp-tf embed-collection`: embed a large collection with many workers."""
 
+from gsp_tf._numbers import Count, Size
 from gsp_tf.commands._recipes import run_folder
 from gsp_tf.commands.results import show_embeddings
 
@@ -9,9 +10,9 @@ def command(
     source: str,
     *,
     out: str | None = None,
-    workers: int | None = None,
-    cpus_per_worker: int = 1,
-    shard_size: int = 4096,
+    workers: Size | None = None,
+    cpus_per_worker: Size = 1,
+    shard_size: Count = 4096,
 ):
     """Embed a large collection with many workers.
 

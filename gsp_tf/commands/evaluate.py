@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
+from gsp_tf._numbers import Count, PositiveShare, Size
 from gsp_tf.commands._recipes import require_run
 
 _AT = (1, 5, 10)
@@ -15,18 +16,18 @@ _UNITS = ", in percent with 95 % intervals"
 def command(
     source: str,
     *,
-    at: list[int] = (),
+    at: list[Count] = (),
     by: str | None = None,
     exclude_same: str | None = None,
     gallery: list[str] = (),
-    classes_per_group: int | None = None,
+    classes_per_group: Count | None = None,
     table: str | None = None,
     metric: Literal["euclidean", "cosine"] | None = None,
     rerank: list[str] = (),
     whitening: str | None = None,
-    tokens: int | None = None,
-    dims: list[int] = (),
-    verification: list[float] = (),
+    tokens: Size | None = None,
+    dims: list[Size] = (),
+    verification: list[PositiveShare] = (),
     out: str | None = None,
 ):
     """Evaluate a run again, or rank embeddings.

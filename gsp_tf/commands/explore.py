@@ -1,5 +1,6 @@
 """`gsp-tf explore`: a model in the browser."""
 
+from gsp_tf._numbers import Count, Port, Positive
 from gsp_tf.commands._recipes import run_folder
 
 
@@ -8,9 +9,9 @@ def command(
     *,
     index: str | None = None,
     host: str = "127.0.0.1",
-    port: int | None = None,
-    k: int = 10,
-    max_upload_mb: float = 10.0,
+    port: Port | None = None,
+    k: Count = 10,
+    max_upload_mb: Positive = 10.0,
     allowed_host: list[str] = (),
     thresholds: str | None = None,
 ):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+from gsp_tf._numbers import Count, PositiveShare, Size
 from gsp_tf.commands._recipes import run_folder
 
 
@@ -13,15 +14,15 @@ def command(
     kind: Literal["exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq"] | None = None,
     metric: Literal["euclidean", "cosine"] | None = None,
     rescore: Literal["sq8", "vectors"] | None = None,
-    dim: int | None = None,
+    dim: Size | None = None,
     table: str | None = None,
     add: str | None = None,
     replace: str | None = None,
     delete: list[str] = (),
     verify: bool = False,
     compare: bool = False,
-    recall: float | None = None,
-    sample: int | None = None,
+    recall: PositiveShare | None = None,
+    sample: Count | None = None,
 ):
     """Build, change or verify a nearest-neighbour index of embeddings, or compare the kinds.
 

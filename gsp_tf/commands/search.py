@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from gsp_tf._numbers import Count, Size
 from gsp_tf.commands._recipes import run_folder
 
 _NUMBERS = {"rank", "cost", "distance"}
@@ -15,7 +16,7 @@ def command(
     images: list[str],
     *,
     index: str | None = None,
-    k: int = 10,
+    k: Count = 10,
     html: str | bool = False,
     mapped: bool | None = None,
     thresholds: str | None = None,
@@ -28,7 +29,7 @@ def command(
     exclude_same: str | None = None,
     table: str | None = None,
     where: str | None = None,
-    dim: int | None = None,
+    dim: Size | None = None,
     out: str | None = None,
 ):
     """Find the images of an index that are nearest to each given image.

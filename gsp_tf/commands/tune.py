@@ -3,6 +3,7 @@
 import sys
 from typing import Literal
 
+from gsp_tf._numbers import Count
 from gsp_tf.commands._recipes import recipe_of
 
 
@@ -10,7 +11,7 @@ def command(
     recipes: list[str] = (),
     *,
     search: list[str] = (),
-    trials: int | None = None,
+    trials: Count | None = None,
     objective: str | None = None,
     sampler: Literal["tpe", "random"] = "tpe",
     no_pruning: bool = False,
@@ -36,8 +37,6 @@ def command(
         out: Folder to create; null is tuning/NAME-SEED.
         resume: Folder of a search to continue. Several processes may work on one.
     """
-    if trials is not None and trials < 1:
-        raise ValueError(f"--trials must be 1 or more, received {trials}.")
     if resume is not None:
         if recipes or search or objective or out or fields or no_pruning or sampler != "tpe":
             raise ValueError("--resume takes all but --trials from the folder of the search.")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jsonargparse.typing import NonNegativeInt
-
-from gsp_tf.recipe._ranges import Positive, Section
+from gsp_tf._numbers import Positive, SizeOrZero
+from gsp_tf.recipe._ranges import Section
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class LoRARecipe(Section, path="backbone.lora"):
         True
     """
 
-    rank: NonNegativeInt = 0
+    rank: SizeOrZero = 0
     alpha: Positive | None = None
     layers: list[str] = field(default_factory=list)
 

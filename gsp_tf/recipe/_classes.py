@@ -12,6 +12,7 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from gsp_tf._names import NAMES, named, similar
+from gsp_tf._numbers import CountOrZero, Integer, NonNegative, Number, SizeOrZero, checked
 from gsp_tf._refusals import described, readable
 from gsp_tf.recipe._sections import ClassRecipe, Recipe
 
@@ -32,8 +33,11 @@ _FILLED_IN = {
     "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
+_NOT_SIZES = {"seed", "capacity", "warmup_steps", "super_classes"}
+"""Integers that may be larger than a size."""
 _ANY = bool | int | float | str | None
-_BY_DEFAULT = {bool: bool, int: int | float, float: int | float, str: int | str, type: str}
+_NUMBER = CountOrZero | NonNegative
+_BY_DEFAULT = {bool: bool, int: _NUMBER, float: _NUMBER, str: int | str, type: str}
 """Types of arguments that a signature without types accepts, by the type of their default."""
 
 
@@ -164,6 +168,10 @@ def _complete_plain(section, chosen, place=None):
         values = parser.parse_object(named_given, defaults=False)
     except ArgumentError as error:
         raise ValueError(readable(str(error), parser)) from error
+    for name in given:
+        field, integer = f"{place}.{name}", CountOrZero if name in _NOT_SIZES else SizeOrZero
+        integer = Integer if section == "callbacks" else integer
+        values[field] = checked(values[field], field, bool | integer | Number)
     values = {name: values.get(f"{place}.{name}", defaults.get(name)) for name in hints}
     return ClassRecipe(chosen.name, values | regularizers)
 
@@ -203,7 +211,7 @@ def _arguments(section, name, place):
 
 def _is_plain(hint):
     """Whether a recipe can hold values of a type."""
-    if hint in (bool, int, float, str, types.NoneType):
+    if hint in (bool, int, float, str, types.NoneType) or hasattr(hint, "_restrictions"):
         return True
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:

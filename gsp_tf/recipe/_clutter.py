@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from jsonargparse.typing import NonNegativeInt
-
 from gsp_tf._names import NAMES
-from gsp_tf.recipe._ranges import Count, PositiveShare, Section
+from gsp_tf._numbers import PositiveShare, Seed, Size, SizeOrZero
+from gsp_tf.recipe._ranges import Section
 
 DataName = Literal[tuple(NAMES["data"])]
 
@@ -31,7 +30,7 @@ class CollageRecipe(Section, path="data.collage"):
         'class'
     """
 
-    grid: NonNegativeInt = 0
+    grid: SizeOrZero = 0
     background_groups: list[str] | None = None
     label: Literal["class", "super_class"] = "class"
 
@@ -57,5 +56,5 @@ class CanvasRecipe(Section, path="data.canvas"):
     name: DataName | None = None
     path: str | None = None
     share: PositiveShare = 0.4
-    tile_size: Count = 32
-    seed: NonNegativeInt = 0
+    tile_size: Size = 32
+    seed: Seed = 0

@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jsonargparse.typing import NonNegativeInt
-
+from gsp_tf._numbers import LARGEST_SIZE, Count, CountOrZero, PositiveShare, Seed, Size
 from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe, DataName
-from gsp_tf.recipe._ranges import Count, PositiveShare, Section
+from gsp_tf.recipe._ranges import Section
 
 _Layer = dict[str, bool | int | float | str | list[int] | list[float] | None]
 
@@ -77,22 +76,22 @@ class DataRecipe(Section, path="data"):
     name: DataName = "glyphs"
     path: str | None = None
     download: bool = False
-    image_size: Count = 48
+    image_size: Size = 48
     channels: Literal[1, 3] = 3
     split_fractions: tuple[float, float, float] = (0.5, 0.1, 0.4)
-    split_seed: NonNegativeInt = 0
+    split_seed: Seed = 0
     collage: CollageRecipe = field(default_factory=CollageRecipe)
     canvas: CanvasRecipe = field(default_factory=CanvasRecipe)
     unlabelled: str | None = None
-    classes_per_batch: NonNegativeInt = 16
+    classes_per_batch: CountOrZero = 16
     images_per_class: Count = 4
     cycle_images: bool = False
-    unlabelled_per_batch: NonNegativeInt = 0
+    unlabelled_per_batch: CountOrZero = 0
     views: Literal[1, 2] = 1
     horizontal_flip: bool = False
     min_crop_area: PositiveShare = 1.0
     augmentation: list[_Layer] = field(default_factory=list)
-    resize: int | None = None
+    resize: Size | None = None
     cache: str | None = None
     feature_cache: str | None = None
     skip_unreadable: bool = False
@@ -117,10 +116,21 @@ class DataRecipe(Section, path="data"):
             collages = "data.collage.grid above 0 or data.name=cifar_collage"
             self.refuse("collage.label", f"class without {collages}", self.collage.label)
         self._check_views()
+        self._check_batch()
         shares = self.split_fractions
         if min(shares) <= 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6):
             accepted = "three positive shares (training, validation, test) that add up to 1"
             self.refuse("split_fractions", accepted)
+
+    def _check_batch(self):
+        by_class = self.classes_per_batch * self.images_per_class
+        images = (by_class + self.unlabelled_per_batch) * self.views
+        if images > LARGEST_SIZE:
+            name = "classes_per_batch" if by_class else "unlabelled_per_batch"
+            accepted = f"smaller: a batch has at most {LARGEST_SIZE:,} images, and this one has"
+            raise ValueError(
+                f"data.{name} must be {accepted} {images:,}; received {getattr(self, name)}."
+            )
 
     def _check_views(self):
         """Refuse batches that cannot be filled, or from which nothing can be learned."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from gsp_tf._names import NAMES, named, names_with, similar
+from gsp_tf._numbers import Count, CountOrZero, NonNegative, Number, ShareBelowOne, checked
 from gsp_tf._refusals import described
 from gsp_tf.recipe._augmentation import with_options
 from gsp_tf.recipe._classes import (
@@ -77,12 +78,23 @@ def _check_optimizer(training):
             hint = similar(name, defaults)
             hint = f"; there are {', '.join(defaults)}." if hint == "." else hint
             raise ValueError(f"{field} is not an argument of {training.optimizer}{hint}")
-        kind = type(defaults[name])
-        if kind is int and not name.endswith("steps"):
-            kind = float
-        fits = isinstance(value, (int, float) if kind is float else kind)
+        kind = _kind_of(name, defaults[name])
+        fits = isinstance(value, int | float if hasattr(kind, "_restrictions") else kind)
         if kind is not types.NoneType and not (fits and isinstance(value, bool) == (kind is bool)):
             raise ValueError(f"{field} must be {described(kind)}, received {value}.")
+        checked(value, field, kind)
+
+
+def _kind_of(name, default):
+    """The type of an argument of an optimizer, by its name and its default."""
+    if isinstance(default, bool) or not isinstance(default, int | float):
+        return type(default)
+    if name.endswith("steps"):
+        return Count if default else CountOrZero
+    if default < 0:
+        return Number
+    is_share = "beta_" in name or name in ("rho", "momentum")
+    return ShareBelowOne if is_share else NonNegative
 
 
 def _check_model(recipe):

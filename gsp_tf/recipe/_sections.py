@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gsp_tf._numbers import NonNegative, Seed, Size, SizeOrZero
 from gsp_tf.recipe._backbone import BackboneRecipe
 from gsp_tf.recipe._data import DataRecipe
-from gsp_tf.recipe._ranges import Count, Section, Seed
+from gsp_tf.recipe._ranges import Section
 from gsp_tf.recipe._training import (
     CCPRecipe,
     EvaluationRecipe,
@@ -38,9 +38,9 @@ class ProtocolRecipe(Section, path="protocol"):
     """
 
     name: Literal["fractions", "mlrc", "conventional", "ablation", "tuning"] = "fractions"
-    num_folds: int = 4
-    repeats: Count = 1
-    fold: int | None = None
+    num_folds: Size = 4
+    repeats: Size = 1
+    fold: SizeOrZero | None = None
 
     def check(self):
         if self.num_folds < 2:
@@ -85,10 +85,10 @@ class EmbeddingRecipe(Section, path="embedding"):
         'before_pooling'
     """
 
-    dim: Count | None = 64
+    dim: Size | None = 64
     position: Literal["before_pooling", "after_pooling"] = "before_pooling"
     map: Literal["linear", "mlp"] | None = "linear"
-    second_dim: Count | None = None
+    second_dim: Size | None = None
 
     def check(self):
         if self.map is None and self.dim is not None:
@@ -184,7 +184,7 @@ class Recipe(Section):
     miner: ClassRecipe | None = None
     loss_wrapper: ClassRecipe | None = None
     view_loss: ClassRecipe | None = None
-    loss_weights: dict[str, float] = field(default_factory=dict)
+    loss_weights: dict[str, NonNegative] = field(default_factory=dict)
     zero_shot: ZeroShotRecipe = field(default_factory=ZeroShotRecipe)
     trainer: Literal["fit", "ccp", "classification"] = "fit"
     ccp: CCPRecipe = field(default_factory=CCPRecipe)
@@ -196,9 +196,6 @@ class Recipe(Section):
         is_name = self.name.strip() and not self.name.startswith(".")
         if not is_name or set(self.name) & set("/\\\0\n"):
             self.refuse("name", "the name of a folder, without a slash", repr(self.name))
-        for branch, weight in self.loss_weights.items():
-            if not 0 <= weight < math.inf:
-                self.refuse(f"loss_weights.{branch}", "a number of 0 or more and finite", weight)
         if self.training.patience is not None and self.trainer == "ccp":
             accepted = "null with trainer=ccp, whose problems end by ccp.patience"
             self.refuse("training.patience", accepted, self.training.patience)

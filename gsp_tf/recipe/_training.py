@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jsonargparse.typing import ClosedUnitInterval, NonNegativeInt, OpenUnitInterval
+from jsonargparse.typing import ClosedUnitInterval, OpenUnitInterval
 
 from gsp_tf._names import NAMES
-from gsp_tf.recipe._ranges import (
+from gsp_tf._numbers import (
     Count,
+    CountOrZero,
     NonNegative,
     Positive,
     PositiveShare,
-    Section,
     ShareBelowOne,
+    Size,
 )
+from gsp_tf.recipe._ranges import Section
 
 OptimizerName = Literal[tuple(NAMES["optimizer"])]
 """Names of the optimizers of Keras that a recipe may choose."""
@@ -40,9 +41,9 @@ class ZeroShotRecipe(Section, path="zero_shot"):
     """
 
     weight: ClosedUnitInterval = 0.0
-    embedding_dim: int = 64
-    ridge: float = 0.05
-    scale: float = 9.5
+    embedding_dim: Size = 64
+    ridge: NonNegative = 0.05
+    scale: Positive = 9.5
     reduction: Literal["mean", "sum_of_means"] = "mean"
 
 
@@ -65,8 +66,8 @@ class CCPRecipe(Section, path="ccp"):
         8
     """
 
-    proxies_per_class: Count = 8
-    pool_size: Count = 12
+    proxies_per_class: Size = 8
+    pool_size: Size = 12
     projection_weight: NonNegative = 2e-4
     patience: Count = 3
     batch_weight: NonNegative = 0.1
@@ -103,7 +104,7 @@ class ScheduleRecipe(Section, path="training.schedule"):
     decay_epochs: Count = 10
     patience: Count = 5
     min_delta: NonNegative = 1e-3
-    cooldown: NonNegativeInt = 2
+    cooldown: CountOrZero = 2
     minimum: NonNegative | None = None
 
 
@@ -175,20 +176,20 @@ class TrainingRecipe(Section, path="training"):
         100
     """
 
-    epochs: NonNegativeInt = 10
+    epochs: CountOrZero = 10
     steps_per_epoch: Count = 100
-    adapt_batches: NonNegativeInt = 0
+    adapt_batches: CountOrZero = 0
     optimizer: OptimizerName = "adam"
     optimizer_arguments: dict[str, bool | int | float | str | list[str] | None] = field(
         default_factory=dict
     )
     beta_2: ShareBelowOne = 0.999
     learning_rate: Positive = 1e-3
-    learning_rate_multipliers: dict[str, float] = field(default_factory=dict)
+    learning_rate_multipliers: dict[str, NonNegative] = field(default_factory=dict)
     lowest_layer_multiplier: PositiveShare = 1.0
     schedule: ScheduleRecipe = field(default_factory=ScheduleRecipe)
-    warmup_steps: NonNegativeInt = 0
-    warmup_epochs: NonNegativeInt = 0
+    warmup_steps: CountOrZero = 0
+    warmup_epochs: CountOrZero = 0
     warmup_learning_rate_multiplier: Positive = 1.0
     weight_decay: NonNegative = 0.0
     l2_regularization: NonNegative = 0.0
@@ -196,18 +197,14 @@ class TrainingRecipe(Section, path="training"):
     ema_momentum: ShareBelowOne = 0.0
     gradient_accumulation_steps: Count = 1
     clip_norm: Positive | None = None
-    chunk_size: Count | None = None
+    chunk_size: Size | None = None
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
     jit_compile: bool = False
     patience: Count | None = None
-    health_every: NonNegativeInt = 200
+    health_every: CountOrZero = 200
     deterministic: bool = False
 
     def check(self):
-        for pattern, factor in self.learning_rate_multipliers.items():
-            if not 0 <= factor < math.inf:
-                name = f"learning_rate_multipliers[{pattern}]"
-                self.refuse(name, "a number of 0 or more and finite", factor)
         if self.beta_2 != 0.999 and self.optimizer not in ("adam", "adamw"):
             accepted = f"0.999, its default, with training.optimizer={self.optimizer}; it is for "
             self.refuse("beta_2", f"{accepted}adam and adamw")
@@ -258,10 +255,6 @@ class EvaluationRecipe(Section, path="evaluation"):
         (1, 10)
     """
 
-    recall_at: tuple[int, ...] = (1, 2, 4, 8)
+    recall_at: tuple[Count, ...] = (1, 2, 4, 8)
     clustering: bool = False
-    batch_size: Count = 128
-
-    def check(self):
-        if not all(k >= 1 for k in self.recall_at):
-            self.refuse("recall_at", "integers of 1 or more")
+    batch_size: Size = 128

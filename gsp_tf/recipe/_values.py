@@ -1,5 +1,6 @@
 """Read the values of a recipe: numbers, strings, lists and dicts, but no classes."""
 
+import re
 from typing import Any
 
 import yaml
@@ -45,6 +46,10 @@ def load_values(text: str) -> Any:
         elif isinstance(value, list):
             nested += value
     return values
+
+
+_LONG_NUMBER = re.compile(r"[-+]?\d[\da-fA-FxX_:.]{400,}")
+"""Numbers that Python takes too long to read or to write, or does not write at all."""
 
 
 class _Node:
@@ -106,6 +111,8 @@ def _check_structure(text):
             node.size, node.height = anchors[event.anchor]
             close(event, node)
         elif isinstance(event, yaml.ScalarEvent):
+            if event.implicit[0] and _LONG_NUMBER.fullmatch(event.value):
+                refuse(event, f"{_shown(field)} must be a number of at most 400 digits.")
             close(event, _Node(field, event.anchor))
         else:
             is_mapping = isinstance(event, yaml.MappingStartEvent)

@@ -57,16 +57,16 @@ def test_patience_of_training_is_refused():
     [
         (
             {"proxies_per_class": 0},
-            "ccp.proxies_per_class must be an integer of 1 or more, received 0",
+            "ccp.proxies_per_class must be an integer from 1 to 65,536, received 0",
         ),
-        ({"patience": 0}, "ccp.patience must be an integer of 1 or more, received 0"),
+        ({"patience": 0}, "ccp.patience must be an integer from 1 to 2,147,483,647, received 0"),
         (
             {"projection_weight": -1.0},
             "ccp.projection_weight must be a number of 0 or more and finite",
         ),
         (
             {"max_projections": 0},
-            "ccp.max_projections must be an integer of 1 or more, or null, received 0",
+            "ccp.max_projections must be an integer from 1 to 2,147,483,647, or null, received 0",
         ),
     ],
 )

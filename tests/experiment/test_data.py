@@ -141,7 +141,7 @@ def test_the_images_of_mlrc_are_those_of_a_fold():
     ("arguments", "message"),
     [
         ({"num_folds": 1}, "protocol.num_folds must be 2 or more, received 1"),
-        ({"repeats": 0}, "protocol.repeats must be an integer of 1 or more, received 0"),
+        ({"repeats": 0}, "protocol.repeats must be an integer from 1 to 65,536, received 0"),
         ({"fold": 4}, "protocol.fold must be null, or 0 to 3, received 4"),
         ({"fold": 1, "repeats": 2}, "protocol.repeats must be 1 with a fold, received 2"),
         (

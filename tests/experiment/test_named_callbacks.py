@@ -94,7 +94,10 @@ def test_a_named_callback_ends_training(write_recipe, without_tracing, tmp_path)
             "callbacks.lambda is not a callback; there are csv_logger, early_stopping",
         ),
         ("{wandbb: {}}", "callbacks.wandbb is not a callback; did you mean wandb?"),
-        ("{early_stopping: {patience: many}}", "patience must be a number, received many"),
+        (
+            "{early_stopping: {patience: many}}",
+            "patience must be a number of 0 or more and finite in float32, received many",
+        ),
         (
             "{early_stopping: {restore_best_weights: true}}",
             "restore_best_weights is not an argument",

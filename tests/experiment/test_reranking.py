@@ -99,4 +99,7 @@ def test_evaluate_refuses_what_it_cannot_re_rank(gsp_run, digit_images, tmp_path
     message = "needs a pooling with weights, such as gsp; the model has GlobalAveragePooling2D"
     assert message in capsys.readouterr().err
     assert run_command("evaluate", gsp_run, "--rerank", "transport", "--tokens", 0) == 1
-    assert "k must be at least 1; received 0" in capsys.readouterr().err
+    assert (
+        "--tokens must be an integer from 1 to 65,536, or null, received 0"
+        in capsys.readouterr().err
+    )

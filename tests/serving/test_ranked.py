@@ -268,7 +268,7 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         ((tmp_path / "one.npz", "--verification", 0.1), "are of one class, class 1;"),
         ((arrays, "--gallery", tmp_path / "one.npz"), "All 6 references are of class"),
         ((arrays, "--classes-per-group", 1), "at least 2 and at most 6, all classes; received 1"),
-        ((arrays, "--at", 0), "at must hold integers of at least 1"),
+        ((arrays, "--at", 0), "--at must be an integer from 1"),
         ((tmp_path / "nothing",), "is not a run folder"),
         ((empty,), "holds no embeddings that can be read"),
     ):

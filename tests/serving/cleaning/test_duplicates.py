@@ -286,7 +286,7 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
     for arguments, message in (
         (["no/such"], "no/such does not exist"),
         ([folder], "Give a distance (--distance), thresholds"),
-        ([folder, "--distance", -1], "distance must be finite and 0 or more; received -1.0"),
+        ([folder, "--distance", -1], "--distance must be a number of 0 or more"),
         ([folder, "--distance", 1, "--thresholds", "a"], "not both"),
         ([tmp_path / "nan.npz", *with_distance], "3 of 3 rows hold NaN or infinity"),
         ([tmp_path / "one.npz", *with_distance], "Two images or more are needed; received 1."),

@@ -127,7 +127,7 @@ def test_what_cannot_be_used_is_refused(colours, tmp_path, command):
         ([tmp_path / "none.npz"], "Three images with labels or more are needed; received 0"),
         ([tmp_path / "one.npz"], "Labels of two classes or more are needed; received 1"),
         ([tmp_path / "nan.npz"], "4 of 4 rows hold NaN or infinity"),
-        ([tmp_path / "two.npz", "--k", 0], "k must be between 1 and"),
+        ([tmp_path / "two.npz", "--k", 0], "--k must be an integer from 1"),
     ):
         code, _, errors = command("clean", *arguments, "--out", tmp_path / "out")
         assert code == 1 and message in errors and "Traceback" not in errors, (arguments, errors)

@@ -222,7 +222,10 @@ def test_impossible_metadata_are_refused(own, changes, message):
 
 def test_bad_arguments(digits_run, images, tmp_path, command):
     for arguments, message in (
-        (["embed", digits_run, images, "--shard-size", "0"], "shard_size must be 1 or more, rec"),
+        (
+            ["embed", digits_run, images, "--shard-size", "0"],
+            "--shard-size must be an integer from 1",
+        ),
         (["embed", tmp_path, images], "is not a run folder"),
         (["embed", digits_run, tmp_path / "gone"], "gone does not exist"),
         (["index", tmp_path], "holds no embeddings"),

@@ -214,8 +214,11 @@ def test_a_worker_refuses_what_changed_on_the_way(unfinished, digits_run, collec
 
 def test_bad_arguments(finished_run, collection, command):
     arguments = ["embed-collection", finished_run, collection]
-    assert "workers must be 1 or more, received 0" in command(*arguments, "--workers", 0)[2]
-    assert "cpus_per_worker must be 1" in command(*arguments, "--cpus-per-worker", 0)[2]
+    assert "--workers must be an integer from 1" in command(*arguments, "--workers", 0)[2]
+    assert (
+        "--cpus-per-worker must be an integer from 1"
+        in command(*arguments, "--cpus-per-worker", 0)[2]
+    )
     assert "is not a run folder" in command("embed-collection", collection, collection)[2]
 
 

@@ -97,7 +97,10 @@ def test_what_cannot_be_compared(source, tmp_path, command):
     (tmp_path / "text").mkdir()
     for arguments, message in (
         ([source, "--compare", "--kind", "hnsw"], "--compare takes --out, --metric, --dim,"),
-        ([source, "--compare", "--recall", "1.5"], "recall must be above 0 and at most 1"),
+        (
+            [source, "--compare", "--recall", "1.5"],
+            "--recall must be a number above 0 and at most 1",
+        ),
         ([source, "--compare", "--sample", "1"], "needs at least 2 vectors"),
         ([source, "--compare", "--dim", "17"], "prefixes have between 1 and 16, received 17"),
         ([tmp_path / "pq", "--compare"], "is compressed (ivf_pq) and does not hold its"),
@@ -105,8 +108,8 @@ def test_what_cannot_be_compared(source, tmp_path, command):
         ([tmp_path / "no", "--compare"], "no does not exist"),
         ([source, "--recall", "0.9", "--out", tmp_path / "x"], "--recall and --sample are for"),
         ([source, "--sample", "9", "--out", tmp_path / "x"], "--recall and --sample are for"),
-        ([tmp_path / "pq", "--verify", "--dim", "0"], "--verify takes an index and no other"),
-        ([tmp_path / "pq", "--delete", "/000.png", "--dim", "0"], "not for changing"),
+        ([tmp_path / "pq", "--verify", "--dim", "1"], "--verify takes an index and no other"),
+        ([tmp_path / "pq", "--delete", "/000.png", "--dim", "1"], "not for changing"),
         ([tmp_path / "pq", "--verify", "--rescore", "sq8"], "--verify takes an index and no other"),
         ([tmp_path / "pq", "--delete", "/000.png", "--dim", "4"], "not for changing"),
         ([tmp_path / "pq", "--delete", "/000.png", "--table", "t.csv"], "--table has metadata of"),

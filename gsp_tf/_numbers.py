@@ -16,6 +16,7 @@ CountOrZero = restricted_number_type("CountOrZero", int, [(">=", 0), ("<=", _LAR
 Count = restricted_number_type("Count", int, [(">=", 1), ("<=", _LARGEST)])
 Size = restricted_number_type("Size", int, [(">=", 1), ("<=", LARGEST_SIZE)])
 SizeOrZero = restricted_number_type("SizeOrZero", int, [(">=", 0), ("<=", LARGEST_SIZE)])
+Capacity = restricted_number_type("Capacity", int, [(">=", 1), ("<=", 2**24)])
 Seed = restricted_number_type("Seed", int, [(">=", 0), ("<=", 2**32 - 1)])
 Port = restricted_number_type("Port", int, [(">=", 1), ("<=", 2**16 - 1)])
 Number = restricted_number_type("Number", float, [(">", -FLOAT32_END), _FINITE])
@@ -53,10 +54,10 @@ def checked(value: Any, name: str = "", hint: Any = None) -> Any:
     is_plain = isinstance(value, bool) and (bool in kinds or not ranges)
     if is_plain or not isinstance(value, int | float):
         return value
-    ranges = ranges or [Integer, Number]
+    is_typed, ranges = bool(ranges), ranges or [Integer, Number]
     kind = next((kind for kind in ranges if isinstance(value, kind._type)), ranges[0])
     try:
         return kind._type(kind(value))
     except (ValueError, OverflowError) as error:
-        accepted = described(hint if hasattr(hint, "_restrictions") or NoneType in kinds else kind)
+        accepted = described(hint if is_typed and NoneType in kinds else kind)
         raise ValueError(f"{name} must be {accepted}, received {value}.") from error

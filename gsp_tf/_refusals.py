@@ -123,7 +123,7 @@ def _value(text):
     digits = re.match(r"Exceeds the limit .* value has (\d+) digits", text)
     if digits:
         return f"one of {digits[1]} digits"
-    quoted = re.search(r": '(.*)'$", text)
+    quoted = re.search(r": '(.*?)'?$", text)  # a long text has no end
     kind = re.search(r"argument must be .* not '(\w+)'$", text)
     if kind:
         return "null" if kind[1] == "NoneType" else f"a {kind[1]}"

@@ -9,7 +9,7 @@ import pytest
 from gsp_tf import cli
 from gsp_tf._names import NAMES
 from gsp_tf.commands import COMMANDS
-from gsp_tf.recipe import Recipe, TrainingRecipe, parameters, resolved
+from gsp_tf.recipe import DataRecipe, Recipe, TrainingRecipe, parameters, resolved
 from gsp_tf.recipe._classes import _arguments, complete_callbacks, complete_class
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe
 
@@ -106,6 +106,32 @@ def test_an_argument_of_a_class_refuses_numbers_out_of_range(section, name):
                     complete_callbacks({name: given})
                 else:
                     complete_class(section, ClassRecipe(name, given))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"classes_per_batch": 40_000}, "classes_per_batch .* at most 65,536 images, not 160,000"),
+        ({"images_per_class": 65_536}, "images_per_class must be smaller: .* received 65536"),
+        (
+            {"augmentation": [{"name": "hue", "factor": NAN}]},
+            r"\[0\].factor must be a number finite",
+        ),
+    ],
+)
+def test_a_message_names_what_is_too_large(given, message):
+    with pytest.raises(ValueError, match=message):
+        DataRecipe(**given)
+
+
+@pytest.mark.parametrize("section", ["weighted_sum", "proxy_anchor"])
+def test_numbers_within_an_argument_are_checked(section):
+    inner = {
+        "weighted_sum": {"terms": [{"name": "triplet", "margin": INF}]},
+        "proxy_anchor": {"proxies_regularizer": {"name": "lp", "weight": INF}},
+    }
+    with pytest.raises(ValueError, match=r"^loss.* must be a number finite in float32, received"):
+        resolved(Recipe(loss=ClassRecipe(section, inner[section])))
 
 
 @pytest.mark.parametrize("optimizer", NAMES["optimizer"])

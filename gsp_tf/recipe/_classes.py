@@ -12,7 +12,16 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from gsp_tf._names import NAMES, named, similar
-from gsp_tf._numbers import CountOrZero, Integer, NonNegative, Number, SizeOrZero, checked
+from gsp_tf._numbers import (
+    Capacity,
+    CountOrZero,
+    Integer,
+    NonNegative,
+    Number,
+    Seed,
+    SizeOrZero,
+    checked,
+)
 from gsp_tf._refusals import described, readable
 from gsp_tf.recipe._sections import ClassRecipe, Recipe
 
@@ -33,8 +42,13 @@ _FILLED_IN = {
     "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
-_NOT_SIZES = {"seed", "capacity", "warmup_steps", "super_classes"}
-"""Integers that may be larger than a size."""
+_LARGER = {
+    "capacity": Capacity,
+    "seed": Seed,
+    "super_classes": CountOrZero,
+    "warmup_steps": CountOrZero,
+}
+"""Types of integers that may be larger than a size, by the name of the argument."""
 _ANY = bool | int | float | str | None
 _NUMBER = CountOrZero | NonNegative
 _BY_DEFAULT = {bool: bool, int: _NUMBER, float: _NUMBER, str: int | str, type: str}
@@ -169,8 +183,8 @@ def _complete_plain(section, chosen, place=None):
     except ArgumentError as error:
         raise ValueError(readable(str(error), parser)) from error
     for name in given:
-        field, integer = f"{place}.{name}", CountOrZero if name in _NOT_SIZES else SizeOrZero
-        integer = Integer if section == "callbacks" else integer
+        field = f"{place}.{name}"
+        integer = Integer if section == "callbacks" else _LARGER.get(name, SizeOrZero)
         values[field] = checked(values[field], field, bool | integer | Number)
     values = {name: values.get(f"{place}.{name}", defaults.get(name)) for name in hints}
     return ClassRecipe(chosen.name, values | regularizers)

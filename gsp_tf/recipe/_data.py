@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gsp_tf._numbers import LARGEST_SIZE, Count, CountOrZero, PositiveShare, Seed, Size
+from gsp_tf._numbers import LARGEST_SIZE, Count, PositiveShare, Seed, Size, SizeOrZero
 from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe, DataName
 from gsp_tf.recipe._ranges import Section
 
@@ -83,10 +83,10 @@ class DataRecipe(Section, path="data"):
     collage: CollageRecipe = field(default_factory=CollageRecipe)
     canvas: CanvasRecipe = field(default_factory=CanvasRecipe)
     unlabelled: str | None = None
-    classes_per_batch: CountOrZero = 16
-    images_per_class: Count = 4
+    classes_per_batch: SizeOrZero = 16
+    images_per_class: Size = 4
     cycle_images: bool = False
-    unlabelled_per_batch: CountOrZero = 0
+    unlabelled_per_batch: SizeOrZero = 0
     views: Literal[1, 2] = 1
     horizontal_flip: bool = False
     min_crop_area: PositiveShare = 1.0
@@ -126,11 +126,9 @@ class DataRecipe(Section, path="data"):
         by_class = self.classes_per_batch * self.images_per_class
         images = (by_class + self.unlabelled_per_batch) * self.views
         if images > LARGEST_SIZE:
-            name = "classes_per_batch" if by_class else "unlabelled_per_batch"
-            accepted = f"smaller: a batch has at most {LARGEST_SIZE:,} images, and this one has"
-            raise ValueError(
-                f"data.{name} must be {accepted} {images:,}; received {getattr(self, name)}."
-            )
+            names = "classes_per_batch", "images_per_class", "unlabelled_per_batch"
+            accepted = f"smaller: a batch has at most {LARGEST_SIZE:,} images, not {images:,}"
+            self.refuse(max(names, key=lambda name: getattr(self, name)), accepted)
 
     def _check_views(self):
         """Refuse batches that cannot be filled, or from which nothing can be learned."""

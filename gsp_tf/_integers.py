@@ -1,4 +1,4 @@
-"""Integers that name things: labels, sources, ids."""
+"""Integers that name things: labels, sources, ids, and seeds."""
 
 from typing import Any
 
@@ -40,6 +40,23 @@ def integers(values: Any, name: str, largest: int = LARGEST) -> np.ndarray:
             f"np.unique({name}, return_inverse=True)[1]."
         )
     return array.astype(np.int64)
+
+
+def checked_seed(seed: int | None) -> int | None:
+    """The seed, which NumPy, Keras, scikit-learn and faiss take; None is none.
+
+    Raises:
+        ValueError: if the seed is neither None nor an integer from 0 to 2^32 - 1.
+
+    Example:
+        >>> checked_seed(-1)
+        Traceback (most recent call last):
+            ...
+        ValueError: seed must be an integer between 0 and 4294967295; received -1.
+    """
+    if seed is not None and not (_is_integer(seed) and 0 <= seed < 2**32):
+        raise ValueError(f"seed must be an integer between 0 and {2**32 - 1}; received {seed!r}.")
+    return seed
 
 
 def _is_integer(value):

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from gsp_tf._console import counted
+from gsp_tf._integers import checked_seed
 from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.images.selected import SelectedImages
 
@@ -43,7 +44,7 @@ def split_classes(
         [5, 2, 3]
     """
     fractions = _checked(fractions)
-    order = _stratified_order(images.groups, np.random.default_rng(seed))
+    order = _stratified_order(images.groups, np.random.default_rng(checked_seed(seed)))
     counts = _class_counts(len(order), fractions)
     return tuple(
         images.subset(np.sort(classes)) if len(classes) else None
@@ -80,7 +81,7 @@ def split_images(
         [[5, 5], [2, 2], [3, 3]]
     """
     bounds = np.cumsum(_checked(fractions))
-    rng, part = np.random.default_rng(seed), np.empty(len(images), int)
+    rng, part = np.random.default_rng(checked_seed(seed)), np.empty(len(images), int)
     for label, name in enumerate(images.class_names):
         members = rng.permutation(np.flatnonzero(images.labels == label))
         ends = np.rint(bounds[:2] * len(members)).astype(int)

@@ -6,6 +6,7 @@ import faiss
 import numpy as np
 
 from gsp_tf._console import show_progress
+from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation.exact_search import all_but
 from gsp_tf.evaluation.search_space import (
     Metric,
@@ -34,7 +35,9 @@ class Cells:
         count, dim = embeddings.shape
         num_cells = 1 if count < _FEWEST else round(2 * count**0.5)
         self._most = min(most_cells, num_cells)
-        sample = np.random.default_rng(seed).permutation(count)[: _TRAINED * num_cells]
+        sample = np.random.default_rng(checked_seed(seed)).permutation(count)[
+            : _TRAINED * num_cells
+        ]
         index = faiss.IndexIVFFlat(faiss.IndexFlatL2(dim), dim, num_cells)
         index.cp.seed, index.cp.min_points_per_centroid = seed + 1, 1
         index.train(self._space.vectors(embeddings[np.sort(sample)]))
@@ -69,7 +72,9 @@ class Cells:
     def recall(self, distance: float, seed: int) -> float:
         """The share of the pairs up to a distance that `pairs_within` yields, from 256 rows."""
         count, num_cells = len(self._embeddings), self._index.nlist
-        rows = np.random.default_rng(seed).choice(count, min(count, _SAMPLE), replace=False)
+        rows = np.random.default_rng(checked_seed(seed)).choice(
+            count, min(count, _SAMPLE), replace=False
+        )
         if self._near_cells(self._vectors(rows), distance)[1].all():
             return 1.0
         every = np.tile(np.arange(num_cells), (len(rows), 1))

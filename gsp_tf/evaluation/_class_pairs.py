@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation._pair_scale import SIDE, PairScale
 
 _REPLICATES = 64
@@ -77,7 +78,7 @@ class ClassPairs:
         # With w copies of each group, a pair of groups g and h occurs w_g w_h times. Pairs of two
         # copies of one group are left out, for they compare classes with themselves.
         num_groups = len(self._within)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(checked_seed(seed))
         first, second = np.triu_indices(num_groups, 1)
         apart = self._between[first, second].astype(float)
         own = self._between[np.arange(num_groups), np.arange(num_groups)].astype(float)

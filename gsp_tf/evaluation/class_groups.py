@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation._positives import checked_depths
 from gsp_tf.evaluation.estimates import Estimate, check_resampling
 from gsp_tf.evaluation.ranking import RankingMetrics
@@ -61,7 +62,7 @@ def grouped_recall(
     recall_at = checked_depths(recall_at, "recall_at")
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checked_seed(seed))
     classes = rng.permutation(np.unique(labels))
     num_groups = len(classes) // classes_per_group if classes_per_group > 1 else 0
     if not num_groups:

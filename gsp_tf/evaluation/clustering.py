@@ -6,6 +6,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import pair_confusion_matrix
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
 
 
@@ -45,9 +46,7 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
     """
     embeddings = checked_embeddings(embeddings, "embeddings").astype(np.float64)
     labels = checked_labels(labels, len(embeddings), "labels")
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"seed must be between 0 and {2**32 - 1}; received {seed}.")
-    kmeans = KMeans(len(np.unique(labels)), n_init=1, random_state=seed)
+    kmeans = KMeans(len(np.unique(labels)), n_init=1, random_state=checked_seed(seed))
     clusters = kmeans.fit_predict(embeddings)
     return {
         "nmi": normalized_mutual_info_score(labels, clusters, average_method="arithmetic"),

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import Metric
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
@@ -53,7 +54,7 @@ def conformal_threshold(
         raise ValueError(f"coverage must be between 0 and 1; received {coverage:g}.")
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checked_seed(seed))
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=labels[order[0]] - 1))
     classes = [rows for rows in np.split(order, starts[1:]) if len(rows) > 1]

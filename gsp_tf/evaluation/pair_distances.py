@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation import _pair_curves as curves
 from gsp_tf.evaluation._class_pairs import ClassPairs
 from gsp_tf.evaluation._pair_scale import SIDE, pair_scale
@@ -104,7 +105,7 @@ class PairDistances:
                 "Pairs of the same class and of different classes are needed; received "
                 f"{len(labels)} embeddings of {len(self.classes)} classes."
             )
-        shuffled = np.random.default_rng(seed).permutation(len(self.classes))
+        shuffled = np.random.default_rng(checked_seed(seed)).permutation(len(self.classes))
         self._place = np.argsort(shuffled)  # of each class in the shuffled order
         self._order = np.argsort(self._place[numbers], kind="stable")
         self._ends = np.cumsum(sizes[shuffled])

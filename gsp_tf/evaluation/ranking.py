@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Relation
 from gsp_tf.evaluation._positives import (
     Nearest,
@@ -107,7 +108,7 @@ class RankingMetrics:
         sizes = np.bincount(numbers)
         sums = np.stack([np.bincount(numbers, weights=values) for values in used], axis=1)
         count, resampled = len(sizes), []
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(checked_seed(seed))
         step = max(1, _BLOCK_ENTRIES // count)
         for start in range(0, num_resamples if count > 1 else 0, step):
             samples = min(step, num_resamples - start)

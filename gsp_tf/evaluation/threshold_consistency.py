@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
 from gsp_tf.evaluation.pair_distances import PairDistances
 
@@ -63,7 +64,7 @@ class ThresholdConsistency(NamedTuple):
         """
         check_resampling(num_resamples, confidence)
         count, resampled = len(self.classes), []
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(checked_seed(seed))
         for start in range(0, num_resamples, _REPLICATES):
             samples = min(_REPLICATES, num_resamples - start)
             shares = rng.multinomial(count, np.full(count, 1 / count), samples) / count

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
 
 
@@ -64,7 +65,7 @@ def zero_shot_prediction(
             f"num_splits {num_splits} and ridge {ridge}."
         )
     classes = _Classes(attributes, labels, class_embeddings, ridge)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checked_seed(seed))
     hits = np.zeros(3)
     for _ in range(num_splits):
         halves = np.array_split(rng.permutation(num_classes), 2)

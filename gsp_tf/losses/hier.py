@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._reductions import weighted_mean
@@ -88,7 +89,7 @@ class HIERLoss(LossLayer):
         self.num_neighbors = num_neighbors
         self.triplets_per_anchor = triplets_per_anchor
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = keras.random.SeedGenerator(checked_seed(seed))
 
     def build(self, labels_shape, embeddings_shape):
         deviation = 0.9 * self.clip_radius / math.sqrt(embeddings_shape[-1])

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import Miner, Pairs
 from gsp_tf.losses._rows import smallest_above, weight_at, weight_below
@@ -50,7 +51,7 @@ class DistanceWeightedMiner(Miner):
         self.cutoff = cutoff
         self.nonzero_loss_cutoff = nonzero_loss_cutoff
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = keras.random.SeedGenerator(checked_seed(seed))
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         probabilities = self.probabilities(pairs)

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._backend import rows_of
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper
 
@@ -66,7 +67,7 @@ class PartialFC(SoftmaxWrapper):
             )
         self.sample_rate = sample_rate
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = keras.random.SeedGenerator(checked_seed(seed))
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
         classes, is_class, places = self.sampled_classes(labels)

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
 from gsp_tf.ops import l2_normalize
@@ -63,7 +64,7 @@ class ProxySynthesis(ProxyWrapper):
         self.alpha = alpha
         self.ratio = ratio
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = keras.random.SeedGenerator(checked_seed(seed))
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
         rate = _symmetric_beta(self.alpha, self.seed_generator)

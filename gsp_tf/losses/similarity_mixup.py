@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.ops import l2_normalize
@@ -52,7 +53,7 @@ class SimilarityMixup(PairWrapper):
             raise ValueError(f"num_mixed must be at least 1, received {num_mixed}.")
         self.num_mixed = num_mixed
         self.seed = seed
-        self.mixing_seed = keras.random.SeedGenerator(seed)
+        self.mixing_seed = keras.random.SeedGenerator(checked_seed(seed))
 
     def call(self, labels, embeddings, training=True):
         if not training:

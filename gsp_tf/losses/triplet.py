@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._backend import segment_sum, softplus
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs, TripletMiner
@@ -65,7 +66,7 @@ class TripletLoss(PairLoss):
         self.swap = swap
         self.soft = soft
         self.triplets_per_anchor = triplets_per_anchor
-        self.seed = seed
+        self.seed = checked_seed(seed)
         self._draws = None
         if triplets_per_anchor is not None:
             if triplets_per_anchor < 1:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gsp_tf._console import listed
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import TokenSets
 from gsp_tf.serving._metadata import ModelInfo
@@ -112,7 +113,7 @@ def labelled_embeddings(
         counts += np.bincount(np.asarray(found, int), minlength=len(names))
     if not names:
         raise ValueError(f"{source.name} has no labels; the classes of images are needed.")
-    order = np.random.default_rng(seed).permutation(len(names))
+    order = np.random.default_rng(checked_seed(seed)).permutation(len(names))
     most_images = counts.sum() if most_images is None else most_images
     taken = order[np.cumsum(counts[order]) <= most_images]
     is_taken = np.isin(np.arange(len(names)), taken)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.training.embedding import Batches, embed
 
@@ -48,7 +49,7 @@ class ProxyPool:
             )
         self._members = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
         self._load = load
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(checked_seed(seed))
 
     def draw(
         self, forward: Callable[[Tensor], Tensor], images_per_class: int

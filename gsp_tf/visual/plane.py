@@ -9,6 +9,7 @@ from scipy.spatial import ConvexHull, QhullError
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.visual.page_parts import thumbnail
 from gsp_tf.visual.style import blank_axes, class_style, fitted
 
@@ -37,6 +38,7 @@ def project(embeddings: ArrayLike, seed: int = 0) -> np.ndarray:
         >>> project([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0]]).shape
         (2, 2)
     """
+    checked_seed(seed)
     embeddings = np.asarray(embeddings, dtype=np.float32)
     start = _principal_plane(embeddings)
     spread = start[:, 0].std()

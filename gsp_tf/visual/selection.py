@@ -5,6 +5,8 @@ from collections import Counter
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._integers import checked_seed
+
 
 def class_by_class(labels: ArrayLike, seed: int) -> np.ndarray:
     """Shuffles indices so that every class comes once before any comes twice.
@@ -21,7 +23,7 @@ def class_by_class(labels: ArrayLike, seed: int) -> np.ndarray:
         >>> labels[class_by_class(labels, seed=0)[:3]].tolist() in [[0, 9, 7], [7, 0, 9], [9, 7, 0]]
         True
     """
-    order = np.random.default_rng(seed).permutation(len(labels))
+    order = np.random.default_rng(checked_seed(seed)).permutation(len(labels))
     seen = Counter()
     turn = []
     for label in np.asarray(labels)[order].tolist():

@@ -149,5 +149,7 @@ def test_label_types_and_shapes(dtype):
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
 def test_a_seed_out_of_range_is_refused_by_its_name(seed):
-    with pytest.raises(ValueError, match=f"seed must be between 0 and 4294967295; received {seed}"):
+    with pytest.raises(
+        ValueError, match=f"seed must be an integer between 0 and 4294967295; received {seed}"
+    ):
         clustering_metrics(np.eye(4), [0, 0, 1, 1], seed=seed)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data._philox import draw
@@ -71,7 +72,7 @@ class CanvasImages(ImageSet):
         self.tiles = tiles
         self.side = side
         self.share = share
-        self.seed = seed
+        self.seed = checked_seed(seed)
         self.object_side = max(1, round(share**0.5 * side))
         self._numbers = np.arange(len(images))  # of the images before any subset
 

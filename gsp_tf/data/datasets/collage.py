@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data._philox import draw
@@ -185,7 +186,9 @@ def collage_splits(
         >>> sorted(set(test.foreground.groups)), sorted(set(test.background.groups))
         (['x', 'y'], ['z'])
     """
-    is_background = _choose_background(images, background_groups, np.random.default_rng(seed))
+    is_background = _choose_background(
+        images, background_groups, np.random.default_rng(checked_seed(seed))
+    )
     parts = {}
     for role, chosen in (("foreground", ~is_background), ("background", is_background)):
         classes = np.flatnonzero(chosen)

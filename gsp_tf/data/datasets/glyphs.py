@@ -16,6 +16,7 @@ from PIL import Image, ImageFilter, ImageFont
 
 from gsp_tf._console import show_progress
 from gsp_tf._files import cache_folder, replacing
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images.image_set import ArrayImages
 
@@ -77,7 +78,7 @@ def load_glyphs(
             "pillow": PIL.__version__,
             "size": size,
             "images_per_class": images_per_class,
-            "seed": seed,
+            "seed": checked_seed(seed),
         }
     )
     folder = Path(cache_dir).expanduser() if cache_dir else cache_folder()

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gsp_tf._integers import checked_seed
+
 
 def synthetic_token_sets(
     samples_per_class: int,
@@ -62,6 +64,8 @@ def synthetic_token_sets(
             "background_share is a mean and a deviation of at least 0; "
             f"received {background_share}."
         )
+    for part in np.ravel(seed).tolist():
+        checked_seed(part)
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(num_classes, dtype=np.int32), samples_per_class)
     shape = len(labels), set_size

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gsp_tf._integers import checked_seed
 from gsp_tf.data.pipeline.sampler import Sampler, ShuffledSampler
 
 
@@ -32,7 +33,7 @@ class BatchPlan:
                 "a batch needs images: give classes_per_batch or unlabelled_per_batch; received 0 "
                 "for both."
             )
-        self.seed, self._labels, self._views = seed, labels, views
+        self.seed, self._labels, self._views = checked_seed(seed), labels, views
         self._samplers = [] if sampler is None else [sampler]
         self._num_by_class = 0 if sampler is None else sampler.batch_size
         if unlabelled_per_batch:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gsp_tf._console import counted, listed
-from gsp_tf._integers import integers
+from gsp_tf._integers import checked_seed, integers
 
 
 class Sampler:
@@ -38,7 +38,7 @@ class Sampler:
 
     def __init__(self, batch_size: int, seed: int):
         self.batch_size = batch_size
-        self.seed = seed
+        self.seed = checked_seed(seed)
         self._lock = threading.Lock()
         self._next, self._choices = 0, None
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._lazy import has_tensorflow
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
@@ -43,7 +44,7 @@ class ViewedImages(ImageSet):
             raise ValueError(f"count must be at least 1; received {count}.")
         labels = np.repeat(images.labels, count)
         super().__init__(labels, images.class_names, images.groups, images.channels, images.dtype)
-        self.images, self.view, self.count, self.seed = images, view, count, seed
+        self.images, self.view, self.count, self.seed = images, view, count, checked_seed(seed)
         self._numbers = np.arange(len(labels))  # of the views before any subset
         if hasattr(images, "paths"):
             self.paths = tuple(path for path in images.paths for _ in range(count))

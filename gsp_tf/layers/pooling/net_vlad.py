@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 from sklearn.cluster import KMeans
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_sizes
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
@@ -121,7 +122,7 @@ class NetVLAD(LocalFeaturePooling):
             [0.1, 1.1]
         """
         pool = sample_local_features(self, features, seed, num_clusters=self.num_clusters)
-        clusters = KMeans(self.num_clusters, n_init=1, random_state=seed).fit(pool)
+        clusters = KMeans(self.num_clusters, n_init=1, random_state=checked_seed(seed)).fit(pool)
         centers = clusters.cluster_centers_
         sharpness = 1.0
         if self.num_clusters > 1:

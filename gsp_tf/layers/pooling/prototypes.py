@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._endless import refuse_endless
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_sizes
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
@@ -91,7 +92,7 @@ def sample_local_features(pooling, features, seed, **needed):
     if hasattr(features, "shape"):
         features = [features]
     refuse_endless(features, "features")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checked_seed(seed))
     pool, keys = [], []
     for batch in features:
         batch = batch[0] if isinstance(batch, (tuple, list)) else batch

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from PIL import Image, ImageEnhance, ImageOps
 
 from gsp_tf._console import show_progress
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
 from gsp_tf.data import UnreadableImageError, read_image
 from gsp_tf.evaluation import ExactSearch, truncated
@@ -119,7 +120,7 @@ def calibrate_on_copies(
     if not 0 <= false_share < 1:
         raise ValueError(f"false_share must be in [0, 1); received {false_share}.")
     model = run if isinstance(run, RunModel) else RunModel(run)
-    rows = np.random.default_rng(seed).permutation(len(images))[:most_images]
+    rows = np.random.default_rng(checked_seed(seed)).permutation(len(images))[:most_images]
     rows, versions = _embedded_copies(model, images, rows)
     _check_enough(len(rows), "can be read")
     embeddings = np.asarray(embeddings)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from gsp_tf._files import file_sha256
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
 from gsp_tf.serving._metadata import versions
@@ -86,7 +87,7 @@ def build_index(
     folder.refuse_existing()
     with folder.changing():
         columns = None if table is None else ImageTable(table)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(checked_seed(seed))
         folder.write(*_built(source, kind, metric, rng, rescore, dim, columns))
     return Index(folder.path)
 

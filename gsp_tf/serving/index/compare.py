@@ -9,6 +9,7 @@ import faiss
 import numpy as np
 
 from gsp_tf._console import show_progress
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
 from gsp_tf.serving._tables import write_table
@@ -179,7 +180,7 @@ def compare_indexes(
             f"A comparison needs at least 2 vectors; received {source.count} and "
             f"most_vectors={most_vectors}."
         )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checked_seed(seed))
     sample = _sampled(source, most_vectors, rng)
     sample = sample if dim is None else truncated(sample, dim)
     space = SearchSpace.around(sample, metric or source.metric or "euclidean")
@@ -225,7 +226,7 @@ class _Builder:
 
     def __init__(self, vectors: np.ndarray, metric: int, seed: int):
         self._vectors, self._metric, self._seed = vectors, metric, seed
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(checked_seed(seed))
         num_queries = min(NUM_QUERIES, len(vectors))
         self._tuning = np.sort(rng.choice(len(vectors), num_queries, replace=False))
         k = min(NEIGHBOURS, len(vectors) - 1)

@@ -7,6 +7,7 @@ from keras import ops
 
 from gsp_tf._config import constructor_config
 from gsp_tf._typing import Tensor
+from gsp_tf.ops import at_least_float32
 
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
 InitializerLike: TypeAlias = str | keras.initializers.Initializer
@@ -84,6 +85,12 @@ class LocalFeatureLayer(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), **constructor_config(self)}
+
+
+def with_finite_variance(x: Tensor, training: bool | None) -> Tensor:
+    """Inputs of a batch normalisation: in training, values beyond 1e15 count as 1e15."""
+    # The statistics of larger ones would be infinite, and stay so.
+    return ops.clip(at_least_float32(x), -1e15, 1e15) if training else x
 
 
 def at_positions(values, positions):

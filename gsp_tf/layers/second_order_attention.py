@@ -8,7 +8,13 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer, at_positions, check_sizes
+from gsp_tf.layers.local_features import (
+    DataFormat,
+    LocalFeatureLayer,
+    at_positions,
+    check_sizes,
+    with_finite_variance,
+)
 from gsp_tf.ops import at_least_float32, masked_softmax, scaled_back, scaled_down
 
 
@@ -31,6 +37,7 @@ class SecondOrderAttention(LocalFeatureLayer):
         key_dim: d, channels of q, k and v.
         scale: ζ, factor of the correlations; SOLAR uses `key_dim ** -0.5`.
         batch_normalization: apply batch normalisation and a ReLU to q and k, as SOLAR's model does.
+            In training, values beyond 1e15 count as 1e15, so that its statistics are finite.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Input: a map or a set. Features that a mask leaves out are set to 0 and get no attention.
@@ -123,6 +130,7 @@ class SecondOrderAttention(LocalFeatureLayer):
         queries, keys = self.query(features), self.key(features)
         if self.batch_normalization:
             arguments = {"mask": mask, "training": training}
+            queries, keys = (with_finite_variance(x, training) for x in (queries, keys))
             queries = ops.relu(self.query_normalization(queries, **arguments))
             keys = ops.relu(self.key_normalization(keys, **arguments))
         queries, keys = at_least_float32(queries, keys)

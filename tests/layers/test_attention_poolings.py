@@ -269,3 +269,21 @@ def test_features_of_the_documented_range_are_finite(make, training):
     layer = randomized(make(), (None, None, None, 6))
     features = features_like((2, 4, 4, 6)).clip(-3, 3) / 3 * 1e18
     assert np.isfinite(layer(features, training=training)).all()
+
+
+@pytest.mark.parametrize("scale", [1e18, 1e19, 1e30])
+@pytest.mark.parametrize(
+    "make",
+    [
+        gsop,
+        SolarPooling,
+        lambda: SecondOrderAttention(4, batch_normalization=True),
+    ],
+    ids=["gsop", "solar", "attention"],
+)
+def test_large_features_leave_finite_statistics(make, scale):
+    layer = randomized(make(), (2, 4, 5, 8))
+    features = features_like((2, 4, 5, 8), scale=scale)
+    for training in (True, False):
+        assert np.isfinite(ops.convert_to_numpy(layer(features, training=training))).all()
+    assert all(np.isfinite(ops.convert_to_numpy(weight)).all() for weight in layer.weights)

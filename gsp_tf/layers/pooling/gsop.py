@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import backend, ops
 
-from gsp_tf.layers.local_features import DataFormat, check_sizes
+from gsp_tf.layers.local_features import DataFormat, check_sizes, with_finite_variance
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.ops import at_least_float32, masked_softmax, scaled_down
 
@@ -24,7 +24,8 @@ class GSoPPooling(LocalFeaturePooling):
     The output is `s ⊗ mean_j f_j`. The normalisation and the convolution of Σ are row-wise: each
     row has its own mean and variance, and its own 4 filters over all c columns. The position-wise
     block of the GSP authors' code depends on the size of the map and is left out. X is
-    limited to values of 7e16, at which the gates s of an ordinary layer are 0 or 1.
+    limited to values of 7e16, at which the gates s of an ordinary layer are 0 or 1. In training,
+    V f + a is limited to 1e15, so that its statistics are finite.
 
     Args:
         reduced_dim: c, number of channels in the covariance.
@@ -81,9 +82,8 @@ class GSoPPooling(LocalFeaturePooling):
 
     def call(self, features, mask=None, training=None):
         features, mask, _ = self.as_set(features, mask)
-        reduced = self.reduction_normalization(
-            self.reduction(features), mask=mask, training=training
-        )
+        reduced = with_finite_variance(self.reduction(features), training)
+        reduced = self.reduction_normalization(reduced, mask=mask, training=training)
         reduced, features = at_least_float32(ops.relu(reduced), features)
         # The gates are saturated long before a covariance overflows.
         reduced, _ = scaled_down(reduced, axis=(1, 2))

@@ -9,7 +9,7 @@ from gsp_tf._typing import Tensor
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class SoftmaxClassifier(keras.layers.Layer):
+class SoftmaxClassifier(keras.layers.Layer, keras.losses.Loss):
     """Mean cross-entropy of a linear softmax classifier, a loss layer for `MetricLearner`.
 
     `L = -mean_i log softmax(x_i W + b)_{y_i}`, the classification loss of a network whose pooled
@@ -24,7 +24,7 @@ class SoftmaxClassifier(keras.layers.Layer):
     `bias (C,)`, zeros at first.
 
     Raises:
-        ValueError: if `num_classes` is below 1.
+        ValueError: if `num_classes` is below 1, or a plain model is compiled with it as its loss.
 
     Example:
         >>> import numpy as np
@@ -39,6 +39,15 @@ class SoftmaxClassifier(keras.layers.Layer):
         if num_classes < 1:
             raise ValueError(f"num_classes must be at least 1, received {num_classes}.")
         self.num_classes = num_classes
+
+    def __call__(self, labels, features, *sample_weight):
+        if sample_weight:  # compile(loss=...) alone passes it
+            raise ValueError(
+                "SoftmaxClassifier has weights of its own (kernel, bias), which compile(loss=...) "
+                "of a plain model neither trains nor saves. Train with "
+                "gsp_tf.training.MetricLearner(model, loss), and compile that without a loss."
+            )
+        return super().__call__(labels, features)
 
     def build(self, labels_shape, features_shape):
         shape = (features_shape[-1], self.num_classes)

@@ -40,6 +40,13 @@ def test_the_loss_is_the_cross_entropy_of_keras():
         SoftmaxClassifier(0)
 
 
+def test_in_a_plain_model_it_is_refused():
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+    model.compile("sgd", loss=SoftmaxClassifier(4))
+    with pytest.raises(ValueError, match=r"\(kernel, bias\).*MetricLearner\(model, loss\)"):
+        model.train_on_batch(np.ones((4, 5)), np.arange(4))
+
+
 def test_its_parts_have_the_same_classes_and_other_images(classifier):
     splits = classifier.splits
     assert splits.train.class_names == splits.validation.class_names == splits.test.class_names

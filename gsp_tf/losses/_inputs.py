@@ -177,6 +177,11 @@ def _rules_of_labels(labels, num_classes):
         limit = _WHOLE_BELOW[dtype]
         message = f"Labels of {dtype}, which lacks whole numbers from {limit} on, must be smaller"
         yield _rule(ops.abs(labels) < limit, labels, message)
+    elif keras.backend.standardize_dtype(labels.dtype).startswith("uint"):
+        signed = available("int64")
+        labels = ops.cast(labels, signed)  # numbers beyond its range become negative
+        message = f"Labels must lie in 0 to {np.iinfo(signed).max}; as {signed}, one is"
+        yield _rule(labels >= 0, labels, message)
     if num_classes is not None:
         labels = ops.cast(labels, available("int64"))
         is_class = ops.logical_and(labels >= 0, labels <= num_classes - 1)

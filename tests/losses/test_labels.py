@@ -50,6 +50,17 @@ def test_labels_that_would_merge_are_refused(labels, message):
         losses.ContrastiveLoss()(labels, VECTORS)
 
 
+@pytest.mark.tensorflow
+def test_tensors_of_uint64_do_not_wrap():
+    import tensorflow as tf
+
+    loss, labels = losses.ContrastiveLoss(), tf.constant(PAIRS, tf.uint64)
+    assert float(loss(labels, VECTORS)) == float(loss(PAIRS, VECTORS))
+    largest = tf.fill((8,), tf.constant(2**64 - 1, tf.uint64))
+    with pytest.raises(ValueError, match="Labels must lie in 0 to 9223372036854775807"):
+        loss.pairwise(largest, VECTORS, np.full(8, -1), VECTORS)
+
+
 def test_a_class_out_of_range_does_not_wrap():
     with pytest.raises(ValueError, match=r"0 to 3 \(num_classes=4\)"):
         losses.ProxyAnchorLoss(4)(PAIRS + 2**32, VECTORS)

@@ -39,7 +39,7 @@ class Cells:
             : _TRAINED * num_cells
         ]
         index = faiss.IndexIVFFlat(faiss.IndexFlatL2(dim), dim, num_cells)
-        index.cp.seed, index.cp.min_points_per_centroid = seed + 1, 1
+        index.cp.seed, index.cp.min_points_per_centroid = seed % (2**31 - 1) + 1, 1
         index.train(self._space.vectors(embeddings[np.sort(sample)]))
         centres = index.quantizer.reconstruct_n(0, num_cells)
         self._apart = np.sqrt(np.maximum(faiss.pairwise_distances(centres, centres), 0))

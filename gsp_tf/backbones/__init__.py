@@ -13,7 +13,7 @@ from gsp_tf.backbones._presets import can_freeze_batch_normalization, image_pres
 from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, keras_cache
 from gsp_tf.backbones.conversion import CONVERTIBLE, Conversion, convert_weights
 from gsp_tf.backbones.freezing import freeze_batch_normalization, freeze_layers
-from gsp_tf.backbones.parts import cut_layers, split
+from gsp_tf.backbones.parts import cut_layers, last_block, split
 from gsp_tf.backbones.registry import (
     create,
     families,
@@ -38,6 +38,7 @@ __all__ = [
     "freeze_layers",
     "image_presets",
     "keras_cache",
+    "last_block",
     "names",
     "preset_side",
     "pretrained",

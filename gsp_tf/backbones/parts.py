@@ -65,6 +65,28 @@ def split(model: keras.Model, layer: str) -> tuple[keras.Model, keras.Model]:
     return lower, keras.Model(cut, model.output, name=model.name)
 
 
+def last_block(model: keras.Model) -> str | None:
+    """Name of the layer below the last block of a model, for `split`; `None` without one.
+
+    The block holds 15 to 50 % of the parameters. It begins after the smallest map, which takes the
+    least space on disk, and is the smallest such block.
+
+    Args:
+        model: functional model, as `create` builds.
+
+    Example:
+        >>> from gsp_tf.backbones import create
+        >>> last_block(create("efficientnet_lite0", (64, 64, 3)))
+        'block6d_add'
+    """
+    found = []
+    for name in cut_layers(model):
+        lower, upper = split(model, name)
+        if 0.15 <= upper.count_params() / model.count_params() <= 0.5:
+            found.append((math.prod(lower.output_shape[1:]), upper.count_params(), name))
+    return min(found)[-1] if found else None
+
+
 def last_map(model: keras.Model, stride: int) -> keras.KerasTensor:
     """The last map of a network at a stride: that of its trunk, normalised and activated."""
     # The trunk are the maps that no branch leads past. Where branches lead past all maps of that

@@ -22,7 +22,7 @@ a folder of photographs (one folder per class) or a recipe file is needed, such 
 
 
 def recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=None, place="runs"):
-    """The recipe, the path of its folder, and its images if they are loaded already."""
+    """The recipe, the path of its folder by name, and its images if they are loaded already."""
     files, folder, fields = list(recipes), None, dict(fields or {})
     if files and Path(files[0]).is_dir():
         folder = files.pop(0)
@@ -35,15 +35,20 @@ def recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=N
     recipe, images = compose(files, fields), None
     first = [Path(files[0]).stem] if len(files) > 1 and folder is None else []
     if folder is not None:
-        recipe, images = fitting(recipe, folder, files, fields)
+        from gsp_tf.experiment import choices_text
+
+        recipe, photographs, images = fitting(recipe, folder, files, fields)
+        print(choices_text(recipe, photographs), end="\n\n", flush=True)
     name = "-".join([*first, recipe.name, str(recipe.seed)])
-    path = run or _free(f"{place}/{name}", "train" if place == "runs" else "tune")
-    return recipe, path, images
+    return recipe, run or f"{place}/{name}", images
 
 
-def fitting(recipe, folder, files, fields, choose=None):
-    """The recipe chosen for a folder, under the given fields, and its images if they still fit."""
-    from gsp_tf.experiment import choices_text, choose_recipe, load_images
+def fitting(recipe, folder, files, fields):
+    """The recipe chosen for a folder, under the given fields, its photographs, and those to use.
+
+    The last are `None` if the recipe loads them in another way.
+    """
+    from gsp_tf.experiment import choose_recipe, load_images
 
     data = DataRecipe(
         "folder",
@@ -57,14 +62,13 @@ def fitting(recipe, folder, files, fields, choose=None):
     backbone = given.get("backbone", {})
     fixed = [backbone.get("name"), backbone.get("weights"), given.get("initial_run")]
     fixed.append(backbone.get("preset"))
-    chosen = (choose or choose_recipe)(folder, images, *fixed)
+    chosen = choose_recipe(folder, images, *fixed)
     recipe = compose(files, fields, under=recipe_values(chosen))
-    print(choices_text(recipe, images), end="\n\n", flush=True)
     is_same = all(getattr(recipe.data, name) == getattr(data, name) for name in _LOADING)
-    return recipe, images if is_same else None
+    return recipe, images, images if is_same else None
 
 
-def _free(path, command):
+def free(path, command):
     """A path without a run: this one, or with the first free number appended."""
     numbered = (path if n == 1 else f"{path}-{n}" for n in itertools.count(1))
     free = next(p for p in numbered if not Path(p).is_file() and not any(Path(p).glob("[!.]*")))

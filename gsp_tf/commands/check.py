@@ -1,6 +1,6 @@
 """`gsp-tf check`: say what train would run and what is missing."""
 
-from gsp_tf.commands._recipes import recipe_of
+from gsp_tf.commands._recipes import free, recipe_of
 
 
 def command(
@@ -28,6 +28,6 @@ def command(
     recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
     from gsp_tf.experiment import check_recipe
 
-    check = check_recipe(recipe, path, images, augmented)
+    check = check_recipe(recipe, run or free(path, "train"), images, augmented)
     print(check.text())
     return 1 if check.missing else 0

@@ -1,7 +1,8 @@
 """`gsp-tf train`: train on a folder or by a recipe, or continue a run."""
 
-from gsp_tf.commands._recipes import recipe_of, require_run, resumed_changes
+from gsp_tf.commands._recipes import free, recipe_of, require_run, resumed_changes
 from gsp_tf.commands.results import exit_code
+from gsp_tf.recipe import given_values
 
 
 def command(
@@ -9,11 +10,17 @@ def command(
     *,
     run: str | None = None,
     resume: str | None = None,
+    minutes: float | None = None,
     skip_unreadable: bool = False,
     deterministic: bool = False,
     **fields,
 ) -> int:
     """Train on a folder of photographs or by a recipe.
+
+    For a folder, a pretrained network climbs a ladder: a head on its frozen features trains, then
+    its last block, then all of it, each from the best model so far, while that pays. The model that
+    is best on the validation classes is kept. The same command continues after a stop. Without
+    pretrained weights, and by a recipe, one model trains as a whole.
 
     The model is evaluated on unseen classes. Later recipe files override earlier ones field by
     field, and fields on the command line override the files. Both override the choices for a folder
@@ -27,6 +34,8 @@ def command(
             sets it.
         resume: Run folder to continue, by the recipe in it. A finished run continues from its last
             state with a larger --training.epochs or another --training.patience.
+        minutes: Time for the training, after which the epoch ends; null sets no limit. More of it
+            continues a ladder.
         skip_unreadable: Skip image files that cannot be read; the same as data.skip_unreadable.
         deterministic: Give the same numbers each time; the same as training.deterministic.
     """
@@ -34,21 +43,29 @@ def command(
         others = {"recipes": recipes, "run": run, "skip": skip_unreadable, "same": deterministic}
         given = {name: value for name, value in others.items() if value}
         changes = resumed_changes({**fields, **given})
-        require_run(resume)
-        from gsp_tf.experiment import open_run
+        from gsp_tf.experiment import Ladder, open_run
 
-        trained = open_run(resume).resume(**changes)
+        if Ladder.is_at(resume):
+            trained = Ladder(resume).climb(minutes, **changes)
+        else:
+            require_run(resume)
+            trained = open_run(resume).resume(**changes)
     else:
         recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
-        from gsp_tf.experiment import load_splits, open_run
+        from gsp_tf.experiment import Ladder, climbs, ladder_recipes, load_splits, open_run
 
-        trained = open_run(path, recipe)
-        if images is not None:
-            trained.splits = load_splits(recipe, images)
-            if trained.splits.unlabelled is not None:
-                print(f"{len(trained.splits.unlabelled):,} images without a class also train.")
+        if images is not None and climbs(recipe):
+            rungs = ladder_recipes(recipe, given_values(recipes[1:], fields))
+            splits = load_splits(rungs["head"], images)
+            trained = Ladder.at(path, rungs, splits, or_beside=run is None).climb(minutes)
         else:
-            print(trained.describe(), flush=True)
-        trained.train()
+            trained = open_run(run or free(path, "train"), recipe)
+            if images is not None:
+                trained.splits = load_splits(recipe, images)
+                if trained.splits.unlabelled is not None:
+                    print(f"{len(trained.splits.unlabelled):,} images without a class also train.")
+            else:
+                print(trained.describe(), flush=True)
+            trained.train()
     trained.show()
     return exit_code([trained])

@@ -4,7 +4,7 @@ import sys
 from typing import Literal
 
 from gsp_tf._numbers import Count
-from gsp_tf.commands._recipes import recipe_of
+from gsp_tf.commands._recipes import free, recipe_of
 
 
 def command(
@@ -48,6 +48,7 @@ def command(
 
         space = SearchSpace.read(search)
         recipe, path, images = recipe_of(recipes, out, fields=fields, place="tuning")
+        path = out or free(path, "tune")
         tuning = Tuning(path, recipe, space, objective, sampler, pruning=not no_pruning)
         if images is not None:
             from gsp_tf.experiment import load_splits

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from gsp_tf.experiment._embeddings import fingerprint
     from gsp_tf.experiment._facts import recipe_facts
     from gsp_tf.experiment.check import Check, check_recipe
-    from gsp_tf.experiment.choices import choices_text, choose_adaptation, choose_recipe
+    from gsp_tf.experiment.choices import choices_text, choose_recipe, climbs, ladder_recipes
     from gsp_tf.experiment.comparison import Comparison
     from gsp_tf.experiment.data import Splits, evaluation_batches, load_folds, load_splits
     from gsp_tf.experiment.demo import run_demo
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.frozen import frozen_metrics
     from gsp_tf.experiment.heads import build_head
     from gsp_tf.experiment.images import load_images
+    from gsp_tf.experiment.ladder import Ladder
     from gsp_tf.experiment.model import build_embedder, build_learner, features_model
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.experiment.prefixes import prefix_metrics
@@ -35,6 +36,7 @@ __all__ = [
     "Check",
     "Comparison",
     "Ensemble",
+    "Ladder",
     "PlaceMaps",
     "Run",
     "RunFolder",
@@ -47,13 +49,14 @@ __all__ = [
     "build_learner",
     "check_recipe",
     "choices_text",
-    "choose_adaptation",
     "choose_recipe",
+    "climbs",
     "evaluation_batches",
     "features_model",
     "fingerprint",
     "frozen_metrics",
     "frozen_recipe",
+    "ladder_recipes",
     "load_folds",
     "load_images",
     "load_splits",

@@ -1,9 +1,13 @@
 """What a run is compared with, by name and in numbers; this needs no TensorFlow."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gsp_tf.recipe import Recipe
+
+RUNGS = "rungs"
+"""The folder with the runs of a ladder, which are all compared with its frozen network."""
 
 GAINS = {"frozen": "gain", "head": "gain_over_head"}
 """Entries of `metrics.json` for what a run is compared with, and for the differences."""
@@ -76,4 +80,6 @@ def untrained_note(metrics: Mapping[str, Any]) -> str | None:
 
 def frozen_name(recipe: Recipe) -> str:
     """The name of the metrics of `frozen_metrics` in tables."""
-    return "frozen network" if recipe.initial_run is None else "initial run"
+    initial = recipe.initial_run
+    is_whole = initial is None or Path(initial).parent.name == RUNGS
+    return "frozen network" if is_whole else "initial run"

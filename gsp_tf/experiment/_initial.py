@@ -22,10 +22,14 @@ _PARTS = (
 )
 
 
-def start_from(recipe, embedder):
-    """Give an embedder the weights of the best model of `recipe.initial_run`, if they fit."""
+def start_from(recipe, embedder, loss=None, train_classes=None):
+    """Give an embedder the weights of the best model of `recipe.initial_run`, if they fit.
+
+    A loss takes those of the same loss on the same training classes, such as proxies.
+    """
     folder = RunFolder.open(recipe.initial_run)
-    initial = folder.learner(compile=False).embedder
+    learner = folder.learner(compile=False)
+    initial = learner.embedder
     weights = [weight for weight in embedder.weights if not is_of_lora(weight)]
     shapes = [[tuple(weight.shape) for weight in of] for of in (initial.weights, weights)]
     differing = list(_differing(folder.recipe(), recipe))
@@ -38,6 +42,12 @@ def start_from(recipe, embedder):
         )
     for weight, value in zip(weights, initial.get_weights(), strict=True):
         weight.assign(value)
+    same = loss is not None and folder.metrics().get("train_classes") == train_classes
+    if same and folder.recipe().loss == recipe.loss and isinstance(loss, keras.layers.Layer):
+        for weight, of_initial in zip(
+            loss.trainable_weights, learner.embedding_loss.trainable_weights, strict=True
+        ):
+            weight.assign(of_initial)
 
 
 def is_run(weights):

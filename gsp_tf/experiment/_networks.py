@@ -3,6 +3,7 @@
 from gsp_tf import backbones
 
 _SMALLEST_MAP = 4
+_OF_PRETRAINED = 224
 _SIDES = (32, 48, 64, 96, 128, 160, 192, 224, 256)
 _FROM_SCRATCH = "conv4"
 _PRETRAINED = (  # the first of these with weights on this machine is taken
@@ -19,24 +20,23 @@ _PRETRAINED = (  # the first of these with weights on this machine is taken
 
 
 def frozen_side(network: str, preset: str | None) -> int:
-    """Side of the images of a frozen network: 224, or more for a preset that takes no smaller."""
-    return backbones.preset_side(preset, 224) if network == "hub" and preset else 224
+    """Side of the images of a pretrained network: 224, or that of a preset that needs more."""
+    is_preset = network == "hub" and preset
+    return backbones.preset_side(preset, _OF_PRETRAINED) if is_preset else _OF_PRETRAINED
 
 
 def network_and_weights(name, weights, side, preset):
     """Backbone, weights and image side for photographs with this median shorter side."""
-    wanted = 128 if side < 160 else 224
     if name == "hub":
         return name, weights or backbones.pretrained(name)[0], frozen_side(name, preset)
     if weights is not None:
         name = name or _PRETRAINED[0]
-        return name, weights, _side(name, wanted)
+        return name, weights, _side(name, _OF_PRETRAINED)
     names = _PRETRAINED if name is None else (name,)
     for network in names:
-        for tried in dict.fromkeys((wanted, 224)):
-            source = backbones.weights_source(network, tried)
-            if source is not None and source.is_local:
-                return network, backbones.pretrained(network)[0], _side(network, tried)
+        source = backbones.weights_source(network, _OF_PRETRAINED)
+        if source is not None and source.is_local:
+            return network, backbones.pretrained(network)[0], _side(network, _OF_PRETRAINED)
     network = name or _FROM_SCRATCH
     small = 32 if side < 48 else 48 if side < 96 else 64
     return network, None, _side(network, small)

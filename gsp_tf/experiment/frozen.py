@@ -5,17 +5,20 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import keras
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import LedoitWolf
+from sklearn.decomposition import PCA
 
 from gsp_tf._console import counted, show_progress
 from gsp_tf._files import reading_arrays, replacing
+from gsp_tf.data import ImageSet
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
 from gsp_tf.experiment._baselines import GAINS, frozen_name, untrained_note
 from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
-from gsp_tf.experiment._inputs import evaluation_inputs
+from gsp_tf.experiment._inputs import FeatureInputs, ImageInputs, evaluation_inputs
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.errors import reason
 from gsp_tf.experiment.model import build_embedder
@@ -104,32 +107,87 @@ class _FrozenNetwork:
 
     def head_metrics(self):
         """The metrics with a linear head that is fitted to the training images."""
-        chosen = np.sort(class_by_class(self.splits.train.labels, seed=0)[:_FITTED])
         model, inputs = evaluation_inputs(self._evaluated, self._model)
-        batches = inputs.evaluation_batches(self.splits.train, chosen)
         how = f"Embedding training images by the {frozen_name(self.recipe)}"
-        head = _linear_head(*embed(model, show_progress(batches, how, len(batches))))
+        head = _linear_head(*_embed_some(model, inputs, self.splits.train, how))
         queries, labels, references, reference_labels = self._searched
         references = None if references is None else head(references)
         searched = head(queries), labels, references, reference_labels
         return ranking_metrics(*searched, at=self.recipe.evaluation.recall_at)
 
 
-def _linear_head(features, labels):
-    """The linear map after which features spread alike in all directions within their classes."""
-    # Hatch et al., "Within-class covariance normalization for SVM-based speaker recognition",
-    # Interspeech 2006, with the shrinkage of Ledoit and Wolf: there may be more dimensions than
-    # images. Distances after it are those of Mahalanobis by the covariance within classes.
+def _embed_some(model, inputs, images, description):
+    """Vectors and labels of the training images that a linear head is computed from."""
+    chosen = np.sort(class_by_class(images.labels, seed=0)[:_FITTED])
+    batches = inputs.evaluation_batches(images, chosen)
+    return embed(model, show_progress(batches, description, len(batches)))
+
+
+def head_features(
+    embedder: keras.Model, inputs: ImageInputs | FeatureInputs, images: ImageSet
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the linear map of an embedder maps, of training images `(N, C)`, and their labels."""
+    start = embedder.input if inputs.start is None else inputs.start
+    mapped = keras.Model(start, embedder.get_layer("embedding").input)
+    return _embed_some(mapped, inputs, images, "Computing the linear head")
+
+
+def whitening_weights(features, labels, dim):
+    """The weights of `whitening` for a layer whose outputs are divided by their length."""
+    kernel, bias = whitening(features, labels, dim)
+    size = np.linalg.norm(kernel) / np.sqrt(dim)  # that of an identity is 1: rates fit both
+    return kernel / size, bias / size
+
+
+def class_means(vectors, labels):
+    """The mean direction of each class."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    means = np.stack([unit[labels == label].mean(axis=0) for label in np.unique(labels)])
+    return means / np.linalg.norm(means, axis=1, keepdims=True)
+
+
+def whitening(
+    features: np.ndarray, labels: np.ndarray, dim: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The linear map after which features spread alike in all directions within their classes.
+
+    Hatch et al., "Within-class covariance normalization for SVM-based speaker recognition",
+    Interspeech 2006, with the shrinkage of Ledoit and Wolf: there may be more dimensions than
+    images. Distances after it are those of Mahalanobis by the covariance within classes. A smaller
+    dimension keeps the directions in which the mapped features vary most.
+
+    Args:
+        features: floats `(N, C)`.
+        labels: integers `(N,)`.
+        dim: D; `None` is C.
+
+    Returns:
+        The kernel `(C, D)` and the bias `(D,)`: the map is `features @ kernel + bias`.
+
+    Example:
+        >>> features = np.array([[0.0, 0.0], [0.0, 4.0], [1.0, 0.0], [1.0, 4.0]])
+        >>> kernel, bias = whitening(features, np.array([0, 0, 1, 1]))
+        >>> kernel.shape, bias.shape
+        ((2, 2), (2,))
+    """
     mean = features.mean(axis=0)
     _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     sums = np.zeros((len(sizes), len(mean)))
     np.add.at(sums, classes, features)
     within = LedoitWolf(assume_centered=True).fit(features - (sums / sizes[:, None])[classes])
     spread = within.covariance_ + np.finfo("float32").eps * np.eye(len(mean))
-    lower = cholesky(spread, lower=True)
+    kernel = solve_triangular(cholesky(spread, lower=True), np.eye(len(mean)), lower=True).T
+    if dim is not None and dim < len(mean):
+        kernel = kernel @ PCA(dim).fit((features - mean) @ kernel).components_.T
+    return kernel, -mean @ kernel
+
+
+def _linear_head(features, labels):
+    """The map of `whitening`, to vectors of length 1."""
+    kernel, bias = whitening(features, labels)
 
     def head(inputs):
-        outputs = solve_triangular(lower, (inputs - mean).T, lower=True).T
+        outputs = inputs @ kernel + bias
         lengths = np.linalg.norm(outputs, axis=1, keepdims=True)
         return (outputs / np.maximum(lengths, np.finfo("float32").tiny)).astype("float32")
 

@@ -106,8 +106,10 @@ def _mapped(embedding, x):
         3: functools.partial(keras.layers.Conv1D, kernel_size=1),
         4: functools.partial(keras.layers.Conv2D, kernel_size=1),
     }
-    layer = kinds[len(x.shape)](embedding.dim or channels, use_bias=False, name="embedding")
-    output = layer(x)
+    layer = kinds[len(x.shape)](
+        embedding.dim or channels, use_bias=embedding.whitening, name="embedding"
+    )
+    output = layer(_unit(x, "pooled") if embedding.whitening else x)
     if keeps:
         layer.kernel.assign(np.eye(channels).reshape(layer.kernel.shape))
     return output

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -170,7 +170,7 @@ class Run:
         """
         with self.folder.training():
             before = self.folder.recipe()
-            self.recipe = _with_changes(before, changes, self.folder)
+            self.recipe = with_changes(before, changes, self.folder)
             with Trackers(self.recipe, self.folder) as trackers:
                 if self.recipe != before or not self.folder.is_trained():
                     self._train(trackers)
@@ -193,12 +193,8 @@ class Run:
         if "test" in self.folder.metrics():
             return
         if self.status == "interrupted":
-            print(
-                "\nInterrupted; now evaluating the "
-                f"{'untrained' if untrained_note(self.folder.metrics()) else 'best'} model. "
-                f"`gsp-tf train --resume {self.folder.path}` continues the training.",
-                file=sys.stderr,
-            )
+            which = "untrained" if untrained_note(self.folder.metrics()) else "best"
+            print(f"\nInterrupted; now evaluating the {which} model.", file=sys.stderr)
         self.evaluate()
         trackers.log_results()
 
@@ -297,9 +293,22 @@ class Run:
         gain = gain_text(self.recipe, metrics)
         if gain is not None:
             print(gain)
+        print(continuation(f"gsp-tf train --resume {self.folder.path}", metrics), end="")
 
 
-def _with_changes(recipe, changes, folder):
+def continuation(command: str, metrics: Mapping) -> str:
+    """The last line about a training that was stopped, or whose last epoch was the best."""
+    if metrics.get("status") == "interrupted":
+        return f"To continue: {command}\n"
+    if metrics.get("epochs") and metrics.get("best_epoch") == metrics["epochs"]:
+        epochs = 2 * metrics["epochs"]
+        return (
+            f"The last epoch was the best. To train longer: {command} --training.epochs {epochs}\n"
+        )
+    return ""
+
+
+def with_changes(recipe, changes, folder):
     """A run's recipe with changes of its training; refuses changes that leave nothing to do."""
     training = dataclasses.replace(recipe.training, **changes)
     if training == recipe.training:

@@ -115,6 +115,8 @@ def _check_model(recipe):
     ):
         of = of_head if head is not None else "loss_wrapper.name=matryoshka"
         embedding.refuse("dim", f"a number with {of}")
+    if embedding.whitening and (head is not None or recipe.backbone.tokens == "both"):
+        embedding.refuse("whitening", "false with a head, and with backbone.tokens=both")
     if embedding.map != "linear" and head is not None:
         embedding.refuse("map", f"linear with {of_head}")
     if groups and dim % groups:

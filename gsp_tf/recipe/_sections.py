@@ -77,6 +77,9 @@ class EmbeddingRecipe(Section, path="embedding"):
             weights depend on mapped features; after_pooling maps the pooled feature.
         map: linear; mlp, with a hidden layer as wide as the features, which is added to them if dim
             is null; or null for the features themselves, which takes dim null.
+        whitening: start the linear map after the pooling as the one that makes the training images
+            spread alike in all directions within their classes. It maps features of length 1, has a
+            bias, and is computed from at most 10,000 images.
         second_dim: dimension of the embedding of the second branch, with the heads coded_residual
             and dense_branches only; null is 1024.
 
@@ -88,9 +91,14 @@ class EmbeddingRecipe(Section, path="embedding"):
     dim: Size | None = 64
     position: Literal["before_pooling", "after_pooling"] = "before_pooling"
     map: Literal["linear", "mlp"] | None = "linear"
+    whitening: bool = False
     second_dim: Size | None = None
 
     def check(self):
+        is_after = self.map == "linear" and self.position == "after_pooling"
+        if self.whitening and not is_after:
+            accepted = "false without embedding.map=linear and embedding.position=after_pooling"
+            self.refuse("whitening", accepted)
         if self.map is None and self.dim is not None:
             self.refuse("dim", "null with embedding.map=null, which keeps the features as they are")
 

@@ -37,17 +37,22 @@ class LogState(keras.callbacks.Callback):
 
 
 class Board(keras.callbacks.TensorBoard):
-    """Writes the logs of each epoch for TensorBoard, with what a `HealthCheck` saw in it."""
+    """Writes the logs of each epoch for TensorBoard, with what a `HealthCheck` saw in it.
 
-    def __init__(self, path, health, options):
+    Epoch 0 is the untrained model.
+    """
+
+    def __init__(self, path, health, options, untrained):
         super().__init__(path, **{"write_graph": False, **options})
-        self.health, self._written = health, 0
+        self.health, self._written, self.untrained = health, 0, untrained
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
         self._written = len(self.health.findings)  # those of a run that continues
+        self._log_epoch_metrics(0, self.untrained)
 
     def on_epoch_end(self, epoch, logs=None):
+        epoch += 1
         measures = {f"health_{name}": value for name, value in self.health.measures.items()}
         super().on_epoch_end(epoch, {**logs, **measures})
         found = self.health.findings[self._written :]

@@ -98,6 +98,8 @@ class Training:
         folder.start(recipe)
         self.best.best = untrained[self.best.monitor]
         self.best.save()
+        shown = (f"{name}: {value:.4f}" for name, value in untrained.items() if "_at_" in name)
+        print(f"Epoch 0, before training - {' - '.join(shown)}", flush=True)
         folder.update_metrics(
             status="running",
             untrained=untrained,
@@ -236,7 +238,12 @@ class Training:
                 ),
                 *followers,
                 keras.callbacks.LambdaCallback(on_epoch_end=folder.add_epoch),
-                Board(folder.logs_path, self.health, self.recipe.callbacks.get("tensor_board", {})),
+                Board(
+                    folder.logs_path,
+                    self.health,
+                    self.recipe.callbacks.get("tensor_board", {}),
+                    {} if first_epoch else folder.metrics()["untrained"],
+                ),
                 *self.logger,
                 *self.trackers.callbacks,
                 *self.given_callbacks,

@@ -23,7 +23,7 @@ from gsp_tf.experiment._baselines import RUNGS, baseline_names
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.frozen import gain_text
-from gsp_tf.experiment.run import Run, continuation, with_changes
+from gsp_tf.experiment.run import Run, continuation
 from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.training import inference
 
@@ -178,12 +178,10 @@ class Ladder:
         folder = rung.folder
         if best is not None and not folder.metrics():
             rung.recipe = replace(rung.recipe, initial_run=str(best.folder.path))
-        if changes:
-            rung.recipe = with_changes(rung.recipe, changes, folder)
         if changes or not folder.is_trained():
             print(f"\n{_TITLES[name].capitalize()}", flush=True)
         before = folder.metrics().get("seconds", 0.0)
-        rung.fit([limit])
+        rung.fit([limit], **changes)
         if "test" not in folder.metrics():
             rung.evaluate()
             folder.update_metrics(seconds=round(before + limit.seconds, 1))

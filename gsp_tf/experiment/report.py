@@ -107,6 +107,7 @@ def _summarize(run, images):
         metrics=metrics.get("test", {}),
         intervals=metrics.get("test_intervals", {}),
         history=run.folder.history(),
+        untrained=metrics.get("untrained", {}),
         images=images,
         labels=labels,
         class_names=images.images.class_names,

@@ -99,14 +99,17 @@ class Run:
         facts = data_facts(self.recipe, self.folds)
         return facts_table(facts | model_facts(self.recipe) | training_facts(self.recipe))
 
-    def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> Self:
-        """Train, or continue a stopped training, without an evaluation on the test classes.
+    def fit(
+        self, callbacks: Sequence[keras.callbacks.Callback] = (), **changes: int | None
+    ) -> Self:
+        """Train, or continue a training, without an evaluation on the test classes.
 
         Tuning uses this: the test classes must not choose anything. `evaluate` does the rest.
 
         Args:
             callbacks: Keras callbacks that follow those of the run, and find all metrics of the
                 validation classes in the logs.
+            changes: new values of `epochs` and `patience`, as for `resume`.
 
         Returns:
             this run; `status` says how training ended.
@@ -118,9 +121,12 @@ class Run:
         """
         if self.recipe.protocol.is_ensemble:
             raise ValueError("fit trains one model; give protocol.fold with protocol.name=mlrc.")
-        with self.folder.training(), Trackers(self.recipe, self.folder) as trackers:
-            if not self.folder.is_trained():
-                self._train(trackers, callbacks)
+        with self.folder.training():
+            before = self.recipe
+            self.recipe = _with_changes(before, changes, self.folder)
+            with Trackers(self.recipe, self.folder) as trackers:
+                if self.recipe != before or not self.folder.is_trained():
+                    self._train(trackers, callbacks)
         return self
 
     def train(self) -> Self:
@@ -170,7 +176,7 @@ class Run:
         """
         with self.folder.training():
             before = self.folder.recipe()
-            self.recipe = with_changes(before, changes, self.folder)
+            self.recipe = _with_changes(before, changes, self.folder)
             with Trackers(self.recipe, self.folder) as trackers:
                 if self.recipe != before or not self.folder.is_trained():
                     self._train(trackers)
@@ -308,7 +314,7 @@ def continuation(command: str, metrics: Mapping) -> str:
     return ""
 
 
-def with_changes(recipe, changes, folder):
+def _with_changes(recipe, changes, folder):
     """A run's recipe with changes of its training; refuses changes that leave nothing to do."""
     training = dataclasses.replace(recipe.training, **changes)
     if training == recipe.training:

@@ -50,7 +50,10 @@ def is_share(metric: str) -> bool:
     return metric in _NAMES or metric.startswith("recall_at_")
 
 
-def training_curves(histories: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Figure]:
+def training_curves(
+    histories: Sequence[Mapping[str, Sequence[float]]],
+    untrained: Sequence[Mapping[str, float]] = (),
+) -> dict[str, Figure]:
     """Draws the loss and each validation metric against the epoch, one figure per quantity.
 
     Each figure shows all runs. The order of the runs sets their colours and markers; the validation
@@ -59,6 +62,7 @@ def training_curves(histories: Sequence[Mapping[str, Sequence[float]]]) -> dict[
 
     Args:
         histories: per run, the values of every quantity by epoch, as in Keras' `History.history`.
+        untrained: per run, the values before training, which are those of epoch 0.
 
     Returns:
         Figures by title; quantities without a finite value are left out.
@@ -74,22 +78,23 @@ def training_curves(histories: Sequence[Mapping[str, Sequence[float]]]) -> dict[
         if key != metric and not metric.startswith(("loss", "num_", "recall_at_")):
             unit = " (%)" if is_share(metric) else ""
             panels[display_name(metric) + unit] = [key]
-    figures = {title: _panel(histories, keys) for title, keys in panels.items()}
+    starts = untrained or [{}] * len(histories)
+    figures = {title: _panel(histories, starts, keys) for title, keys in panels.items()}
     return {title: figure for title, figure in figures.items() if figure.axes[0].lines}
 
 
-def _panel(histories, keys):
+def _panel(histories, starts, keys):
     """Draws some quantities of all runs in one panel."""
     figure, axes = inked_axes(3.3, 2.4, xlabel="epoch")
-    for position, history in enumerate(histories):
+    for position, (history, start) in enumerate(zip(histories, starts, strict=True)):
         color, marker = run_style(position)
         for key in keys:
             scale = 100 if is_share(key.removeprefix("val_")) else 1
-            values = np.array(history.get(key, []), dtype=float)
+            values = np.array([start.get(key, np.nan), *history.get(key, [])], dtype=float)
             epochs = np.flatnonzero(np.isfinite(values))
             if len(epochs):
                 axes.plot(
-                    epochs + 1,
+                    epochs,
                     values[epochs] * scale,
                     color=color,
                     marker=marker,

@@ -73,10 +73,7 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: i
         num_images=len(first.images),
         num_classes=len(np.unique(first.labels)),
         table=_metrics_table(runs),
-        curves={
-            name: Markup(inline_svg(figure))
-            for name, figure in training_curves([run.history for run in runs]).items()
-        },
+        curves={name: Markup(inline_svg(figure)) for name, figure in _curves(runs).items()},
         projections=_projections(runs),
         prefixes=_prefixes(runs),
         has_validation_loss=any("val_loss" in run.history for run in runs),
@@ -89,6 +86,10 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: i
     )
     replace_text(path, page)
     return Path(path)
+
+
+def _curves(runs):
+    return training_curves([run.history for run in runs], [run.untrained for run in runs])
 
 
 class _Thumbnails:

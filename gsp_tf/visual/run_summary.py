@@ -37,6 +37,7 @@ class RunSummary:
             dimension.
         baselines: metrics, and ends of their intervals, of what the run is compared with on the
             same images, such as the network before training, by name.
+        untrained: values by name before training, the epoch 0 of `history`.
 
     Raises:
         ValueError: if the arrays do not fit together or a label has no name.
@@ -64,6 +65,7 @@ class RunSummary:
     intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)
     by_dim: Mapping[int, _Measured] = field(default_factory=dict)
     baselines: Mapping[str, _Measured] = field(default_factory=dict)
+    untrained: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self):
         count = len(self.images)

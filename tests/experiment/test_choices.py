@@ -69,8 +69,8 @@ def test_larger_photographs_make_larger_images(photographs, size, side):
     ("name", "size", "side"),
     [
         ("resnet50", (300, 200), 224),
-        ("mobilenet_v2", (160, 120), 128),
-        ("efficientnet_lite0", (160, 120), 128),
+        ("mobilenet_v2", (160, 120), 224),
+        ("efficientnet_lite0", (160, 120), 224),
     ],
 )
 def test_a_network_whose_weights_are_there(photographs, tmp_path, name, size, side):

@@ -145,7 +145,7 @@ def test_one_history(train, without_tracing, monkeypatch):
         for value in event.summary.value
         if value.tag == "epoch_loss"
     ]
-    assert steps == [0, 1, 2]
+    assert steps == [1, 2, 3]
 
 
 def test_a_stop_in_the_warmup(train, without_tracing, monkeypatch):

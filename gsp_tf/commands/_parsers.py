@@ -30,6 +30,7 @@ _MOST_USED = {
     "seed": "seed of the weights and batches",
     "run": "run folder to create",
     "search": "ranges and choices: 'embedding.dim: [32, 64]'",
+    "minutes": "minutes to train a ladder",
     "trials": "number of trials",
     "out": "folder to create",
     "resume": "folder to continue",
@@ -39,7 +40,7 @@ _OF_FROZEN = {
     "head": "linear, mlp or gsp",
     **{name: _MOST_USED[name] for name in ("backbone.name", "backbone.weights")},
     "backbone.preset": "image preset of keras-hub, for --backbone.name hub",
-    "loss": "--loss.name triplet --loss.margin 0.2 (proxy_anchor)",
+    "loss": "--loss.name triplet --loss.margin 0.2 (multi_similarity)",
     **{
         name: _MOST_USED[name]
         for name in (

@@ -106,6 +106,13 @@ def run_folder(run):
     return str(pretrained_run(run))
 
 
+def is_ladder(path):
+    """Whether a folder is one that `gsp-tf train FOLDER` made with a pretrained network."""
+    from gsp_tf.experiment import RunFolder
+
+    return RunFolder(path).is_ladder()
+
+
 def require_run(path):
     """Refuse a path that is not a run folder, before a command imports TensorFlow."""
     from gsp_tf.experiment import RunFolder

@@ -1,6 +1,7 @@
 """`gsp-tf train`: train on a folder or by a recipe, or continue a run."""
 
-from gsp_tf.commands._recipes import free, recipe_of, require_run, resumed_changes
+from gsp_tf._numbers import NonNegative
+from gsp_tf.commands._recipes import free, is_ladder, recipe_of, require_run, resumed_changes
 from gsp_tf.commands.results import exit_code
 from gsp_tf.recipe import given_values
 
@@ -10,21 +11,19 @@ def command(
     *,
     run: str | None = None,
     resume: str | None = None,
-    minutes: float | None = None,
+    minutes: NonNegative | None = None,
     skip_unreadable: bool = False,
     deterministic: bool = False,
     **fields,
 ) -> int:
     """Train on a folder of photographs or by a recipe.
 
-    For a folder, a pretrained network climbs a ladder: a head on its frozen features trains, then
-    its last block, then all of it, each from the best model so far, while that pays. The model that
-    is best on the validation classes is kept. The same command continues after a stop. Without
-    pretrained weights, and by a recipe, one model trains as a whole.
+    A pretrained network on a folder climbs a ladder: a head on its frozen features trains, then its
+    last block, then all of it, each from the best model so far. The best one on validation classes
+    is kept. Otherwise, and by a recipe, one model trains as a whole.
 
     The model is evaluated on unseen classes. Later recipe files override earlier ones field by
-    field, and fields on the command line override the files. Both override the choices for a folder
-    of photographs, or the defaults shown here.
+    field, and fields on the command line override both them and the choices for a folder.
 
     Args:
         recipes: Folder of photographs, one folder per class, and recipe files (YAML). Fields that
@@ -34,8 +33,7 @@ def command(
             sets it.
         resume: Run folder to continue, by the recipe in it. A finished run continues from its last
             state with a larger --training.epochs or another --training.patience.
-        minutes: Time for the training, after which the epoch ends; null sets no limit. More of it
-            continues a ladder.
+        minutes: Time for a ladder, after which the epoch ends; null sets no limit.
         skip_unreadable: Skip image files that cannot be read; the same as data.skip_unreadable.
         deterministic: Give the same numbers each time; the same as training.deterministic.
     """
@@ -43,12 +41,14 @@ def command(
         others = {"recipes": recipes, "run": run, "skip": skip_unreadable, "same": deterministic}
         given = {name: value for name, value in others.items() if value}
         changes = resumed_changes({**fields, **given})
-        from gsp_tf.experiment import Ladder, open_run
+        if is_ladder(resume):
+            from gsp_tf.experiment import Ladder
 
-        if Ladder.is_at(resume):
             trained = Ladder(resume).climb(minutes, **changes)
         else:
             require_run(resume)
+            from gsp_tf.experiment import open_run
+
             trained = open_run(resume).resume(**changes)
     else:
         recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)

@@ -25,6 +25,7 @@ from gsp_tf._files import (
     sealed_text,
 )
 from gsp_tf._typing import PathLike
+from gsp_tf.experiment._baselines import RUNGS
 from gsp_tf.recipe import Recipe, load_recipe, recipe_text
 
 if TYPE_CHECKING:
@@ -230,6 +231,10 @@ class RunFolder:
             "the model again, without those of its training."
         )
         return read_sealed_json(self.metrics_path, again)
+
+    def is_ladder(self) -> bool:
+        """Whether the folder is that of a `Ladder`, with a run for each rung."""
+        return (self.path / RUNGS).is_dir()
 
     def is_trained(self) -> bool:
         """Whether training ended by itself or because the loss was not finite."""

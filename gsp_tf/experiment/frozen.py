@@ -133,8 +133,8 @@ def head_features(
 
 
 def whitening_weights(features, labels, dim):
-    """The weights of `whitening` for a layer whose outputs are divided by their length."""
-    kernel, bias = whitening(features, labels, dim)
+    """The weights of `_whitening` for a layer whose outputs are divided by their length."""
+    kernel, bias = _whitening(features, labels, dim)
     size = np.linalg.norm(kernel) / np.sqrt(dim)  # that of an identity is 1: rates fit both
     return kernel / size, bias / size
 
@@ -146,7 +146,7 @@ def class_means(vectors, labels):
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
-def whitening(
+def _whitening(
     features: np.ndarray, labels: np.ndarray, dim: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The linear map after which features spread alike in all directions within their classes.
@@ -166,7 +166,7 @@ def whitening(
 
     Example:
         >>> features = np.array([[0.0, 0.0], [0.0, 4.0], [1.0, 0.0], [1.0, 4.0]])
-        >>> kernel, bias = whitening(features, np.array([0, 0, 1, 1]))
+        >>> kernel, bias = _whitening(features, np.array([0, 0, 1, 1]))
         >>> kernel.shape, bias.shape
         ((2, 2), (2,))
     """
@@ -183,8 +183,8 @@ def whitening(
 
 
 def _linear_head(features, labels):
-    """The map of `whitening`, to vectors of length 1."""
-    kernel, bias = whitening(features, labels)
+    """The map of `_whitening`, to vectors of length 1."""
+    kernel, bias = _whitening(features, labels)
 
     def head(inputs):
         outputs = inputs @ kernel + bias

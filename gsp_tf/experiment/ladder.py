@@ -107,11 +107,6 @@ class Ladder:
             "(--run NEW)."
         )
 
-    @staticmethod
-    def is_at(path: PathLike) -> bool:
-        """Whether a folder is that of a ladder."""
-        return Path(path, RUNGS).is_dir()
-
     def _is_free(self):
         return not self.path.is_file() and not any(self.path.glob("[!.]*"))
 

@@ -8,7 +8,7 @@ from runs import run_command
 
 from gsp_tf import backbones
 from gsp_tf.experiment import Ladder, Run, RunFolder, choose_recipe, ladder, ladder_recipes
-from gsp_tf.experiment.frozen import whitening, whitening_weights
+from gsp_tf.experiment.frozen import _whitening, whitening_weights
 
 SMALL = ["--backbone.name", "two_blocks", "--data.image_size", "32"]
 SHORT = [*SMALL, "--training.epochs", "2", "--training.steps_per_epoch", "2"]
@@ -130,7 +130,7 @@ def test_whitened_features_spread_alike_within_their_classes():
     labels = np.arange(4000) % 5
     spread = rng.normal(size=(4, 4))
     features = 3 * rng.normal(size=(5, 4))[labels] + rng.normal(size=(4000, 4)) @ spread + 7
-    kernel, bias = whitening(features, labels)
+    kernel, bias = _whitening(features, labels)
     mapped = features @ kernel + bias
     within = mapped - np.stack([mapped[labels == label].mean(0) for label in range(5)])[labels]
     np.testing.assert_allclose(np.cov(within.T), np.eye(4), atol=0.05)
@@ -138,7 +138,7 @@ def test_whitened_features_spread_alike_within_their_classes():
     scaled, scaled_bias = whitening_weights(features, labels, 4)
     np.testing.assert_allclose(np.linalg.norm(scaled), 2)  # that of an identity
     np.testing.assert_allclose(scaled_bias / bias, scaled[0, 0] / kernel[0, 0])
-    two, _ = whitening(features, labels, 2)
+    two, _ = _whitening(features, labels, 2)
     kept = np.var(features @ two, axis=0).sum()
     directions = rng.normal(size=(200, 4, 2))
     others = (np.linalg.qr(direction)[0] for direction in directions)

@@ -24,7 +24,7 @@ from gsp_tf.visual import INK, run_style, transparent_figure
 BEGIN, END = "<!-- evidence_page.py writes from here -->\n", "<!-- to here -->\n"
 MAP = "MAP@R"
 FIGURE = (
-    "![What GSP gains over other poolings by the share of the object](../figures/evidence_dose.png)"
+    "![The improvement of GSP on other poolings by the share of the object](../figures/evidence_dose.png)"
 )
 TITLES = {
     "collage": "Cifar Collage",
@@ -178,7 +178,7 @@ def markdown(table, values):
     plain = NAMES.get(BASELINES.get(table, "gap"), "plain training")
     more = COLUMNS.get(table, ())
     of = "picture" if table == "dose" else "loss"
-    header = [of, "method", "P@1", MAP, f"{MAP} less that of {plain}", *more, "seeds"]
+    header = [of, "method", "P@1", MAP, f"{MAP}: difference from {plain}", *more, "seeds"]
     lines = [header, ["---"] * len(header)]
     variants = sorted(values, key=_place_on_canvas) if table == "dose" else values
     for variant in variants:

@@ -246,7 +246,7 @@ def is_shown(values):
 
 
 def picture(values):
-    """What GSP gains over each rival against the share of the object and the size of the picture.
+    """The improvement of GSP on each rival against the share of the object and the size of the picture.
 
     Args:
         values: as `records.read` returns, of the table dose.

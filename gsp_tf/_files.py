@@ -302,7 +302,7 @@ def check_seal(path: PathLike, content: bytes, again: str) -> None:
 
     Args:
         path: the file, for the error.
-        content: its bytes. What is taken from the file is taken from them.
+        content: its bytes, from which the caller takes what it needs.
         again: how to write the file again, for the error.
     """
     start = _digits_at(content)

@@ -92,7 +92,7 @@ def averages_of(
 
 
 def check_image_layer(layer: keras.layers.Layer) -> None:
-    """Refuses what is no image layer, and one number for a saturation, which makes images grey."""
+    """Refuses other than image layers, and one number for a saturation, which makes images grey."""
     if not hasattr(layer, "_get_seed_generator"):
         raise ValueError(
             "An augmentation is an image layer such as keras.layers.RandomRotation, received a "

@@ -39,7 +39,7 @@ def command(
     Args:
         source: Run folder, index, folder that embed wrote, Parquet files with the columns label and
             embedding, or .npz file.
-        at: Values of K of the ranking metrics; 1, 5 and 10 if there are none.
+        at: Values of K of the ranking metrics; without any, 1, 5 and 10.
         by: Divide the queries by their class, or by a column such as camera.
         exclude_same: Column, such as camera or sequence; a query ignores images of its class with
             the same value.

@@ -107,7 +107,7 @@ class FeatureInputs:
 
 
 class _DrawnMaps(keras.utils.PyDataset):
-    """Endless batches of the maps of images that are drawn anew, computed as they are read."""
+    """Endless batches of the maps of images that every batch draws, computed as they are read."""
 
     num_batches = None
 

@@ -50,8 +50,8 @@ def choose_recipe(
     A batch has at most as many classes as the training split. Training images are mirrored and
     cropped. The network is a pretrained one if its ImageNet weights are on this machine, in the
     cache of Keras or a package of the extra `[pretrained]`; otherwise it is a small one that learns
-    from random weights. The pooling of a pretrained network is an average, than which GSP was no
-    better on photographs; that of a small one is GSP. Images are large enough
+    from random weights. The pooling of a pretrained network is an average, because GSP did not
+    improve on it on photographs. The pooling of a small network is GSP. Images are large enough
     for a last map of 4 x 4, and larger for larger photographs. Every split has at least two
     classes. The same folder always gives the same recipe.
 
@@ -296,7 +296,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         "loss": f"{recipe.loss.name} on {dimensions(recipe)} by {recipe.pooling.name}",
         "training": f"{counted(training.epochs, 'epoch')} x {training.steps_per_epoch} steps at "
         f"most{ends}",
-        "others": "--data.image_size 96 or any other field; recipe.yaml in the run holds all",
+        "others": "--data.image_size 96 or any other field; recipe.yaml in the run lists them all",
     }
     width = max(map(len, lines))
     return "\n".join(f"{name:{width}}  {line}" for name, line in lines.items())

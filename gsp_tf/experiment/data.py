@@ -111,8 +111,8 @@ def _plain_splits(recipe, images):
     trainer, protocol, recipe = recipe.trainer, recipe.protocol, recipe.data
     if protocol.is_ensemble:
         raise ValueError(
-            "protocol.name=mlrc trains a model for each fold; the images of one of them need "
-            "protocol.fold."
+            "protocol.name=mlrc trains a model for each fold; to get the images of one of them, "
+            "name it with protocol.fold."
         )
     if trainer == "classification":
         return _classification_splits(recipe, images)

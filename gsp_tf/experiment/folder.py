@@ -42,8 +42,8 @@ class RunFolder:
     training history), `metrics.json` (the results), `test_embeddings.npz` (the evaluated
     embeddings), `frozen.npz` and `head.npz` (the metrics of each query before training, alone and
     with a linear head), `logs` (TensorBoard logs), `trackers.json` (the runs of experiment
-    trackers) and `report.html` (the report page). What is read again has checksums: arrays and
-    model by their archives, `recipe.yaml` in its first line, which is removed with an edit,
+    trackers) and `report.html` (the report page). Files that are read again have checksums: arrays
+    and model in their archives, `recipe.yaml` in its first line, which an edit must remove,
     `history.csv` in the column seal, and the others in the entry seal.
 
     Args:

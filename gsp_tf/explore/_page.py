@@ -203,7 +203,7 @@ class _Uploads:
 
     # No upload waits for a place, so one that stalls keeps nobody waiting. Where memory is short,
     # the upload that has kept the page waiting longest is cut off after a short patience. Until
-    # then the first of those that arrive goes on and the others wait, so that one always ends.
+    # then the first of those that arrive continues and the others wait, so that one always ends.
 
     def __init__(self, max_bytes: int):
         self.max_bytes = max_bytes

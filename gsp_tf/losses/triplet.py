@@ -164,7 +164,8 @@ class TripletLoss(PairLoss):
         if self.swap:
             state.append(ops.zeros_like(between))
         total, count, as_positive, as_negative, *as_between = fold_marked(positives > 0, add, state)
-        # The sums were taken without gradients. A linear function that is 0 here has theirs.
+        # The loop computes the value alone. For the gradient, a linear function of the distances is
+        # added and its value subtracted: it changes no value, and its slopes are those of the loss.
         linear = ops.sum((as_positive - as_negative) * distances, axis=1)
         if self.swap:
             share = ops.sum(ops.sum(as_between[0] * between, axis=1))

@@ -246,7 +246,7 @@ def _with_residuals(logits):
 
 
 def _not_the_corner(logits):
-    """False for the first row of the first column, which would take what both sets keep."""
+    """False in the corner, so that no mass goes from one residual to the other."""
     row, column = (ops.arange(ops.shape(logits)[axis]) for axis in (-2, -1))
     return (row[:, None] + column) > 0
 

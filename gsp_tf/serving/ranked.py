@@ -185,7 +185,7 @@ def ranked_images(
 
 
 def _read(source, columns, table, most_images, seed, notes, tokens):
-    """The images of a source that is no run."""
+    """The images of a source that is not a run."""
     read = labelled_embeddings(source, most_images, seed, columns, table, tokens is not None)
     notes += read.notes
     classes = np.array(read.class_names)[read.labels]

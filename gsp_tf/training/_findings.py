@@ -1,4 +1,4 @@
-"""What is wrong with a training, by what `HealthCheck` measured."""
+"""The problems of a training, by the measures of `HealthCheck`."""
 
 import math
 
@@ -54,11 +54,11 @@ _ADVICE = {
         "learning rate by 10, or clip the gradients (training.clip_norm)."
     ),
 }
-"""What is wrong and what to do, by the name of a finding."""
+"""The problem and what to do, by the name of a finding."""
 
 
 def findings(loss, labels, now, since, is_early=False):
-    """What a check sees that is wrong and what to do; `since` are steps since the one before."""
+    """The problems that a check sees and what to do; `since` are steps since the check before."""
     # Early in training embeddings are alike and proxies far from them, in runs that go well too.
     found = []
     _, counts = np.unique(labels, return_counts=True)

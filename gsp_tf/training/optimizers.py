@@ -94,11 +94,11 @@ def with_weight_decay_exclusions(
 def layer_wise_multipliers(model: keras.Model, lowest: float) -> dict[str, float]:
     """Multipliers of the learning rate that rise from layer to layer, for fine-tuning.
 
-    Of n layers with trainable weights of their own, layer i (from 0, in the order of the model) has
-    the multiplier `lowest ** (1 - i / n)`. The first has `lowest`, and a layer above the last would
-    have 1. This is layer-wise decay of the learning rate (Howard and Ruder, "Universal Language
-    Model Fine-tuning for Text Classification", ACL 2018, section 3.2) with the ratio
-    `lowest ** (1 / n)`.
+    The n layers with trainable weights of their own are numbered from 0, in the order of the model.
+    Layer i has the multiplier `lowest ** (1 - i / n)`. The first has `lowest`, and a layer above
+    the last would have 1. This is layer-wise decay of the learning rate (Howard and Ruder,
+    "Universal Language Model Fine-tuning for Text Classification", ACL 2018, section 3.2) with the
+    ratio `lowest ** (1 / n)`.
 
     Args:
         model: the pretrained part of an embedder, built.

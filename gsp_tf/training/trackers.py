@@ -21,7 +21,7 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
     """Base of callbacks that fill a run of an experiment tracker by the tracker's own callback.
 
     A subclass names the `package` and has `_opened`, `_log` and `_close`. If the tracker fails
-    during training, a warning says so, and the rest of training goes on without it.
+    during training, a warning says so, and the training continues without it.
 
     Attributes:
         package: the package of the tracker.
@@ -100,7 +100,8 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
         if self._has_failed:
             return
         try:
-            with self._explaining(f"does not take epoch {epoch + 1}, and gets no more of this run"):
+            problem = f"did not accept epoch {epoch + 1}; later epochs are not sent to it"
+            with self._explaining(problem):
                 self._epochs.set_model(self.model)
                 self._epochs.on_epoch_end(epoch, logs)
         except OSError as error:

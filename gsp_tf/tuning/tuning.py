@@ -156,7 +156,7 @@ class Tuning:
         """Run trials until there are so many, those of earlier calls and other processes included.
 
         After each trial, `trials.csv`, `best.yaml` and `report.html` in the folder are up to date.
-        Of the finished trials only the best keeps its model.
+        Only the best of the finished trials keeps its model.
 
         Args:
             trials: number of trials, also of failed and pruned ones. `None` is the number of the

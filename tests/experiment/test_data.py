@@ -133,7 +133,7 @@ def test_a_grid_of_one_is_the_labelled_tile_alone():
 
 
 def test_the_images_of_mlrc_are_those_of_a_fold():
-    with pytest.raises(ValueError, match="need protocol.fold"):
+    with pytest.raises(ValueError, match="name it with protocol.fold"):
         load_splits(Recipe(protocol=ProtocolRecipe("mlrc")))
 
 

@@ -298,7 +298,7 @@ def test_what_cannot_be_adapted_is_named(networks, capsys, monkeypatch):
         (["my_images", "--backbone.name", "conv4"], "conv4 has no pretrained weights"),
         (["my_images", *NAMED, "--loss.name", "tripet"], "did you mean triplet?"),
         (["my_images", *NAMED, "--initial_run", "runs/x"], "not from initial_run=runs/x"),
-        (["my_images", *NAMED, "--protocol.name", "mlrc"], "need protocol.fold"),
+        (["my_images", *NAMED, "--protocol.name", "mlrc"], "name it with protocol.fold"),
     ):
         assert run_command("adapt", *arguments) == 1
         assert message in capsys.readouterr().err

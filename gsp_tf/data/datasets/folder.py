@@ -34,7 +34,7 @@ def load_folder(
         min_images_per_class: Classes with fewer images are left out. The only image of a class has
             nothing to retrieve.
         unlabelled: Where `load_unlabelled` finds images without a class. If it is a folder in
-            `path`, that is no class; if it is `path`, images outside the class folders are its.
+            `path`, it is not a class. If it is `path`, these are the images outside the classes.
 
     Returns:
         The images, with classes and files sorted.

@@ -164,7 +164,7 @@ class ImageSet(abc.ABC):
     def identity(self, index: int) -> bytes:
         """Bytes that change when the image that evaluation sees does; by default its pixels.
 
-        What is computed once from images and kept, such as features, is found again by them.
+        Values that are computed once and kept, such as features, are found again by these bytes.
 
         Args:
             index: The index of the image.

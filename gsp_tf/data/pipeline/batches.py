@@ -39,9 +39,9 @@ def training_dataset(
 ) -> _Batches:
     """Makes endless batches with random crops, flips and augmentation, fixed by the seed.
 
-    What is drawn for an image depends on the seed and on its place in the sequence of batches
-    alone. Batches have several images of each of several classes, or images of any class or none in
-    two views, or both.
+    The random choices for an image depend only on the seed and on its place in the sequence of
+    batches. Batches have several images of each of several classes, or images of any class or none
+    in two views, or both.
 
     Args:
         images: The labelled images to train on.

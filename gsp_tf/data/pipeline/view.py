@@ -22,7 +22,7 @@ from gsp_tf.data.pipeline.windows import (
 
 @dataclass(frozen=True)
 class TrainingView:
-    """How training looks at an image. What is drawn depends on a seed of the image alone.
+    """How training looks at an image. Its random choices depend on a seed of the image alone.
 
     Args:
         image_size: S, side of the view in pixels.

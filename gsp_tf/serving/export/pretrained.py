@@ -47,7 +47,7 @@ def save_pretrained(
 
     Args:
         model: a run folder, its `RunModel`, or a functional or sequential Keras model from images
-            `(B, H, W, channels)` to embeddings `(B, D)`. Of a `MetricLearner` the embedder is
+            `(B, H, W, channels)` to embeddings `(B, D)`. For a `MetricLearner`, its embedder is
             saved.
         folder: folder to create, or "hf://USER/NAME", a repository on Hugging Face, which is
             created unless it exists; its files of these names are replaced. The last part is the

@@ -41,7 +41,7 @@ class Searches(NamedTuple):
     Attributes:
         path: The file.
         queries: Number of queries.
-        problems: Number of queries with a problem in the place of neighbours.
+        problems: Number of queries with a problem instead of neighbours.
         decisions: Number of queries by the decision about the first image found that is not the
             query itself; empty without thresholds.
         first: Names and neighbours of the first three queries that have some.

@@ -24,7 +24,7 @@ from gsp_tf.visual import INK, run_style, transparent_figure
 BEGIN, END = "<!-- evidence_page.py writes from here -->\n", "<!-- to here -->\n"
 MAP = "MAP@R"
 FIGURE = (
-    "![The improvement of GSP on other poolings by the share of the object](../figures/evidence_dose.png)"
+    "![GSP compared with other poolings by the share of the object](../figures/evidence_dose.png)"
 )
 TITLES = {
     "collage": "Cifar Collage",
@@ -246,7 +246,7 @@ def is_shown(values):
 
 
 def picture(values):
-    """The improvement of GSP on each rival against the share of the object and the size of the picture.
+    """How far GSP is ahead of each rival, by the share of the object and the size of the picture.
 
     Args:
         values: as `records.read` returns, of the table dose.

@@ -214,7 +214,7 @@ def needs_table(shapes, num_rounds):
     columns += ["sums over the maps", "costs", "sum over convolution"]
     note = (
         "Without XLA no kernel of TensorFlow joins these: each group reads and writes the maps or "
-        "the costs anew. The solver is not among them."
+        "the costs again. The solver is not among them."
     )
     return Table("What GSP needs of TensorFlow's kernels without XLA, ms", columns, rows, note)
 

@@ -51,7 +51,7 @@ class UnreadableImageError(ValueError):
 
     Args:
         path: The file.
-        reason: What is wrong with it.
+        reason: Its problem, in words.
 
     Example:
         >>> print(UnreadableImageError("cat.jpg", "the file is empty"))

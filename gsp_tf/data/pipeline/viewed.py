@@ -20,7 +20,7 @@ class ViewedImages(ImageSet):
 
     Args:
         images: The images.
-        view: What is drawn of each.
+        view: The view that is drawn of each.
         count: Views of an image.
         seed: Seed of the views.
 

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from embedded import save_digits, write_embeddings
+from embedded import random_embeddings, save_digits, write_embeddings
 
 from gsp_tf import __version__
 from gsp_tf.experiment import RunFolder
@@ -116,6 +116,27 @@ def test_report_and_index_work_without_tensorflow(tmp_path):
     assert f"note: left out: {tmp_path}/runs/demo is not a run folder" in err
     assert f"note: left out: {tmp_path}/runs/notes.txt is not a run folder" in err
     assert f"{index}: 15 images" in out
+
+
+def test_commands_on_embeddings_and_on_files_work_without_tensorflow(tmp_path):
+    photos = save_digits(tmp_path / "photos")
+    names = sorted(map(str, photos.rglob("*.png")))
+    labels = [name.split("/")[-2] for name in names]
+    embeddings = random_embeddings(len(names))
+    embedded = write_embeddings(tmp_path / "embedded", embeddings, names, labels)
+    index = tmp_path / "index"
+    codes, out, err = run_lightly(
+        ["index", embedded, "--out", index],
+        ["search", index, embedded, "--k", 2],
+        ["calibrate", embedded, "--false-match-rate", "0.1"],
+        ["dedup", photos, "--out", tmp_path / "identical"],
+        ["dedup", index, "--distance", "0.1", "--out", tmp_path / "near"],
+        ["clean", embedded, "--out", tmp_path / "errors"],
+        ["evaluate", embedded],
+        ["evaluate", embedded, "--verification", "0.1"],
+    )
+    assert codes == [0] * 8, err
+    assert (tmp_path / "near" / "duplicates.html").is_file() and "disagree" in out
 
 
 def test_the_module_is_the_command():

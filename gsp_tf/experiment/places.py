@@ -49,7 +49,8 @@ def place_maps(embedder: keras.Model, images: np.ndarray) -> PlaceMaps:
         (2, 12, 12, 1)
     """
     features, head = features_model(embedder)
-    return maps_of_head(head, features(images, training=False))
+    maps = _maps_of(head)
+    return PlaceMaps() if maps is None else maps(features(images, training=False))
 
 
 def maps_of_head(head: keras.layers.Layer, local: Tensor) -> PlaceMaps:
@@ -68,19 +69,24 @@ def maps_of_head(head: keras.layers.Layer, local: Tensor) -> PlaceMaps:
         >>> maps_of_head(CrowPooling(), np.ones((2, 3, 3, 4), "float32")).weights.shape
         (2, 3, 3, 1)
     """
+    maps = _maps_of(head)
+    return PlaceMaps() if maps is None else maps(local)
+
+
+def _maps_of(head):
+    """The function from local features to `PlaceMaps` of a layer; `None` without maps."""
     if hasattr(head, "correlation_maps"):
-        return PlaceMaps(correlations=_on_grid(head.correlation_maps(local), num_dims=4))
+        return lambda local: PlaceMaps(correlations=_on_grid(head.correlation_maps(local), 4))
     if hasattr(head, "pooling_weights"):
-        maps = head.pooling_weights(local)
+        weights = head.pooling_weights
     elif isinstance(head, GlobalLocalEmbedding):
-        maps = head.attention_maps(local) if head.attention else None
+        weights = head.attention_maps if head.attention else None
     elif hasattr(head, "attention_maps"):
-        return PlaceMaps(_on_grid(head.attention_maps(local), num_dims=4))
-    elif hasattr(head, "attention"):
-        maps = head.attention.attention_maps(local)
+        return lambda local: PlaceMaps(_on_grid(head.attention_maps(local), 4))
     else:
-        maps = None
-    return PlaceMaps() if maps is None else PlaceMaps(_on_grid(maps, num_dims=3)[..., None])
+        attention = getattr(head, "attention", None)
+        weights = attention and attention.attention_maps
+    return weights and (lambda local: PlaceMaps(_on_grid(weights(local), 3)[..., None]))
 
 
 def attributes_of_head(head: keras.layers.Layer, local: Tensor) -> np.ndarray | None:

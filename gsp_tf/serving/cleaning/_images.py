@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gsp_tf import data, experiment
 from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
-from gsp_tf.data import ViewedImages
-from gsp_tf.experiment import load_splits
 from gsp_tf.recipe import Recipe
 from gsp_tf.serving._metadata import ModelInfo, check_same_model
 from gsp_tf.serving.cleaning._kept import embed_and_keep
@@ -126,14 +125,17 @@ def _part(path):
 
 def _of_recipe(recipe, whose):
     """The files of the splits of a recipe."""
-    data = dataclasses.replace(recipe.data, download=False, cache=None)
+    local = dataclasses.replace(recipe.data, download=False, cache=None)
+    recipe = dataclasses.replace(recipe, data=local)
     names, labels, of = [], [], []
-    for name, images in load_splits(dataclasses.replace(recipe, data=data)).sets.items():
+    for name, images in experiment.load_splits(recipe).sets.items():
         if not hasattr(images, "paths"):
             raise ValueError(f"The images of {whose} are not files, so they cannot be listed.")
-        images = images.images if isinstance(images, ViewedImages) else images  # each file once
+        images = (
+            images.images if isinstance(images, data.ViewedImages) else images
+        )  # each file once
         names += map(os.path.abspath, images.paths)
-        has_classes = "unlabelled" not in (name, data.name)
+        has_classes = "unlabelled" not in (name, local.name)
         labels += [images.class_names[label] if has_classes else None for label in images.labels]
         of += [name] * len(images)
     return Part(names, labels, of)

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._typing import Tensor
 from gsp_tf.data import (
     UnreadableImageError,
     check_image,
@@ -17,11 +18,17 @@ from gsp_tf.data import (
     read_image,
 )
 
+ImageSource: TypeAlias = str | bytes | np.ndarray | None
+"""A file, its contents, its uint8 pixels `(H, W, channels)`, or a missing image."""
+
 
 class CheckedImages:
-    """Image files or their contents, read once; unreadable ones are black, `problems` says why."""
+    """Image files, their contents or pixels `(H, W, channels)`, read once.
 
-    def __init__(self, images: Sequence[str | bytes | None], channels: Literal[1, 3]):
+    Unreadable ones are black; `problems` says why. A sequence may make its items on access.
+    """
+
+    def __init__(self, images: Sequence[ImageSource], channels: Literal[1, 3]):
         self.images, self.channels = images, channels
         self.labels = np.zeros(len(images), int)
         self.problems = [""] * len(images)
@@ -31,11 +38,11 @@ class CheckedImages:
 
     def load_window(
         self,
-        index: tf.Tensor,
-        seed: tf.Tensor,
-        choose: Callable[[tf.Tensor], tf.Tensor],
+        index: Tensor,
+        seed: Tensor,
+        choose: Callable[[Tensor], Tensor],
         min_side: int,
-    ) -> tf.Tensor:
+    ) -> Tensor:
         """The window of an image that `choose` selects by its size, in a `tf.data` graph."""
         contents, pixels = tf.numpy_function(self._read, [index], (tf.string, tf.uint8))
         contents, shape = tf.ensure_shape(contents, ()), (None, None, self.channels)
@@ -55,11 +62,13 @@ class CheckedImages:
         """The contents of a JPEG for TensorFlow to decode, or the pixels of another image."""
         # The pixels equal those of FileImages. TensorFlow does not notice a truncated JPEG, so
         # Pillow checks the file first; for that it computes 1/64 of the pixels.
-        image, black = self.images[int(index)], np.zeros((1, 1, self.channels), np.uint8)
-        if image is None:
-            self.problems[index] = "it is missing"
-            return b"", black
+        black = np.zeros((1, 1, self.channels), np.uint8)
         try:
+            image = self.images[int(index)]
+            if image is None:
+                raise UnreadableImageError("", "it is missing")
+            if isinstance(image, np.ndarray):
+                return b"", image
             if isinstance(image, str):
                 if not os.path.isfile(image):
                     return b"", read_image(image, self.channels)  # raises the reason

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-import keras
 import pyarrow as pa
 
 from gsp_tf._console import bulleted, counted
@@ -28,6 +27,8 @@ def begin(
     folder: EmbeddingsFolder, model: RunModel, images: ImageList, shard_size: int
 ) -> EmbeddingsMetadata:
     """The metadata of a new or resumed folder; `shard_size` applies only to a new one."""
+    import keras  # here: other functions need no TensorFlow
+
     if shard_size < 1:
         raise ValueError(f"shard_size must be 1 or more, received {shard_size}.")
     if folder.metadata_path.exists():

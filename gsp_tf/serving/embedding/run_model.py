@@ -2,20 +2,22 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import keras
 import numpy as np
-import tensorflow as tf
 
+from gsp_tf import experiment
 from gsp_tf._console import show_progress
 from gsp_tf._files import file_sha256
+from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import TokenSets, checked_embeddings
-from gsp_tf.experiment import Ensemble, RunFolder, TokenModel, evaluation_batches
+from gsp_tf.experiment import RunFolder
 from gsp_tf.serving._metadata import ModelInfo, Preprocessing
-from gsp_tf.serving.embedding._checked_images import CheckedImages
-from gsp_tf.training import embed, first_output, inference
+from gsp_tf.serving.embedding._checked_images import CheckedImages, ImageSource
+
+if TYPE_CHECKING:
+    import keras
 
 _NOT_DECODED = "TensorFlow cannot decode it"
 
@@ -29,6 +31,8 @@ class _Embedded(NamedTuple):
 
 class RunModel:
     """The best model of a run, with the preprocessing of its evaluation.
+
+    TensorFlow is imported when the model first embeds.
 
     Args:
         path: Run folder.
@@ -53,7 +57,9 @@ class RunModel:
         folder.require(folder.recipe_path)
         self.recipe = folder.recipe()
         if self.recipe.protocol.is_ensemble:
-            models = [str(m.path) for repeats in Ensemble(path).model_folders for m in repeats]
+            models = [
+                str(m.path) for repeats in experiment.Ensemble(path).model_folders for m in repeats
+            ]
             raise ValueError(
                 f"{path} holds the models of several folds; name the run folder of one of them: "
                 f"{', '.join(models)}."
@@ -72,7 +78,7 @@ class RunModel:
         )
 
     @functools.cached_property
-    def embedder(self) -> keras.Model:
+    def embedder(self) -> "keras.Model":
         """The Keras model from images to embeddings."""
         embedder = self.folder.learner(compile=False).embedder
         size = self.recipe.data.image_size
@@ -86,10 +92,14 @@ class RunModel:
     @property
     def dim(self) -> int:
         """Dimension D of the embeddings."""
+        from gsp_tf.training import first_output  # here: a path needs no TensorFlow to be checked
+
         return first_output(self.embedder.output).shape[-1]
 
     @functools.cached_property
     def _forward(self):
+        from gsp_tf.training import inference
+
         return inference(self.embedder)
 
     def embed_batches(self, batches: Any, description: str | None = None) -> np.ndarray:
@@ -105,17 +115,20 @@ class RunModel:
         Raises:
             ValueError: If the model returns values that are not finite.
         """
+        from gsp_tf.training import embed
+
         if description is not None:
             batches = show_progress(batches, description, len(batches))
         return checked_embeddings(embed(self._forward, batches)[0], "the embeddings of the model")
 
     def embed_images(
-        self, images: Sequence[str | bytes | None], description: str | None = None
+        self, images: Sequence[ImageSource], description: str | None = None
     ) -> _Embedded:
-        """Embeds image files, or their contents, as evaluation does.
+        """Embeds image files, their contents or their pixels, as evaluation does.
 
         Args:
-            images: N paths or N contents; `None` counts as unreadable.
+            images: N paths, N contents or N uint8 arrays `(H, W, channels)`, which may be made
+                on access; `None` counts as unreadable.
             description: Text of the progress bar; `None` shows no bar.
 
         Returns:
@@ -128,7 +141,7 @@ class RunModel:
         return self._embed_readable(images, description, None)[0]
 
     def embed_with_tokens(
-        self, images: Sequence[str | bytes | None], k: int, description: str | None = None
+        self, images: Sequence[ImageSource], k: int, description: str | None = None
     ) -> tuple[_Embedded, TokenSets]:
         """Embeds images and keeps their k local features with the largest pooling weights.
 
@@ -143,7 +156,7 @@ class RunModel:
         Raises:
             ValueError: As in `embed_images`, or if the pooling of the model has no weights.
         """
-        model = self._token_models.setdefault(k, TokenModel(self.embedder, k))
+        model = self._token_models.setdefault(k, experiment.TokenModel(self.embedder, k))
         return self._embed_readable(images, description, model)
 
     @functools.cached_property
@@ -164,7 +177,7 @@ class RunModel:
 
     def _embed(self, images, tokens, description=None):
         checked = CheckedImages(images, self.embedder.input_shape[-1])
-        batches, sets = evaluation_batches(self.recipe, checked), []
+        batches, sets = experiment.evaluation_batches(self.recipe, checked), []
         if tokens is not None:
             batches = _Seen(batches, lambda images: sets.append(tokens(images)))
         found = _Embedded(self.embed_batches(batches, description), checked.problems)

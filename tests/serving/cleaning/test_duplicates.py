@@ -25,7 +25,7 @@ from gsp_tf.serving import (
     embed_images,
     find_duplicates,
 )
-from gsp_tf.serving.cleaning import _kept
+from gsp_tf.serving.cleaning import _kept, altered_copies
 
 NEAR = 0.035  # altered copies are up to 0.022 away, other images 0.060 or more
 
@@ -315,3 +315,23 @@ def test_one_process_at_a_time(colours, tmp_path, locked_elsewhere):
         with pytest.raises(BlockingIOError, match="Another process is writing"):
             find_duplicates(colours, tmp_path / "out")
         process.stdin.close()
+
+
+def test_a_dedup_embeds_a_jpeg_of_each_image_of_the_sample_and_other_copies_of_a_few(
+    colours, colours_run, tmp_path, monkeypatch
+):
+    files = sorted(map(str, colours.rglob("*.png")))
+    model = RunModel(colours_run)
+    embeddings = model.embed_images([*files, "gone.png"]).embeddings
+    expected = calibrate_on_copies(model, files, embeddings[:-1])
+    monkeypatch.setattr(altered_copies, "_ALTERED", 3)
+    embed, embedded = RunModel.embed_images, []
+
+    def counted(model, images, description=None):
+        embedded.append(len(images))
+        return embed(model, images, description)
+
+    monkeypatch.setattr(RunModel, "embed_images", counted)
+    found = calibrate_on_copies(model, [*files, "gone.png"], np.nan_to_num(embeddings))
+    assert embedded == [25, 3 * 4] and found.images == 24
+    assert found.distance == pytest.approx(expected.distance)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, edit_recipe, save_run
+from PIL import Image
 
 from gsp_tf._files import UNSEALED, file_sha256, sealed
 from gsp_tf.experiment import Run
@@ -231,3 +232,15 @@ def test_bad_arguments(digits_run, images, tmp_path, command):
         (["index", tmp_path], "holds no embeddings"),
     ):
         assert message in command(*arguments)[2]
+
+
+def test_pixels_are_embedded_like_the_file_that_holds_them(run, tmp_path):
+    rng = np.random.default_rng(0)
+    pixels = [rng.integers(0, 255, (*size, 3), np.uint8) for size in ((40, 30), (1, 50), (25, 90))]
+    for number, image in enumerate(pixels):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    model = RunModel(run.path)
+    expected = model.embed_images([str(tmp_path / f"{n}.png") for n in range(3)]).embeddings
+    found = model.embed_images(pixels)
+    assert found.problems == [""] * 3
+    np.testing.assert_allclose(found.embeddings, expected, atol=1e-6)

@@ -8,6 +8,7 @@ model with layers, losses or optimizers of this library.
 from typing import TYPE_CHECKING
 
 from gsp_tf._lazy import import_lazily, load_with_keras
+from gsp_tf._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from gsp_tf import (
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
         visual,
     )
     from gsp_tf.serving import from_pretrained, save_pretrained
-
-__version__ = "0.1.0"
 
 __all__ = [
     "backbones",

@@ -78,7 +78,7 @@ def _parser():
     """The main parser, and the commands' parsers by name."""
     from jsonargparse import ArgumentParser
 
-    from gsp_tf import __version__
+    from gsp_tf._version import __version__
     from gsp_tf.commands import COMMANDS
     from gsp_tf.commands._parsers import command_parser
     from gsp_tf.recipe import VALUES

@@ -103,4 +103,4 @@ def test_one_version():
     assert citation["version"] == newest == gsp_tf.__version__
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
-    assert config["metadata"]["version"] == "attr: gsp_tf.__version__"
+    assert config["metadata"]["version"] == "attr: gsp_tf._version.__version__"

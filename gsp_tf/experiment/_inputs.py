@@ -6,8 +6,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
-import gsp_tf
 from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._version import __version__
 from gsp_tf.data import (
     CollageImages,
     cache_feature_maps,
@@ -149,4 +149,4 @@ def _key(recipe, frozen):
         digest.update(np.ascontiguousarray(weight).tobytes())
     backbone, precision = recipe.backbone, recipe.training.precision
     of_network = f"{backbone.name} {backbone.preset} {backbone.tokens} {backbone.frozen_to}"
-    return f"{gsp_tf.__version__} {of_network} {precision} {digest.hexdigest()}"
+    return f"{__version__} {of_network} {precision} {digest.hexdigest()}"

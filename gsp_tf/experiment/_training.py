@@ -10,8 +10,8 @@ from importlib.metadata import version
 import keras
 import numpy as np
 
-import gsp_tf
 from gsp_tf._backend import make_deterministic
+from gsp_tf._version import __version__
 from gsp_tf.experiment._baselines import GAINS
 from gsp_tf.experiment._callbacks import (
     Board,
@@ -110,7 +110,7 @@ class Training:
             images=None if recipe.data.feature_cache is None else self.splits.digest(),
             num_parameters=int(self.embedder.count_params()),
             versions={
-                "gsp_tf": gsp_tf.__version__,
+                "gsp_tf": __version__,
                 "keras": keras.__version__,
                 keras.backend.backend(): version(keras.backend.backend()),
                 "python": platform.python_version(),

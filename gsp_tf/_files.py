@@ -307,9 +307,7 @@ def check_seal(path: PathLike, content: bytes, again: str) -> None:
     """
     start = _digits_at(content)
     if start < 0:
-        raise ValueError(
-            f"{path} is damaged, or of an earlier version: it has no checksum of its own. {again}"
-        )
+        raise ValueError(f"{path} is damaged: it has no checksum of its own. {again}")
     digest = hashlib.sha256(memoryview(content)[:start])
     digest.update(_DIGITS)
     digest.update(memoryview(content)[start + len(_DIGITS) :])

@@ -192,18 +192,6 @@ def test_the_name_of_several_files(write):
             r"\[0.5, 0.1, 0.4\], received 0.5,0.1,0.4",
         ),
         (
-            "loss: {arguments: {margin: 1}}",
-            "loss.arguments is not a field: .* in the section itself",
-        ),
-        (
-            "pooling: {adapt_batches: 3}",
-            "pooling.adapt_batches is not a field: it is now training.adapt_batches",
-        ),
-        ("loss: {miner: none}", "loss.miner is not a field: it is now a section: miner: {name"),
-        ("loss: {wrapper_arguments: {}}", "loss.wrapper_arguments .* section: loss_wrapper: {name"),
-        ("loss: {weights: {}}", "loss.weights is not a field: it is now loss_weights: {first"),
-        ("head: {name: pooling}", "head.name=pooling is now written head: null"),
-        (
             "pooling: {name: gsp, num_prototypes: many}",
             "num_prototypes must be an integer, received",
         ),

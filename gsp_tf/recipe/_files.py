@@ -21,24 +21,6 @@ from gsp_tf.recipe._values import MAX_CHARACTERS, VALUES, load_values
 
 _Arguments = dict[str, bool | int | float | str | list[int] | list[float] | list[str] | None] | None
 _Callbacks = dict[str, _Arguments]
-_WRITTEN_IN = "arguments are now written in the section itself: {section}: {{name: {name}, ...}}"
-_MOVED = {
-    **{
-        f"{section}.arguments": _WRITTEN_IN.format(section=section, name=name)
-        for section, name in (("pooling", "crow"), ("head", "crt"), ("loss", "triplet"))
-    },
-    "pooling.adapt_batches": "it is now training.adapt_batches",
-    "loss.weights": "it is now loss_weights: {first: 1.0, second: 0.1}",
-    **dict.fromkeys(
-        ("loss.miner", "loss.miner_arguments"),
-        "it is now a section: miner: {name: multi_similarity, epsilon: 0.1}",
-    ),
-    **dict.fromkeys(
-        ("loss.wrapper", "loss.wrapper_arguments"),
-        "it is now a section: loss_wrapper: {name: cross_batch_memory, capacity: 8192}",
-    ),
-}
-"""Fields of earlier versions, and what to write now."""
 
 
 def load_recipe(
@@ -177,12 +159,6 @@ def _check_class(section, given, may_be_null):
     if given is None and may_be_null:
         return
     _check_mapping(section, given)
-    for key in given:
-        field = f"{section}.{key.split('.')[0]}"
-        if field in _MOVED:
-            raise ValueError(f"{field} is not a field: {_MOVED[field]}.")
-    if section == "head" and given.get("name") == "pooling":
-        raise ValueError("head.name=pooling is now written head: null.")
     if not isinstance(given.get("name", ""), str):
         raise ValueError(f"{section}.name must be a text, received {given['name']!r:.80}.")
 

@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-import gsp_tf
 from gsp_tf._files import SEAL, check_seal, json_object, replace_bytes, sealed_json
 from gsp_tf._typing import PathLike
+from gsp_tf._version import __version__
 
 LARGEST = 2**31 - 1
 """The most that a number of dimensions, images or bytes of text may be."""
@@ -115,10 +115,7 @@ def parsed(kind: Any, value: Any, name: str) -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and type(value) is dict:
         hints = {field.name: field.type for field in dataclasses.fields(kind)}
-        optional = {
-            f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING
-        }
-        wrong = sorted((set(hints) ^ set(value)) - (optional - set(value)))
+        wrong = sorted(set(hints) ^ set(value))
         if wrong:
             raise ValueError(f"{name or 'it'} lacks entries, or has too many: {', '.join(wrong)}.")
         return kind(**{key: parsed(hints[key], value[key], key) for key in value})
@@ -140,7 +137,7 @@ def parsed(kind: Any, value: Any, name: str) -> Any:
 def versions(*packages: str) -> dict[str, str]:
     """Versions of this library, Python and some packages."""
     return {
-        "gsp_tf": gsp_tf.__version__,
+        "gsp_tf": __version__,
         **{name: version(name) for name in packages},
         "python": platform.python_version(),
     }

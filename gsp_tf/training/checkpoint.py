@@ -111,7 +111,7 @@ class Checkpoint(keras.callbacks.Callback):
         for variable, value in zip(variables, saved, strict=True):
             variable.assign(value)
         for name, part in self.parts.items():
-            if name in state["parts"]:  # an earlier version may not have had it
+            if name in state["parts"]:  # a run may be continued with a new patience
                 _restore_state(part, state["parts"][name])
 
     def _variables(self):

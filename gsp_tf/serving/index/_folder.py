@@ -78,8 +78,8 @@ class IndexMetadata(Metadata):
     recall: Recall
     versions: dict[str, str]
     segments: tuple[StoredSegment, ...]
-    rescore: Rescore | None = None
-    embedding_dim: int | None = None  # of the whole embeddings, if the index has prefixes of them
+    rescore: Rescore | None
+    embedding_dim: int | None  # of the whole embeddings, if the index has prefixes of them
 
     def __post_init__(self) -> None:
         self.search_space()

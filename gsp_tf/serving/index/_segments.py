@@ -72,8 +72,8 @@ class StoredSegment:
     count: int
     vectors: StoredFile
     items: StoredFile
-    tokens: StoredFile | None = None
-    codes: StoredFile | None = None
+    tokens: StoredFile | None
+    codes: StoredFile | None
 
     @property
     def files(self) -> list[StoredFile]:

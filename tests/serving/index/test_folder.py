@@ -340,6 +340,7 @@ def test_items_without_an_id_or_a_path_are_refused(index, column):
 
 
 FILE = {"name": "vectors-00000000.faiss", "bytes": 1, "sha256": ""}
+SEGMENT = {"count": 1, "items": FILE, "vectors": FILE, "tokens": None, "codes": None}
 
 
 @pytest.mark.parametrize(
@@ -370,9 +371,12 @@ FILE = {"name": "vectors-00000000.faiss", "bytes": 1, "sha256": ""}
         ({"metric": "manhattan"}, "metric must be one of"),
         ({"segments": {}}, "segments is {}; expected"),
         ({"segments": []}, "it has no segments"),
-        ({"segments": [{"count": 1, "vectors": FILE}]}, "lacks entries, or has too many: items"),
         (
-            {"segments": [{"count": 1, "items": FILE, "vectors": {**FILE, "name": "../x"}}]},
+            {"segments": [{"count": 1, "vectors": FILE}]},
+            "lacks entries, or has too many: codes, items, ",
+        ),
+        (
+            {"segments": [{**SEGMENT, "vectors": {**FILE, "name": "../x"}}]},
             "names a file elsewhere: ../x",
         ),
     ],

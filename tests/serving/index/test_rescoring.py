@@ -116,19 +116,6 @@ def test_codes_that_are_gone_changed_or_of_others_are_refused(rescored, tmp_path
         Index(path)
 
 
-def test_an_index_of_an_older_version_opens_and_grows(rescored, source, tmp_path):
-    """Its index.json knows nothing of codes, rescoring and prefixes."""
-    index = build_index(source, tmp_path / "index", "ivf_sq8")
-    entries = json.loads((index.path / "index.json").read_text())
-    older = {k: v for k, v in entries.items() if k not in ("seal", "rescore", "embedding_dim")}
-    older["segments"] = [{k: v for k, v in s.items() if k != "codes"} for s in entries["segments"]]
-    write_entries(index.path / "index.json", older)
-    opened = Index(index.path)
-    np.testing.assert_array_equal(opened.search(QUERIES, 5)[0], index.search(QUERIES, 5)[0])
-    opened.change(write_embeddings(tmp_path / "more", VECTORS[:1], ["/x.png"]))
-    assert len(Index(index.path)) == 3001
-
-
 @pytest.mark.parametrize("renaming", [1, 2, 3, 4])
 def test_a_killed_change_leaves_the_old_codes(rescored, tmp_path, kill_command, renaming):
     path = shutil.copytree(rescored["ivf_pq", "vectors"], tmp_path / "index")

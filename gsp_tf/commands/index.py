@@ -53,7 +53,7 @@ def command(
             100,000.
     """
     from gsp_tf._console import counted
-    from gsp_tf.serving import Index, build_index, verify_index
+    from gsp_tf.serving import Index, build_index, change_index, verify_index
 
     changes = _given(add, replace, delete or None)
     building, comparing = _given(kind, metric, rescore, dim), _given(recall, sample)
@@ -88,7 +88,7 @@ def command(
         added = add if replace is None else replace
         if table is not None and added is None:
             raise ValueError("--table has metadata of added images; give --add or --replace too.")
-        index.change(added, delete, replace_known=replace is not None, table=table)
+        change_index(index, added, delete, replace_known=replace is not None, table=table)
     metadata = index.metadata
     vectors = sum(segment.vectors.bytes for segment in metadata.segments)
     what = f"{metadata.kind}, {metadata.metric}"

@@ -4,14 +4,12 @@ import dataclasses
 import math
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import Estimate
 from gsp_tf.serving._metadata import LARGEST, Metadata, ModelInfo, check_range, check_same_model
-
-if TYPE_CHECKING:
-    from gsp_tf.serving.index import Index
+from gsp_tf.serving.index import Index
 
 NAME = "thresholds.json"
 Decision = Literal["match", "unsure", "unknown"]
@@ -202,7 +200,7 @@ def find_thresholds(
     thresholds: Thresholds | PathLike | None,
     model: ModelInfo | None,
     run: PathLike,
-    index: "Index | None" = None,
+    index: Index | None = None,
     metric: str | None = "euclidean",
 ) -> Thresholds | None:
     """The given thresholds, else those in the folder of the index, else those of the run, checked.

@@ -24,6 +24,7 @@ from gsp_tf.serving.embedding._parquet import (
 from gsp_tf.serving.embedding._token_columns import TOKEN_COLUMNS, num_tokens, token_sets
 from gsp_tf.serving.embedding.folder import FILE_COLUMNS
 from gsp_tf.serving.image_table import column_texts, located, plain_columns
+from gsp_tf.serving.index import Index
 
 _BLOCK = 1024
 _ARRAYS = (".npz", ".npy")
@@ -166,8 +167,6 @@ def vector_source(
     is_run = (path / "recipe.yaml").is_file()
     path = path / "embeddings" if is_run else path
     if (path / "index.json").is_file():
-        from gsp_tf.serving.index import Index  # it reads what is added to it from here
-
         source = _of_index(Index(path), columns, tokens)
     elif is_run or (path / "embeddings.json").is_file():
         source = _of_folder(EmbeddingsFolder.open(path), columns, tokens)

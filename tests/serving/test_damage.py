@@ -23,6 +23,7 @@ from gsp_tf.serving import (
     Thresholds,
     build_index,
     calibrate,
+    change_index,
     vector_source,
     verify_index,
 )
@@ -89,7 +90,7 @@ def whole(tmp_path_factory):
     more = with_tokens(path.with_name("more"), random_embeddings(20, seed=4), COUNT)
     for name, (kind, rescore) in INDEXES.items():
         build_index(folder, path / name, kind, rescore=rescore)
-        Index(path / name).change(more, delete=["/007.png"])
+        change_index(Index(path / name), more, delete=["/007.png"])
     calibrate(folder, 0.05, num_resamples=5, out=path / "thresholds.json")
     write_run(path / "run")
     gsp_tf.save_pretrained(small_model(), path / "published")
@@ -221,9 +222,9 @@ def test_a_change_carries_no_damage_on(whole, tmp_path):
         file.write_bytes(content)
         before = {path.name: path.read_bytes() for path in own.iterdir()}
         with pytest.raises(ValueError, match=f"{file.name} is damaged"):
-            index.change(delete=["/000.png"])
+            change_index(index, delete=["/000.png"])
         assert before == {path.name: path.read_bytes() for path in own.iterdir()}
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
-    index.change(delete=["/000.png"])
+    change_index(index, delete=["/000.png"])
     assert verify_index(own).count == COUNT + 18

@@ -15,6 +15,7 @@ from gsp_tf.serving import (
     RunModel,
     build_index,
     calibrate,
+    change_index,
     embed_images,
     explain_neighbours,
     labelled_embeddings,
@@ -53,14 +54,14 @@ def test_an_index_keeps_the_tokens_of_its_images_through_changes(searched, tmp_p
 
     check(index, 40)
     more = embed_images(run, files[1::2], tmp_path / "more", tokens=4)
-    index.change(more, delete=[files[0], files[4]])
+    change_index(index, more, delete=[files[0], files[4]])
     check(Index(index.path), 78)
-    index.change(more, replace_known=True)
+    change_index(index, more, replace_known=True)
     check(Index(index.path), 78)
     assert len(list(index.path.glob("tokens-*.arrow"))) == len(index.metadata.segments)
     none = embed_images(run, files[:1], tmp_path / "none")
     with pytest.raises(ValueError, match="keeps local features, and .*none has none; embed its"):
-        index.change(none)
+        change_index(index, none)
     file = next(index.path.glob("tokens-*.arrow"))
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(ValueError, match="tokens-.* is damaged"):

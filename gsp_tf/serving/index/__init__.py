@@ -7,6 +7,7 @@ from gsp_tf._lazy import import_lazily
 if TYPE_CHECKING:
     from gsp_tf.serving.index.batch import Searches, search_many
     from gsp_tf.serving.index.build import build_index, verify_index
+    from gsp_tf.serving.index.change import change_index
     from gsp_tf.serving.index.compare import IndexComparison, MeasuredIndex, compare_indexes
     from gsp_tf.serving.index.image_index import Index
     from gsp_tf.serving.index.kinds import new_index
@@ -27,6 +28,7 @@ __all__ = [
     "Searches",
     "VectorIndex",
     "build_index",
+    "change_index",
     "choose_effort",
     "compare_indexes",
     "exact_neighbours",

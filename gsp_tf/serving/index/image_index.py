@@ -1,28 +1,23 @@
-"""A nearest-neighbour index of images that can grow and shrink."""
+"""A nearest-neighbour index of images, and search in it."""
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import faiss
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from gsp_tf._console import counted, listed
+from gsp_tf._console import listed
 from gsp_tf._integers import integers
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import TokenSets, checked_embeddings, truncated
 from gsp_tf.serving._metadata import check_same_model
-from gsp_tf.serving.image_table import ImageTable, located
-from gsp_tf.serving.index._blocks import EmbeddedBlocks, opened_source
 from gsp_tf.serving.index._folder import IndexFolder
-from gsp_tf.serving.index._segments import Segment, joined_items
-from gsp_tf.serving.index._tokens import embedded_tables, read_sets
+from gsp_tf.serving.index._segments import joined_items
+from gsp_tf.serving.index._tokens import read_sets
 from gsp_tf.serving.index.kinds import KEEP_VECTORS, find_rows
 from gsp_tf.serving.index.where import rows_where
-from gsp_tf.serving.vector_sources import VectorSource
 
 if TYPE_CHECKING:  # importing it loads TensorFlow
     from gsp_tf.serving.embedding import RunModel
@@ -33,9 +28,8 @@ _BITS_PER_IMAGE = 1024
 class Index:
     """A nearest-neighbour index of images, stored in a folder.
 
-    Every image keeps its id, which is not reused after the image is deleted. `change` is atomic:
-    even after a failure, the folder holds the index from before or after the change. If two
-    processes change an index at the same time, one of them is refused.
+    Every image keeps its id, which is not reused after the image is deleted. `change_index`
+    adds and removes images.
 
     Args:
         path: Folder written by `build_index`.
@@ -249,99 +243,6 @@ class Index:
         with_tokens = [segment.tokens for segment in self._segments if segment.tokens is not None]
         tables = (table for tokens in with_tokens for table in tokens())
         return read_sets(tables, integers(ids, "ids"))
-
-    def change(
-        self,
-        add: VectorSource | PathLike | None = None,
-        delete: Sequence[PathLike] = (),
-        replace_known: bool = False,
-        table: PathLike | None = None,
-    ) -> None:
-        """Removes images and adds those of other embeddings, in one step.
-
-        Args:
-            add: Embeddings made with the model of this index, as for `build_index`.
-            delete: Paths of image files to remove.
-            replace_known: Whether added images replace those of the same paths in the index; if
-                not, they are refused.
-            table: File with metadata of the added images, as for `build_index`.
-
-        Raises:
-            BlockingIOError: If another process is changing the index.
-            FileNotFoundError: If there are no embeddings.
-            ValueError: If the embeddings have another model or preprocessing, an image to add is
-                refused, an image to delete is not in the index or is named twice, or another
-                process has changed the index since it was opened.
-        """
-        paths = self._items["path"]
-        delete = pa.array([located(path) for path in delete], pa.string())
-        missing = delete.filter(pc.invert(pc.is_in(delete, paths)))
-        if len(missing):
-            raise ValueError(
-                f"The index {self.path} does not hold {counted(len(missing), 'image')} to delete: "
-                f"{listed(missing.to_pylist())}."
-            )
-        if len(pc.unique(delete)) < len(delete):
-            raise ValueError("An image to delete is named twice.")
-        metadata, dropped = self.metadata, np.asarray(pc.is_in(paths, delete))
-        with self._folder.changing(metadata):
-            new = []
-            if add is not None:
-                columns = None if table is None else ImageTable(table)
-                new = [self._embedded(opened_source(add), columns)]
-                metadata = replace(metadata, next_id=metadata.next_id + len(new[0].items))
-                known = np.asarray(pc.is_in(paths, new[0].items["path"])) & ~dropped
-                if known.any() and not replace_known:
-                    names = self._items.filter(pa.array(known))["path"].to_pylist()
-                    raise ValueError(
-                        f"The index {self.path} holds {counted(len(names), 'image')} of these "
-                        f"already; to replace them, use --replace: {listed(names)}."
-                    )
-                dropped |= known
-            kept = [self._without(segment, self._ids[dropped]) for segment in self._segments]
-            # The first segment stays even if empty: it holds the training of a compressed index.
-            kept = [s for number, s in enumerate(kept) if not number or len(s.items)]
-            joined_items([segment.items for segment in kept + new])  # raises if they do not fit
-            self._take(*self._folder.write(metadata, self._merged(kept + new)))
-
-    def _embedded(self, source, table):
-        """A new segment with the images of a source."""
-        metadata, both = self.metadata, f"{source.name} and the index {self.path}"
-        check_same_model(source.model, metadata.model, both)
-        dims = source.dim, metadata.embedding_dim or metadata.dim
-        if dims[0] != dims[1]:
-            raise ValueError(f"{both} do not belong together: the dimensions are {dims}.")
-        index = self._folder.read(metadata, metadata.segments[0], mapped=True).vectors.emptied()
-        dim = None if metadata.embedding_dim is None else metadata.dim
-        blocks = EmbeddedBlocks(source, self._space, metadata.next_id, dim=dim, table=table)
-        for ids, vectors in blocks:
-            index.add(ids, vectors)
-        tokens = embedded_tables(source.folder, metadata.next_id)
-        if self.has_tokens and tokens is None:
-            raise ValueError(
-                f"The index {self.path} keeps local features, and {source.name} has none; embed "
-                "its images with --tokens."
-            )
-        return Segment(index, blocks.items(), tokens if self.has_tokens else None)
-
-    def _without(self, segment, ids):
-        """The segment without some ids; the same object if it has none of them."""
-        has_some = np.isin(segment.items["id"], ids).any()
-        return self._own(segment).without(ids) if has_some else segment
-
-    def _merged(self, segments):
-        """Merges segments until each has at least twice as many images as the next."""
-        while len(segments) > 1 and len(segments[-2].items) < 2 * len(segments[-1].items):
-            *segments, first, second = segments
-            segments.append(self._own(first).merged(self._own(second)))
-        return segments
-
-    def _own(self, segment):
-        """The segment in memory, where it may be changed."""
-        if segment.stored is None:
-            return segment
-        read = self._folder.read(self.metadata, segment.stored, False, codes_mapped=False)
-        return replace(read, stored=None)
 
     def _rows(self, ids):
         ids = integers(ids, "ids")

@@ -1,7 +1,6 @@
 """An index of prefixes of the embeddings of another index."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from gsp_tf.serving.index.vector_index import VectorIndex
 class PrefixIndex(Index):
     """The images of an index by prefixes of their embeddings, in memory, to be searched exactly.
 
-    It has no files of its own and does not change. `build_index(..., dim=...)` writes such an
+    It has no files of its own and cannot be changed. `build_index(..., dim=...)` writes such an
     index.
 
     Args:
@@ -74,7 +73,3 @@ class PrefixIndex(Index):
         """The index itself if it has prefixes of this dimension, else those of its embeddings."""
         is_cut = index.metadata.embedding_dim is not None
         return index if is_cut and index.metadata.dim == dim else cls(index, dim)
-
-    def change(self, *arguments: Any, **options: Any) -> None:
-        """Raises `ValueError`: prefixes in memory do not change."""
-        raise ValueError(f"These are prefixes of the index {self.path}; change the index itself.")

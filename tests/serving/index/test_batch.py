@@ -26,6 +26,7 @@ from gsp_tf.serving import (
     RunModel,
     build_index,
     calibrate,
+    change_index,
     embed_images,
     labelled_embeddings,
     search,
@@ -346,7 +347,7 @@ def test_thresholds_of_whole_embeddings_do_not_decide_about_prefixes(run, images
 def test_prefixes_of_an_index_do_not_change(run, images, tmp_path):
     index = PrefixIndex.of(Index(run / "index"), 4)
     with pytest.raises(ValueError, match="change the index itself"):
-        index.change(delete=index.paths(index.ids[:1]))
+        change_index(index, delete=index.paths(index.ids[:1]))
     assert PrefixIndex.of(index, 4) is index and len(index) == 80
     other = save_run(tmp_path / "other", images, seed=1)
     with pytest.raises(ValueError, match="do not belong together"):

@@ -19,7 +19,7 @@ from embedded import KINDS, edit_json, names_of, random_embeddings, write_embedd
 from faults import largest_file
 
 from gsp_tf._files import HashingWriter, file_sha256
-from gsp_tf.serving import Index, build_index, verify_index
+from gsp_tf.serving import Index, build_index, change_index, verify_index
 from gsp_tf.serving.index import _folder, _segments
 
 
@@ -45,7 +45,7 @@ def test_a_killed_change_changes_nothing_at_all(index, new, renaming, kill_comma
     kill_command(*command, renaming=renaming)
     assert names_of(Index(index.path)) == {f"/{i:03}.png" for i in range(300)}
     assert verify_index(index.path) == index.metadata
-    index.change(new, delete=["/000.png"], replace_known=True)
+    change_index(index, new, delete=["/000.png"], replace_known=True)
     assert len(Index(index.path)) == 301
     assert set(contents(index.path)) == {
         "index.json", ".lock", *(file.name for file in index.metadata.files)
@@ -64,7 +64,7 @@ def test_a_change_that_fails_leaves_nothing(index, new, monkeypatch, fails_at):
 
     monkeypatch.setattr("gsp_tf._files.os.replace", replace)
     with pytest.raises(OSError, match="the disk is full"):
-        index.change(new, delete=["/000.png"], replace_known=True)
+        change_index(index, new, delete=["/000.png"], replace_known=True)
     assert contents(index.path) == before and len(index) == len(Index(index.path)) == 300
 
 
@@ -72,12 +72,12 @@ def test_a_file_that_may_not_grow_is_noticed_at_every_size(index, new):
     """Above all where the limit bites at the last bytes, which are written when it is closed."""
     before = contents(index.path)
     changed = Index(shutil.copytree(index.path, index.path.with_name("changed")))
-    changed.change(new, delete=["/000.png"], replace_known=True)
+    change_index(changed, new, delete=["/000.png"], replace_known=True)
     sizes = {file.bytes for file in changed.metadata.files}
     sizes.add((changed.path / "index.json").stat().st_size)
     for size in sorted({0, 1, 4096} | {size - less for size in sizes for less in (1, 2, 100)}):
         with largest_file(size), contextlib.suppress(OSError):
-            index.change(new, delete=["/000.png"], replace_known=True)
+            change_index(index, new, delete=["/000.png"], replace_known=True)
         if len(index) != 300:
             break  # it had room for all files
         assert contents(index.path) == before
@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_closed_is_not_an_index(index, monkeypatch):
 
     monkeypatch.setattr(HashingWriter, "close", close)
     with pytest.raises(OSError, match="faiss cannot be written: it would be larger"):
-        index.change(delete=["/000.png"])
+        change_index(index, delete=["/000.png"])
     assert contents(index.path) == before and verify_index(index.path).count == 300
 
 
@@ -108,7 +108,7 @@ def test_sizes_and_checksums_are_of_what_was_meant(index, monkeypatch):
         self.truncate(100)
 
     monkeypatch.setattr(HashingWriter, "write", write)
-    index.change(delete=["/000.png"])
+    change_index(index, delete=["/000.png"])
     with pytest.raises(ValueError, match="is damaged: it has .* bytes, expected"):
         verify_index(index.path)
 
@@ -124,34 +124,34 @@ def test_a_killed_build_is_built_again(folder, tmp_path):
 
 def test_a_change_of_what_another_process_has_changed_is_refused(index, folder):
     second = Index(index.path)
-    index.change(delete=["/000.png"])
+    change_index(index, delete=["/000.png"])
     whole = contents(index.path)
     with pytest.raises(ValueError, match="has changed the index .*index; open it again"):
-        second.change(delete=["/001.png"])
+        change_index(second, delete=["/001.png"])
     assert contents(index.path) == whole
     shutil.rmtree(index.path)
     with pytest.raises(ValueError, match="has changed the index"):
-        index.change(delete=["/001.png"])
+        change_index(index, delete=["/001.png"])
     assert not index.path.exists()
     build_index(folder, index.path)
     with pytest.raises(ValueError, match="has changed the index"):
-        index.change(delete=["/001.png"])
+        change_index(index, delete=["/001.png"])
 
 
 def test_of_two_processes_that_change_an_index_one_is_refused(index, new, locked_elsewhere):
     with locked_elsewhere(index.path):
         for change in ({"delete": ["/001.png"]}, {"add": new, "replace_known": True}):
             with pytest.raises(BlockingIOError, match="Another process is writing .*index. Wait"):
-                index.change(**change)
+                change_index(index, **change)
         assert len(Index(index.path)) == 300
-    index.change(delete=["/001.png"])
+    change_index(index, delete=["/001.png"])
     assert names_of(Index(index.path)) == {f"/{i:03}.png" for i in range(300) if i != 1}
 
 
 @pytest.mark.parametrize("mapped", [False, True])
 def test_an_index_that_is_opened_while_it_is_replaced_is_the_new_one(index, monkeypatch, mapped):
     described = _folder.IndexFolder.metadata
-    changes = [lambda: index.change(delete=["/000.png"])]
+    changes = [lambda: change_index(index, delete=["/000.png"])]
 
     def metadata(self):
         found = described(self)
@@ -205,7 +205,7 @@ def test_what_stays_on_disk_is_compared_or_a_warning_says_that_it_is_not(
             opened = Index(index.path, mapped=True)
     for change in ({"delete": ["/000.png"]}, {"add": new, "replace_known": True}):
         with pytest.raises(ValueError, match=f"{path.name} is damaged: its SHA-256 is not that"):
-            opened.change(**change)
+            change_index(opened, **change)
     code, _, error = command("index", index.path, "--verify")
     assert code == 1 and f"{path.name} is damaged: its SHA-256 is not that" in error
     path.unlink()
@@ -401,7 +401,7 @@ def test_large_ids_take_no_memory(built, new, kind, mapped):
     """An index whose many former images were deleted, or that says so."""
     index = Index(built(kind))
     edit_json(index.path / "index.json", next_id=2**33)
-    Index(index.path).change(new, replace_known=True)
+    change_index(Index(index.path), new, replace_known=True)
     index = Index(index.path, mapped)
     assert index.ids[-3:].tolist() == [2**33, 2**33 + 1, 2**33 + 2]
     tracemalloc.start()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.serving import EmbeddingsFolder, Index, build_index
+from gsp_tf.serving import EmbeddingsFolder, Index, build_index, change_index
 from gsp_tf.serving.index import _folder, build
 
 
@@ -108,8 +108,8 @@ def test_images_are_added_and_deleted(built, embeddings, tmp_path, kind):
     index = Index(built(kind))
     more = random_embeddings(40, seed=5)
     names = [f"/new/{i}.png" for i in range(40)]
-    index.change(write_embeddings(tmp_path / "more", more, names, labels=["new"] * 40))
-    index.change(delete=["/000.png", "/new/0.png"])
+    change_index(index, write_embeddings(tmp_path / "more", more, names, labels=["new"] * 40))
+    change_index(index, delete=["/000.png", "/new/0.png"])
     for reopened in (index, Index(index.path), Index(index.path, mapped=True)):
         assert len(reopened) == 338
         assert not {"/000.png", "/new/0.png"} & names_of(reopened)
@@ -131,7 +131,7 @@ def test_segments_together_find_what_one_segment_finds(embeddings, tmp_path, met
     index = build_index(first, tmp_path / "index", metric=metric)
     for number, rows in enumerate([range(200, 290), range(290, 300)], 1):
         names = [f"/{row:03}.png" for row in rows]
-        index.change(write_embeddings(tmp_path / str(number), embeddings[rows], names))
+        change_index(index, write_embeddings(tmp_path / str(number), embeddings[rows], names))
     assert [segment.count for segment in index.metadata.segments] == [200, 90, 10]
     index = Index(index.path)
     expected, distances = whole.search(embeddings, 300)
@@ -143,7 +143,7 @@ def test_segments_together_find_what_one_segment_finds(embeddings, tmp_path, met
 def test_small_segments_become_one(built, tmp_path):
     index = Index(built("exact"))
     for number in range(20):
-        index.change(write_embeddings(tmp_path / str(number), np.eye(1, 8), [f"/{number}"]))
+        change_index(index, write_embeddings(tmp_path / str(number), np.eye(1, 8), [f"/{number}"]))
     assert [segment.count for segment in index.metadata.segments] == [300, 16, 4]
     assert len(list(index.path.glob("vectors-*"))) == 3
 
@@ -151,8 +151,8 @@ def test_small_segments_become_one(built, tmp_path):
 def test_what_a_change_does_not_touch_is_not_written(built, tmp_path):
     index = Index(built("ivf_sq8"))
     (first,) = index.metadata.segments
-    index.change(write_embeddings(tmp_path / "more", np.eye(3, 8), ["/a", "/b", "/c"]))
-    index.change(delete=["/b"])
+    change_index(index, write_embeddings(tmp_path / "more", np.eye(3, 8), ["/a", "/b", "/c"]))
+    change_index(index, delete=["/b"])
     assert index.metadata.segments[0] == first and index.metadata.segments[1].count == 2
 
 
@@ -160,8 +160,8 @@ def test_images_are_replaced_in_one_step(built, tmp_path):
     index = Index(built("exact"), mapped=True)
     new = write_embeddings(tmp_path / "new", 5 * np.eye(3, 8), ["/000.png", "/001.png", "/x.png"])
     with pytest.raises(ValueError, match="holds 2 images of these already; .*--replace"):
-        index.change(new)
-    index.change(new, delete=["/002.png"], replace_known=True)
+        change_index(index, new)
+    change_index(index, new, delete=["/002.png"], replace_known=True)
     for reopened in (index, Index(index.path)):
         assert len(reopened) == 300 and reopened.ids[-3:].tolist() == [300, 301, 302]
         ids, distances = reopened.search(5 * np.eye(3, 8), 1)
@@ -195,20 +195,20 @@ def test_behaves_like_a_dictionary(small_indexes, tmp_path_factory, kind, change
         is_clean, known = len(set(names)) == len(names), set(names) & set(model)
         if change == "delete":
             if known == set(names) and is_clean:
-                index.change(delete=names)
+                change_index(index, delete=names)
                 model = {name: model[name] for name in model if name not in names}
             else:
                 with pytest.raises(ValueError, match="does not hold .* to delete|named twice"):
-                    index.change(delete=names)
+                    change_index(index, delete=names)
         else:
             source = write_embeddings(path / str(number), VECTORS[rows], names)
             if is_clean and (change == "replace" or not known):
-                index.change(source, replace_known=change == "replace")
+                change_index(index, source, replace_known=change == "replace")
                 model.update(zip(names, range(next_id, next_id + len(names)), strict=True))
                 next_id += len(names)
             else:
                 with pytest.raises(ValueError, match="holds .* of these already|image twice"):
-                    index.change(source)
+                    change_index(index, source)
         index = Index(path / "index") if number % 2 else index
         assert len(index) == len(model)
         assert dict(zip(index.paths(index.ids), index.ids.tolist(), strict=True)) == model
@@ -223,11 +223,11 @@ def test_behaves_like_a_dictionary(small_indexes, tmp_path_factory, kind, change
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_index_that_was_emptied_can_be_filled_again(built, folder, embeddings, kind):
     index = Index(built(kind))
-    index.change(delete=index.paths(index.ids))
+    change_index(index, delete=index.paths(index.ids))
     index = Index(index.path)
     with pytest.raises(ValueError, match="is empty"):
         index.search(embeddings[:1], 1)
-    index.change(folder)
+    change_index(index, folder)
     assert index.ids.tolist() == list(range(300, 600))
     assert index.search(embeddings[45:46], 1)[0].tolist() == [[345]]
 
@@ -249,7 +249,7 @@ def test_bad_searches(built, queries, k, message):
 @pytest.mark.parametrize("kind", KINDS)
 def test_excluded_images_are_not_found(built, embeddings, kind):
     index = Index(built(kind))
-    index.change(delete=["/007.png"])
+    change_index(index, delete=["/007.png"])
     everything, distances = index.search(embeddings[:4], 299)
     excluded = np.flatnonzero(np.arange(300) % 3 == 0)
     kept = ~np.isin(everything, excluded)
@@ -269,15 +269,15 @@ def test_other_models_and_images_that_are_not_there_are_refused(built, embedding
     index = Index(built("exact"))
     other = write_embeddings(tmp_path / "other", embeddings, ["/x"] * 300, model="b")
     with pytest.raises(ValueError, match=r"the models are two of /no/such/run, which was"):
-        index.change(other)
+        change_index(index, other)
     resized = write_embeddings(tmp_path / "resized", embeddings[:1], ["/x"])
     model = EmbeddingsFolder(resized).metadata().model
     preprocessing = {"image_size": 17, "resize": None}
     edit_json(resized / "embeddings.json", model={**vars(model), "preprocessing": preprocessing})
     with pytest.raises(ValueError, match="the preprocessing is {'image_size': 17"):
-        index.change(resized)
+        change_index(index, resized)
     with pytest.raises(ValueError, match="index does not hold 1 image to delete: /gone.png"):
-        index.change(delete=["/000.png", "/gone.png"])
+        change_index(index, delete=["/000.png", "/gone.png"])
     assert len(index) == len(Index(index.path)) == 300
 
 

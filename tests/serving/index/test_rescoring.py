@@ -1,6 +1,5 @@
 """Graphs, codes and rescoring: what they find, on clustered vectors, and what stays on disk."""
 
-import json
 import shutil
 
 import faiss
@@ -8,8 +7,7 @@ import numpy as np
 import pytest
 from embedded import edit_json, write_embeddings
 
-from gsp_tf.serving import Index, VectorIndex, build_index, verify_index
-from gsp_tf.serving._metadata import write_entries
+from gsp_tf.serving import Index, VectorIndex, build_index, change_index, verify_index
 
 RESCORED = [("sq8", "vectors"), ("hnsw_sq8", "vectors"), ("ivf_sq8", "vectors")]
 RESCORED += [("ivf_pq", "sq8"), ("ivf_pq", "vectors")]
@@ -82,8 +80,8 @@ def test_a_rescored_index_grows_and_shrinks(rescored, tmp_path, pair):
     index = Index(shutil.copytree(rescored[pair], tmp_path / "index"))
     more = clustered(80, seed=5)
     names = [f"/new/{row}.png" for row in range(80)]
-    index.change(write_embeddings(tmp_path / "more", more, names))
-    index.change(delete=["/000.png", "/new/3.png"])
+    change_index(index, write_embeddings(tmp_path / "more", more, names))
+    change_index(index, delete=["/000.png", "/new/3.png"])
     vectors = np.concatenate([VECTORS, more])
     for opened in (index, Index(index.path), Index(index.path, mapped=True)):
         assert len(opened) == 3078 and len(opened.metadata.segments) == 2
@@ -123,7 +121,7 @@ def test_a_killed_change_leaves_the_old_codes(rescored, tmp_path, kill_command, 
     more = write_embeddings(tmp_path / "more", VECTORS[:2], ["/x.png", "/y.png"])
     kill_command("index", path, "--add", more, renaming=renaming)
     assert verify_index(path) == before and len(Index(path)) == 3000
-    Index(path).change(more)
+    change_index(Index(path), more)
     assert len(Index(path)) == 3002 and len(list(path.glob("codes-*"))) == 2
 
 
@@ -135,7 +133,7 @@ def test_prefixes_are_searched_normalised(source, tmp_path):
     expected = np.linalg.norm(cut[ids] - cut[:20, None], axis=2)
     np.testing.assert_allclose(distances, expected, atol=1e-5)
     np.testing.assert_array_equal(index.search(cut[:20], 5)[0], ids)
-    index.change(write_embeddings(tmp_path / "more", VECTORS[:1] * 3, ["/x.png"]))
+    change_index(index, write_embeddings(tmp_path / "more", VECTORS[:1] * 3, ["/x.png"]))
     assert set(index.search(VECTORS[:1], 2)[0][0]) == {0, 3000}
     with pytest.raises(ValueError, match="is of dimension 8; received embeddings of dimension 9"):
         index.search(VECTORS[:, :9], 1)

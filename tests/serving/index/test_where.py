@@ -14,7 +14,7 @@ from embedded import KINDS, random_embeddings, write_embeddings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.serving import ImageTable, Index, build_index, rows_where
+from gsp_tf.serving import ImageTable, Index, build_index, change_index, rows_where
 
 TABLE = pa.table(
     {
@@ -203,20 +203,20 @@ def test_added_images_bring_their_metadata(with_columns, tmp_path):
         "owner": ["i", "j", "j"],
     }
     pq.write_table(pa.table(columns), table)
-    index.change(new, table=table)
+    change_index(index, new, table=table)
     for opened in (index, Index(index.path)):
         assert opened.matching("camera == 7").tolist() == [301, 302]
         assert opened.matching("owner == 'i' or year is None").tolist() == [300, 301, 302]
     (tmp_path / "bad.csv").write_text("path,camera\n/a.png,left\n")
     other = write_embeddings(tmp_path / "other", np.eye(1, 8), ["/a.png"])
     with pytest.raises(ValueError, match="metadata column has different types"):
-        index.change(other, table=tmp_path / "bad.csv")
+        change_index(index, other, table=tmp_path / "bad.csv")
     with pytest.raises(ValueError, match="new.parquet lacks 1 image: /a.png"):
-        index.change(other, table=table)
+        change_index(index, other, table=table)
     assert len(Index(index.path)) == 303
     pq.write_table(pa.table({"path": ["/a.png"], "id": [1]}), tmp_path / "id.parquet")
     with pytest.raises(ValueError, match="has a column id, which an index has of its own"):
-        index.change(other, table=tmp_path / "id.parquet")
+        change_index(index, other, table=tmp_path / "id.parquet")
 
 
 def test_columns_of_a_csv_file_have_the_types_of_their_values(tmp_path):

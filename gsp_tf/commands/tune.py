@@ -44,9 +44,9 @@ def command(
 
         tuning = Tuning(resume)
     else:
-        from gsp_tf.tuning import SearchSpace, Tuning
+        from gsp_tf.tuning import Tuning, TuningSpace
 
-        space = SearchSpace.read(search)
+        space = TuningSpace.read(search)
         recipe, path, images = recipe_of(recipes, out, fields=fields, place="tuning")
         path = out or free(path, "tune")
         tuning = Tuning(path, recipe, space, objective, sampler, pruning=not no_pruning)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.evaluation.calibration import (
+    from gsp_tf.evaluation.calibrated_thresholds import (
         CalibratedThreshold,
         Calibration,
         calibrate_thresholds,

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from gsp_tf.experiment.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.experiment.prefixes import prefix_metrics
     from gsp_tf.experiment.pretrained import frozen_recipe, pretrained_run
-    from gsp_tf.experiment.rankings import percent, print_ranking, print_rankings, ranking_record
+    from gsp_tf.experiment.ranking_tables import (
+        percent,
+        print_ranking,
+        print_rankings,
+        ranking_record,
+    )
     from gsp_tf.experiment.report import report_runs
     from gsp_tf.experiment.reranking import print_reranking, rerank_run, reranking_record
     from gsp_tf.experiment.run import Run

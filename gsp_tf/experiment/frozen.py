@@ -67,10 +67,10 @@ def frozen_metrics(recipe: Recipe, splits: Splits | None = None) -> RankingMetri
         >>> sorted(frozen_metrics(recipe).means())[:2]
         ['map_at_1', 'map_at_2']
     """
-    return _FrozenNetwork(recipe, load_splits(recipe) if splits is None else splits).metrics()
+    return _StartingNetwork(recipe, load_splits(recipe) if splits is None else splits).metrics()
 
 
-class _FrozenNetwork:
+class _StartingNetwork:
     """The network that a recipe starts from; it embeds the test images once."""
 
     def __init__(self, recipe, splits):
@@ -198,7 +198,7 @@ def kept_baselines(run) -> dict[str, RankingMetrics]:
     """The metrics that a run is compared with, computed once; none for random weights."""
     if not _is_pretrained(run.recipe):
         return {}
-    network, folder = _FrozenNetwork(run.recipe, run.splits), run.folder
+    network, folder = _StartingNetwork(run.recipe, run.splits), run.folder
     labels = run.splits.test.labels
     try:
         found = {"frozen": _kept(folder.frozen_path, labels, network.metrics)}

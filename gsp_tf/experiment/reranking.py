@@ -13,7 +13,7 @@ from gsp_tf.evaluation import RERANKINGS, PCAWhitening, Reranked, reranking_metr
 from gsp_tf.experiment._embeddings import kept_embeddings
 from gsp_tf.experiment.data import evaluation_batches
 from gsp_tf.experiment.ensemble import Ensemble
-from gsp_tf.experiment.rankings import print_rankings, ranking_record
+from gsp_tf.experiment.ranking_tables import print_rankings, ranking_record
 from gsp_tf.experiment.tokens import TokenModel
 
 if TYPE_CHECKING:

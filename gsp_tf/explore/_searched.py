@@ -217,7 +217,7 @@ class NoImages:
 Searched = IndexedImages | TestImages | NoImages
 
 
-def open_searched(
+def open_images(
     model: RunModel,
     index: Index | PathLike | None = None,
     thresholds: Thresholds | PathLike | None = None,

@@ -17,7 +17,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.explore._connections import CONNECTIONS, BoundedConnection
 from gsp_tf.explore._model_view import ModelView
 from gsp_tf.explore._page import MAX_UPLOAD_MB, Exploration, page_app
-from gsp_tf.explore._searched import open_searched
+from gsp_tf.explore._searched import open_images
 from gsp_tf.serving import Index, RunModel, Thresholds
 
 _PORT = 7860
@@ -68,7 +68,7 @@ def explore_app(
     if not 0 < max_upload_mb < float("inf"):
         raise ValueError(f"max_upload_mb must be positive; received {max_upload_mb}.")
     model = RunModel(run)
-    exploration = Exploration(ModelView(model), open_searched(model, index, thresholds), k)
+    exploration = Exploration(ModelView(model), open_images(model, index, thresholds), k)
     return page_app(exploration, max_upload_mb, allowed_hosts)
 
 

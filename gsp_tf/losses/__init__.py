@@ -3,7 +3,7 @@
 from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
 from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner
 from gsp_tf.losses._proxy import ProxyLoss
-from gsp_tf.losses._reductions import (
+from gsp_tf.losses._sums import (
     log1p_sum_exp,
     log_sum_exp,
     mean_of_nonzero,

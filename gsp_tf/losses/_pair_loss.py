@@ -14,7 +14,7 @@ from gsp_tf.losses._distances import Distance, check_distance
 from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
 from gsp_tf.losses._layer import LossLayer, checked_regularizer
 from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner, is_graded
-from gsp_tf.losses._reduced import Reduced, Reduction
+from gsp_tf.losses._reduction import Reduced, Reduction
 from gsp_tf.ops import at_least_float32, check_relation, l2_normalize
 
 

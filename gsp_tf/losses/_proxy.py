@@ -10,7 +10,7 @@ from gsp_tf._typing import Tensor
 from gsp_tf.losses._arguments import covered, refuse_fixed, refuse_inner, spell_out
 from gsp_tf.losses._distances import Distance, check_distance, distances_named
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._reduced import Reduced, Reduction
+from gsp_tf.losses._reduction import Reduced, Reduction
 from gsp_tf.ops import l2_normalize
 
 

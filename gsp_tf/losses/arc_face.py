@@ -9,7 +9,7 @@ from keras import ops
 from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
-from gsp_tf.losses._reductions import sines
+from gsp_tf.losses._sums import sines
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

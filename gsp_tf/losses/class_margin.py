@@ -10,7 +10,7 @@ from gsp_tf._config import is_zero
 from gsp_tf.losses._distances import Distance
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Miner, Pairs
-from gsp_tf.losses._reduced import Reduced, Reduction
+from gsp_tf.losses._reduction import Reduced, Reduction
 from gsp_tf.losses.margin import MarginLoss
 from gsp_tf.ops import l2_normalize
 

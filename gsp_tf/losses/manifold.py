@@ -7,7 +7,7 @@ from keras import ops
 
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._proxy import own_class_mask
-from gsp_tf.losses._reductions import log1p_sum_exp
+from gsp_tf.losses._sums import log1p_sum_exp
 from gsp_tf.ops import l2_normalize, solve_positive_definite
 
 

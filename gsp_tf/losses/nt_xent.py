@@ -10,7 +10,7 @@ from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._reductions import log_sum_exp
+from gsp_tf.losses._sums import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -51,10 +51,10 @@ class NTXentLoss(PairLoss):
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         logits = pairs.similarities / self.temperature
-        yield cross_entropies(logits, logits, pairs)
+        yield terms_of_negatives(logits, logits, pairs)
 
 
-def cross_entropies(own: Tensor, others: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
+def terms_of_negatives(own: Tensor, others: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
     """Terms `log(1 + Σ_negatives exp(o_in - z_ip))` of own z and others o, and their weights."""
     of_negatives = log_sum_exp(others, pairs.negatives)[:, None]
     has_negative = ops.any(pairs.negatives > 0, axis=1, keepdims=True)

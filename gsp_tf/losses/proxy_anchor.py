@@ -7,7 +7,7 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
-from gsp_tf.losses._reductions import log1p_sum_exp
+from gsp_tf.losses._sums import log1p_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -9,7 +9,7 @@ from keras import ops
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._reductions import log_sum_exp
+from gsp_tf.losses._sums import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -10,8 +10,8 @@ from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairArguments, PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._reductions import sines
-from gsp_tf.losses.nt_xent import cross_entropies
+from gsp_tf.losses._sums import sines
+from gsp_tf.losses.nt_xent import terms_of_negatives
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -57,4 +57,4 @@ class TupletMarginLoss(PairLoss):
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         margin, cosines = self.margin_degrees * (math.pi / 180.0), pairs.similarities
         moved = elementary("cos", margin) * cosines + elementary("sin", margin) * sines(cosines)
-        yield cross_entropies(self.scale * moved, self.scale * cosines, pairs)
+        yield terms_of_negatives(self.scale * moved, self.scale * cosines, pairs)

@@ -14,7 +14,7 @@ from gsp_tf._console import counted, listed
 from gsp_tf._files import FORMULA
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._tables import as_text
-from gsp_tf.serving.embedding._parquet import opened_parquet, read_rows
+from gsp_tf.serving.embedding._parquet import opened_parquet, read_parquet
 
 
 class ImageTable:
@@ -155,7 +155,7 @@ def _read_csv(path, names):
 
 def _read_parquet(path, names):
     with opened_parquet(path) as file:
-        return read_rows(path, file, names)
+        return read_parquet(path, file, names)
 
 
 def column_texts(columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> dict[str, np.ndarray]:

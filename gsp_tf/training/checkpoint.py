@@ -20,7 +20,7 @@ _KERAS_STATE = {
 }
 
 
-class _Part(Protocol):
+class _Stateful(Protocol):
     """A part of training that a `Checkpoint` saves; its state holds JSON values and arrays."""
 
     def state(self) -> dict[str, Any]: ...
@@ -62,7 +62,7 @@ class Checkpoint(keras.callbacks.Callback):
     def __init__(
         self,
         path: PathLike,
-        parts: Mapping[str, _Part | keras.callbacks.Callback] | None = None,
+        parts: Mapping[str, _Stateful | keras.callbacks.Callback] | None = None,
         resume: bool = False,
     ):
         super().__init__()

@@ -85,7 +85,7 @@ def importance(study, results):
     return import_optuna().importance.get_param_importances(study.study, evaluator=evaluator)
 
 
-def print_results(path, results, fields, objective):
+def print_trials(path, results, fields, objective):
     """Print the best trials and where the results are."""
     shown = [result for result in results if result.value is not None]
     shown.sort(key=lambda result: (result.state != "complete", -result.value))

@@ -98,7 +98,7 @@ def _label(value):
     return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=math.inf).strip()
 
 
-class SearchSpace:
+class TuningSpace:
     """The fields of a recipe to search, each with a range or a list of choices.
 
     A range is a mapping with `low` and `high`, which are both included, and either `log: true` or a
@@ -113,7 +113,7 @@ class SearchSpace:
             which images the trials are judged on.
 
     Example:
-        >>> space = SearchSpace({"embedding.dim": [32, 64], "loss.margin": {"low": 0.1, "high": 1}})
+        >>> space = TuningSpace({"embedding.dim": [32, 64], "loss.margin": {"low": 0.1, "high": 1}})
         >>> space.names
         ['embedding.dim', 'loss.margin']
     """

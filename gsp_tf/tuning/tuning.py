@@ -14,9 +14,9 @@ from gsp_tf._files import advising, locked, read_sealed_text, replace_bytes, sea
 from gsp_tf._typing import PathLike
 from gsp_tf.experiment import Run, RunFolder, Splits, load_splits, reason
 from gsp_tf.recipe import Recipe, compose, load_values, recipe_values, resolved
-from gsp_tf.tuning._results import best_of, print_results, trial_results, write_results
+from gsp_tf.tuning._results import best_of, print_trials, trial_results, write_results
 from gsp_tf.tuning._storage import Study, import_optuna
-from gsp_tf.tuning.space import SearchSpace
+from gsp_tf.tuning.space import TuningSpace
 from gsp_tf.visual import TrialResult, value_text
 
 _TRIALS = 20
@@ -48,7 +48,7 @@ class Tuning:
     Args:
         path: folder of the search.
         recipe: the recipe to change, for a new folder; `None` opens an existing search.
-        search: ranges and choices by the full name of a field, or a `SearchSpace`.
+        search: ranges and choices by the full name of a field, or a `TuningSpace`.
         objective: metric of the validation classes, such as "val_recall_at_1"; `None` is the one
             that chooses the model, in most recipes "val_map_at_r".
         sampler: "tpe" (tree-structured Parzen estimator, Bergstra et al. 2011) or "random".
@@ -58,7 +58,7 @@ class Tuning:
     Attributes:
         path: the folder.
         recipe: the recipe to change.
-        space: the `SearchSpace`.
+        space: the `TuningSpace`.
         objective: the metric.
         splits: the images, loaded on first use; trials share them.
 
@@ -79,7 +79,7 @@ class Tuning:
         self,
         path: PathLike,
         recipe: Recipe | None = None,
-        search: Mapping[str, Any] | SearchSpace | None = None,
+        search: Mapping[str, Any] | TuningSpace | None = None,
         objective: str | None = None,
         sampler: Literal["tpe", "random"] = "tpe",
         pruning: bool = True,
@@ -115,7 +115,7 @@ class Tuning:
                 "must not look at them. Search with tuning or mlrc and a fold, then train the best "
                 "recipe with --protocol.name conventional."
             )
-        space = search if isinstance(search, SearchSpace) else SearchSpace(search or {})
+        space = search if isinstance(search, TuningSpace) else TuningSpace(search or {})
         self.space = space.fitted(self.recipe)
         if not self.recipe.training.epochs and "training.epochs" not in self.space.names:
             raise ValueError(f"training.epochs must be {_AN_EPOCH}, received 0.")
@@ -136,7 +136,7 @@ class Tuning:
         try:
             settings = load_values(text)
             self.recipe = compose([], settings["recipe"], resolve=False)
-            self.space = SearchSpace(settings["search"])
+            self.space = TuningSpace(settings["search"])
             self.objective, self._sampler = settings["objective"], settings["sampler"]
             self._pruning, self._trials = settings["pruning"], settings["trials"]
         except (ValueError, KeyError, TypeError, yaml.YAMLError) as error:
@@ -215,7 +215,7 @@ class Tuning:
 
     def show(self) -> None:
         """Print the best trials and where the results are."""
-        print_results(self.path, self.results(), self.space.names, self.objective)
+        print_trials(self.path, self.results(), self.space.names, self.objective)
 
     def _write(self, study):
         write_results(self.path, study, self.space, self.recipe, self.objective)

@@ -109,7 +109,7 @@ class _Thumbnails:
         return png_uri(thumbnail(self[index], pixels))
 
 
-class _Part:
+class _SomeThumbnails:
     """Some of the thumbnails, indexed from 0."""
 
     def __init__(self, thumbnails, chosen):
@@ -308,7 +308,7 @@ def _maps(runs, seed, thumbnails):
     figures = []
     for run in runs:
         points = project(run.embeddings[chosen], seed)
-        figure = embedding_map(points, labels, _Part(thumbnails, chosen))
+        figure = embedding_map(points, labels, _SomeThumbnails(thumbnails, chosen))
         figures.append((run.name, Markup(_with_titles(inline_svg(figure), titles))))
     return {
         "figures": figures,

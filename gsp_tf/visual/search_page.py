@@ -14,7 +14,7 @@ _MOST = 500
 _EXPLAINED = 6
 
 
-class _Found(NamedTuple):
+class _Neighbour(NamedTuple):
     """A neighbour on the page."""
 
     rank: int
@@ -64,7 +64,7 @@ def write_search_page(
         ...     "1 · cat" in page.read_text("utf-8")
         True
     """
-    found = [(query, [_Found(*one) for one in of[:_MOST]], len(of)) for query, of in searches]
+    found = [(query, [_Neighbour(*one) for one in of[:_MOST]], len(of)) for query, of in searches]
     files = [file for query, of, _ in found for file in (query, *(one.path for one in of))]
     tiles = map(tile, show_progress(files, "Writing the page", len(files)))
     return write_page(

@@ -184,10 +184,10 @@ def test_a_head_is_trained_on_the_features(
     assert "test classes are few: intervals of so few are too narrow" in printed
     if head == "linear":  # its features are kept, and from pixels it is the same but for rounding
         from_pixels = replace(recipe, data=replace(recipe.data, feature_cache=None))
-        expected = frozen._FrozenNetwork(from_pixels, run.splits).head_metrics().means()
+        expected = frozen._StartingNetwork(from_pixels, run.splits).head_metrics().means()
         assert metrics["head"]["map_at_r"] == pytest.approx(expected["map_at_r"].value, abs=0.01)
         monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing passes it again
-        network = frozen._FrozenNetwork(recipe, run.splits)
+        network = frozen._StartingNetwork(recipe, run.splits)
         assert network.head_metrics().num_queries == network.metrics().num_queries
         searched = kept_embeddings(run), embed_test_images(run)
         np.testing.assert_array_equal(*(of.queries for of in searched))

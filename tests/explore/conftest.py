@@ -12,7 +12,7 @@ from gsp_tf.experiment import evaluation_batches
 from gsp_tf.explore import server
 from gsp_tf.explore._model_view import ModelView
 from gsp_tf.explore._page import Exploration, page_app
-from gsp_tf.explore._searched import open_searched
+from gsp_tf.explore._searched import open_images
 from gsp_tf.serving import RunModel, build_index, embed_images
 
 
@@ -63,7 +63,7 @@ def view(model):
 @pytest.fixture(scope="session")
 def test_images(model):
     """The images that are searched without an index."""
-    return open_searched(model)
+    return open_images(model)
 
 
 @pytest.fixture(scope="session")

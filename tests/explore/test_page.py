@@ -15,7 +15,7 @@ from PIL import Image
 from gsp_tf.explore import _fragments as fragments
 from gsp_tf.explore._model_view import ModelView, View
 from gsp_tf.explore._page import Exploration, page_app
-from gsp_tf.explore._searched import NoImages, open_searched
+from gsp_tf.explore._searched import NoImages, open_images
 from gsp_tf.layers import CrowPooling
 from gsp_tf.serving import build_index, calibrate, embed_images
 
@@ -56,7 +56,7 @@ def test_an_image_gets_its_places_and_neighbours(page, ask, query):
 
 
 def test_an_example_finds_others_and_not_itself(view, model, index, page, serve, ask):
-    indexed = serve(page_app(Exploration(view, open_searched(model, index), 99)))
+    indexed = serve(page_app(Exploration(view, open_images(model, index), 99)))
     for port, count in ((page, 3), (indexed, 79)):
         first = ask(port, "/", "GET").body
         name = first.split('data-example="1" title="')[1].split('"')[0]
@@ -199,7 +199,7 @@ def test_fewer_images_than_neighbours(view, test_images, query, monkeypatch):
 def test_thresholds_say_what_matches(view, model, index, run, query, tmp_path):
     thresholds = calibrate(run, 0.05, out=tmp_path / "thresholds.json", num_resamples=5)
     for path in (index, None):
-        exploration = Exploration(view, open_searched(model, path, thresholds), 10)
+        exploration = Exploration(view, open_images(model, path, thresholds), 10)
         text = exploration.search(query, "a.png")
         rows = re.findall(r'class="number"><span class="decision (\w+)">\1</span> ([\d.]+)', text)
         assert len(rows) == 10 and thresholds.summary() in text
@@ -218,7 +218,7 @@ def test_an_uploaded_file_that_is_searched_is_said_to_be_and_does_not_decide(
         ends[name] = dataclasses.replace(threshold, distance=distance)
     thresholds = dataclasses.replace(calibrated, **ends)
     for path in (index, None):
-        searched = open_searched(model, path, thresholds)
+        searched = open_images(model, path, thresholds)
         sample = searched.sample(1)
         content = Path(sample.images.paths[sample.indices[0]]).read_bytes()
         text = Exploration(view, searched, 3).search(content, "a.png")
@@ -235,7 +235,7 @@ def test_a_condition_restricts_what_is_found(view, model, run, images, query, tm
     table.write_text("\n".join(["path,camera", *lines]), "utf-8")
     embedded = embed_images(run, [images], tmp_path / "e")
     path = build_index(embedded, tmp_path / "index", table=table).path
-    page = serve(page_app(Exploration(view, open_searched(model, path), 5)))
+    page = serve(page_app(Exploration(view, open_images(model, path), 5)))
     first = ask(page, "/", "GET").body
     assert 'id="where"' in first and "Columns: path, label, camera; path is the name" in first
     shown = [Path(name).name for name in names]
@@ -268,7 +268,7 @@ def test_no_answer_tells_the_folders_of_the_machine(
     own = tmp_path / "copies"
     shutil.copytree(images, own)
     path = build_index(embed_images(run, [own], tmp_path / "e"), tmp_path / "index").path
-    port = serve(page_app(Exploration(view, open_searched(model, path), 3)))
+    port = serve(page_app(Exploration(view, open_images(model, path), 3)))
     answers = [ask(port, "/", "GET")]
     shutil.rmtree(own)
     answers += [ask(port, "/examples/0"), ask(port, "/prototypes"), ask(port, "/search", body=b"")]

@@ -5,7 +5,7 @@ import pytest
 from embedded import edit_recipe, save_run
 
 from gsp_tf.experiment import Run, RunFolder, load_splits
-from gsp_tf.explore._searched import IndexedImages, NoImages, TestImages, open_searched
+from gsp_tf.explore._searched import IndexedImages, NoImages, TestImages, open_images
 from gsp_tf.serving import RunModel, open_index, search
 
 
@@ -26,14 +26,14 @@ def test_embeddings_that_the_evaluation_kept_are_searched(run, test_images, tmp_
     Run(own).evaluate()
     monkeypatch.setattr("gsp_tf.experiment.run.embed_test_images", None)
     query = np.zeros((1, 8))
-    found, expected = (x.nearest(query, 24) for x in (open_searched(RunModel(own)), test_images))
+    found, expected = (x.nearest(query, 24) for x in (open_images(RunModel(own)), test_images))
     assert {one.tile.name for one in found} == {one.tile.name for one in expected}
     np.testing.assert_allclose(*([one.distance for one in x] for x in (found, expected)), 1e-4)
 
 
 def test_an_index_finds_what_search_finds(run, model, index, images, prepared):
     query = sorted((images / "<b>7").iterdir())[3]
-    found = open_searched(model, index)
+    found = open_images(model, index)
     assert isinstance(found, IndexedImages)
     assert found.summary == f"80 images in {index.parent.name}/{index.name}"
     nearest = found.nearest(model.embed_batches(prepared(query)), 3)
@@ -45,7 +45,7 @@ def test_an_index_finds_what_search_finds(run, model, index, images, prepared):
 def test_the_index_in_the_run_comes_first(run, model, index, monkeypatch):
     (run / "index").symlink_to(index)
     try:
-        assert isinstance(open_searched(model), IndexedImages)
+        assert isinstance(open_images(model), IndexedImages)
     finally:
         (run / "index").unlink()
 
@@ -55,16 +55,16 @@ def test_an_index_of_another_model_is_refused(index, images, tmp_path):
         save_run(tmp_path / "other", images, seed=1, pooling="{name: gsp, num_prototypes: 4}")
     )
     with pytest.raises(ValueError, match="do not belong together: the model"):
-        open_searched(other, index)
+        open_images(other, index)
     with pytest.raises(FileNotFoundError, match="index"):
-        open_searched(other, tmp_path)
+        open_images(other, tmp_path)
 
 
 def test_images_of_an_index_that_are_gone_are_left_out_of_a_sample(run, model, index, images):
     gone = images / "<b>3"
     gone.rename(images.parent / "elsewhere")
     try:
-        found = open_searched(model, index)
+        found = open_images(model, index)
         sample = found.sample(100)
         assert len(sample.indices) == len(sample.names) == 72 and "<b>3" not in sample.labels
         nearest = found.nearest(np.zeros((1, 8)), 80)
@@ -78,7 +78,7 @@ def test_images_of_an_index_that_are_gone_are_left_out_of_a_sample(run, model, i
 def test_without_data_there_is_a_reason(run, tmp_path, capsys):
     own = shutil.copytree(run, tmp_path / "run")
     edit_recipe(own, f"path: {RunFolder(own).recipe().data.path}\n", f"path: {tmp_path / 'gone'}\n")
-    found = open_searched(RunModel(own))
+    found = open_images(RunModel(own))
     assert isinstance(found, NoImages) and len(found) == 0
     assert str(tmp_path / "gone") in capsys.readouterr().err
     assert str(tmp_path) not in found.summary and "the terminal says why" in found.summary

@@ -4,7 +4,7 @@ import optuna
 import pytest
 
 from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, resolved
-from gsp_tf.tuning import SearchSpace
+from gsp_tf.tuning import TuningSpace
 
 BASE = resolved(Recipe(loss=ClassRecipe("contrastive", {"negative_margin": 1.0})))
 
@@ -27,7 +27,7 @@ def test_ranges_and_choices_become_those_of_optuna():
         "loss": loss,
         "head": [None],
     }
-    space = SearchSpace(fields).fitted(BASE)
+    space = TuningSpace(fields).fitted(BASE)
     of_optuna, values = distributions(space)
     classes = optuna.distributions
     assert of_optuna == {
@@ -46,16 +46,16 @@ def test_ranges_and_choices_become_those_of_optuna():
 
 def test_whole_numbers_are_integers_only_where_the_recipe_has_integers():
     fields = {"loss.negative_margin": {"low": 0, "high": 2}, "embedding.dim": {"low": 1, "high": 9}}
-    of_optuna, _ = distributions(SearchSpace(fields).fitted(BASE))
+    of_optuna, _ = distributions(TuningSpace(fields).fitted(BASE))
     assert of_optuna["loss.negative_margin"] == optuna.distributions.FloatDistribution(0, 2)
     assert of_optuna["embedding.dim"] == optuna.distributions.IntDistribution(1, 9)
 
 
 def test_a_search_from_files_and_texts(tmp_path):
     (tmp_path / "search.yaml").write_text("embedding.dim: [32]\nloss.margin: {low: 0.1, high: 1}")
-    space = SearchSpace.read([str(tmp_path / "search.yaml"), "embedding.dim: [16, 64]"])
+    space = TuningSpace.read([str(tmp_path / "search.yaml"), "embedding.dim: [16, 64]"])
     assert space.fields == {"embedding.dim": [16, 64], "loss.margin": {"low": 0.1, "high": 1}}
-    assert SearchSpace.read(["a.b: {low: 1e-5, high: 1, log: true}"]).fields["a.b"]["low"] == 1e-5
+    assert TuningSpace.read(["a.b: {low: 1e-5, high: 1, log: true}"]).fields["a.b"]["low"] == 1e-5
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_search_from_files_and_texts(tmp_path):
 )
 def test_refused_searches(source, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        SearchSpace.read([source])
+        TuningSpace.read([source])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_refused_searches(source, message):
 )
 def test_values_that_the_recipe_does_not_take(fields, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        SearchSpace(fields).fitted(BASE)
+        TuningSpace(fields).fitted(BASE)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_values_that_the_recipe_does_not_take(fields, message):
 )
 def test_views_that_judge_a_trial_cannot_be_searched(field):
     views = {"views": 2, "classes_per_batch": 0, "unlabelled_per_batch": 8}
-    choices = SearchSpace({field: [getattr(DataRecipe(), field.removeprefix("data."))]})
+    choices = TuningSpace({field: [getattr(DataRecipe(), field.removeprefix("data."))]})
     for name in ("unlabelled", "folder"):
         data = DataRecipe(name, "photos", min_crop_area=0.2, **views)
         base = resolved(Recipe(data=data, loss=ClassRecipe("nt_xent")))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gsp_tf.data.pipeline.sampler import Sampler, checked_labels, evenly
+from gsp_tf.data.pipeline.sampler import Sampler, evenly, label_vector
 
 
 class FixedTripletSampler(Sampler):
@@ -39,7 +39,7 @@ class FixedTripletSampler(Sampler):
         triplets_per_batch: int,
         seed: int,
     ):
-        labels = checked_labels(labels)
+        labels = label_vector(labels)
         if not 1 <= triplets_per_batch <= num_triplets:
             raise ValueError(
                 "triplets_per_batch must lie in 1 to num_triplets; received "

@@ -115,7 +115,7 @@ class ClassBalancedSampler(Sampler):
         class_names: Sequence[str] | None = None,
         cycle_images: bool = False,
     ):
-        labels = checked_labels(labels)
+        labels = label_vector(labels)
         if classes_per_batch < 1 or images_per_class < 1:
             raise ValueError(
                 "classes_per_batch and images_per_class must be at least 1; received "
@@ -175,7 +175,7 @@ class ClassBalancedSampler(Sampler):
         return rng.choice(members, self.images_per_class, replace=replace)
 
 
-def checked_labels(labels):
+def label_vector(labels):
     """The labels as a vector of integers; ValueError if they are not."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or labels.size == 0 or not np.issubdtype(labels.dtype, np.integer):

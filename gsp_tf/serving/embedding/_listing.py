@@ -31,7 +31,7 @@ def list_images(sources: Sequence[PathLike]) -> list[ListedImage]:
     return [ListedImage(path, label) for path, label in labels.items()]
 
 
-def fingerprint(images: Iterable[ListedImage]) -> str:
+def list_digest(images: Iterable[ListedImage]) -> str:
     """SHA-256 of the paths and labels of images, in order."""
     digest = hashlib.sha256()
     for path, label in images:

@@ -103,7 +103,7 @@ def read_batches(
         yield batch
 
 
-def read_rows(
+def read_parquet(
     path: Path | str, file: pq.ParquetFile, columns: Sequence[str] | None = None
 ) -> pa.Table:
     """Reads an open Parquet file, as `read_batches` does."""

@@ -15,7 +15,7 @@ from gsp_tf.serving.embedding._job import (
     finish,
     missing_shards,
 )
-from gsp_tf.serving.embedding._listing import ListedImage, fingerprint, list_images
+from gsp_tf.serving.embedding._listing import ListedImage, list_digest, list_images
 from gsp_tf.serving.embedding._token_columns import num_tokens, token_columns
 from gsp_tf.serving.embedding.folder import EmbeddingsFolder, ImageList, Shard
 from gsp_tf.serving.embedding.run_model import RunModel
@@ -64,7 +64,7 @@ def embed_images(
     folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
     folder.refuse_other_files()
     with advising(_how_to_continue), locked(folder.path):
-        metadata = begin(folder, model, ImageList(len(listed), fingerprint(listed)), shard_size)
+        metadata = begin(folder, model, ImageList(len(listed), list_digest(listed)), shard_size)
         missing = missing_shards(folder, metadata)
         _check_tokens(folder, model, set(range(metadata.num_shards)) - set(missing), tokens)
         for number in missing:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from gsp_tf._files import SEAL, UNSEALED, check_seal, csv_cell, replace_bytes, replacing, sealed
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._metadata import LARGEST, Metadata, ModelInfo, check_range
-from gsp_tf.serving.embedding._parquet import opened_parquet, read_rows
+from gsp_tf.serving.embedding._parquet import opened_parquet, read_parquet
 
 FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 _CORRUPT = b"corrupt"
@@ -25,7 +25,7 @@ _AGAIN = "Remove its folder and embed the images again."
 
 @dataclass(frozen=True)
 class ImageList:
-    """The number of images to embed, and the fingerprint of their list."""
+    """The number of images to embed, and the digest of their list."""
 
     listed: int
     sha256: str
@@ -267,5 +267,5 @@ def read_table(
     with opened_parquet(path, content) as file:
         found = {field.name: field.type for field in file.schema_arrow}
         if columns.items() <= found.items():
-            return read_rows(path, file)
+            return read_parquet(path, file)
     raise ValueError(f"{path} has the columns {found}; expected {columns}.")

@@ -56,7 +56,7 @@ def command(
 
         if images is not None and climbs(recipe):
             rungs = ladder_recipes(recipe, given_values(recipes[1:], fields))
-            splits = load_splits(rungs["head"], images)
+            splits = load_splits(recipe, images)
             trained = Ladder.at(path, rungs, splits, or_beside=run is None).climb(minutes)
         else:
             trained = open_run(run or free(path, "train"), recipe)

@@ -34,7 +34,8 @@ _FRACTIONS = (0.6, 0.2, 0.2)
 _FEWEST_CLASSES = 6  # two per split
 _BATCH = 32
 _SAMPLE = 64  # photographs to measure
-_FEATURES = "runs/features"
+_FEATURES, _COPIES = "runs/features", "runs/images"
+_LARGE = 4  # times the side of the images: photographs that take long to decode
 
 
 def choose_recipe(
@@ -121,6 +122,7 @@ def choose_recipe(
             images_per_class=per_class,
             horizontal_flip=True,
             min_crop_area=0.25,
+            cache=_COPIES if side >= _LARGE * image_size else None,
         ),
         backbone=BackboneRecipe(
             network, weights, freeze_batch_normalization=freezes, preset=preset
@@ -269,8 +271,8 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     decoded = ""
     if data.feature_cache is not None:
         decoded = f"; features, computed once, in {data.feature_cache}"
-    elif side >= 4 * data.image_size and data.cache is None:
-        decoded = "; --data.cache FOLDER keeps reduced copies, which are read faster"
+    elif data.cache is not None:
+        decoded = f"; decoded once, to reduced copies in {data.cache}"
     cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"
     weights = recipe.backbone.weights
     if recipe.initial_run is not None:

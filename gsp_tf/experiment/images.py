@@ -1,6 +1,7 @@
 """Load the images of a recipe."""
 
 import inspect
+import math
 from typing import get_origin, get_type_hints
 
 from gsp_tf import data
@@ -67,10 +68,11 @@ def load_images(recipe: DataRecipe) -> tuple[ImageSet | None, dict[str, ImageSet
 
 
 def _reduce(loaded, recipe):
-    """The same images, or dict of sets, read from reduced copies."""
+    """The same images, or dict of sets, read from reduced copies; no crop has to enlarge them."""
     if isinstance(loaded, dict):
         return {name: _reduce(images, recipe) for name, images in loaded.items()}
-    return data.reduce_images(loaded, recipe.cache, recipe.resize or recipe.image_size)
+    side = recipe.resize or math.ceil(recipe.image_size / math.sqrt(recipe.min_crop_area))
+    return data.reduce_images(loaded, recipe.cache, side)
 
 
 def load_unlabelled_images(recipe):

@@ -149,7 +149,7 @@ class Ladder:
                 if not self._folder(name).recipe_path.exists():
                     self._folder(name).start(recipe)
             if self._splits is None:
-                self._splits = load_splits(self._run(next(iter(self.recipes))).recipe)
+                self._splits = load_splits(self.recipes[next(reversed(self.recipes))])
             if not begun:
                 self._announce(minutes)
             best = None

@@ -65,6 +65,16 @@ def test_larger_photographs_make_larger_images(photographs, size, side):
     assert recipe.data.min_crop_area < 1
 
 
+def test_large_photographs_are_decoded_once_as_large_as_the_smallest_crop_needs(photographs):
+    folder = photographs(6, 2, (800, 600))
+    recipe = choose_recipe(folder)
+    assert (recipe.data.image_size, recipe.data.min_crop_area) == (64, 0.25)
+    assert recipe.data.cache == "runs/images"
+    images, _ = load_images(recipe.data)
+    assert images.image(0).shape == (128, 171, 3)  # a crop of a quarter of the square has side 64
+    assert "decoded once, to reduced copies in runs/images" in choices_text(recipe, images)
+
+
 @pytest.mark.parametrize(
     ("name", "size", "side"),
     [

@@ -199,7 +199,7 @@ def ladder_recipes(
     Example:
         >>> recipe = Recipe(backbone=BackboneRecipe("conv4", "runs/mine"))
         >>> list(ladder_recipes(recipe))
-        ['head', 'block', 'network']
+        ['head', 'network']
     """
     data, backbone = recipe.data, recipe.backbone
     if backbone.weights is None:

@@ -40,14 +40,14 @@ class SoftmaxClassifier(keras.layers.Layer, keras.losses.Loss):
             raise ValueError(f"num_classes must be at least 1, received {num_classes}.")
         self.num_classes = num_classes
 
-    def __call__(self, labels, features, *sample_weight):
+    def __call__(self, labels, features, *sample_weight, **kwargs):
         if sample_weight:  # compile(loss=...) alone passes it
             raise ValueError(
                 "SoftmaxClassifier has weights of its own (kernel, bias), which compile(loss=...) "
                 "of a plain model neither trains nor saves. Train with "
                 "gsp_tf.training.MetricLearner(model, loss), and compile that without a loss."
             )
-        return super().__call__(labels, features)
+        return super().__call__(labels, features, **kwargs)
 
     def build(self, labels_shape, features_shape):
         shape = (features_shape[-1], self.num_classes)

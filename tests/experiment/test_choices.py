@@ -8,6 +8,7 @@ from PIL import Image
 from runs import run_command as run
 
 from gsp_tf import backbones
+from gsp_tf.data import load_folder
 from gsp_tf.experiment import (
     Run,
     RunFolder,
@@ -72,7 +73,9 @@ def test_large_photographs_are_decoded_once_as_large_as_the_smallest_crop_needs(
     assert recipe.data.cache == "runs/images"
     images, _ = load_images(recipe.data)
     assert images.image(0).shape == (128, 171, 3)  # a crop of a quarter of the square has side 64
-    assert "decoded once, to reduced copies in runs/images" in choices_text(recipe, images)
+    assert "decoded once, to reduced copies in runs/images" in choices_text(
+        recipe, load_folder(folder)
+    )
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def test_the_untrained_network_comes_first(network, tmp_path, capsys, without_tr
 
 def check_untrained(run):
     """Its embedding is the mean of the last map, of length 1."""
-    learner, images = run.learner, np.random.default_rng(0).uniform(0, 255, (2, 128, 128, 3))
-    network = backbones.create("small", (128, 128, 3))
+    learner, images = run.learner, np.random.default_rng(0).uniform(0, 255, (2, 224, 224, 3))
+    network = backbones.create("small", (224, 224, 3))
     means = keras.ops.convert_to_numpy(network(images)).mean((1, 2))
     found = keras.ops.convert_to_numpy(learner.embedder(images))
     expected = means / np.linalg.norm(means, axis=1, keepdims=True)

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from measure import rounds
 from pipeline import write_photographs
 from results import Ratio, Table, main
 
@@ -144,14 +145,20 @@ def run(quick=False):
     with tempfile.TemporaryDirectory() as folder:
         classes, paths = photographs_in(folder, count)
         made, splits = make_run(folder, classes)
-        forward, both = of_a_photograph(made, paths, 1 if quick else 3)
-        for name, arguments, passes, read in commands(made, splits, classes, paths):
-            program = [sys.executable, "-m", "gsp_tf", *map(str, arguments)]
+        forward, both = of_a_photograph(made, paths, min(3, rounds(quick)))
+        start = "import of TensorFlow and Keras", ["-c", "import tensorflow, keras"], 0, 0
+        done = (
+            (name, ["-m", "gsp_tf", *arguments], *of)
+            for name, arguments, *of in commands(made, splits, classes, paths)
+        )
+        for name, arguments, passes, read in (start, *done):
+            program = [sys.executable, *map(str, arguments)]
             options = {"stdout": subprocess.DEVNULL, "cwd": folder, "check": True}
             wall, used = clock(functools.partial(subprocess.run, program, **options))
             reading = both[1] - forward[1]
             parts = passes * forward[1], (passes + read) * reading
             rest = Ratio(max(wall - passes * both[0] - read * reading, 1e-3), TARGET, unit=" s")
+            print(f"{name}: {wall:.1f} s", flush=True)
             rows.append((name, passes, wall, used, *parts, used - sum(parts), rest))
     columns = ["command", "photographs embedded", "s", "processor, s", "of it forward passes"]
     columns += ["of it reading", "of it the rest", "the rest of s"]

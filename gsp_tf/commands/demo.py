@@ -21,4 +21,6 @@ def command(*, runs: str = "runs", epochs: Count | None = None, data: str | None
     report, trained = run_demo(runs, epochs, data)
     print_results(trained)
     print(f"Report: {report}")
+    if trained[-1].status == "interrupted":
+        print(f"To continue this run: gsp-tf train --resume {trained[-1].folder.path}")
     return exit_code(trained)

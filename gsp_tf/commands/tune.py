@@ -1,6 +1,5 @@
 """`gsp-tf tune`: search for a better recipe."""
 
-import sys
 from typing import Literal
 
 from gsp_tf._numbers import Count
@@ -57,5 +56,5 @@ def command(
     is_done = tuning.run(trials)
     tuning.show()
     if not is_done:
-        print(f"Interrupted; gsp-tf tune --resume {tuning.path} continues.", file=sys.stderr)
+        print(f"To continue: gsp-tf tune --resume {tuning.path}")
     return 0 if is_done else 130

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.experiment._baselines import Baseline, baselines, untrained_note
+    from gsp_tf.experiment._baselines import (
+        Baseline,
+        baselines,
+        best_epoch_note,
+        stop_note,
+        untrained_note,
+    )
     from gsp_tf.experiment._embeddings import fingerprint
     from gsp_tf.experiment._facts import recipe_facts
     from gsp_tf.experiment.check import Check, check_recipe
@@ -49,6 +55,7 @@ __all__ = [
     "TokenModel",
     "attributes_of_head",
     "baselines",
+    "best_epoch_note",
     "build_embedder",
     "build_head",
     "build_learner",
@@ -82,6 +89,7 @@ __all__ = [
     "rerank_run",
     "reranking_record",
     "run_demo",
+    "stop_note",
     "untrained_note",
 ]
 

@@ -45,6 +45,11 @@ class Trackers:
             replace_bytes(path, sealed_json(ids))
         self._is_open = True
 
+    def log_untrained(self, metrics):
+        """Send the metrics of the untrained model, if there are any, as epoch 0."""
+        if metrics:
+            self._each("log_untrained", metrics)
+
     def log_results(self):
         """Send the results in the run folder."""
         if not self._by_name:
@@ -54,8 +59,8 @@ class Trackers:
         results = {f"test/{name}": value for name, value in found["test"].items()}
         for name, (low, high) in found.get("test_intervals", {}).items():
             results |= {f"test/{name}_low": low, f"test/{name}_high": high}
-        best = {name: found[name] for name in found if name.startswith("best_")}
-        best = {name: value for name, value in best.items() if value is not None}
+        # Epoch 0 is the untrained model.
+        best = {name: found[name] or 0 for name in found if name.startswith("best_")}
         self._each("log_results", results | best)
 
     def _each(self, method, *arguments):

@@ -98,7 +98,7 @@ class Training:
         folder.start(recipe)
         self.best.best = untrained[self.best.monitor]
         self.best.save()
-        shown = (f"{name}: {value:.4f}" for name, value in untrained.items() if "_at_" in name)
+        shown = (f"{name}: {value:.4f}" for name, value in untrained.items())
         print(f"Epoch 0, before training - {' - '.join(shown)}", flush=True)
         folder.update_metrics(
             status="running",
@@ -116,6 +116,7 @@ class Training:
                 "python": platform.python_version(),
             },
         )
+        folder.add_epoch(0, untrained)
         self._train()
 
     def _whitened(self, untrained):
@@ -214,6 +215,7 @@ class Training:
     def _fit(self, fit, first_epoch, epochs, followers, parts=None):
         """Call `fit` for some epochs; checkpoints also hold the state of `parts`."""
         training, folder, batches = self.recipe.training, self.folder, self.first_batches
+        untrained = {} if first_epoch else folder.metrics()["untrained"]
         if first_epoch:
             batches = self.inputs.training_batches(self.splits.train, first_epoch)
         fit(
@@ -237,15 +239,20 @@ class Training:
                     resume=first_epoch == self.start_epoch,
                 ),
                 *followers,
-                keras.callbacks.LambdaCallback(on_epoch_end=folder.add_epoch),
+                keras.callbacks.LambdaCallback(
+                    on_epoch_end=lambda epoch, logs: folder.add_epoch(epoch + 1, logs)
+                ),
                 Board(
                     folder.logs_path,
                     self.health,
                     self.recipe.callbacks.get("tensor_board", {}),
-                    {} if first_epoch else folder.metrics()["untrained"],
+                    untrained,
                 ),
                 *self.logger,
                 *self.trackers.callbacks,
+                keras.callbacks.LambdaCallback(
+                    on_train_begin=lambda logs: self.trackers.log_untrained(untrained)
+                ),
                 *self.given_callbacks,
             ],
             shuffle=False,
@@ -253,14 +260,14 @@ class Training:
         )
 
     def _write_outcome(self, status):
-        best = self.best
+        best, diverged_at = self.best, self.divergence.diverged_at
         outcome = {"status": status, "epochs": len(self.folder.history().get("loss", ()))}
         if math.isfinite(best.best):  # otherwise the checkpoint was not restored
             outcome |= {
                 "best_epoch": None if best.best_epoch is None else best.best_epoch + 1,
                 f"best_{best.monitor}": best.best,
                 "training_seconds": round(self.clock.seconds(), 1),
-                "diverged_at": self.divergence.diverged_at,
+                "diverged_at": diverged_at and [number + 1 for number in diverged_at],
                 "health": self.health.findings,
             }
         self.folder.update_metrics(**outcome)

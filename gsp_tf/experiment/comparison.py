@@ -18,7 +18,11 @@ from gsp_tf.visual import display_name
 _OF_CLASSES = ("nmi", "f1", "class_wise_map_at_r")
 
 _BEST = "best R@1"
-_MARKS = {"†": "training was interrupted", "‡": "no epoch was better than the untrained model"}
+_MARKS = {
+    "†": "training was interrupted",
+    "‡": "no epoch was better than the untrained model",
+    "§": "the last epoch was the best: longer training may give more",
+}
 
 
 class _Cell(NamedTuple):
@@ -52,7 +56,8 @@ class Comparison:
     single such run has its own deviation, over every choice of models. The best Recall@1 of several
     conventional runs is also shown, because the thesis reports it (Gürbüz 2022, section 5.3.4.1). A
     run with interrupted training counts with its best model so far, and is marked; so is a run
-    whose model is the untrained one.
+    whose model is the untrained one, or that of its last epoch. A note has the best epoch of every
+    run, where 0 is the untrained model.
 
     Args:
         paths: folders of `Run` or `Ensemble`.
@@ -84,9 +89,12 @@ class Comparison:
         datasets = list(dict.fromkeys(run.dataset for run in runs))
         values = defaultdict(lambda: defaultdict(list))
         self._marked = {mark: defaultdict(list) for mark in _MARKS}
+        self._best_epochs = defaultdict(list)
         for run in self._comparable(runs):
             for mark in run.marks:
                 self._marked[mark][run.method].append(str(run.path))
+            if run.best_epoch is not None:
+                self._best_epochs[run.method].append(run.best_epoch)
             for method, cells in run.rows().items():
                 for (dimension, metric), cell in cells.items():
                     of_runs = values[method][_Column(run.dataset, dimension, metric)]
@@ -157,7 +165,7 @@ class Comparison:
         writer = csv.writer(text, lineterminator="\n")
         names = [" ".join(column) for column in self.columns]
         numbers = [n for name in names for n in (name, f"{name} std")]
-        names_of_counts = "interrupted runs", "untrained runs"
+        names_of_counts = "interrupted runs", "untrained runs", "runs with the last epoch"
         writer.writerow(["method", *map(csv_cell, numbers), *names_of_counts])
         for method, row in self.rows.items():
             cells = [row.get(column, _Cell(None, None)) for column in self.columns]
@@ -200,6 +208,9 @@ class Comparison:
         return list(paths)
 
     def _footnotes(self):
+        if self._best_epochs:
+            found = (f"{name} {', '.join(of)}" for name, of in self._best_epochs.items())
+            yield f"best epoch (0 is before training): {'; '.join(found)}"
         for mark, marked in self._marked.items():
             if marked:
                 paths = ", ".join(path for paths in marked.values() for path in paths)
@@ -231,7 +242,10 @@ class _Result:
         self._result = metrics.get("ensemble" if self._is_ensemble else "test")
         status = metrics.get("status", "not known")
         interrupted = status == "interrupted"
-        self.marks = "†" * interrupted + "‡" * _trained_in_vain(metrics)
+        best, epochs = metrics.get("best_epoch", 0) or 0, metrics.get("epochs")
+        is_last = status == "finished" and bool(epochs) and best == epochs
+        self.marks = "†" * interrupted + "‡" * _trained_in_vain(metrics) + "§" * is_last
+        self.best_epoch = f"{best} of {epochs}" if epochs and "best_epoch" in metrics else None
         if self._result is None or not (folder.is_trained() or interrupted):
             raise ValueError(f"{self.path} has no final results yet: its status is {status!r}.")
         self.dataset, self.path_of_data = _names_of_data(recipe.data)
@@ -341,7 +355,8 @@ def _rules(counts):
 
 
 def _in_latex(text):
-    return text.replace("±", "$\\pm$").replace("†", "$^\\dagger$").replace("‡", "$^\\ddagger$")
+    signs = {"±": "\\pm", "†": "^\\dagger", "‡": "^\\ddagger", "§": "^\\S"}
+    return text.translate({ord(sign): f"${latex}$" for sign, latex in signs.items()})
 
 
 def _escape(text):

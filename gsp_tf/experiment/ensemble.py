@@ -16,7 +16,7 @@ from gsp_tf.experiment.data import Splits, load_folds
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.frozen import gain_texts
 from gsp_tf.experiment.report import report_runs
-from gsp_tf.experiment.run import Run
+from gsp_tf.experiment.run import Run, continuation
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe
 
@@ -224,12 +224,16 @@ class Ensemble(Run):
         return report_runs(shown, self.folder.report_path, self.recipe.name)
 
     def show(self):
-        """Print the results of all models and of their ensembles, and write the page."""
-        if "ensemble" not in self.folder.metrics():
-            return
-        print_results([model for repeats in self.models for model in repeats])
-        print(Comparison([self.folder.path]).markdown())
-        print(f"Report: {self.report()}")
-        folders = (folder for repeats in self.model_folders for folder in repeats)
-        for said in gain_texts(self.recipe, [folder.metrics() for folder in folders]):
-            print(said)
+        """Print the results of all models and of their ensembles, and write the page.
+
+        Without all of them, print only how to continue.
+        """
+        folders = [folder for repeats in self.model_folders for folder in repeats]
+        models = [folder.metrics() for folder in folders]
+        if "ensemble" in self.folder.metrics():
+            print_results([model for repeats in self.models for model in repeats])
+            print(Comparison([self.folder.path]).markdown())
+            print(f"Report: {self.report()}")
+            for said in gain_texts(self.recipe, models):
+                print(said)
+        print(continuation(self.folder.path, self.recipe, models), end="")

@@ -39,12 +39,13 @@ class RunFolder:
 
     The files are `recipe.yaml` (the resolved recipe), `model.keras` (the best learner: embedder,
     losses and optimizer), `checkpoint.npz` (the state of unfinished training), `history.csv` (the
-    training history), `metrics.json` (the results), `test_embeddings.npz` (the evaluated
-    embeddings), `frozen.npz` and `head.npz` (the metrics of each query before training, alone and
-    with a linear head), `logs` (TensorBoard logs), `trackers.json` (the runs of experiment
-    trackers) and `report.html` (the report page). Files that are read again have checksums: arrays
-    and model in their archives, `recipe.yaml` in its first line, which an edit must remove,
-    `history.csv` in the column seal, and the others in the entry seal.
+    training history, whose epoch 0 is the untrained model), `metrics.json` (the results),
+    `test_embeddings.npz` (the evaluated embeddings), `frozen.npz` and `head.npz` (the metrics of
+    each query before training, alone and with a linear head), `logs` (TensorBoard logs),
+    `trackers.json` (the runs of experiment trackers) and `report.html` (the report page). Files
+    that are read again have checksums: arrays and model in their archives, `recipe.yaml` in its
+    first line, which an edit must remove, `history.csv` in the column seal, and the others in the
+    entry seal.
 
     Args:
         path: the folder.
@@ -150,8 +151,11 @@ class RunFolder:
             ) from error
 
     def history(self) -> dict[str, list[float]]:
-        """Columns of `history.csv`: one value per epoch, NaN where an epoch had none."""
-        rows = self._epochs()
+        """Columns of `history.csv` from epoch 1 on: one value per epoch, NaN where it had none.
+
+        Row 0 is left out: it is the untrained model, the entry `untrained` of `metrics`.
+        """
+        rows = self._epochs()[1:]
         names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
         try:
             return {name: [float(row[name] or "nan") for row in rows] for name in names}
@@ -159,21 +163,19 @@ class RunFolder:
             raise ValueError(f"{self.history_path} is damaged: {error}") from error
 
     def add_epoch(self, epoch: int, logs: dict[str, float]):
-        """Add an epoch to `history.csv`, in the columns of the first one."""
-        rows = self._epochs()
-        names = list(rows[0]) if rows else ["epoch", *sorted(logs)]
-        self._write_epochs([*rows, {name: {"epoch": epoch, **logs}.get(name) for name in names}])
+        """Write an epoch to `history.csv` after those before it; 0 is the untrained model."""
+        rows = self._epochs()[:epoch]
+        rows += [{"epoch": lost} for lost in range(len(rows), epoch)]  # the file was removed
+        self._write_epochs([*rows, {"epoch": epoch, **logs}])
 
     def cut_history(self, epochs: int):
-        """Keep only the first epochs of `history.csv`."""
-        rows = self._epochs()[:epochs]
+        """Keep only row 0 and the first epochs of `history.csv`."""
+        rows = self._epochs()[: epochs + 1]
         if rows:
             self._write_epochs(rows)
-        else:
-            self.history_path.unlink(missing_ok=True)
 
     def _epochs(self):
-        """The rows of `history.csv`, as texts by the names of its columns."""
+        """The rows of `history.csv`, as texts by the names of its columns; one for each epoch."""
         if not self.history_path.exists():
             return []
         content = self.history_path.read_bytes()
@@ -183,11 +185,20 @@ class RunFolder:
             rows = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
         except (csv.Error, ValueError) as error:
             raise ValueError(f"{self.history_path} is damaged: {error}") from error
+        numbers = [row.get("epoch") for row in rows]
+        if numbers != [str(number) for number in range(len(rows))] or (
+            rows and rows[0].get("loss")
+        ):
+            raise ValueError(
+                f"{self.history_path} is of an earlier version: row 0 must be the model before "
+                f"training, and the epochs count from 1. {again}"
+            )
         return [{name: row[name] for name in row if name != SEAL} for row in rows]
 
     def _write_epochs(self, rows):
+        names = sorted({name for row in rows for name in row} - {"epoch"})
         text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, [*rows[0], SEAL], lineterminator="\n")
+        writer = csv.DictWriter(text, ["epoch", *names, SEAL], lineterminator="\n")
         writer.writeheader()
         writer.writerows([*rows[:-1], {**rows[-1], SEAL: UNSEALED}])
         replace_bytes(self.history_path, sealed(text.getvalue().encode("utf-8")))

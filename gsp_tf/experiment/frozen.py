@@ -11,11 +11,11 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.covariance import LedoitWolf
 from sklearn.decomposition import PCA
 
-from gsp_tf._console import counted, show_progress
+from gsp_tf._console import show_progress
 from gsp_tf._files import reading_arrays, replacing
 from gsp_tf.data import ImageSet
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
-from gsp_tf.experiment._baselines import GAINS, frozen_name, untrained_note
+from gsp_tf.experiment._baselines import GAINS, frozen_name, stop_note, untrained_note
 from gsp_tf.experiment._embeddings import embed_splits
 from gsp_tf.experiment._initial import start_from
 from gsp_tf.experiment._inputs import FeatureInputs, ImageInputs, evaluation_inputs
@@ -30,7 +30,6 @@ from gsp_tf.visual import class_by_class, display_name
 _LABELS = "labels"
 _FITTED = 10_000
 """Most training images that a linear head is fitted to."""
-_STOPPED = {"interrupted": "was interrupted", "diverged": "diverged", "failed": "failed"}
 _FEW = 10
 """Classes, of which fewer are a poor sample to resample."""
 ADVICE = (
@@ -291,13 +290,11 @@ def gain_text(recipe: Recipe, metrics: Mapping) -> str | None:
     classes = metrics["num_classes"]["test"]
     if classes < _FEW:
         fact += f" {classes} test classes are few: intervals of so few are too narrow."
-    if untrained_note(metrics) is not None:
-        return f"The model before training: {fact}"
-    if metrics.get("status") in _STOPPED:
-        return (
-            f"Training {_STOPPED[metrics['status']]} after {counted(metrics['epochs'], 'epoch')}; "
-            f"the model is the best until then. {fact}"
-        )
+    untrained, stopped = untrained_note(metrics), stop_note(metrics)
+    if untrained is not None:
+        fact = f"The model before training: {fact}"
+    if untrained is not None or stopped is not None:
+        return fact if stopped is None else f"{stopped} {fact}"
     if not _helped(gain):
         is_worse = max(gain.value, np.nan_to_num(gain.high, nan=gain.value)) < 0
         judged = "made retrieval worse" if is_worse else "is not shown to make retrieval better"

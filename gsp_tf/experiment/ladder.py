@@ -19,7 +19,7 @@ from rich.table import Table
 from gsp_tf import backbones
 from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment._baselines import RUNGS, baseline_names
+from gsp_tf.experiment._baselines import RUNGS, baseline_names, ending_notes
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.frozen import gain_text
@@ -239,9 +239,14 @@ class Ladder:
         """Print the rungs as a table and what training added, and write the page of the best."""
         run = Run(self.path)
         Console().print(self._table(run.recipe))
+        metrics = run.folder.metrics()
+        for note in ending_notes(run.recipe, metrics):
+            print(note)
         print(f"Report: {run.report()}")
-        print(gain_text(run.recipe, run.folder.metrics()))
-        print(self._continuation() or "", end="")
+        gain = gain_text(run.recipe, metrics)
+        if gain is not None:
+            print(gain)
+        print(self._continuation(), end="")
 
     def _table(self, kept):
         """The baselines and the rungs; `kept` is the recipe of the best one."""
@@ -267,11 +272,11 @@ class Ladder:
 
     def _continuation(self):
         """The line that says how to continue, if there is more to train."""
-        command = f"gsp-tf train --resume {self.path}"
         if self._is_over:
-            return f"The time is over. To continue: {command}\n"
+            return f"The time is over. To continue: gsp-tf train --resume {self.path}\n"
         last = [name for name in self.recipes if self._folder(name).metrics()][-1]
-        return continuation(command, self._folder(last).metrics())
+        rung = self._folder(last)
+        return continuation(self.path, rung.recipe(), [rung.metrics()])
 
 
 def _cells(metrics, entry):

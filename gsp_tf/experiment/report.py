@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import ViewedImages, evaluation_image
-from gsp_tf.experiment._baselines import baseline_names, untrained_note
+from gsp_tf.experiment._baselines import baseline_names, ending_notes
 from gsp_tf.experiment.frozen import gain_text
 from gsp_tf.recipe import recipe_text
 from gsp_tf.visual import RunSummary, write_report
@@ -145,55 +144,40 @@ def _by_image(indices, maps):
 
 
 def _notes(recipe, metrics, test):
+    gain = gain_text(recipe, metrics)
+    health = [
+        f"In training, at step {finding['step']:,}: {finding['text']}"
+        for finding in metrics.get("health", [])
+    ]
+    first = [_evaluated_on(recipe, metrics, test), *([] if gain is None else [gain])]
+    return [*first, *health, *ending_notes(recipe, metrics)]
+
+
+def _evaluated_on(recipe, metrics, test):
+    """Which images the figures are of, and what they can say."""
     classes = metrics.get("num_classes", {})
     of_groups = recipe.data.collage.label == "super_class"
     kind = "super-classes with classes" if of_groups else "classes"
     if recipe.trainer == "classification":
         count = f"{metrics.get('test', {}).get('num_queries', 0):,} images"
-        notes = [
+        return (
             f"Evaluated on {count} of the {len(test.class_names)} classes of training, which were "
             "not trained on. The retrieval figures are for these classes, not for unseen ones."
-        ]
-        return notes + _notes_on_training(metrics)
+        )
     if isinstance(test, ViewedImages):
-        notes = [
+        return (
             f"Evaluated on {test.count} views of each of {len(test.images):,} images that were not "
             "seen in training: the figures say how often a view finds the others of its image, not "
             "how well classes are told apart."
-        ]
-        return notes + _notes_on_training(metrics)
-    notes = [
+        )
+    note = (
         f"Evaluated on {metrics.get('test', {}).get('num_queries', 0):,} images of "
         f"{len(test.class_names)} {kind} that were not seen in training "
         f"({classes.get('train')} {kind.split()[0]})"
-    ]
+    )
     if recipe.protocol.name in ("conventional", "tuning"):
-        notes[0] += (
+        return note + (
             ". The model was chosen by these same images, so the figures are too high for classes "
             f"never seen (protocol {recipe.protocol.name})."
         )
-    else:
-        notes[0] += (
-            f" or in the choice of the model ({classes.get('validation')} {kind.split()[0]})."
-        )
-    gain = gain_text(recipe, metrics)
-    return notes + ([gain] if gain else []) + _notes_on_training(metrics)
-
-
-def _notes_on_training(metrics):
-    """How training went and ended."""
-    notes = [
-        f"In training, at step {finding['step']:,}: {finding['text']}"
-        for finding in metrics.get("health", [])
-    ]
-    kept = "" if untrained_note(metrics) else "; this is the best model until then"
-    if metrics.get("status") == "interrupted":
-        notes.append(f"Training was interrupted after {counted(metrics['epochs'], 'epoch')}{kept}.")
-    if metrics.get("status") == "diverged":
-        epoch, step = metrics["diverged_at"]
-        notes.append(
-            f"Training diverged: the loss was not finite in epoch {epoch + 1}, step {step + 1}"
-            f"{kept}."
-        )
-    untrained = untrained_note(metrics)
-    return notes if untrained is None else [*notes, untrained]
+    return f"{note} or in the choice of the model ({classes.get('validation')} {kind.split()[0]})."

@@ -34,6 +34,9 @@ from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.training import MetricLearner
 from gsp_tf.visual import NEAR_AVERAGE, weight_spread
 
+_CONTINUES = ("interrupted", "failed", "running")
+"""How a training ended that `Run.resume` continues; one that is still running has no results."""
+
 
 class Run:
     """A recipe and its folder: trains, resumes, evaluates and reports one model.
@@ -299,19 +302,25 @@ class Run:
         gain = gain_text(self.recipe, metrics)
         if gain is not None:
             print(gain)
-        print(continuation(f"gsp-tf train --resume {self.folder.path}", metrics), end="")
+        print(continuation(self.folder.path, self.recipe, [metrics]), end="")
 
 
-def continuation(command: str, metrics: Mapping) -> str:
-    """The last line about a training that was stopped, or whose last epoch was the best."""
-    if metrics.get("status") == "interrupted":
+def continuation(path: PathLike, recipe: Recipe, models: Sequence[Mapping]) -> str:
+    """The last line about trainings that were stopped, or whose last epoch was the best.
+
+    There is none if more epochs alone would change nothing: a training that diverged, or ended
+    before its last epoch, does not continue.
+    """
+    command = f"gsp-tf train --resume {path}"
+    if any(metrics.get("status") in _CONTINUES for metrics in models):
         return f"To continue: {command}\n"
-    if metrics.get("epochs") and metrics.get("best_epoch") == metrics["epochs"]:
-        epochs = 2 * metrics["epochs"]
-        return (
-            f"The last epoch was the best. To train longer: {command} --training.epochs {epochs}\n"
-        )
-    return ""
+    epochs, best = recipe.training.epochs, [metrics.get("best_epoch") for metrics in models]
+    ended = {(metrics.get("status"), metrics.get("epochs")) for metrics in models}
+    if not epochs or epochs not in best or ended != {("finished", epochs)}:
+        return ""
+    of = f" of {best.count(epochs)} of {len(best)} models" if len(best) > 1 else ""
+    longer = f"{command} --training.epochs {2 * epochs}"
+    return f"The last epoch{of} was the best. To train longer: {longer}\n"
 
 
 def _with_changes(recipe, changes, folder):

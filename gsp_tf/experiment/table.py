@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._console import counted
-from gsp_tf.experiment._baselines import baseline_names, untrained_note
+from gsp_tf.experiment._baselines import baseline_names, ending_notes
 from gsp_tf.visual import display_name
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _OF_CLASSES = ("nmi", "ami", "f1", "class_wise_map_at_r")
 def print_results(runs: "Sequence[Run]"):
     """Print the test metrics of evaluated runs as one table, in percent.
 
-    Below it stands why the model of a run is the untrained one, if it is.
+    Below it stands which epoch the model of each run is of, and how a training was stopped.
 
     Args:
         runs: the runs.
@@ -63,8 +63,7 @@ def print_results(runs: "Sequence[Run]"):
         table.add_row(run.recipe.name, *_cells(result["test"], columns))
     Console().print(table)
     for run, result in zip(runs, results, strict=True):
-        note = untrained_note(result)
-        if note is not None:
+        for note in ending_notes(run.recipe, result):
             print(f"{run.recipe.name}: {note}")
 
 

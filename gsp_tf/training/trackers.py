@@ -20,8 +20,9 @@ _PARAMS_PER_CALL = 100  # MLflow's limit
 class Tracker(keras.callbacks.Callback, abc.ABC):
     """Base of callbacks that fill a run of an experiment tracker by the tracker's own callback.
 
-    A subclass names the `package` and has `_opened`, `_log` and `_close`. If the tracker fails
-    during training, a warning says so, and the training continues without it.
+    The tracker counts epochs from 1; 0 is before training. If it fails during training, a warning
+    says so, and the training continues without it. A subclass names the `package` and has
+    `_opened`, `_log` and `_close`.
 
     Attributes:
         package: the package of the tracker.
@@ -70,6 +71,16 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
         self._has_failed = False
         return run_id
 
+    def log_untrained(self, metrics: Mapping[str, float]) -> None:
+        """Adds the values before training to the open run, as its epoch 0.
+
+        Call it when `fit` has begun: the tracker reads the compiled model.
+
+        Args:
+            metrics: numbers by name, such as those of `RetrievalEvaluation.evaluate`.
+        """
+        self._send(0, dict(metrics))
+
     def log_results(self, metrics: Mapping[str, float]) -> None:
         """Adds the results of an evaluation to the open run.
 
@@ -97,10 +108,14 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
             self.open()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self._send(epoch + 1, logs)
+
+    def _send(self, epoch, logs):
+        """Sends an epoch, unless an earlier one has failed."""
         if self._has_failed:
             return
         try:
-            problem = f"did not accept epoch {epoch + 1}; later epochs are not sent to it"
+            problem = f"did not accept epoch {epoch}; later epochs are not sent to it"
             with self._explaining(problem):
                 self._epochs.set_model(self.model)
                 self._epochs.on_epoch_end(epoch, logs)
@@ -131,9 +146,9 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
 class WandbTracker(Tracker):
     """Sends a training to Weights & Biases, through its `WandbMetricsLogger`.
 
-    Each epoch's logs appear as `epoch/...`. Put the callback after those that add to the logs, such
-    as `RetrievalEvaluation`. The package and the key come from the extra `[trackers]` and
-    `wandb login`.
+    Each epoch's logs appear as `epoch/...`, from epoch 1 on. Put the callback after those that add
+    to the logs, such as `RetrievalEvaluation`. The package and the key come from the extra
+    `[trackers]` and `wandb login`.
 
     Args:
         project: project of the run.

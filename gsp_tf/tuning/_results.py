@@ -32,6 +32,8 @@ def trial_results(study, space):
             value=trial.value,
             values=space.values(trial.params),
             by_epoch=dict(trial.intermediate_values),
+            untrained=trial.user_attrs.get("untrained"),
+            best_epoch=trial.user_attrs.get("best_epoch"),
             seconds=trial.user_attrs.get("seconds"),
             note=trial.user_attrs.get("note", ""),
         )
@@ -66,9 +68,11 @@ def write_results(path, study, space, recipe, objective):
 def _write_table(path, results, fields, objective):
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["trial", "state", objective, "epochs", "seconds", "note", *fields])
+    counts = "untrained", "best_epoch", "epochs", "seconds", "note"
+    writer.writerow(["trial", "state", objective, *counts, *fields])
     for one in results:
-        numbers = one.number, one.state, one.value, len(one.by_epoch), one.seconds, one.note
+        trained = one.value, one.untrained, one.best_epoch, len(one.by_epoch)
+        numbers = one.number, one.state, *trained, one.seconds, one.note
         values = [one.values.get(name) for name in fields]
         values = [value if _is_scalar(value) else value_text(value) for value in values]
         writer.writerow(map(csv_cell, [*numbers, *values]))
@@ -90,14 +94,15 @@ def print_trials(path, results, fields, objective):
     shown = [result for result in results if result.value is not None]
     shown.sort(key=lambda result: (result.state != "complete", -result.value))
     table = Table(title=f"{len(results)} trials, {objective}")
-    for name in ("trial", objective.removeprefix("val_"), "epochs"):
+    for name in ("trial", objective.removeprefix("val_"), "epoch 0", "best epoch"):
         table.add_column(display_name(name), justify="right")
     table.add_column("state")
     for name in short_names(fields):
         table.add_column(name, justify="right")
     for result in shown[:_SHOWN]:
         values = [value_text(result.values.get(name)) for name in fields]
-        counts = str(result.number), f"{result.value:.4f}", str(len(result.by_epoch))
+        before = "–" if result.untrained is None else f"{result.untrained:.4f}"
+        counts = str(result.number), f"{result.value:.4f}", before, result.best_epoch_text
         table.add_row(*counts, result.state, *values)
     Console().print(table)
     for result in shown[:_SHOWN]:

@@ -39,9 +39,9 @@ class Tuning:
 
     Each trial trains the recipe with other values, which optuna proposes from the earlier trials.
     Its objective is a metric of the validation classes, at the epoch with the best model. The model
-    before training does not count, because it says nothing about most values: a trial in which no
-    epoch is better than that has a note. The test classes are never evaluated: train the best
-    recipe to do so.
+    before training does not count, because it says nothing about most values: it is epoch 0 in
+    curves and tables, and a trial in which no epoch is better has a note. The test classes are
+    never evaluated: train the best recipe to do so.
 
     Several processes may work on one folder. A killed trial is continued from its checkpoint.
 
@@ -236,7 +236,7 @@ class Tuning:
         optuna, training = import_optuna(), self.recipe.training
         pruner = optuna.pruners.NopPruner()
         if self._pruning:
-            waits = max(training.warmup_epochs, training.epochs // 4)
+            waits = max(training.warmup_epochs, training.epochs // 4) + 1  # it counts from 0
             pruner = optuna.pruners.MedianPruner(_TRIALS_BEFORE_PRUNING, waits)
         return Study(self.path / "study.db", self.recipe.seed, self._sampler, pruner)
 
@@ -263,10 +263,12 @@ class Tuning:
         if metrics["best_epoch"] is None:
             notes.append("no epoch was better than the untrained model")
         trial.set_user_attr("note", "; ".join(notes))
+        trial.set_user_attr("untrained", metrics["untrained"].get(self.objective))
         if "pruned" in trial.user_attrs:
             study.study.tell(trial, state=states.PRUNED)
         else:
             best = int(np.argmax(history[run.recipe.monitor]))
+            trial.set_user_attr("best_epoch", best + 1)
             study.study.tell(trial, history[self.objective][best])
         return False
 
@@ -309,8 +311,8 @@ class _Reports(keras.callbacks.Callback):
         if self._objective not in logs:
             known = ", ".join(sorted(name for name in logs if name.startswith("val_")))
             raise ValueError(f"The objective is one of {known}; received {self._objective}.")
-        if epoch not in self._reported:
-            self._trial.report(logs[self._objective], epoch)
+        if epoch + 1 not in self._reported:
+            self._trial.report(logs[self._objective], epoch + 1)
         if self._trial.should_prune():
             self._trial.set_user_attr("pruned", epoch + 1)
             self.model.stop_training = True

@@ -31,9 +31,11 @@ class TrialResult(NamedTuple):
             "failed" or "running".
         value: the objective, `None` without one.
         values: the searched values by the full name of their field.
-        by_epoch: the objective by epoch, from 0.
+        by_epoch: the objective by epoch, from 1.
         seconds: how long it trained.
         note: why it failed, or other facts.
+        untrained: the objective before training, which is that of epoch 0, `None` if not known.
+        best_epoch: the epoch that `value` is of, `None` for a trial that is not complete.
 
     Example:
         >>> TrialResult(0, "complete", 0.4, {"embedding.dim": 64}).by_epoch
@@ -47,6 +49,13 @@ class TrialResult(NamedTuple):
     by_epoch: Mapping[int, float] = {}
     seconds: float | None = None
     note: str = ""
+    untrained: float | None = None
+    best_epoch: int | None = None
+
+    @property
+    def best_epoch_text(self) -> str:
+        """The best epoch and the number of epochs, such as "5 of 15"."""
+        return f"{self.best_epoch or '–'} of {len(self.by_epoch)}"
 
 
 def write_tuning_page(
@@ -131,7 +140,12 @@ def _row(trial, fields, scale):
     return {
         "number": trial.number,
         "state": trial.state,
-        "cells": [scale.text(trial.value), str(len(trial.by_epoch)), seconds],
+        "cells": [
+            scale.text(trial.value),
+            scale.text(trial.untrained),
+            trial.best_epoch_text,
+            seconds,
+        ],
         "values": [value_text(trial.values.get(name)) for name in fields],
         "note": trial.note,
     }
@@ -189,12 +203,13 @@ def _by_epoch(trials, best, scale):
     for trial in trials:
         is_best = best is not None and trial.number == best.number
         color = HIT if is_best else RUN_COLORS[0] if trial.state == "complete" else MISS
-        epochs = np.array(sorted(trial.by_epoch))
-        values = [scale.factor * trial.by_epoch[epoch] for epoch in epochs]
+        start = {} if trial.untrained is None else {0: trial.untrained}
+        epochs, values = np.array(sorted({**start, **trial.by_epoch}.items())).reshape(-1, 2).T
+        values = scale.factor * values
         width, alpha = (2, 1) if is_best else (1, 0.5)
-        axes.plot(epochs + 1, values, color=color, linewidth=width, alpha=alpha, zorder=2 + is_best)
+        axes.plot(epochs, values, color=color, linewidth=width, alpha=alpha, zorder=2 + is_best)
         if trial.state == "pruned" and len(epochs):
-            axes.plot(epochs[-1:] + 1, values[-1:], "x", color=MISS, markersize=4)
+            axes.plot(epochs[-1:], values[-1:], "x", color=MISS, markersize=4)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
     return figure
 

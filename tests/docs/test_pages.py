@@ -15,6 +15,7 @@ from pathlib import Path
 
 import keras
 import matplotlib.pyplot as plt
+import processes
 import pytest
 import tensorflow as tf
 
@@ -86,6 +87,18 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, short_training):
     for line, code in blocks(page, "python"):
         exec(compile("\n" * line + code, str(page), "exec"), namespace)
     plt.close("all")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_a_saved_model_is_used_in_a_new_process(page, tmp_path, monkeypatch):
+    *_, (_, prepared), (_, code) = blocks(ROOT / page, "python")
+    assert "write_run" in prepared and "keras.saving.load_model" in code
+    monkeypatch.chdir(tmp_path)
+    exec(prepared, {"keras": keras})
+    process = processes.run(code, folder=tmp_path)
+    assert process.returncode == 0, process.output
+    (shape, product), *_ = re.findall(r"\((\d+),\) ([\d.-]+)", process.output)
+    assert int(shape) == 8 and -1 <= float(product) <= 1.001
 
 
 @pages("yaml")

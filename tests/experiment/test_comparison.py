@@ -124,10 +124,11 @@ def test_the_csv_has_every_number(run):
         *("CUB 128D P@1", "CUB 128D P@1 std", "CUB 128D MAP@R", "CUB 128D MAP@R std"),
         "interrupted runs",
         "untrained runs",
+        "runs with the last epoch",
     ]
     assert [row[0] for row in rows[1:]] == ["a,b", "c"]
-    assert list(map(float, rows[1][1:])) == pytest.approx([50, 200**0.5, 25, 50**0.5, 0, 0])
-    assert rows[2][1:] == ["100.0", "", "50.0", "", "0", "0"]
+    assert list(map(float, rows[1][1:])) == pytest.approx([50, 200**0.5, 25, 50**0.5, 0, 0, 0])
+    assert rows[2][1:] == ["100.0", "", "50.0", "", "0", "0", "0"]
 
 
 def test_latex(run):
@@ -206,7 +207,7 @@ def test_interrupted_runs_are_marked(run):
         f"† training was interrupted: {paths[1]}",
     ]
     rows = list(csv.reader(io.StringIO(comparison.csv())))
-    assert [row[-2] for row in rows] == ["interrupted runs", "1", "0"]
+    assert [row[-3] for row in rows] == ["interrupted runs", "1", "0"]
     assert f"$\\pm$ {deviation:.2f}$^\\dagger$ \\\\" in comparison.latex()
     assert "\\multicolumn{3}{l}{$^\\dagger$ training was interrupted: " in comparison.latex()
 
@@ -217,6 +218,27 @@ def test_runs_that_keep_the_untrained_model_are_marked(run):
     table = Comparison(paths).markdown()
     assert "| GAP | 20.00‡ | 10.00‡ |" in table and "| GSP | 40.00 | 20.00 |" in table
     assert table.endswith(f"‡ no epoch was better than the untrained model: {paths[1]}\n")
+    assert "\nbest epoch (0 is before training): GAP 0 of 3\n" in table
+
+
+def test_a_note_has_the_best_epochs_and_marks_the_last(run):
+    paths = [run("GSP", 0.2), run("GSP", 0.3, seed=1), run("GAP", 0.1)]
+    for path, best in zip(paths, (5, 15, 2), strict=True):
+        RunFolder(path).update_metrics(best_epoch=best, epochs=15)
+    RunFolder(paths[2]).update_metrics(status="interrupted", best_epoch=3, epochs=3)
+    comparison = Comparison(paths)
+    table = comparison.markdown()
+    assert table.splitlines()[-5:] == [
+        "best epoch (0 is before training): GSP 5 of 15, 15 of 15; GAP 3 of 3",
+        "",
+        f"† training was interrupted: {paths[2]}",
+        "",
+        f"§ the last epoch was the best: longer training may give more: {paths[1]}",
+    ]
+    assert "§ |" in table.splitlines()[2] and "§" not in table.splitlines()[3]
+    rows = list(csv.reader(io.StringIO(comparison.csv())))
+    assert [row[-1] for row in rows] == ["runs with the last epoch", "1", "0"]
+    assert "$^\\S$" in comparison.latex()
 
 
 def test_what_cannot_be_compared_is_skipped_if_asked(run, tmp_path):

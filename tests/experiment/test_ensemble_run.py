@@ -129,7 +129,10 @@ def is_trained(folder):
     return [model.is_trained() for fold in models_of(folder) for model in fold]
 
 
-def test_stopped_and_resumed(interrupted, folder, tmp_path, without_tracing):
+def test_stopped_and_resumed(interrupted, folder, tmp_path, without_tracing, capsys):
+    Ensemble(interrupted.path).show()
+    line = f"To continue: gsp-tf train --resume {interrupted.path}\n"
+    assert capsys.readouterr().out == line
     assert interrupted.metrics()["status"] == "interrupted"
     assert "ensemble" not in interrupted.metrics()
     assert is_trained(interrupted) == [True, True, False, False]

@@ -257,6 +257,8 @@ def test_the_verdict_follows_from_the_interval(gains, labels, text):
     [
         ("finished", None, 3, "The model before training: MAP@R is 50.0 %"),
         ("interrupted", 2, 3, "Training was interrupted after 3 epochs; the model is the best"),
+        ("interrupted", None, 3, "Training was interrupted after 3 epochs. The model before tra"),
+        ("running", 2, 3, "Training was stopped before its end; the model is the best until "),
         ("diverged", 1, 1, "Training diverged after 1 epoch; the model is the best until then."),
     ],
 )

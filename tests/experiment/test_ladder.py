@@ -9,6 +9,7 @@ from runs import run_command
 from gsp_tf import backbones
 from gsp_tf.experiment import Ladder, Run, RunFolder, choose_recipe, ladder, ladder_recipes
 from gsp_tf.experiment.frozen import _whitening, whitening_weights
+from gsp_tf.recipe import Recipe, TrainingRecipe
 
 SMALL = ["--backbone.name", "two_blocks", "--data.image_size", "32"]
 SHORT = [*SMALL, "--training.epochs", "2", "--training.steps_per_epoch", "2"]
@@ -103,11 +104,24 @@ def test_a_ladder_that_was_stopped_continues(photographs, capsys, monkeypatch, w
 
 def test_the_command_that_continues_is_the_last_line(photographs, monkeypatch, capsys):
     metrics = {"status": "finished", "epochs": 4, "best_epoch": 4}
-    line = ladder.continuation("gsp-tf train --resume runs/a", metrics)
-    assert line.endswith("To train longer: gsp-tf train --resume runs/a --training.epochs 8\n")
-    assert ladder.continuation("x", {**metrics, "best_epoch": 2}) == ""
-    stopped = {**metrics, "status": "interrupted"}
-    assert ladder.continuation("x", stopped) == "To continue: x\n"
+    recipe = Recipe(training=TrainingRecipe(epochs=4))
+    command = "gsp-tf train --resume runs/a"
+
+    def line(*models):
+        return ladder.continuation("runs/a", recipe, models)
+
+    longer = f"was the best. To train longer: {command} --training.epochs 8\n"
+    assert line(metrics) == f"The last epoch {longer}"
+    earlier = {**metrics, "best_epoch": 2}
+    assert line(metrics, earlier) == f"The last epoch of 1 of 2 models {longer}"
+    # More epochs alone change nothing, or there is nothing to continue from.
+    ended = {**metrics, "epochs": 3, "best_epoch": 3}
+    diverged = {**metrics, "status": "diverged"}
+    untrained = {**metrics, "best_epoch": None}
+    for models in ([earlier], [ended], [metrics, ended], [diverged], [untrained]):
+        assert line(*models) == ""
+    for status in ("interrupted", "failed", "running"):
+        assert line(metrics, {**metrics, "status": status}, {}) == f"To continue: {command}\n"
 
 
 def test_fields_that_are_given_hold_for_all_rungs(photographs):

@@ -50,8 +50,9 @@ def test_a_run_and_its_continuation_are_one_run_of_each_tracker(
     history, metrics = folder.history(), folder.metrics()
     for kept in (wandb, mlflow):
         values = dict(kept.values("val_map_at_r"))  # the last epoch of the first run is repeated
-        assert values == dict(enumerate(history["val_map_at_r"]))
-        assert [epoch for epoch, _ in kept.epochs] == [0, 1, 2, 2, 3]
+        before = metrics["untrained"]["val_map_at_r"]
+        assert values == dict(enumerate([before, *history["val_map_at_r"]]))
+        assert [epoch for epoch, _ in kept.epochs] == [0, 1, 2, 3, 3, 4]
         assert kept.results["test/map_at_r"] == metrics["test"]["map_at_r"]
         low, high = metrics["test_intervals"]["map_at_r"]
         assert (kept.results["test/map_at_r_low"], kept.results["test/map_at_r_high"]) == (
@@ -167,7 +168,7 @@ def test_a_tracker_that_fails(trackers, write_recipe, without_tracing, tmp_path,
 def test_training_goes_on_without_a_tracker_that_fails_in_an_epoch(
     trackers, write_recipe, without_tracing, tmp_path, capsys
 ):
-    trackers.broken = 1  # epochs count from 0
+    trackers.broken = 2
     recipe = write_recipe("callbacks: {wandb: {}, mlflow: {}}")
     short = ("--training.epochs", "3", "--training.steps_per_epoch", "1")
     assert run_command("train", recipe, "--run", tmp_path / "run", *short) == 0
@@ -176,5 +177,5 @@ def test_training_goes_on_without_a_tracker_that_fails_in_an_epoch(
     metrics = RunFolder(tmp_path / "run").metrics()
     assert (metrics["status"], metrics["epochs"]) == ("finished", 3)
     (wandb,), (mlflow,) = trackers.wandb.values(), trackers.mlflow.values()
-    assert [epoch for epoch, _ in wandb.epochs] == [0] and wandb.results == {}
-    assert [epoch for epoch, _ in mlflow.epochs] == [0, 1, 2] and mlflow.status == "FINISHED"
+    assert [epoch for epoch, _ in wandb.epochs] == [0, 1] and wandb.results == {}
+    assert [epoch for epoch, _ in mlflow.epochs] == [0, 1, 2, 3] and mlflow.status == "FINISHED"

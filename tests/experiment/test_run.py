@@ -469,7 +469,7 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_model(
         Run(folder.path, load_recipe(recipe, options)).train()
     metrics = folder.metrics()
     assert (metrics["status"], metrics["epochs"]) == ("diverged", 1)
-    assert metrics["diverged_at"][0] == 0 and not folder.checkpoint_path.exists()
+    assert metrics["diverged_at"][0] == 1 and not folder.checkpoint_path.exists()
     learner = folder.learner()
     assert all(np.isfinite(w).all() for w in learner.get_weights())
     assert learner.embedder.trainable_weights and metrics["test"]["num_queries"] == 60

@@ -126,18 +126,19 @@ def test_one_history(train, without_tracing, monkeypatch):
     folder = train(*options).folder
     with open(folder.history_path, newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["epoch"] for row in rows] == ["0", "1", "2"]
+    assert [row["epoch"] for row in rows] == ["0", "1", "2", "3"]
     assert all(None not in row and None not in row.values() for row in rows)
     seals = [row["seal"] for row in rows]
-    assert seals[:2] == ["", ""] and seals[2].startswith("sha256")
-    rates = [float(row["learning_rate"]) for row in rows]
+    assert seals[:3] == ["", "", ""] and seals[3].startswith("sha256")
+    assert rows[0]["loss"] == rows[0]["learning_rate"] == ""
+    rates = [float(row["learning_rate"]) for row in rows[1:]]
     assert rates == pytest.approx([5e-3, 5e-3, 1e-3])
     metrics = folder.metrics()
     assert (metrics["status"], metrics["epochs"]) == ("finished", 3)
     scores = [float(row["val_map_at_r"]) for row in rows]
-    assert metrics["best_val_map_at_r"] == max(metrics["untrained"]["val_map_at_r"], *scores)
-    if metrics["best_epoch"] is not None:
-        assert scores[metrics["best_epoch"] - 1] == max(scores)
+    assert metrics["untrained"]["val_map_at_r"] == scores[0]
+    assert metrics["best_val_map_at_r"] == max(scores) == scores[metrics["best_epoch"] or 0]
+    assert folder.history()["val_map_at_r"] == scores[1:]
     steps = [
         event.step
         for path in sorted((folder.logs_path / "train").iterdir())

@@ -74,7 +74,8 @@ def write_run(path):
     folder = RunFolder.create(path, resolved(Recipe()))
     MetricLearner(small_model(), ContrastiveLoss()).save(folder.model_path)
     folder.update_metrics(status="finished", epochs=3, test={"map_at_r": 0.25, "num_queries": 60})
-    for epoch in range(3):
+    folder.add_epoch(0, {"val_map_at_r": 0.0})
+    for epoch in range(1, 4):
         folder.add_epoch(epoch, {"loss": 0.5**epoch, "val_map_at_r": 0.1 * epoch})
     checkpoint = Checkpoint(folder.checkpoint_path)
     checkpoint.set_model(small_model())

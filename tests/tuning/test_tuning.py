@@ -44,8 +44,8 @@ def training(monkeypatch):
             reached.append(value)
             for callback in callbacks:
                 callback.on_epoch_end(epoch, {MAP: value, "val_recall_at_1": 1 - value})
-        folder.cut_history(0)
-        for epoch, value in enumerate(reached):
+        folder.add_epoch(0, {MAP: 0.1, "val_recall_at_1": 0.9})
+        for epoch, value in enumerate(reached, start=1):
             folder.add_epoch(epoch, {MAP: value, "val_recall_at_1": 1 - value})
         folder.update_metrics(
             status=given.statuses.get(number, "finished"),
@@ -77,6 +77,12 @@ def test_a_trial_has_the_objective_of_its_best_epoch(training, tmp_path, capsys)
     results = search.results()
     assert [result.value for result in results] == [0.6, 0.05, 0.4]  # not the 0.1 before training
     assert [list(result.by_epoch.values()) for result in results] == curves
+    assert [list(result.by_epoch) for result in results] == [[1, 2, 3], [1, 2], [1, 2]]
+    assert [(result.untrained, result.best_epoch) for result in results] == [
+        (0.1, 2),
+        (0.1, 2),
+        (0.1, 2),
+    ]
     assert [result.seconds for result in results] == [1.5] * 3
     untrained = "the loss was not finite; no epoch was better than the untrained model"
     assert [result.note for result in results] == ["", untrained, ""]
@@ -84,9 +90,12 @@ def test_a_trial_has_the_objective_of_its_best_epoch(training, tmp_path, capsys)
     rows = list(csv.DictReader((search.path / "trials.csv").open()))
     assert [trial.value for trial in stored] == [float(row[MAP]) for row in rows]
     assert [trial.value for trial in stored] == [result.value for result in results]
+    counted = [(row["untrained"], row["best_epoch"], row["epochs"]) for row in rows]
+    assert counted == [("0.1", "2", "3"), ("0.1", "2", "2"), ("0.1", "2", "2")]
     search.show()
     printed = capsys.readouterr().out
     assert f"Trial 1: {untrained}." in printed and "0.0500" in printed
+    assert "epoch 0" in printed and "0.1000" in printed and "2 of 3" in printed
     other = Tuning(tmp_path / "other", Recipe(), DIM, objective="val_recall_at_1")
     other.run(trials=2)
     assert [result.value for result in other.results()] == [pytest.approx(0.4), 0.95]
@@ -109,7 +118,9 @@ def test_a_search_that_continues_has_the_trials_that_it_was_asked_for(training, 
     training.statuses = {2: "interrupted"}
     path = tmp_path / "tuned"
     assert run_command("tune", "--resume", path) == 130
-    assert "Trial 1 of 3" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Trial 1 of 3" in printed
+    assert printed.splitlines()[-1] == f"To continue: gsp-tf tune --resume {path}"
     training.statuses = {3: "interrupted"}
     assert run_command("tune", "--resume", path, "--trials", "5") == 130
     training.statuses = {}
@@ -286,12 +297,14 @@ def test_a_killed_search_goes_on_and_never_looks_at_the_test_classes(
     second = RunFolder(path / "trials/0001")
     assert len(second.history()[MAP]) == 1
     (before,) = [r.values for r in Tuning(path).results() if r.state == "running"]
+    (reported,) = [r.by_epoch for r in Tuning(path).results() if r.state == "running"]
+    assert list(reported) == [1]
     assert run_command("tune", "--resume", path) == 0
     printed = capsys.readouterr().out
     assert "Epoch 2/3" in printed and "Epoch 1/3" not in printed  # from the checkpoint
     results = Tuning(path).results()
     assert [result.state for result in results] == ["complete"] * 2
-    assert results[1].values == before
+    assert results[1].values == before and list(results[1].by_epoch) == [1, 2, 3]
     assert "Search for digits" in (path / "report.html").read_text()
     for number in range(2):
         folder = RunFolder(path / f"trials/000{number}")

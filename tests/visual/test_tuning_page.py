@@ -1,14 +1,20 @@
 import re
 
 from gsp_tf.visual import TrialResult, write_tuning_page
+from gsp_tf.visual.tuning_page import _by_epoch, _Scale
 
 TRIALS = [
     TrialResult(
-        0, "complete", 0.25, {"loss": {"name": "triplet"}, "rate": 0.1}, {0: 0.1, 1: 0.25}, 3
+        0, "complete", 0.25, {"loss": {"name": "triplet"}, "rate": 0.1}, {1: 0.1, 2: 0.25}, 3
     ),
     TrialResult(1, "failed", None, {"loss": {"name": "<b>"}, "rate": 0.2}, note="a < b"),
-    TrialResult(2, "complete", 0.5, {"loss": {"name": "triplet"}, "rate": 0.01}, {0: 0.5}, 2000),
-    TrialResult(3, "pruned", 0.05, {"loss": {"name": "<b>"}, "rate": 0.03}, {0: 0.05}, 1),
+    TrialResult(
+        *(2, "complete", 0.5, {"loss": {"name": "triplet"}, "rate": 0.01}),
+        *({1: 0.5, 2: 0.3}, 2000),
+        untrained=0.2,
+        best_epoch=1,
+    ),
+    TrialResult(3, "pruned", 0.05, {"loss": {"name": "<b>"}, "rate": 0.03}, {1: 0.05}, 1),
     TrialResult(4, "running", None, {}),
 ]
 
@@ -23,7 +29,7 @@ def test_a_page(tmp_path):
         *(("chosen", "2"), ("complete", "0"), ("pruned", "3"), ("running", "4"), ("failed", "1")),
     ]
     cells = re.findall(r"<td[^>]*>(.*?)</td>", rows[0][2])
-    assert cells == ["50.00", "1", "2,000", "{name: triplet}", "0.01", "complete"]
+    assert cells == ["50.00", "20.00", "1 of 2", "2,000", "{name: triplet}", "0.01", "complete"]
     assert "failed: a &lt; b" in rows[4][2] and "{name: &lt;b&gt;}" in rows[4][2]
     assert "5 trials, 1 pruned, 1 failed. Each is judged by MAP@R (%)" in page
     assert re.findall(r"<h3>(.*)</h3>", page) == [
@@ -34,6 +40,13 @@ def test_a_page(tmp_path):
         "What matters",
     ]
     assert page.count("<svg") == 5 and "//" not in page.replace("http://www.w3.org", "")
+
+
+def test_the_untrained_model_is_epoch_0_of_the_curves():
+    shown = [trial for trial in TRIALS if trial.by_epoch]
+    lines = _by_epoch(shown, TRIALS[2], _Scale("val_map_at_r")).axes[0].lines
+    curves = [[line.get_xdata().tolist(), line.get_ydata().tolist()] for line in lines]
+    assert curves[:3] == [[[1, 2], [10, 25]], [[0, 1, 2], [20, 50, 30]], [[1], [5]]]
 
 
 def test_a_page_before_any_trial_has_ended(tmp_path):

@@ -4,13 +4,18 @@ from pathlib import Path
 
 import yaml
 
-from gsp_tf.experiment import baselines, recipe_facts, untrained_note
+from gsp_tf.experiment import (
+    baselines,
+    best_epoch_note,
+    recipe_facts,
+    stop_note,
+    untrained_note,
+)
 from gsp_tf.visual import display_name
 
 _LIBRARY = "gsp_tf"
 _TAGS = [_LIBRARY, "keras", "metric-learning", "image-retrieval"]
 _TASK = "image-feature-extraction"
-_STOPPED = {"interrupted": "was interrupted", "diverged": "diverged"}
 _COUNTS = ("num_queries", "num_skipped")
 _CHOSEN_BY_TEST = ("conventional", "tuning")
 
@@ -131,10 +136,8 @@ def _evaluation(metadata, recipe):
     if recipe.protocol.name in _CHOSEN_BY_TEST:
         note += " They also chose the model, so the numbers are too high for new classes."
     untrained = untrained_note(metadata.metrics)
-    stopped = _STOPPED.get(metadata.metrics.get("status"))
-    if stopped is not None:
-        kept = "" if untrained else "; this is its best model until then"
-        note += f" The training {stopped}{kept}."
+    best = None if untrained else best_epoch_note(recipe, metadata.metrics)
+    note = " ".join(filter(None, (note, stop_note(metadata.metrics), best)))
     single = "this is one training" if untrained is None else "this is one seed"
     return "\n".join(
         [

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from gsp_tf._names import similar
 
@@ -85,6 +84,8 @@ def rows_where(table: pa.Table, condition: str) -> pa.Array:
             raise ValueError(f"It has {len(condition):,} characters, more than {_LONGEST:,}")
         text = _STRING_OR_QUOTED_NAME.sub(unquoted, condition).strip()
         met = _Translation(table.schema, names).condition(ast.parse(text, mode="eval").body)
+        import pyarrow.dataset as ds  # here: it imports pandas, if that is installed
+
         found = ds.dataset(table).to_table(columns={"met": met})["met"]
     except _REFUSALS as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import keras
@@ -55,6 +56,25 @@ def exported(module):
 
 def test_imports_go_down():
     assert lint_imports(str(ROOT / ".importlinter"), no_cache=True) == 0
+
+
+def origin_of(module, name):
+    """The module that defines a name, or is it; the faces of packages import names from others."""
+    face = TREES.get(f"{module}.__init__")
+    origins = {} if face is None else {of: whose for whose, of in imported(face)}
+    if name in origins:
+        return origin_of(origins[name], name)
+    return f"{module}.{name}" if f"{module}.{name}" in TREES else module
+
+
+def test_imports_make_no_circle():
+    """Imports in functions and those for types alone count too."""
+    graph = {
+        name: {origin_of(*each) for each in imported(tree)}
+        for name, tree in TREES.items()
+        if not name.endswith(".__init__")
+    }
+    TopologicalSorter(graph).prepare()  # its error names the modules of a circle
 
 
 def test_packages_are_imported_by_their_faces():

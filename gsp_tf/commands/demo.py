@@ -19,7 +19,7 @@ def command(*, runs: str = "runs", epochs: Count | None = None, data: str | None
     from gsp_tf.experiment import print_results, run_demo
 
     report, trained = run_demo(runs, epochs, data)
-    print_results(trained)
+    print_results([run.folder for run in trained])
     print(f"Report: {report}")
     if trained[-1].status == "interrupted":
         print(f"To continue this run: gsp-tf train --resume {trained[-1].folder.path}")

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
         print_rankings,
         ranking_record,
     )
-    from gsp_tf.experiment.report import report_runs
     from gsp_tf.experiment.reranking import print_reranking, rerank_run, reranking_record
-    from gsp_tf.experiment.run import Run
+    from gsp_tf.experiment.run import Run, report_runs
     from gsp_tf.experiment.table import print_results
     from gsp_tf.experiment.tokens import TokenModel
 

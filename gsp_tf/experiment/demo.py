@@ -11,8 +11,7 @@ from gsp_tf.experiment.choices import choices_text, choose_recipe
 from gsp_tf.experiment.data import load_splits
 from gsp_tf.experiment.images import load_images
 from gsp_tf.experiment.pretrained import frozen_recipe
-from gsp_tf.experiment.report import report_runs
-from gsp_tf.experiment.run import Run
+from gsp_tf.experiment.run import Run, report_runs
 from gsp_tf.recipe import ClassRecipe, DataRecipe, EmbeddingRecipe, ZeroShotRecipe, load_recipe
 
 _GAP = ["--name", "GAP", "--pooling.name", "gap", "--zero_shot.weight", "0"]

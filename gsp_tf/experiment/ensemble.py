@@ -15,8 +15,7 @@ from gsp_tf.experiment.comparison import Comparison
 from gsp_tf.experiment.data import Splits, load_folds
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.frozen import gain_texts
-from gsp_tf.experiment.report import report_runs
-from gsp_tf.experiment.run import Run, continuation
+from gsp_tf.experiment.run import Run, continuation, report_runs
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe
 
@@ -231,7 +230,7 @@ class Ensemble(Run):
         folders = [folder for repeats in self.model_folders for folder in repeats]
         models = [folder.metrics() for folder in folders]
         if "ensemble" in self.folder.metrics():
-            print_results([model for repeats in self.models for model in repeats])
+            print_results(folders)
             print(Comparison([self.folder.path]).markdown())
             print(f"Report: {self.report()}")
             for said in gain_texts(self.recipe, models):

@@ -116,6 +116,7 @@ class RunFolder:
 
     def recipe(self) -> Recipe:
         """The resolved recipe; one without a checksum was edited, and is taken as it is."""
+        self.require(self.recipe_path)
         read_sealed_text(self.recipe_path)
         return load_recipe(self.recipe_path, resolve=False)
 

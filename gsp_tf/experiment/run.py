@@ -23,16 +23,16 @@ from gsp_tf.experiment._embeddings import (
 )
 from gsp_tf.experiment._facts import data_facts, facts_table, model_facts, training_facts
 from gsp_tf.experiment._metrics import metrics_by_dim, test_metrics
+from gsp_tf.experiment._report import SeenImages, check_same_images, summary_of
 from gsp_tf.experiment._trackers import Trackers
 from gsp_tf.experiment._training import Training
 from gsp_tf.experiment.data import Splits, load_splits
 from gsp_tf.experiment.folder import RunFolder
 from gsp_tf.experiment.frozen import gain_entries, gain_text, kept_baselines
-from gsp_tf.experiment.report import report_runs
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.training import MetricLearner
-from gsp_tf.visual import NEAR_AVERAGE, weight_spread
+from gsp_tf.visual import NEAR_AVERAGE, weight_spread, write_report
 
 _CONTINUES = ("interrupted", "failed", "running")
 """How a training ended that `Run.resume` continues; one that is still running has no results."""
@@ -69,7 +69,6 @@ class Run:
     def __init__(self, path: PathLike, recipe: Recipe | None = None):
         self.folder = RunFolder(path)
         if recipe is None:
-            self.folder.require(self.folder.recipe_path)
             self.recipe = self.folder.recipe()
         else:
             self.folder.refuse_existing()
@@ -295,7 +294,7 @@ class Run:
 
     def show(self):
         """Print the results of the run and write its page."""
-        print_results([self])
+        print_results([self.folder])
         metrics = self.folder.metrics()
         _print_weights(metrics.get("pooling_weights"))
         print(f"Report: {self.report()}")
@@ -303,6 +302,36 @@ class Run:
         if gain is not None:
             print(gain)
         print(continuation(self.folder.path, self.recipe, [metrics]), end="")
+
+
+def report_runs(runs: Sequence[Run], path: PathLike, title: str) -> Path:
+    """Write one page about runs with the same test images.
+
+    The embeddings are those of the evaluation; a run without them is embedded. Only the images that
+    the page shows are read. With a gallery, the pictures show the gallery.
+
+    Args:
+        runs: the runs.
+        path: file to write.
+        title: heading of the page.
+
+    Returns:
+        the path of the page.
+
+    Raises:
+        FileNotFoundError: if a run has no model yet.
+        ValueError: if the runs were not evaluated on the same images.
+
+    Example:
+        >>> report_runs([Run("no/such/run")], "report.html", "One run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    check_same_images([run.recipe for run in runs])
+    images = SeenImages(runs[0].recipe, runs[0].splits.searched)
+    summaries = [summary_of(run.recipe, run.folder, run.test_embeddings(), images) for run in runs]
+    return write_report(Path(path), title, summaries)
 
 
 def continuation(path: PathLike, recipe: Recipe, models: Sequence[Mapping]) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gsp_tf.experiment import Run, RunFolder, best_epoch_note, print_results, stop_note
+from gsp_tf.experiment import RunFolder, best_epoch_note, print_results, stop_note
 from gsp_tf.experiment._baselines import ending_notes
 from gsp_tf.recipe import ProtocolRecipe, Recipe
 
@@ -78,7 +78,7 @@ def test_the_table_in_the_terminal_has_the_notes(tmp_path, capsys):
         folder = RunFolder.create(tmp_path / name, Recipe(name=name))
         test = {"precision_at_1": 0.5, "num_queries": 9}
         folder.update_metrics(test=test, num_classes={"test": 3}, **FINISHED | change)
-    print_results([Run(tmp_path / name) for name in ("one", "two", "three")])
+    print_results([RunFolder(tmp_path / name) for name in ("one", "two", "three")])
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("one: Best epoch 5 of 15; 0 is before")]
     assert [line for line in lines if line.startswith("two: Best") and line.endswith(LAST)]

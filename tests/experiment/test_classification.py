@@ -6,7 +6,7 @@ import pytest
 
 from gsp_tf import data
 from gsp_tf.experiment import Run, build_embedder, load_splits
-from gsp_tf.experiment.report import _notes
+from gsp_tf.experiment._report import _notes
 from gsp_tf.experiment.table import print_results
 from gsp_tf.recipe import load_recipe
 from gsp_tf.training import SoftmaxClassifier
@@ -73,7 +73,7 @@ def test_a_classifier_is_evaluated_by_its_accuracy(classifier, capsys):
     best = max(metrics["untrained"]["val_accuracy"], *history["val_accuracy"])
     assert metrics["best_val_accuracy"] == pytest.approx(best)
     assert learner.embedder.output_shape == (None, 64)
-    print_results([classifier])
+    print_results([classifier.folder])
     printed = capsys.readouterr().out
     assert "60 images of 10 classes, in percent" in printed and "accuracy" in printed
     notes = _notes(classifier.recipe, metrics, classifier.splits.test)

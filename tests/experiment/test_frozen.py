@@ -178,7 +178,7 @@ def test_equal_baselines_keep_their_rows_in_the_table(hurt, tmp_path, capsys):
     metrics = RunFolder(hurt[0]).metrics()
     metrics["head"] = metrics["test"] = metrics["frozen"] | {"num_queries": 60}
     RunFolder(tmp_path).update_metrics(**metrics)
-    print_results([Run(tmp_path), Run(tmp_path)])
+    print_results([RunFolder(tmp_path), RunFolder(tmp_path)])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     names = [row.split("│")[1].strip() for row in rows]
     assert names == ["frozen network", "with a linear head", "digits", "digits"]

@@ -1,53 +1,15 @@
-"""Write the report page of runs."""
-
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+"""What the report page shows of a run."""
 
 import numpy as np
 
-from gsp_tf._typing import PathLike
 from gsp_tf.data import ViewedImages, evaluation_image
 from gsp_tf.experiment._baselines import baseline_names, ending_notes
 from gsp_tf.experiment.frozen import gain_text
 from gsp_tf.recipe import recipe_text
-from gsp_tf.visual import RunSummary, write_report
-
-if TYPE_CHECKING:
-    from gsp_tf.experiment.run import Run
+from gsp_tf.visual import RunSummary
 
 
-def report_runs(runs: "Sequence[Run]", path: PathLike, title: str) -> Path:
-    """Write one page about runs with the same test images.
-
-    The embeddings are those of the evaluation; a run without them is embedded. Only the images that
-    the page shows are read. With a gallery, the pictures show the gallery.
-
-    Args:
-        runs: the runs.
-        path: file to write.
-        title: heading of the page.
-
-    Returns:
-        the path of the page.
-
-    Raises:
-        FileNotFoundError: if a run has no model yet.
-        ValueError: if the runs were not evaluated on the same images.
-
-    Example:
-        >>> from gsp_tf.experiment import Run
-        >>> report_runs([Run("no/such/run")], "report.html", "One run")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
-    """
-    _check_same_images([run.recipe for run in runs])
-    images = _ViewedImages(runs[0].recipe, runs[0].splits.searched)
-    return write_report(Path(path), title, [_summarize(run, images) for run in runs])
-
-
-class _ViewedImages:
+class SeenImages:
     """Images as evaluation sees them, uint8 `(S, S, channels)`, each read on access."""
 
     def __init__(self, recipe, images):
@@ -73,7 +35,8 @@ _TEST_IMAGES = (
 )
 
 
-def _check_same_images(recipes):
+def check_same_images(recipes):
+    """Refuse recipes whose runs have other test images than the first."""
     for recipe in recipes[1:]:
         if _test_half(recipe.protocol) != _test_half(recipes[0].protocol):
             raise ValueError(
@@ -95,17 +58,17 @@ def _test_half(protocol):
     return protocol.name if protocol.name in ("fractions", "tuning") else "halves"
 
 
-def _summarize(run, images):
-    kept = run.test_embeddings()
+def summary_of(recipe, folder, kept, images):
+    """The `RunSummary` of a run with its test embeddings."""
     embeddings, labels = kept.queries, kept.query_labels
     if kept.references is not None:
         embeddings, labels = kept.references, kept.reference_labels
-    metrics = run.folder.metrics()
+    metrics = folder.metrics()
     return RunSummary(
-        name=run.recipe.name,
+        name=recipe.name,
         metrics=metrics.get("test", {}),
         intervals=metrics.get("test_intervals", {}),
-        history=run.folder.history(),
+        history=folder.history(),
         untrained=metrics.get("untrained", {}),
         images=images,
         labels=labels,
@@ -114,10 +77,10 @@ def _summarize(run, images):
         pooling_weights=_by_image(kept.examples, kept.weights),
         correlations=_by_image(kept.examples, kept.correlations),
         paths=images.paths,
-        recipe=recipe_text(run.recipe),
+        recipe=recipe_text(recipe),
         projections=metrics.get("projections", []),
-        notes=_notes(run.recipe, metrics, images.images),
-        baselines=_baselines(run.recipe, metrics),
+        notes=_notes(recipe, metrics, images.images),
+        baselines=_baselines(recipe, metrics),
         by_dim=_by_dim(metrics),
     )
 

@@ -1,18 +1,20 @@
 #!/bin/sh
 # All numbers of docs/studies/evidence.md and the table of docs/losses.md: experiments/evidence.sh
-# [TABLE...], of collage poolings causes cars ccp dose tuning losses heads zero_shot plane. What
+# [TABLE...], of collage poolings causes cars ccp dose tuning losses heads ladder zero_shot plane. What
 # experiments/results/evidence has is not trained again: remove a file there to measure its table
 # again. Stopped runs continue. JOBS=2 trains two models at a time. Pictures with photographs stay in
-# runs/evidence. It needs data/cifar100, data/cars196_half and pip install ".[pretrained]".
+# runs/evidence. It needs data/cifar100, data/cars196_half, data/grocery and pip install ".[pretrained]".
 set -e
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-1}
 export TF_ENABLE_ONEDNN_OPTS=1  # docs/performance.md
 studies=experiments/studies
 
-for table in ${*:-collage poolings causes cars ccp dose tuning losses heads zero_shot plane}; do
+for table in ${*:-collage poolings causes cars ccp dose tuning losses heads ladder zero_shot plane}; do
   case $table in
     heads) python $studies/heads.py ;;
+    ladder) python $studies/ladder.py --folders '{grocery: data/grocery, grocery-20x25: data/grocery,
+      cars: data/cars196_half, cars-25x25: data/cars196_half}' ;;
     zero_shot) python $studies/zero_shot_prototypes.py --jobs "$jobs" --runs runs/evidence \
       --recipe '[experiments/evidence/zero_shot.yaml]' \
       --out experiments/results/evidence/zero_shot.csv \

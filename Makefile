@@ -15,6 +15,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist worksteal
 ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
 	tests/training/test_fits_on_backends.py tests/training/test_health.py tests/training/test_chunks.py \
+	tests/test_backends.py::test_values_in_float64_are_those_of_tensorflow \
 	"tests/docs/test_pages.py::test_python_blocks_run[README.md]" \
 	"tests/docs/test_pages.py::test_python_blocks_run[docs/backends.md]"
 

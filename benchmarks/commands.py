@@ -116,7 +116,7 @@ def commands(run, splits, classes, paths):
     copies = min(SAMPLE, count) + ALTERATIONS * min(ALTERED, count)
     test, validation = len(splits.test), len(splits.validation)
     duplicates = ["dedup", classes, "--run", run.path, "--out", folder / "duplicates"]
-    rate = ["--false-match-rate", "0.01"]
+    rate = ["--false-match-rate", "0.05"]
     thresholds = folder / "thresholds.json"
     return [
         ("embed", ["embed", run.path, classes], count, 0),

@@ -191,8 +191,8 @@ class RunFolder:
             rows and rows[0].get("loss")
         ):
             raise ValueError(
-                f"{self.history_path} is of an earlier version: row 0 must be the model before "
-                f"training, and the epochs count from 1. {again}"
+                f"{self.history_path} is damaged: row 0 must be the model before training, and the "
+                f"epochs count from 1. {again}"
             )
         return [{name: row[name] for name in row if name != SEAL} for row in rows]
 

@@ -49,12 +49,6 @@ class Study:
                 pruner=pruner,
             )
 
-        if any(0 in trial.intermediate_values for trial in self.trials):
-            raise ValueError(
-                f"{path} is of an earlier version, which counted epochs from 0. Begin the search "
-                "again in another folder."
-            )
-
     @property
     def trials(self):
         """All trials, frozen, by number."""

@@ -65,5 +65,5 @@ def test_other_numbers_are_refused_and_not_misread(tmp_path, table):
     folder = RunFolder(tmp_path)
     folder.history_path.write_bytes(sealed(f"{table}{UNSEALED}\n".encode()))
     for read in (folder.history, lambda: folder.cut_history(1), lambda: folder.add_epoch(3, {})):
-        with pytest.raises(ValueError, match="of an earlier version: row 0 must be the model bef"):
+        with pytest.raises(ValueError, match="is damaged: row 0 must be the model before"):
             read()

@@ -96,8 +96,11 @@ def test_a_ladder_that_was_stopped_continues(photographs, capsys, monkeypatch, w
     capsys.readouterr()
     assert run_command("train", "my_images", *SHORT[:-4], "--run", "runs/my_images-0") == 1
     assert "is a run of another recipe" in capsys.readouterr().err
-    assert run_command("train", "my_images", *SHORT, "--data.images_per_class", "2") == 0
-    assert Ladder("runs/my_images-0-2").recipes["head"].data.images_per_class == 2
+    others = ladder_recipes(choose_recipe("my_images", backbone="two_blocks"))
+    splits = Run("runs/my_images-0").splits
+    with pytest.warns(UserWarning, match="so this run goes to runs/my_images-0-2"):
+        beside = Ladder.at("runs/my_images-0", others, splits, or_beside=True)
+    assert beside.path.name == "my_images-0-2"
     with pytest.raises(FileNotFoundError, match="no ladder"):
         Ladder("my_images")
 

@@ -1,6 +1,5 @@
 """Build the recipe that a command runs."""
 
-import itertools
 import warnings
 from pathlib import Path
 
@@ -70,8 +69,9 @@ def fitting(recipe, folder, files, fields):
 
 def free(path, command):
     """A path without a run: this one, or with the first free number appended."""
-    numbered = (path if n == 1 else f"{path}-{n}" for n in itertools.count(1))
-    free = next(p for p in numbered if not Path(p).is_file() and not any(Path(p).glob("[!.]*")))
+    from gsp_tf.experiment import RunFolder
+
+    free = next(str(folder.path) for folder in RunFolder(path).numbered() if folder.is_free())
     if free != path:
         begun = Path(path, "recipe.yaml" if command == "train" else "tuning.yaml").is_file()
         continues = f" If the first was stopped, gsp-tf {command} --resume {path} continues it."

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import itertools
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -86,7 +87,7 @@ class RunFolder:
 
     def refuse_existing(self):
         """Raise `FileExistsError` if the folder holds anything, or is a file."""
-        if self.path.exists() and not self._is_empty():
+        if not self.is_free():
             if not self.recipe_path.is_file():
                 raise FileExistsError(
                     f"{self.path} exists, and is not a run folder: it has no recipe.yaml. Choose "
@@ -97,9 +98,17 @@ class RunFolder:
                 f"if it was stopped: gsp-tf train --resume {self.path}"
             )
 
-    def _is_empty(self):
-        """Whether the folder holds nothing but files that a killed process was writing."""
-        return self.path.is_dir() and all(p.name.startswith(".") for p in self.path.iterdir())
+    def is_free(self) -> bool:
+        """Whether nothing is there but files that a killed process was writing."""
+        if not self.path.is_dir():
+            return not self.path.exists()
+        return all(path.name.startswith(".") for path in self.path.iterdir())
+
+    def numbered(self) -> Iterator[Self]:
+        """This folder, and those with a number from 2 on after its name."""
+        yield self
+        for number in itertools.count(2):
+            yield type(self)(f"{self.path}-{number}")
 
     @classmethod
     def open(cls, path: PathLike) -> Self:

@@ -1,6 +1,5 @@
 """The ladder of `gsp-tf train FOLDER`: more and more of a pretrained network trains."""
 
-import itertools
 import math
 import shutil
 import time
@@ -56,8 +55,10 @@ class Ladder:
         FileNotFoundError: if no recipes are given and the folder has no rungs.
 
     Example:
-        rungs = ladder_recipes(choose_recipe("my_images"))
-        Ladder("runs/mine", rungs).climb(minutes=30).show()
+        >>> Ladder("no/such/ladder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/ladder is no ladder: it has no runs in the folder rungs.
     """
 
     def __init__(
@@ -91,14 +92,14 @@ class Ladder:
         Raises:
             FileExistsError: if the folder holds something else.
         """
-        numbered = (path if n == 1 else f"{path}-{n}" for n in itertools.count(1))
-        for place in numbered if or_beside else [path]:
-            ladder = cls(place, recipes, splits)
-            if ladder._is_free() or ladder._is_begun():
-                if place != path:
+        first = RunFolder(path)
+        for folder in first.numbered() if or_beside else [first]:
+            ladder = cls(folder.path, recipes, splits)
+            if folder.is_free() or ladder._is_begun():
+                if folder is not first:
                     warnings.warn(
                         f"{path} is of another recipe, or the photographs have changed since it "
-                        f"began, so this run goes to {place}.",
+                        f"began, so this run goes to {folder.path}.",
                         stacklevel=2,
                     )
                 return ladder
@@ -106,9 +107,6 @@ class Ladder:
             f"{path} is a run of another recipe or of other photographs. Choose another folder "
             "(--run NEW)."
         )
-
-    def _is_free(self):
-        return not self.path.is_file() and not any(self.path.glob("[!.]*"))
 
     def _is_begun(self):
         """Whether the folder has these rungs, of these images as far as it has noted any."""
@@ -232,8 +230,7 @@ class Ladder:
         """Copy the files of the best rung; the recipe, which makes it a run folder, comes last."""
         for name in _KEPT:
             with replacing(self.path / name) as temporary:
-                if (best.path / name).exists():
-                    shutil.copyfile(best.path / name, temporary)
+                shutil.copyfile(best.path / name, temporary)
 
     def show(self) -> None:
         """Print the rungs as a table and what training added, and write the page of the best."""
@@ -266,7 +263,8 @@ class Ladder:
         for name, metrics in rungs.items():
             is_kept = self._folder(name).recipe() == kept
             title = f"{_TITLES[name]}{' (kept)' if is_kept else ''}"
-            minutes, best = metrics["seconds"] / 60, metrics[f"best_{self.recipes[name].monitor}"]
+            minutes = metrics.get("seconds", 0.0) / 60  # killed at once, a rung has not noted them
+            best = metrics[f"best_{self.recipes[name].monitor}"]
             table.add_row(title, f"{minutes:.1f}", f"{100 * best:.1f}", *_cells(metrics, "test"))
         return table
 
